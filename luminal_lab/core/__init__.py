@@ -1,0 +1,1 @@
+"""The lazy primop core: dims, dtypes, ops, the IR and its text, the interpreter, lazy tensors."""

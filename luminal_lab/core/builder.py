@@ -1,0 +1,286 @@
+"""A graph that grows: appends nodes with their origin and scope, and takes back failed calls."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+from luminal_lab.core.dims import Dim, Expr, Shape, Symbol, parse_dim, symbols
+from luminal_lab.core.dtypes import Array, DTypeLike, as_dtype
+from luminal_lab.core.ir import IR, Meta, Node, Table
+from luminal_lab.core.op import Op, TensorType
+from luminal_lab.core.ops import Input
+from luminal_lab.core.origin import Origin, here
+from luminal_lab.core.printer import unique
+from luminal_lab.errors import DimError, GraphError, LabError, ShapeError, nearest
+
+if TYPE_CHECKING:
+    from luminal_lab.core.tensor.base import Lazy
+
+P = ParamSpec("P")
+R = TypeVar("R")
+LazyT = TypeVar("LazyT", bound="Lazy")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+DimLike = int | str | Expr
+Mark = tuple[int, int, int, int]
+
+
+class Builder(ABC):
+    """What lazy tensors need of the graph that they belong to."""
+
+    def __init__(self, name: str) -> None:
+        self.name = check_name(name, "a graph")
+        self._table = Table()
+        self._inputs: list[int] = []
+        self._names: dict[str, int] = {}
+        self._dims: dict[str, Symbol] = {}
+        self._scope = ""
+        self._metas: dict[tuple[Origin | None, str], Meta] = {}
+        self._streams = 0
+        self.inside = False
+        """Whether a high-level operation is being lowered."""
+
+    # -- what the session adds -----------------------------------------------------------------
+
+    @abstractmethod
+    def feed(self, tensor: "Lazy", data: object, *, copy: bool) -> None:
+        """Give an input its data."""
+
+    @abstractmethod
+    def hold(self, tensor: "Lazy", *, output: bool) -> None:
+        """Keep a tensor's value after a run; as an output it is retrieved for the user too."""
+
+    @abstractmethod
+    def release(self, tensor: "Lazy") -> None:
+        """Undo `hold`, and forget the value."""
+
+    @abstractmethod
+    def read(self, tensor: "Lazy") -> Array:
+        """Return a value that has been computed."""
+
+    @abstractmethod
+    def is_output(self, tensor: "Lazy") -> bool:
+        """Return whether a value will be computed for the user."""
+
+    @abstractmethod
+    def is_computed(self, tensor: "Lazy") -> bool:
+        """Return whether a value can be read now."""
+
+    @abstractmethod
+    def probe(self, tensor: "Lazy", call: Callable[[Array], None]) -> None:
+        """Have `call` see the value whenever it is computed."""
+
+    # -- growing -------------------------------------------------------------------------------
+
+    def append(self, op: Op, sources: tuple[int, ...], type: TensorType) -> int:
+        """Add a node whose type is known, and return its id."""
+        key = (here(), self._scope)
+        meta = self._metas.get(key)
+        if meta is None:
+            meta = self._metas[key] = Meta(None, *key)
+        table = self._table
+        id = table.size
+        table.set(id, Node(id, op, sources, type, (), meta))
+        return id
+
+    def append_named(self, op: Op, type: TensorType, name: str | None) -> int:
+        """Add an input or another node with a name, which is made unique."""
+        if name is not None:
+            name = unique(check_name(name, "a tensor"), self._names)
+        id = self.append(op, (), type)
+        if name is not None:
+            self.rename(id, name)
+        if isinstance(op, Input):
+            self._inputs.append(id)
+        return id
+
+    def free_name(self, name: str) -> str:
+        """Return `name`, or it with a number that makes it new in this graph."""
+        return unique(name, self._names)
+
+    def rename(self, id: int, name: str) -> None:
+        """Give a node another name."""
+        node = self.node(id)
+        if node.meta.name is not None:
+            del self._names[node.meta.name]
+        self._names[name] = id
+        self._table.set(id, node._replace(meta=node.meta._replace(name=name)))
+
+    def node(self, id: int) -> Node:
+        """Return the record of a node."""
+        node = self._table.get(id)
+        if node is None:
+            raise GraphError(f"%{id} is not in the graph")
+        return node
+
+    def next_stream(self) -> int:
+        """Return a random stream that no other call site has."""
+        self._streams += 1
+        return self._streams - 1
+
+    def snapshot(self, outputs: tuple[int, ...], carries: tuple[tuple[int, int], ...]) -> IR:
+        """Return what was written as a value."""
+        return IR(self._table.copy(), self._inputs, outputs, name=self.name, carries=carries)
+
+    # -- taking back ---------------------------------------------------------------------------
+
+    def mark(self) -> "Mark":
+        """Begin a call as a whole; return what is needed to take it back."""
+        self.inside = True
+        return self._table.size, len(self._inputs), len(self._dims), self._streams
+
+    def take_back(self, mark: "Mark", error: BaseException) -> None:
+        """Forget all that was made since `mark`, and say in the error where that was."""
+        size, inputs, dims, self._streams = mark
+        for id in range(size, self._table.size):
+            name = self.node(id).meta.name
+            if name is not None:
+                del self._names[name]
+        self._table.truncate(size)
+        del self._inputs[inputs:]
+        for name in list(self._dims)[dims:]:
+            del self._dims[name]
+        if isinstance(error, LabError) and error.where is None:
+            error.where = str(here() or "") or None
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Run a block as a whole: if it fails, the session is as it was before."""
+        if self.inside:
+            yield
+            return
+        mark = self.mark()
+        try:
+            yield
+        except BaseException as error:
+            self.take_back(mark, error)
+            raise
+        finally:
+            self.inside = False
+
+    # -- scopes and dims -----------------------------------------------------------------------
+
+    @contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """Name the part of the model that the nodes made inside belong to."""
+        outer = self._scope
+        check_name(name, "a scope")
+        self._scope = f"{outer}.{name}" if outer else name
+        try:
+            yield
+        finally:
+            self._scope = outer
+
+    def dim(
+        self, name: str, low: int = 1, high: int | None = None, *, multiple_of: int = 1
+    ) -> Symbol:
+        """Declare a symbolic dim with bounds; both ends are included."""
+        with self.whole():
+            symbol = Symbol(name, low, high, multiple_of)
+            known = self._dims.setdefault(name, symbol)
+            if known != symbol:
+                raise DimError(
+                    f"dim {name!r}: it is declared as {_bounds(known)}, and again as "
+                    f"{_bounds(symbol)}",
+                    hint="declare a dim once, before it is first used",
+                )
+            return known
+
+    def as_dim(self, like: DimLike) -> Dim:
+        """Return the dim that a number, a name, or an expression such as "p + 1" stands for."""
+        dim = self.as_integer(like)
+        if isinstance(dim, int) and dim < 0:
+            raise ShapeError(f"shape: a dim cannot be negative, but one is {dim}")
+        return dim
+
+    def as_integer(self, like: DimLike) -> Dim:
+        """Return what `as_dim` does, or a negative number."""
+        if isinstance(like, bool) or not isinstance(like, (int, str, Expr)):
+            try:
+                like = like.__index__()  # NumPy's integers
+            except (AttributeError, TypeError):
+                raise ShapeError(
+                    f"shape: {like!r} is not a dim", hint='a dim is a number or a name such as "seq"'
+                ) from None
+        if isinstance(like, str):
+            like = parse_dim(like, self._dims, declare=True)
+        if isinstance(like, Expr):
+            for symbol in symbols(like):
+                known = self._dims.setdefault(symbol.name, symbol)
+                if known != symbol:
+                    raise DimError(
+                        f"dim {symbol.name!r}: in this graph it is {_bounds(known)}, and here "
+                        f"{_bounds(symbol)}",
+                        hint="make the dim with this graph's dim(...)",
+                    )
+        return like
+
+    def as_shape(self, like: "ShapeLike") -> Shape:
+        """Return the shape that a dim or a sequence of dims stands for."""
+        if isinstance(like, (int, str, Expr)):
+            return (self.as_dim(like),)
+        try:
+            return tuple(self.as_dim(dim) for dim in like)
+        except TypeError:
+            raise ShapeError(
+                f"shape: {like!r} is not a shape", hint="a shape is a tuple of dims, as in (3, 4)"
+            ) from None
+
+    def type_of(self, shape: "ShapeLike", dtype: DTypeLike) -> TensorType:
+        """Return the type that a user's shape and dtype stand for."""
+        return TensorType(as_dtype(dtype), self.as_shape(shape))
+
+
+ShapeLike = DimLike | tuple[DimLike, ...] | list[DimLike]
+
+
+def operation(
+    function: Callable[Concatenate[LazyT, P], R],
+) -> Callable[Concatenate[LazyT, P], R]:
+    """Mark a method of tensors as an operation: whole or not at all, `dim` accepted for `axis`."""
+    code = function.__code__
+    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    aliases = {
+        theirs: ours
+        for theirs, ours in (("dim", "axis"), ("keepdims", "keepdim"))
+        if ours in known and theirs not in known
+    }
+
+    @wraps(function)
+    def call(self: LazyT, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        for theirs, ours in aliases.items():
+            if theirs in kwargs:
+                if ours in kwargs:
+                    raise LabError(f"{function.__name__}: both {ours} and {theirs} are given")
+                kwargs[ours] = kwargs.pop(theirs)
+        graph = self.graph
+        if graph.inside:
+            return function(self, *args, **kwargs)
+        mark = graph.mark()
+        try:
+            return function(self, *args, **kwargs)
+        except BaseException as error:
+            graph.take_back(mark, error)
+            raise
+        finally:
+            graph.inside = False
+
+    return call
+
+
+def check_name(name: str, what: str) -> str:
+    """Return `name` if it can stand in the text form."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise GraphError(
+            f"{name!r} cannot be the name of {what}",
+            hint="a name is letters, digits, '_' and '.', and starts with a letter or '_'",
+        )
+    return name
+
+
+def _bounds(symbol: Symbol) -> str:
+    high = "" if symbol.high is None else str(symbol.high)
+    by = "" if symbol.multiple_of == 1 else f" by {symbol.multiple_of}"
+    return f"{symbol.low}..{high}{by}"

@@ -1,0 +1,158 @@
+"""The ten dtypes, and PyTorch's rules for what two of them make together."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from luminal_lab.errors import DTypeError, nearest
+
+Array: TypeAlias = npt.NDArray[np.generic]
+Kind: TypeAlias = Literal["bool", "int", "float"]
+
+
+class DType(StrEnum):
+    """A dtype; equal to its NumPy name, so `t.dtype == "float32"` holds."""
+
+    short: str
+    numpy: np.dtype[np.generic]
+    kind: Kind
+
+    def __new__(cls, value: str, short: str) -> "DType":
+        """Make a member from its NumPy name and its name in the text form."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.short = short
+        member.numpy = np.dtype(ml_dtypes.bfloat16 if value == "bfloat16" else value)
+        member.kind = "float" if "float" in value else "int" if "int" in value else "bool"
+        return member
+
+    float64 = "float64", "f64"
+    float32 = "float32", "f32"
+    float16 = "float16", "f16"
+    bfloat16 = "bfloat16", "bf16"
+    int64 = "int64", "i64"
+    int32 = "int32", "i32"
+    int16 = "int16", "i16"
+    int8 = "int8", "i8"
+    uint8 = "uint8", "u8"
+    bool_ = "bool", "bool"
+
+    # Members are dict keys on the hottest path; Enum's own hash is a Python function.
+    __hash__ = str.__hash__
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.numpy.itemsize
+
+    @property
+    def is_float(self) -> bool:
+        """True for the four floating-point dtypes."""
+        return self.kind == "float"
+
+    @property
+    def is_half(self) -> bool:
+        """True for the 16-bit floats, whose arithmetic is done in float32."""
+        return self.kind == "float" and self.numpy.itemsize == 2
+
+    @property
+    def is_unsigned(self) -> bool:
+        """True for uint8."""
+        return self is DType.uint8
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Smallest and largest value of an integer or bool dtype."""
+        if self.kind == "bool":
+            return 0, 1
+        info = np.iinfo(self.numpy)
+        return int(info.min), int(info.max)
+
+
+SHORT = {member.short: member for member in DType}
+BY_NUMPY = {member.numpy: member for member in DType}
+DTypeLike: TypeAlias = DType | str | np.dtype[np.generic] | type
+
+
+def as_dtype(like: DTypeLike) -> DType:
+    """Return the DType that a name, a NumPy dtype or a Python type stands for.
+
+    >>> as_dtype("float32"), as_dtype(float), as_dtype("f16")
+    (<DType.float32: 'float32'>, <DType.float32: 'float32'>, <DType.float16: 'float16'>)
+    """
+    if isinstance(like, DType):
+        return like
+    if like in (bool, int, float):
+        return scalar_dtype(like(0))
+    try:
+        return SHORT[like] if like in SHORT else BY_NUMPY[np.dtype(like)]  # type: ignore[index]
+    except (TypeError, KeyError):
+        # torch.float32 and its like print as "torch.float32".
+        name = getattr(like, "__name__", str(like)).removeprefix("torch.")
+        if name in DType.__members__ or name == "bool":
+            return DType(name)
+        known = [*map(str, DType), *SHORT]
+        raise DTypeError(
+            f"dtype: {name!r} is not a dtype that luminal_lab has",
+            hint=nearest(name, known) or f"one of {', '.join(map(str, DType))}",
+        ) from None
+
+
+def scalar_dtype(value: bool | float) -> DType:
+    """Return the dtype that a Python number has where nothing else decides it."""
+    if isinstance(value, bool):
+        return DType.bool_
+    return DType.int64 if isinstance(value, int) else DType.float32
+
+
+FLOAT_ORDER = (DType.float16, DType.float32, DType.float64)
+KIND_ORDER: dict[Kind, int] = {"bool": 0, "int": 1, "float": 2}
+
+
+def promote(a: DType, b: DType) -> DType:
+    """Return the dtype that holds both, by PyTorch's table.
+
+    >>> promote(DType.uint8, DType.int8), promote(DType.float16, DType.bfloat16)
+    (<DType.int16: 'int16'>, <DType.float32: 'float32'>)
+    """
+    if a is b:
+        return a
+    if a.kind != b.kind:
+        return a if KIND_ORDER[a.kind] > KIND_ORDER[b.kind] else b
+    if a.kind == "float":
+        if a.is_half and b.is_half:
+            return DType.float32
+        return a if a.itemsize > b.itemsize else b
+    if a.is_unsigned or b.is_unsigned:
+        signed = b if a.is_unsigned else a
+        return DType.int16 if signed is DType.int8 else signed
+    return a if a.itemsize > b.itemsize else b
+
+
+def promote_all(tensors: Iterable[tuple[DType, int]], scalars: Iterable[bool | float] = ()) -> DType:
+    """Return the common dtype of tensors, given as (dtype, rank), and Python scalars.
+
+    As in PyTorch a tensor with axes outweighs one without, and both outweigh a scalar, unless
+    the lighter one is of a higher kind (bool, then integers, then floats).
+    """
+    groups: list[DType | None] = [None, None, None]
+    for dtype, rank in tensors:
+        level = 0 if rank else 1
+        known = groups[level]
+        groups[level] = dtype if known is None else promote(known, dtype)
+    for value in scalars:
+        dtype, known = scalar_dtype(value), groups[2]
+        groups[2] = dtype if known is None else promote(known, dtype)
+    result: DType | None = None
+    for dtype in groups:
+        if dtype is not None and (
+            result is None or KIND_ORDER[dtype.kind] > KIND_ORDER[result.kind]
+        ):
+            result = dtype
+    if result is None:
+        raise DTypeError("promotion: there is nothing to promote")
+    return result

@@ -1,0 +1,189 @@
+"""The ops that the twelve cannot spell, or only at absurd cost: casts, choice, indexing, update."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from typing_extensions import override
+
+from luminal_lab.core.dims import Dim
+from luminal_lab.core.dtypes import BY_NUMPY, Array, DType
+from luminal_lab.core.op import (
+    Elementwise,
+    Op,
+    TensorType,
+    check_axis,
+    ints,
+    never,
+    same_type,
+    tuple_text,
+)
+from luminal_lab.errors import DTypeError, RangeError, ShapeError
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Elementwise):
+    """Conversion to another dtype.
+
+    Floats go to integers by truncation, kept within the integers' range, NaN as 0; integers wrap
+    around; any number but 0 is True.
+    """
+
+    name: ClassVar[str] = "cast"
+    c_form: ClassVar[str] = "cast({0})"
+    dtype: DType
+
+    @override
+    def infer(self, x: TensorType) -> TensorType:
+        return x.with_dtype(self.dtype)
+
+    @override
+    def eval(self, x: Array) -> Array:
+        if self.dtype is DType.bool_:
+            return np.not_equal(x, 0)
+        if self.dtype.kind == "int" and BY_NUMPY[x.dtype].is_float:
+            low, high = self.dtype.limits
+            wide = x.astype(np.float64)
+            whole = np.where(np.isnan(wide), 0, wide).astype(np.int64)
+            whole = np.where(wide >= high, high, np.where(wide <= low, low, whole))
+            return whole.astype(self.dtype.numpy)
+        return x.astype(self.dtype.numpy)
+
+
+@dataclass(frozen=True, slots=True)
+class Where(Elementwise):
+    """The first value where the condition holds, else the second."""
+
+    name: ClassVar[str] = "where"
+    c_form: ClassVar[str] = "({0} ? {1} : {2})"
+
+    @override
+    def infer(self, condition: TensorType, x: TensorType, y: TensorType) -> TensorType:
+        if condition.dtype is not DType.bool_:
+            raise DTypeError(
+                f"where: the condition must be bool, but it is {condition.dtype}",
+                hint="compare it with something, as in (c != 0).where(a, b)",
+            )
+        same_type("where", x, y)
+        same_type("where", x, condition.with_dtype(x.dtype))
+        return x
+
+    @override
+    def eval(self, condition: Array, x: Array, y: Array) -> Array:
+        return np.where(condition, x, y)
+
+
+@dataclass(frozen=True, slots=True)
+class Gather(Op):
+    """result[i, j] = x[index[i, j], j] for axis 0, and so for any axis and rank."""
+
+    name: ClassVar[str] = "gather"
+    axis: int
+
+    @override
+    def infer(self, x: TensorType, index: TensorType) -> TensorType:
+        check_index("gather", self.axis, x, index)
+        return x.with_shape(index.shape)
+
+    @override
+    def eval(self, x: Array, index: Array) -> Array:
+        check_range("gather", index, x.shape[self.axis], self.axis)
+        return np.take_along_axis(x, index.astype(np.int64, copy=False), axis=self.axis)
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter(Op):
+    """A copy of x in which result[index[i, j], j] is set to (or gains) values[i, j], for axis 0.
+
+    Where an index comes twice, "add" adds both and "set" keeps the last in row-major order.
+    """
+
+    name: ClassVar[str] = "scatter"
+    axis: int
+    mode: Literal["set", "add"]
+
+    @override
+    def infer(self, x: TensorType, index: TensorType, values: TensorType) -> TensorType:
+        check_index("scatter", self.axis, x, index)
+        same_type("scatter", values, x.with_shape(index.shape))
+        return x
+
+    @override
+    def eval(self, x: Array, index: Array, values: Array) -> Array:
+        check_range("scatter", index, x.shape[self.axis], self.axis)
+        wide = np.float32 if BY_NUMPY[x.dtype].is_half and self.mode == "add" else x.dtype
+        result = np.array(x, dtype=wide)
+        places: list[Array] = list(np.indices(index.shape, sparse=True))
+        places[self.axis] = index.astype(np.int64, copy=False)
+        if self.mode == "add":
+            np.add.at(result, tuple(places), values.astype(wide, copy=False))
+        else:
+            result[tuple(places)] = values
+        return result.astype(x.dtype, copy=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Update(Op):
+    """A copy of a buffer in which `rows` stand from position `at` of an axis on."""
+
+    name: ClassVar[str] = "update"
+    axis: int
+    at: Dim
+
+    @override
+    def infer(self, buffer: TensorType, rows: TensorType) -> TensorType:
+        check_axis("update", self.axis, buffer.shape)
+        if len(rows.shape) != len(buffer.shape):
+            raise ShapeError(
+                f"update: the buffer is {tuple_text(buffer.shape)} and the rows are "
+                f"{tuple_text(rows.shape)}: they differ in rank"
+            )
+        count = rows.shape[self.axis]
+        same_type("update", rows, buffer.with_axis(self.axis, count))
+        if never(self.at >= 0) or never(self.at + count <= buffer.shape[self.axis]):
+            raise ShapeError(
+                f"update: {count} rows at {self.at} do not fit into axis {self.axis} of the "
+                f"buffer {tuple_text(buffer.shape)}",
+                hint="make the buffer larger, or start earlier",
+            )
+        return buffer
+
+    @override
+    def eval(self, buffer: Array, rows: Array) -> Array:
+        (at,) = ints((self.at,))
+        result = np.array(buffer)
+        where = [slice(None)] * buffer.ndim
+        where[self.axis] = slice(at, at + rows.shape[self.axis])
+        result[tuple(where)] = rows
+        return result
+
+
+def check_index(name: str, axis: int, x: TensorType, index: TensorType) -> None:
+    """Raise unless `index` can say, for each of its positions, where along `axis` to look."""
+    check_axis(name, axis, x.shape)
+    if index.dtype.kind != "int":
+        raise DTypeError(
+            f"{name}: the index must be of an integer dtype, but it is {index.dtype}",
+            hint='convert it first, as in index.cast("int64")',
+        )
+    if len(index.shape) != len(x.shape) or any(
+        a != b for k, (a, b) in enumerate(zip(x.shape, index.shape, strict=True)) if k != axis
+    ):
+        raise ShapeError(
+            f"{name}: apart from axis {axis} the index {tuple_text(index.shape)} must have the "
+            f"shape of the values {tuple_text(x.shape)}",
+            hint="expand the index, or use take or embedding for whole rows",
+        )
+
+
+def check_range(name: str, index: Array, size: int, axis: int) -> None:
+    """Raise unless every index is a position on an axis of the given size."""
+    wrong = np.logical_or(index < 0, index >= size)
+    if wrong.any():
+        first = np.argwhere(wrong)[0]
+        place = tuple_text([int(k) for k in first])
+        raise RangeError(
+            f"{name}: the index at {place} is {int(index[tuple(first)])}, but axis {axis} has "
+            f"size {size}",
+            hint=f"indices go from 0 to {size - 1}" if size else "the axis is empty",
+        )

@@ -1,0 +1,470 @@
+"""Arithmetic, comparison, logic and choice: Python's operators, and what they are made of."""
+
+import math
+from typing import TypeAlias, TypeVar
+
+import numpy.typing as npt
+from typing_extensions import Self, override
+
+from luminal_lab.core.builder import operation
+from luminal_lab.core.dims import Expr
+from luminal_lab.core.dtypes import DType, promote_all
+from luminal_lab.core.op import Op
+from luminal_lab.core.ops import Add, Exp2, LessThan, Log2, Mod, Mul, Recip, Sqrt, Where
+from luminal_lab.core.tensor.base import Lazy, broadcast
+from luminal_lab.errors import DTypeError
+
+Operand: TypeAlias = Lazy | npt.ArrayLike | Expr
+T = TypeVar("T", bound="Arithmetic")
+
+ADD, MUL, MOD, LESS, RECIP, WHERE = Add(), Mul(), Mod(), LessThan(), Recip(), Where()
+
+
+class Arithmetic(Lazy):
+    """Python's operators."""
+
+    __slots__ = ()
+
+    def binary(self, op: Op, other: Operand) -> Self:
+        """Return a binary op of this tensor and anything that can be fitted to it."""
+        if isinstance(other, Lazy) and other.type == self.type and other.graph is self.graph:
+            return self.made(op, (self.id, other.id), op.infer(self.type, other.type))
+        return self._fitted(op, other)
+
+    @operation
+    def _fitted(self, op: Op, other: Operand) -> Self:
+        x, y = self.together(op.name, other)
+        return x.apply(op, y)
+
+    # -- sums and products -------------------------------------------------------------------------
+
+    def __add__(self, other: Operand) -> Self:
+        return self.binary(ADD, other)
+
+    def __mul__(self, other: Operand) -> Self:
+        return self.binary(MUL, other)
+
+    # Both are commutative, and a constant stands last either way.
+    __radd__ = __add__
+    __rmul__ = __mul__
+    add, mul, multiply = __add__, __mul__, __mul__
+
+    @operation
+    def neg(self) -> Self:
+        """Return -x, which is x times -1."""
+        if self.dtype is DType.bool_:
+            raise DTypeError(f"neg: {self.label} is bool and has no negative", hint="use ~x for not")
+        minus = self.dtype.limits[1] if self.dtype.is_unsigned else -1
+        return self.apply(MUL, self.full_like(minus))
+
+    @operation
+    def sub(self, other: Operand) -> Self:
+        """Return x - y, which is x + y times -1."""
+        if isinstance(other, (int, float)) and not self.dtype.is_unsigned:
+            return self.binary(ADD, -other)
+        x, y = self.together("sub", other)
+        return x.apply(ADD, y.neg())
+
+    @operation
+    def __rsub__(self, other: Operand) -> Self:
+        x, y = self.together("sub", other)
+        return y.apply(ADD, x.neg())
+
+    __neg__, __sub__, subtract, negative = neg, sub, sub, neg
+
+    def __pos__(self) -> Self:
+        return self
+
+    # -- quotients ---------------------------------------------------------------------------------
+
+    @operation
+    def div(self, other: Operand) -> Self:
+        """Return x / y as x times the reciprocal of y; integers become float32 first."""
+        if isinstance(other, (int, float)) and other and math.isfinite(1 / other):
+            return self.as_float() * (1 / other)
+        x, y = self.together("div", other)
+        return x.as_float().apply(MUL, y.as_float().apply(RECIP))
+
+    @operation
+    def __rtruediv__(self, other: Operand) -> Self:
+        if isinstance(other, (int, float)) and other == 1:
+            return self.as_float().apply(RECIP)
+        x, y = self.together("div", other)
+        return y.as_float().apply(MUL, x.as_float().apply(RECIP))
+
+    @operation
+    def remainder(self, other: Operand) -> Self:
+        """Return x modulo y, with the sign of y."""
+        x, y = self.together("mod", other)
+        return x.apply(MOD, y)
+
+    @operation
+    def __rmod__(self, other: Operand) -> Self:
+        x, y = self.together("mod", other)
+        return y.apply(MOD, x)
+
+    @operation
+    def floor_divide(self, other: Operand) -> Self:
+        """Return x / y rounded down."""
+        x, y = self.together("floor_divide", other)
+        if x.dtype is DType.bool_:
+            raise DTypeError("floor_divide: needs numbers, but both sides are bool")
+        return _float_quotient(x, y) if x.dtype.is_float else _int_quotient(x, y)
+
+    @operation
+    def __rfloordiv__(self, other: Operand) -> Self:
+        x, y = self.together("floor_divide", other)
+        return y.floor_divide(x)
+
+    @operation
+    def fmod(self, other: Operand) -> Self:
+        """Return the remainder with the sign of x, as C has it."""
+        x, y = self.together("fmod", other)
+        size = y.abs()
+        return (x < 0).where(-(-x).apply(MOD, size), x.apply(MOD, size))
+
+    __truediv__ = divide = true_divide = div
+    __mod__ = remainder
+    __floordiv__ = floor_divide
+
+    @operation
+    def recip(self) -> Self:
+        """Return 1 / x."""
+        return self.as_float().apply(RECIP)
+
+    reciprocal = recip
+
+    # -- powers ------------------------------------------------------------------------------------
+
+    @operation
+    def pow(self, exponent: Operand) -> Self:
+        """Return x to a power, with C's rules for negative bases, zeros and infinities."""
+        if isinstance(exponent, (int, float)):
+            if isinstance(exponent, float) and not self.dtype.is_float:
+                return self.as_float().pow(exponent)
+            if exponent == int(exponent if math.isfinite(exponent) else 0) and abs(exponent) <= 64:
+                return self._whole_power(int(exponent))
+            if math.isfinite(exponent):
+                return self._fractional_power(exponent)
+        x, y = self.together("pow", exponent)
+        return _float_power(x, y) if x.dtype.is_float else _int_power(x, y)
+
+    @operation
+    def __rpow__(self, base: Operand) -> Self:
+        if base == 2 and self.dtype.is_float:
+            return self.exp2()
+        x, y = self.together("pow", base)
+        return y.pow(x)
+
+    __pow__ = pow
+
+    @operation
+    def exp2(self) -> Self:
+        """Return 2 to the power of x."""
+        return self.as_float().apply(Exp2())
+
+    def _whole_power(self, n: int) -> Self:
+        if n < 0:
+            if not self.dtype.is_float:
+                raise DTypeError(
+                    f"pow: {self.label} holds integers, and {n} is a negative power",
+                    hint='convert it first, as in x.cast("float32")',
+                )
+            return self._whole_power(-n).apply(RECIP)
+        if n == 0:
+            return self.full_like(1)
+        half = self if n == 1 else self._whole_power(n // 2)
+        square = self if n == 1 else half.apply(MUL, half)
+        return square.apply(MUL, self) if n % 2 and n > 1 else square
+
+    def _fractional_power(self, y: float) -> Self:
+        if abs(y) == 0.5:
+            root = self.apply(Sqrt())
+            return root if y > 0 else root.apply(RECIP)
+        # log2 of a negative number is NaN, as the power is, but for -inf.
+        least = -3.5e38 if self.dtype is not DType.float64 else -1.797e308
+        base = (self < least).where(math.inf, self)
+        return (base.log2() * y).exp2()
+
+    @operation
+    def log2(self) -> Self:
+        """Return the logarithm to base 2."""
+        return self.as_float().apply(Log2())
+
+    # -- comparison --------------------------------------------------------------------------------
+
+    def __lt__(self, other: Operand) -> Self:
+        return self.binary(LESS, other)
+
+    @operation
+    def __gt__(self, other: Operand) -> Self:
+        x, y = self.together("less_than", other)
+        return y.apply(LESS, x)
+
+    @operation
+    def le(self, other: Operand) -> Self:
+        """Return x <= y; False where either is NaN."""
+        x, y = self.together("less_than", other)
+        below = y.apply(LESS, x).logical_not()
+        if not x.dtype.is_float:
+            return below
+        # A sum of squares is NaN only where one of them is.
+        return below & (x * x + y * y > -1)
+
+    @operation
+    def ge(self, other: Operand) -> Self:
+        """Return x >= y; False where either is NaN."""
+        x, y = self.together("less_than", other)
+        return y.le(x)
+
+    @operation
+    def eq(self, other: Operand) -> Self:
+        """Return whether x and y are equal; False where either is NaN."""
+        x, y = self.together("eq", other)
+        same = (x.apply(LESS, y) | y.apply(LESS, x)).logical_not()
+        if not x.dtype.is_float:
+            return same
+        total = x + y
+        return same & (total * total > -1)
+
+    @operation
+    def ne(self, other: Operand) -> Self:
+        """Return whether x and y differ; True where either is NaN."""
+        return self.eq(other).logical_not()
+
+    lt, gt, less, greater = __lt__, __gt__, __lt__, __gt__
+    __le__, __ge__, less_equal, greater_equal = le, ge, le, ge
+
+    @override
+    def __eq__(self, other: object) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]  # as in NumPy
+        return self.eq(other)  # pyright: ignore[reportArgumentType]  # what is no operand is refused
+
+    @override
+    def __ne__(self, other: object) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]  # as in NumPy
+        return self.ne(other)  # pyright: ignore[reportArgumentType]  # what is no operand is refused
+
+    __hash__ = Lazy.__hash__
+
+    @operation
+    def isnan(self) -> Self:
+        """Return where the value is not a number."""
+        return (self * self > -1).logical_not() if self.dtype.is_float else self.full_like(
+            False, DType.bool_
+        )
+
+    @operation
+    def isfinite(self) -> Self:
+        """Return where the value is neither infinite nor NaN."""
+        return self * 0 < 1 if self.dtype.is_float else self.full_like(True, DType.bool_)
+
+    @operation
+    def isinf(self) -> Self:
+        """Return where the value is infinite."""
+        return (self.isfinite() | self.isnan()).logical_not()
+
+    # -- logic -------------------------------------------------------------------------------------
+
+    def _truths(self, what: str, *others: Operand) -> list[Self]:
+        values = self.together(what, *others)
+        for value in values:
+            if value.dtype is not DType.bool_:
+                raise DTypeError(
+                    f"{what}: needs bools, but {value.label} is {value.dtype}",
+                    hint="compare it with something first, as in x != 0",
+                )
+        return values
+
+    @operation
+    def __and__(self, other: Operand) -> Self:
+        x, y = self._truths("and", other)
+        return x.apply(MUL, y)
+
+    @operation
+    def __or__(self, other: Operand) -> Self:
+        x, y = self._truths("or", other)
+        return x.apply(ADD, y)
+
+    @operation
+    def __xor__(self, other: Operand) -> Self:
+        x, y = self._truths("xor", other)
+        return x.apply(LESS, y).apply(ADD, y.apply(LESS, x))
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+    bitwise_and, bitwise_or, bitwise_xor = __and__, __or__, __xor__
+
+    @operation
+    def __invert__(self) -> Self:
+        (x,) = self._truths("not")
+        return x.apply(LESS, x.full_like(True))
+
+    bitwise_not = __invert__
+
+    @operation
+    def truth(self) -> Self:
+        """Return the value as a bool: whether it is not 0."""
+        return self.cast(DType.bool_)
+
+    @operation
+    def logical_not(self) -> Self:
+        """Return whether the value is 0 or False."""
+        return ~self.truth()
+
+    @operation
+    def logical_and(self, other: Operand) -> Self:
+        """Return whether both values are not 0."""
+        x, y = self.together("logical_and", other)
+        return x.truth() & y.truth()
+
+    @operation
+    def logical_or(self, other: Operand) -> Self:
+        """Return whether any of both values is not 0."""
+        x, y = self.together("logical_or", other)
+        return x.truth() | y.truth()
+
+    @operation
+    def logical_xor(self, other: Operand) -> Self:
+        """Return whether just one of both values is not 0."""
+        x, y = self.together("logical_xor", other)
+        return x.truth() ^ y.truth()
+
+    # -- choice ------------------------------------------------------------------------------------
+
+    @operation
+    def where(self, x: Operand, y: Operand) -> Self:
+        """Return x where this condition holds, else y.
+
+        What is not chosen does not matter, not even if it is NaN.
+        """
+        if self.dtype is not DType.bool_:
+            raise DTypeError(
+                f"where: the condition {self.label} is {self.dtype} and not bool",
+                hint="compare it with something, as in (c != 0).where(a, b)",
+            )
+        a, b = self.operand(x), self.operand(y)
+        tensors = [t for t in (a, b) if isinstance(t, Lazy)]
+        scalars = [0 if isinstance(s, Expr) else s for s in (a, b) if not isinstance(s, Lazy)]
+        dtype = promote_all([(t.dtype, t.ndim) for t in tensors], scalars)
+        shape = broadcast("where", [self, *tensors])
+        p, q = (
+            value.cast(dtype).stretch(shape)
+            if isinstance(value, Lazy)
+            else self.constant(value, dtype, shape)
+            for value in (a, b)
+        )
+        return p.made(WHERE, (self.stretch(shape).id, p.id, q.id), p.type)
+
+    @operation
+    def masked_fill(self, mask: Lazy, value: Operand) -> Self:
+        """Return x with the value where the mask holds."""
+        chosen = self.operand(mask)
+        if not isinstance(chosen, Lazy):
+            raise DTypeError(f"masked_fill: the mask is {mask!r} and not a tensor of bools")
+        if isinstance(value, (int, float)):
+            value = self.constant(value, self.dtype, ())
+        return chosen.where(value, self)
+
+    @operation
+    def maximum(self, other: Operand) -> Self:
+        """Return the larger of x and y; NaN where either is, and at a tie half of each."""
+        x, y = self.together("maximum", other)
+        if not x.dtype.is_float:
+            return (x < y).where(y, x)
+        return (x < y).where(y, (y < x).where(x, x * 0.5 + y * 0.5))
+
+    @operation
+    def minimum(self, other: Operand) -> Self:
+        """Return the smaller of x and y; NaN where either is, and at a tie half of each."""
+        x, y = self.together("minimum", other)
+        if not x.dtype.is_float:
+            return (x < y).where(x, y)
+        return (x < y).where(x, (y < x).where(y, x * 0.5 + y * 0.5))
+
+    @operation
+    def clip(self, min: Operand | None = None, max: Operand | None = None) -> Self:
+        """Return x kept within bounds; NaN stays NaN."""
+        x = self
+        if min is not None:
+            x = (x < min).where(min, x) if isinstance(min, (int, float)) else x.maximum(min)
+        if max is not None:
+            x = (x > max).where(max, x) if isinstance(max, (int, float)) else x.minimum(max)
+        return x
+
+    clamp = clip
+
+    @operation
+    def sign(self) -> Self:
+        """Return -1, 0 or 1."""
+        positive = (self > 0).cast(self.dtype)
+        return positive if self.dtype.is_unsigned else (self < 0).where(-1, positive)
+
+    @operation
+    def abs(self) -> Self:
+        """Return the value without its sign; written so that its gradient at 0 is 0."""
+        if self.dtype is DType.bool_ or self.dtype.is_unsigned:
+            return self
+        return self * self.sign()
+
+    absolute = __abs__ = abs
+
+    @operation
+    def round_to_even(self) -> Self:
+        """Return the nearest whole number, and of two the even one."""
+        if not self.dtype.is_float:
+            return self
+        part = self.remainder(1)
+        part = (part < 2).where(part, 0)  # of an infinity the remainder is NaN
+        whole = self - part
+        up = (part > 0.5).where(1.0, whole.remainder(2))
+        return whole + (part < 0.5).where(0.0, up)
+
+
+def _float_quotient(x: T, y: T) -> T:
+    part = x.remainder(y)
+    near = ((x - part) * y.recip()).round_to_even()
+    near = y.eq(0).where(x * y.recip(), near)
+    # Only a small number of the other sign modulo an infinity is infinite.
+    return part.isinf().where(-1.0, near)
+
+
+def _int_quotient(x: T, y: T) -> T:
+    """Divide integers exactly: a float quotient that is never too large, then what it left."""
+    wide = DType.float64 if x.dtype is DType.int64 else DType.float32
+    part, scale = x.remainder(y).cast(wide), y.cast(wide).recip()
+    if x.dtype.itemsize <= 2:
+        return ((x.cast(wide) - part) * scale * (1 + 2.0**-20)).cast(x.dtype)
+    short = 1 - (2.0**-50 if wide is DType.float64 else 2.0**-21)
+    first = ((x.cast(wide) - part) * scale * short).cast(x.dtype)
+    left = (x - first * y).cast(wide) - part
+    return first + (left * scale * (1 + 2.0**-18)).cast(x.dtype)
+
+
+def _int_power(x: T, y: T) -> T:
+    result, square = x.full_like(1), x
+    for bit in range(6):  # a power of more than 63 is out of every integer's range
+        result = (y.remainder(2 << bit) < (1 << bit)).where(result, result * square)
+        square = square * square
+    return result
+
+
+def _float_power(x: T, y: T) -> T:
+    if x.dtype.is_half:
+        return _float_power(x.cast(DType.float32), y.cast(DType.float32)).cast(x.dtype)
+    double = x.dtype is DType.float64
+    negative = x < 0
+    size = negative.where(-x, x)
+    zero = size < (5e-324 if double else 1.4e-45)
+    # A finite stand-in for log2(0) keeps 0 · inf out of values and gradients.
+    log = zero.where(-1e300 if double else -1e30, zero.where(1.0, size).log2())
+    t = y * log
+    # y · log2|x| is NaN for x**0, 1**y and (-1)**inf, whose value is 1.
+    one = (y * y < 1e-30) | (log * log < negative.where(y * y, 1e-30))
+    t = ((t < 1) | (t > 0)).where(t, one.where(0.0, t))
+    power = t.exp2()
+    fraction = (y.remainder(1) > 0) & (size < math.inf)
+    odd = (y.remainder(2) > 0) & ~(y.remainder(1) > 0)
+    return negative.where(fraction.where(math.nan, odd.where(-power, power)), power)
+
+
+def where(condition: T, x: Operand, y: Operand) -> T:
+    """Return x where the condition holds, else y."""
+    return condition.where(x, y)

@@ -1,0 +1,350 @@
+"""The lazy tensor itself: a handle to a node, and the few steps that all operations are made of."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import Self, override
+
+from luminal_lab.core.builder import Builder, DimLike, ShapeLike, check_name, operation
+from luminal_lab.core.dims import Dim, Expr, Shape
+from luminal_lab.core.dtypes import (
+    Array,
+    DType,
+    DTypeLike,
+    as_dtype,
+    promote_all,
+    scalar_dtype,
+)
+from luminal_lab.core.op import Op, Scalar, TensorType, tuple_text
+from luminal_lab.core.ops import Cast, Constant, Expand, Input, Reshape
+from luminal_lab.errors import AxisError, DTypeError, GraphError, ShapeError
+
+if TYPE_CHECKING:
+    from luminal_lab.core.ir import Node
+
+Axis: TypeAlias = int | Sequence[int] | None
+
+
+class Lazy:
+    """A handle to one node of a graph; the operations are added by the classes that extend it."""
+
+    __slots__ = ("graph", "id", "type")
+    # NumPy leaves `array + tensor` to the tensor.
+    __array_ufunc__ = None
+
+    def __init__(self, graph: Builder, id: int, type: TensorType) -> None:
+        self.graph = graph
+        self.id = id
+        self.type = type
+
+    # -- what is known without computing ---------------------------------------------------------
+
+    @property
+    def shape(self) -> Shape:
+        """The shape: a tuple of numbers and symbolic dims."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype; equal to its NumPy name."""
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.type.shape)
+
+    @property
+    def node(self) -> "Node":
+        """The record of this tensor in its graph."""
+        return self.graph.node(self.id)
+
+    @property
+    def name(self) -> str:
+        """The name that the graph's text shows for this tensor."""
+        return self.node.name
+
+    @property
+    def label(self) -> str:
+        """What error messages call this tensor: its name and its shape."""
+        return f"%{self.name} {tuple_text(self.shape)}"
+
+    @override
+    def __hash__(self) -> int:
+        return id(self)
+
+    # -- making nodes ----------------------------------------------------------------------------
+
+    def apply(self, op: Op, *others: "Lazy") -> Self:
+        """Add a node with this op on this tensor and others, and return its tensor.
+
+        This is how a user's own op is called, too.
+        """
+        type = op.infer(self.type, *[other.type for other in others])
+        return self.made(op, (self.id, *[other.id for other in others]), type)
+
+    def made(self, op: Op, sources: tuple[int, ...], type: TensorType) -> Self:
+        """Add a node whose type is known, and return its tensor."""
+        return self.__class__(self.graph, self.graph.append(op, sources, type), type)
+
+    def full_like(self, value: Scalar, dtype: DType | None = None) -> Self:
+        """Return a constant of this tensor's shape, and of its dtype unless one is given."""
+        return self.constant(value, dtype or self.dtype, self.shape)
+
+    def constant(self, value: Scalar, dtype: DType, shape: Shape) -> Self:
+        """Return a constant in this tensor's graph."""
+        return self.made(constant_of(value, dtype, shape), (), TensorType(dtype, shape))
+
+    @operation
+    def cast(self, dtype: DTypeLike) -> Self:
+        """Return the values in another dtype.
+
+        Floats become integers by truncation; what is out of range takes the nearest value.
+        """
+        dtype = as_dtype(dtype)
+        if dtype is self.dtype:
+            return self
+        return self.made(Cast(dtype), (self.id,), self.type.with_dtype(dtype))
+
+    # -- fitting operands together -----------------------------------------------------------------
+
+    def operand(self, value: object) -> "Self | Scalar":
+        """Return an operand: a tensor of this graph, or a Python scalar (or symbolic dim)."""
+        if isinstance(value, Lazy):
+            if value.graph is not self.graph:
+                raise GraphError(
+                    f"{value.label} belongs to the graph {value.graph.name!r}, and {self.label} "
+                    f"to another, {self.graph.name!r}",
+                    hint="make both in one graph, or move the value with graph.transfer",
+                )
+            return value  # pyright: ignore[reportReturnType]  # all handles of a graph are of one class
+        if isinstance(value, (bool, int, float, Expr)):
+            return value
+        array = as_array(value)
+        if array.ndim == 0 and isinstance(value, np.generic):
+            return array.item() if array.dtype.kind in "bif" else float(array)  # pyright: ignore
+        type = self.graph.type_of(array.shape, array.dtype)
+        id = self.graph.append_named(Input(type.dtype, type.shape), type, None)
+        tensor = self.__class__(self.graph, id, type)
+        self.graph.feed(tensor, array, copy=True)
+        return tensor
+
+    def together(self, what: str, *values: object) -> list[Self]:
+        """Return this tensor and others in one dtype and one shape, by PyTorch's and NumPy's rules."""
+        operands = [self, *[self.operand(value) for value in values]]
+        tensors = [x for x in operands if isinstance(x, Lazy)]
+        scalars = [int(0) if isinstance(x, Expr) else x for x in operands if not isinstance(x, Lazy)]
+        dtype = promote_all([(t.dtype, t.ndim) for t in tensors], scalars)
+        shape = broadcast(what, tensors)
+        fitted: list[Self] = []
+        for x in operands:
+            if isinstance(x, Lazy):
+                fitted.append(x.cast(dtype).stretch(shape))
+            else:
+                fitted.append(self.constant(x, dtype, shape))
+        return fitted
+
+    def stretch(self, shape: Shape) -> Self:
+        """Return this tensor broadcast to a shape that it is known to fit."""
+        tensor = self
+        if tensor.shape == shape:
+            return tensor
+        missing = len(shape) - tensor.ndim
+        if missing:
+            tensor = tensor.apply(Reshape((1,) * missing + tensor.shape))
+        return tensor if tensor.shape == shape else tensor.apply(Expand(shape))
+
+    def as_float(self) -> Self:
+        """Return this tensor, converted to float32 if it holds integers or bools."""
+        return self if self.dtype.is_float else self.cast(DType.float32)
+
+    def axis_of(self, what: str, axis: int, *, extra: int = 0) -> int:
+        """Return an axis counted from the front; `extra` more axes are allowed for."""
+        rank = self.ndim + extra
+        try:
+            number = axis.__index__()
+        except (AttributeError, TypeError):
+            raise AxisError(
+                f"{what}: {axis!r} is not an axis of {self.label}", hint="an axis is a whole number"
+            ) from None
+        if isinstance(axis, bool) or not -rank <= number < rank:
+            raise AxisError(
+                f"{what}: there is no axis {axis} in {self.label}",
+                hint=f"axes go from {-rank} to {rank - 1}" if rank else "it has no axes",
+            )
+        return number % rank
+
+    def axes_of(self, what: str, axis: Axis) -> tuple[int, ...]:
+        """Return the axes that an argument names, in order; all of them for None."""
+        if axis is None:
+            return tuple(range(self.ndim))
+        listed = list(axis) if isinstance(axis, Sequence) else [axis]
+        axes = [self.axis_of(what, one) for one in listed]
+        for one, given in zip(axes, listed, strict=True):
+            if axes.count(one) > 1:
+                raise AxisError(
+                    f"{what}: axis {given} of {self.label} is given twice: {tuple_text(listed)}",
+                    hint="name each axis once",
+                )
+        return tuple(sorted(axes))
+
+    # -- data and results --------------------------------------------------------------------------
+
+    def set(self, data: object) -> Self:
+        """Give an input its data, which is copied; symbolic dims take their sizes from it.
+
+        A function without arguments is called when the data is first needed.
+        """
+        with self.graph.whole():
+            self.graph.feed(self, data, copy=True)
+        return self
+
+    def borrow(self, data: npt.ArrayLike) -> Self:
+        """Give an input its data without copying it; the array must then stay as it is."""
+        with self.graph.whole():
+            self.graph.feed(self, data, copy=False)
+        return self
+
+    def keep(self) -> Self:
+        """Keep the value after a run, for later runs; it is not computed for its own sake."""
+        self.graph.hold(self, output=False)
+        return self
+
+    def retrieve(self) -> Self:
+        """Make this an output: the next run computes it, and its value can then be read."""
+        self.graph.hold(self, output=True)
+        return self
+
+    def drop(self) -> Self:
+        """Undo `keep` and `retrieve`, and forget the value (for an input: its data)."""
+        self.graph.release(self)
+        return self
+
+    def named(self, name: str) -> Self:
+        """Give this tensor a name in the graph's text."""
+        with self.graph.whole():
+            check_name(name, "a tensor")
+            if name != self.node.meta.name:
+                self.graph.rename(self.id, self.graph.free_name(name))
+        return self
+
+    def numpy(self) -> Array:
+        """Return the value, which a run must have computed."""
+        with self.graph.whole():
+            return self.graph.read(self)
+
+    def item(self) -> bool | int | float:
+        """Return the only element as a Python number."""
+        value = self.numpy()
+        if value.size != 1:
+            raise ShapeError(
+                f"item: {self.label} has {value.size} elements and not one",
+                hint="use numpy() for all of them",
+            )
+        return value.item()  # pyright: ignore[reportReturnType]  # ten dtypes, all of them numbers
+
+    def tolist(self) -> object:
+        """Return the value as nested lists of Python numbers."""
+        return self.numpy().tolist()
+
+    def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> Array:
+        value = self.numpy()
+        return value.astype(dtype or value.dtype, copy=bool(copy))
+
+    def __bool__(self) -> bool:
+        raise GraphError(
+            f"{self.label} is not computed, so that it is neither true nor false yet",
+            hint="use cond.where(a, b) to choose in the graph, or item() after a run",
+        )
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __len__(self) -> int:
+        if not self.shape or not isinstance(self.shape[0], int):
+            raise ShapeError(f"len: {self.label} has no first axis of known size")
+        return self.shape[0]
+
+    @override
+    def __repr__(self) -> str:
+        head = f"%{self.name}: {self.type}"
+        if self.graph.is_computed(self):
+            value = self.graph.read(self)
+            body = np.array2string(value, separator=", ", threshold=200, edgeitems=3)
+            return f"{body}\n{head}" if value.size else f"{head}, empty"
+        how = "run cx.execute() to compute it"
+        if not self.graph.is_output(self):
+            how = "call retrieve() on it and then " + how
+        return f"{head}, not computed yet: {how}"
+
+
+def constant_of(value: Scalar, dtype: DType, shape: Shape) -> Constant:
+    """Return the op for a number, which must be a value of the dtype."""
+    if isinstance(value, Expr) or (dtype.is_float and isinstance(value, float)):
+        return Constant(value, dtype, shape)
+    if dtype.is_float:
+        return Constant(float(value), dtype, shape)
+    if isinstance(value, float) and dtype.kind == "int":
+        raise DTypeError(
+            f"constant: {value!r} is not a value of {dtype}",
+            hint="use a whole number, or convert the tensor to a float",
+        )
+    if dtype is DType.bool_:
+        return Constant(bool(value), dtype, shape)
+    low, high = dtype.limits
+    if not low <= value <= high:
+        raise DTypeError(
+            f"constant: {value} is not a value of {dtype}, which holds {low} to {high}",
+            hint="convert the tensor to a wider dtype first",
+        )
+    return Constant(int(value), dtype, shape)
+
+
+def broadcast(what: str, tensors: Sequence[Lazy]) -> Shape:
+    """Return the shape that tensors have together, by NumPy's rules."""
+    shape = tensors[0].shape
+    for other in tensors[1:]:
+        if other.shape == shape:
+            continue
+        rank = max(len(shape), other.ndim)
+        a = (1,) * (rank - len(shape)) + shape
+        b = (1,) * (rank - other.ndim) + other.shape
+        dims: list[Dim] = []
+        for axis, (x, y) in enumerate(zip(a, b, strict=True)):
+            if x != y and x != 1 and y != 1:
+                raise ShapeError(
+                    f"{what}: the shapes cannot be broadcast together: {tensors[0].label} and "
+                    f"{other.label}, so {x} meets {y} on axis {axis - rank}",
+                    hint="axes must be equal, or 1, counted from the last",
+                )
+            dims.append(y if x == 1 else x)
+        shape = tuple(dims)
+    return shape
+
+
+def as_array(value: object) -> Array:
+    """Return anything that can be an array (lists, `__array__`, DLPack) as one."""
+    try:
+        if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+            array: Array = np.from_dlpack(value)  # pyright: ignore
+        else:
+            array = np.asarray(value)
+    except Exception as error:
+        raise DTypeError(
+            f"{type(value).__name__}: it cannot be read as an array: {error}",
+            hint="give numbers, nested lists of equal lengths, or an array",
+        ) from error
+    if array.dtype.kind == "O" or array.dtype.kind in "USMmcV" and "bfloat16" not in str(array.dtype):
+        raise DTypeError(
+            f"{type(value).__name__}: it holds {array.dtype}, which is not a number dtype here",
+            hint=f"one of {', '.join(DType)}",
+        )
+    return array
+
+
+__all__ = ["Axis", "DimLike", "Lazy", "ShapeLike", "as_array", "broadcast", "scalar_dtype"]

@@ -1,0 +1,112 @@
+"""Every error that luminal_lab raises on purpose, as one tree.
+
+LabError
+├── ShapeError          (ValueError)         shapes that do not fit, an axis that is not there
+│   └── DimError        (ValueError)         a symbolic dim: unbound, out of its bounds, contradicting
+├── AxisError           (ShapeError, IndexError)  an unknown axis, or one given twice
+├── DTypeError          (TypeError)          a dtype that the op or the data does not allow
+├── RangeError          (IndexError)         an index in data that is out of range or not a number
+├── InputError          (ValueError)         an input never set, or set with what does not fit
+├── GraphError          (ValueError)         a tensor of another graph, or used as what it is not
+├── NotComputedError    (RuntimeError)       a value read before it exists
+├── DefinitionError     (TypeError)          an op class that cannot be accepted
+├── ParseError          (ValueError)         text that is not in the grammar
+├── VerifyError         (ValueError)         a graph that breaks a law of the IR
+├── PassError           (RuntimeError)       a pass that failed or returned what it may not
+├── DeviceError         (RuntimeError)       a device or a toolchain that is missing or failed
+├── RecordingError      (ValueError)         a recording that is damaged or of another version
+└── Interrupted         (KeyboardInterrupt)  Ctrl-C while a graph was running
+
+The text has a fixed form: what is wrong with both values, then where, then one `hint:`.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class LabError(Exception):
+    """The root: `message`, `where` (the user's line, or a window of text) and `hint`."""
+
+    def __init__(self, message: str, *, where: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.hint = hint
+
+    def __str__(self) -> str:
+        text = self.message
+        if self.where:
+            text += "".join(f"\n  {line}" for line in self.where.splitlines())
+        if self.hint:
+            text += f"\nhint: {self.hint}"
+        return text
+
+
+class ShapeError(LabError, ValueError):
+    """Shapes that do not fit together."""
+
+
+class DimError(ShapeError):
+    """A symbolic dim that is not bound, is out of its bounds, or has two values at once."""
+
+
+class AxisError(ShapeError, IndexError):
+    """An axis that the tensor does not have, or one given twice."""
+
+
+class DTypeError(LabError, TypeError):
+    """A dtype that an op or some data does not allow."""
+
+
+class RangeError(LabError, IndexError):
+    """An index in data that is out of range or not a number."""
+
+
+class InputError(LabError, ValueError):
+    """An input that was never set, or was set with what does not fit."""
+
+
+class GraphError(LabError, ValueError):
+    """A tensor of another graph, or one used as what it is not."""
+
+
+class NotComputedError(LabError, RuntimeError):
+    """A value that was read before it was computed."""
+
+
+class DefinitionError(LabError, TypeError):
+    """An op class that cannot be accepted."""
+
+
+class ParseError(LabError, ValueError):
+    """Text that is not in the grammar."""
+
+
+class VerifyError(LabError, ValueError):
+    """A graph that breaks a law of the IR."""
+
+
+class PassError(LabError, RuntimeError):
+    """A pass that failed, or returned what it may not."""
+
+
+class DeviceError(LabError, RuntimeError):
+    """A device or toolchain that is missing or failed."""
+
+
+class RecordingError(LabError, ValueError):
+    """A recording that is damaged or of another version."""
+
+
+class Interrupted(LabError, KeyboardInterrupt):
+    """Ctrl-C while a graph was running; the session is as it was before."""
+
+
+class LabWarning(UserWarning):
+    """Something that was done but should be known, such as an op class that was replaced."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return a hint that names the known word nearest to `word`, or None."""
+    close = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else None

@@ -1,0 +1,52 @@
+"""The suite's own fixtures: what a golden test says, what blessing writes, when torch may lack."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+CONFTEST = Path(__file__).with_name("conftest.py")
+GOLDEN = "def test_text(golden):\n    golden('one\\nthree\\n', 'kept/text.ir')\n"
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester) -> pytest.Pytester:
+    pytester.makeconftest(CONFTEST.read_text(encoding="utf-8"))
+    return pytester
+
+
+def run(suite: pytest.Pytester, *args: str) -> tuple[dict[str, int], str]:
+    result = suite.runpytest_inprocess("-p", "no:cacheprovider", "-ra", *args)
+    return result.parseoutcomes(), result.stdout.str()
+
+
+def test_a_golden_file_is_written_on_request_and_compared_ever_after(suite: pytest.Pytester):
+    suite.makepyfile(test_one=GOLDEN)
+    outcomes, said = run(suite)
+    assert outcomes == {"failed": 1}
+    assert "kept/text.ir is not there yet" in said
+    assert "pytest --bless test_one.py::test_text" in said
+    assert run(suite, "--bless")[0] == {"passed": 1}
+    assert (suite.path / "kept/text.ir").read_bytes() == b"one\nthree\n"
+    assert run(suite)[0] == {"passed": 1}
+
+
+def test_a_mismatch_shows_a_diff_and_the_command_that_accepts_it(suite: pytest.Pytester):
+    suite.makepyfile(test_one=GOLDEN)
+    suite.mkdir("kept").joinpath("text.ir").write_bytes(b"one\ntwo")
+    outcomes, said = run(suite)
+    assert outcomes == {"failed": 1}
+    assert "\n one\n-two\n-\\ no newline at the end\n+three\n" in said
+    assert "to accept it: pytest --bless test_one.py::test_text\n" in said
+
+
+@pytest.mark.parametrize(("ci", "outcome"), [("", "skipped"), ("true", "errors")])
+def test_without_torch_a_test_is_skipped_but_fails_in_ci(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, ci: str, outcome: str
+):
+    monkeypatch.setenv("CI", ci)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    suite.makepyfile("def test_torch(torch):\n    pass\n")
+    outcomes, said = run(suite)
+    assert outcomes == {outcome: 1}
+    assert "torch is not installed" in said

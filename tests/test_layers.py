@@ -1,0 +1,362 @@
+"""Hold the layers: who may import whom, what stays out of the core, which names are not used."""
+
+import ast
+import graphlib
+import re
+import subprocess
+import sys
+import textwrap
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Each place, and the places that it may import.
+TABLE = """
+errors
+core      errors
+passes    errors core
+kernels   errors core passes
+devices   errors core passes kernels
+search    errors core passes kernels devices
+nn        errors core passes
+io        errors core passes kernels devices search nn
+viz       errors core passes kernels devices search nn io
+session   errors core passes kernels devices search nn io viz
+course    errors core passes kernels devices search nn io viz session cli __init__
+cli       errors core passes kernels devices search nn io viz session course __init__
+__init__  errors core passes kernels devices search nn io viz session course cli
+__main__  cli
+"""
+LAYERS = {place: allowed for place, *allowed in map(str.split, TABLE.strip().splitlines())}
+FILES = {"errors", "session", "cli", "__init__", "__main__"}
+
+CORE_LIBRARIES = {"numpy", "ml_dtypes", "typing_extensions"}
+LIGHT = CORE_LIBRARIES | sys.stdlib_module_names
+PICTURE_LIBRARIES = {"IPython", "anywidget", "graphviz", "ipywidgets", "matplotlib", "plotly"}
+PICTURE_LIBRARIES |= {"altair", "bokeh", "networkx", "pydot", "pygraphviz", "seaborn", "traitlets"}
+VAGUE = {"common", "handler", "helper", "manager", "util"}
+ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
+CORE_LINES = 4_000
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import of one module, and where it stands."""
+
+    module: str
+    line: int
+    typing_only: bool
+
+
+def place_of(module: str) -> str:
+    """Return the row of the table that a module of ours belongs to."""
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def faults(sources: Mapping[str, str]) -> list[str]:
+    """Return one sentence for each breach of the layers in `{module name: source}`."""
+    trees = {module: ast.parse(source, module) for module, source in sources.items()}
+    found: list[str] = []
+    graph: dict[str, set[str]] = {}
+    for module, tree in trees.items():
+        found += name_faults(module)
+        found += tree_faults(module, tree)
+        imports = list(imports_of(tree, sources))
+        found += import_faults(module, imports)
+        graph[module] = {i.module for i in imports if i.module in sources and not i.typing_only}
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        # graphlib lists a cycle against the direction of its edges.
+        found.append("an import cycle: " + " -> ".join(reversed(error.args[1])))
+    core = {m: s for m, s in sources.items() if place_of(m) == "core"}
+    lines = sum(len(s.splitlines()) - docstring_lines(trees[m]) for m, s in core.items())
+    if lines > CORE_LINES:
+        found.append(f"core has {lines:,} lines without docstrings; {CORE_LINES:,} are its limit")
+    return found
+
+
+def name_faults(module: str) -> Iterator[str]:
+    """Yield what is wrong with a module's name."""
+    if place_of(module) not in LAYERS:
+        yield f"{module}: {place_of(module)} is not in the table of layers"
+    for word in module.replace("_", ".").split("."):
+        if word.removesuffix("s") in VAGUE:
+            yield f"{module}: a module is named after its job, and {word!r} names none"
+
+
+def tree_faults(module: str, tree: ast.AST) -> Iterator[str]:
+    """Yield the relative imports of a module, and where it reads the environment."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(level=level) if level:
+                yield f"{module}:{node.lineno}: a relative import"
+            case ast.ImportFrom(module="os", names=names):
+                for name in ENVIRONMENT.intersection(name.name for name in names):
+                    yield f"{module}:{node.lineno}: reads the environment (os.{name})"
+            case ast.Attribute(attr=name, value=ast.Name()) if name in ENVIRONMENT:
+                yield f"{module}:{node.lineno}: reads the environment (os.{name})"
+            case _:
+                pass
+
+
+def import_faults(module: str, imports: list[Import]) -> Iterator[str]:
+    """Yield the imports that a module's place does not allow."""
+    place = place_of(module)
+    for imported in imports:
+        at = f"{module}:{imported.line}: imports {imported.module}, and {place}"
+        library = imported.module.split(".")[0]
+        if library == "luminal_lab":
+            allowed = LAYERS.get(place, [])
+            if place_of(imported.module) not in {place, *allowed}:
+                yield f"{at} may import {', '.join(allowed) or 'nothing of ours'}"
+        elif library in PICTURE_LIBRARIES and place != "viz":
+            yield f"{at} draws nothing: pictures and widgets belong to viz"
+        elif place in {"errors", "core"} and library not in LIGHT:
+            yield f"{at} may import, of others, {', '.join(sorted(CORE_LIBRARIES))}"
+
+
+def imports_of(tree: ast.AST, sources: Mapping[str, str]) -> Iterator[Import]:
+    """Yield every import below `tree`, those by a constant `import_module(…)` included."""
+    for node, typing_only in nodes_of(tree):
+        match node:
+            case ast.Import(names=names):
+                targets = [name.name for name in names]
+            case ast.ImportFrom(module=str(package), level=0, names=names):
+                targets = [from_target(package, name.name, sources) for name in names]
+            case ast.Call(
+                func=ast.Name(id=name) | ast.Attribute(attr=name),
+                args=[ast.Constant(value=str(target)), *_],
+            ) if name in {"import_module", "__import__"}:
+                targets = [target]
+            case _:
+                continue
+        for target in targets:
+            yield Import(target, node.lineno, typing_only)
+
+
+def from_target(package: str, name: str, sources: Mapping[str, str]) -> str:
+    """Return the module that `from package import name` is about: a submodule or the package."""
+    module = f"{package}.{name}"
+    is_place = package == "luminal_lab" and name in LAYERS
+    return module if is_place or module in sources else package
+
+
+def nodes_of(node: ast.AST, typing_only: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    """Yield all nodes, each with whether `if TYPE_CHECKING:` stands around it."""
+    yield node, typing_only
+    guarded: list[ast.stmt] = []
+    if isinstance(node, ast.If):
+        match node.test:
+            case ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"):
+                guarded = node.body
+            case _:
+                pass
+    for child in ast.iter_child_nodes(node):
+        yield from nodes_of(child, typing_only or child in guarded)
+
+
+def docstring_lines(tree: ast.AST) -> int:
+    """Return how many lines of a module are docstrings."""
+    return sum(
+        (node.body[0].end_lineno or 0) - node.body[0].lineno + 1
+        for node in ast.walk(tree)
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node) is not None
+    )
+
+
+def package_sources(folder: Path) -> dict[str, str]:
+    """Return `{module name: source}` of a package's folder."""
+    sources: dict[str, str] = {}
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder.parent).with_suffix("").parts
+        if parts[-1] == "__init__":
+            parts = parts[:-1]
+        sources[".".join(parts)] = path.read_text(encoding="utf-8")
+    return sources
+
+
+def test_the_package_keeps_its_layers():
+    found = faults(package_sources(ROOT / "luminal_lab"))
+    assert not found, "\n".join(found)
+
+
+def test_pyright_is_strict_on_every_place_but_viz():
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    folders = {f"luminal_lab/{place}" for place in LAYERS.keys() - FILES - {"viz"}}
+    assert set(config["tool"]["pyright"]["strict"]) == {"luminal_lab/*.py", *folders}
+
+
+def test_importing_luminal_lab_brings_in_the_core_and_nothing_heavier():
+    script = """if True:
+        import sys
+        import ml_dtypes, numpy, typing_extensions
+        before = set(sys.modules)
+        import luminal_lab
+        print(*sorted(sys.modules.keys() - before), sep="\\n")
+    """
+    command = [sys.executable, "-W", "error", "-c", script]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+    modules = done.stdout.split()
+    assert "luminal_lab" in modules
+    ours = re.compile(r"luminal_lab(\.(errors|session|core(\..+)?))?")
+    heavy = [m for m in modules if m.split(".")[0] not in LIGHT and not ours.fullmatch(m)]
+    assert not heavy
+
+
+LAWFUL = {
+    "luminal_lab": """
+        from typing import TYPE_CHECKING
+        from luminal_lab import errors
+        from luminal_lab.core import IR
+        if TYPE_CHECKING:
+            from luminal_lab.viz.widget import Explorer
+        """,
+    "luminal_lab.errors": "import difflib",
+    "luminal_lab.core": "from luminal_lab.core.ir import IR",
+    "luminal_lab.core.ir": """
+        import os
+        import numpy as np
+        from luminal_lab.core import ops
+        from luminal_lab.errors import LabError
+        home = os.fspath('.')
+        """,
+    "luminal_lab.core.ops": """
+        import typing
+        if typing.TYPE_CHECKING:
+            from luminal_lab.core.ir import IR
+        """,
+    "luminal_lab.passes.dce": "from luminal_lab.core import IR",
+    "luminal_lab.viz.widget": "import anywidget\nfrom luminal_lab.kernels import nest",
+}
+
+
+def sources(planted: Mapping[str, str]) -> dict[str, str]:
+    return {module: textwrap.dedent(source) for module, source in {**LAWFUL, **planted}.items()}
+
+
+def test_lawful_sources_have_no_faults():
+    assert faults(sources({})) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "fault"),
+    [
+        pytest.param(
+            "luminal_lab.core.ir",
+            "from luminal_lab.passes import dce",
+            "luminal_lab.core.ir:1: imports luminal_lab.passes.dce, and core may import errors",
+            id="upward",
+        ),
+        pytest.param(
+            "luminal_lab.core.ir",
+            "from luminal_lab import passes",
+            "luminal_lab.core.ir:1: imports luminal_lab.passes, and core may import errors",
+            id="upward-place",
+        ),
+        pytest.param(
+            "luminal_lab.core.ir",
+            "import luminal_lab as ll",
+            "luminal_lab.core.ir:1: imports luminal_lab, and core may import errors",
+            id="upward-to-the-top",
+        ),
+        pytest.param(
+            "luminal_lab.core.ir",
+            "import typing\nif typing.TYPE_CHECKING:\n    import luminal_lab.passes.dce",
+            "luminal_lab.core.ir:3: imports luminal_lab.passes.dce, and core may import errors",
+            id="upward-for-types",
+        ),
+        pytest.param(
+            "luminal_lab.core.ir",
+            "import importlib\nimportlib.import_module('luminal_lab.passes.dce')",
+            "luminal_lab.core.ir:2: imports luminal_lab.passes.dce, and core may import errors",
+            id="upward-by-name",
+        ),
+        pytest.param(
+            "luminal_lab.nn.linear",
+            "def f():\n    from luminal_lab.kernels import nest",
+            "luminal_lab.nn.linear:2: imports luminal_lab.kernels, and nn may import "
+            "errors, core, passes",
+            id="sideways-in-a-function",
+        ),
+        pytest.param(
+            "luminal_lab.errors",
+            "from luminal_lab.core import IR",
+            "luminal_lab.errors:1: imports luminal_lab.core, and errors may import nothing of ours",
+            id="errors",
+        ),
+        pytest.param(
+            "luminal_lab.core.ops",
+            "from luminal_lab.core.ir import IR",
+            "an import cycle: luminal_lab.core.ir -> luminal_lab.core.ops -> luminal_lab.core.ir",
+            id="cycle",
+        ),
+        pytest.param(
+            "luminal_lab.core.ir",
+            "import plotly.graph_objects as go",
+            "luminal_lab.core.ir:1: imports plotly.graph_objects, and core draws nothing: "
+            "pictures and widgets belong to viz",
+            id="plotly",
+        ),
+        pytest.param(
+            "luminal_lab.session",
+            "def show():\n    from IPython.display import display",
+            "luminal_lab.session:2: imports IPython.display, and session draws nothing: "
+            "pictures and widgets belong to viz",
+            id="widgets-in-a-function",
+        ),
+        pytest.param(
+            "luminal_lab.core.ir",
+            "import scipy.special",
+            "luminal_lab.core.ir:1: imports scipy.special, and core may import, of others, "
+            "ml_dtypes, numpy, typing_extensions",
+            id="third-party",
+        ),
+        pytest.param(
+            "luminal_lab.core.ir",
+            "from . import ops",
+            "luminal_lab.core.ir:1: a relative import",
+            id="relative",
+        ),
+        pytest.param(
+            "luminal_lab.passes.dce",
+            "import os\nDEBUG = os.environ.get('DEBUG')",
+            "luminal_lab.passes.dce:2: reads the environment (os.environ)",
+            id="environment",
+        ),
+        pytest.param(
+            "luminal_lab.passes.dce",
+            "from os import getenv",
+            "luminal_lab.passes.dce:1: reads the environment (os.getenv)",
+            id="environment-by-name",
+        ),
+        pytest.param(
+            "luminal_lab.passes.graph_utils",
+            "",
+            "luminal_lab.passes.graph_utils: a module is named after its job, "
+            "and 'utils' names none",
+            id="vague",
+        ),
+        pytest.param(
+            "luminal_lab.plugins.cuda",
+            "",
+            "luminal_lab.plugins.cuda: plugins is not in the table of layers",
+            id="unknown-place",
+        ),
+        pytest.param(
+            "luminal_lab.core.long",
+            '"""A docstring\nof two lines."""\n' + "x = 1\n" * 4_000,
+            "core has 4,011 lines without docstrings; 4,000 are its limit",
+            id="too-long",
+        ),
+    ],
+)
+def test_a_planted_fault_is_named(module: str, source: str, fault: str):
+    assert fault in faults(sources({module: source}))

@@ -1,0 +1,20 @@
+"""The examples of README.md run, and print what README.md says that they print."""
+
+import doctest
+
+from tests.readme import README, examples
+
+
+def test_the_examples_print_what_is_written_under_them():
+    text = README.read_text(encoding="utf-8")
+    found = examples(text)
+    assert found, "README.md has no `>>>` example in a ```python block; `make lab` plays them"
+    said: list[str] = []
+    test = doctest.DocTest(found, {}, README.name, str(README), 0, text)
+    result = doctest.DocTestRunner(verbose=False).run(test, out=said.append)
+    assert not result.failed, "".join(said)
+
+
+def test_an_example_keeps_its_line_and_ends_with_its_block():
+    found = examples("# Title\n\n```python\n>>> 1 + 1\n2\n```\n\n```\n>>> not run\n```\n")
+    assert [(e.source, e.want, e.lineno) for e in found] == [("1 + 1\n", "2\n", 3)]
