@@ -38,6 +38,7 @@ class Builder(ABC):
         self._dims: dict[str, Symbol] = {}
         self._scope = ""
         self._metas: dict[tuple[Origin | None, str], Meta] = {}
+        self._gone: dict[int, Node] = {}  # superseded
         self._streams = 0
         self.inside = False
         """Whether a high-level operation is being lowered."""
@@ -80,6 +81,9 @@ class Builder(ABC):
         meta = self._metas.get(key)
         if meta is None:
             meta = self._metas[key] = Meta(None, *key)
+        if self._gone:
+            for source in sources:
+                self.node(source)
         table = self._table
         id = table.size
         table.set(id, Node(id, op, sources, type, (), meta))
@@ -110,10 +114,50 @@ class Builder(ABC):
 
     def node(self, id: int) -> Node:
         """Return the record of a node."""
+        if id in self._gone:
+            self._revive(id)
         node = self._table.get(id)
         if node is None:
             raise GraphError(f"%{id} is not in the graph")
         return node
+
+    def put(self, node: Node) -> None:
+        """Replace the record of a node."""
+        self._table.set(node.id, node)
+        if isinstance(node.op, Input) and node.id not in self._inputs:
+            self._inputs.append(node.id)
+
+    @property
+    def next_id(self) -> int:
+        """The id that the next node will have."""
+        return self._table.size
+
+    # -- superseding -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def superseded(self, id: int) -> None:
+        """Forget what was asked of a node that is superseded."""
+
+    def supersede(self, ids: set[int]) -> None:
+        """Take nodes out of what was written; a handle that is still used brings its node back."""
+        for id in ids:
+            node = self._gone[id] = self.node(id)
+            self.superseded(id)
+            self._table.set(id, None)
+            if node.meta.name is not None:
+                del self._names[node.meta.name]
+        self._inputs = [id for id in self._inputs if id not in ids]
+
+    def _revive(self, id: int) -> None:
+        node = self._gone.pop(id)
+        for source in node.sources:
+            if source in self._gone:
+                self._revive(source)
+        if node.meta.name is not None:
+            name = self.free_name(node.meta.name)
+            self._names[name] = id
+            node = node._replace(meta=node.meta._replace(name=name))
+        self.put(node)
 
     def next_stream(self) -> int:
         """Return a random stream that no other call site has."""

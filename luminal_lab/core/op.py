@@ -6,7 +6,7 @@ meaning in NumPy); an elementwise op also states its C form. Defining the class 
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, final, get_type_hints
 
 from typing_extensions import override
@@ -96,6 +96,8 @@ class Op:
     __slots__ = ()
     name: ClassVar[str]
     commutative: ClassVar[bool] = False
+    in_type: ClassVar[tuple[str, ...]] = ()
+    """Fields that the result's type says already, so that the text does not say them again."""
 
     # Each op states its own sources, so that the base can only say "any"; that is what
     # a type checker takes to be compatible with every signature.
@@ -177,8 +179,8 @@ def fields_of(cls: type[Op]) -> "Mapping[str, object]":
     """Return the fields of an op class with their types, in order."""
     known_fields = _FIELDS.get(cls)
     if known_fields is None:
-        hints = get_type_hints(cls) if hasattr(cls, "__dataclass_fields__") else {}
-        names: Sequence[str] = tuple(getattr(cls, "__dataclass_fields__", ()))
+        hints = get_type_hints(cls)
+        names = [field.name for field in fields(cls)] if is_dataclass(cls) else []
         known_fields = _FIELDS[cls] = {name: hints[name] for name in names}
     return known_fields
 

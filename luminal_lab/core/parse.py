@@ -143,7 +143,7 @@ class _GraphReader:
         self.name = name
         self.dims: dict[str, Symbol] = {}
         self.nodes: dict[str, Node] = {}
-        self.ops: dict[str, Op] = {}
+        self.ops: dict[str, Callable[[TensorType], Op]] = {}
         self.types: dict[str, TensorType] = {}
         self.inferred: dict[tuple[object, ...], tuple[TensorType, ...]] = {}
 
@@ -216,7 +216,7 @@ class _GraphReader:
         r = self.r
         at, value = r.pos, r.take(VALUE, "a line such as %y = sin %x : f32[4], or '}',")
         r.mark("=", "after the value's name")
-        op_at, op = r.pos, self.op()
+        op_at, make = r.pos, self.op()
         sources: list[Node] = []
         if r.sees("%"):
             while True:
@@ -228,6 +228,7 @@ class _GraphReader:
         types = (
             tuple(self.read_type() for _ in self.until(")")) if r.accept("(") else (self.read_type(),)
         )
+        op = make(types[0])
         key = (op, *[(s.type, s.extra) for s in sources])
         wanted = self.inferred.get(key)
         if wanted is None:
@@ -372,10 +373,11 @@ class _GraphReader:
             self.r.fail(error.message, at=at, length=len(text), hint=error.hint)
         return dim
 
-    def op(self) -> Op:
+    def op(self) -> Callable[[TensorType], Op]:
+        """Return what makes the op once the type of its result is read."""
         at, text = self.r.pos, self.r.take(OP, "the name of an op")
-        op = self.ops.get(text)
-        if op is None:
+        make = self.ops.get(text)
+        if make is None:
             name, brace, fields = text.partition("{")
             name = name.strip()
             cls = OPS.get(name)
@@ -385,11 +387,11 @@ class _GraphReader:
                 )
             offset = at + len(text) - len(fields)
             values = self.fields(cls, fields[:-1] if brace else "", offset)
-            missing = [f for f in fields_of(cls) if f not in values]
+            missing = [f for f in fields_of(cls) if f not in values and f not in cls.in_type]
             if missing:
                 self.r.fail(f"{name} needs the field {missing[0]!r}", at=at, length=len(name))
-            op = self.ops[text] = cls(**values)
-        return op
+            make = self.ops[text] = _maker(cls, values)
+        return make
 
     def fields(self, cls: type[Op], text: str, offset: int) -> dict[str, Any]:
         known = fields_of(cls)
@@ -462,6 +464,13 @@ class _GraphReader:
         if name in r.open:
             r.fail(f"graph {name!r} calls itself", at=at, length=len(name))
         return r.body(name)
+
+
+def _maker(cls: type[Op], values: dict[str, Any]) -> Callable[[TensorType], Op]:
+    if cls.in_type:
+        return lambda type: cls(**values, **{field: getattr(type, field) for field in cls.in_type})
+    op = cls(**values)
+    return lambda type: op
 
 
 def split(text: str) -> list[tuple[int, str]]:

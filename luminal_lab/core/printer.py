@@ -65,10 +65,13 @@ def unique(name: str, taken: "Mapping[str, object] | set[str]") -> str:
 
 def op_text(op: Op, bodies: "Mapping[IR, str] | None" = None) -> str:
     """Return an op as it stands in a line: `sum_reduce{axis = 1}`."""
-    fields = fields_of(type(op))
-    if not fields:
+    texts = [
+        f"{name} = {_value(op, name, hint, bodies)}"
+        for name, hint in fields_of(type(op)).items()
+        if name not in op.in_type
+    ]
+    if not texts:
         return op.name
-    texts = [f"{name} = {_value(op, name, hint, bodies)}" for name, hint in fields.items()]
     return f"{op.name}{{{', '.join(texts)}}}"
 
 

@@ -19,6 +19,8 @@ class Sources(Builder):
     def __init__(self, name: str, seed: int = 0) -> None:
         super().__init__(name)
         self.seed = seed
+        self.randoms: list[int] = []
+        """The nodes that are new in each run."""
         self._parameters: dict[Parameter, int] = {}
 
     def tensor(
@@ -98,7 +100,7 @@ class Sources(Builder):
             counter = wanted if wanted.kind == found.kind else found
             if counter.is_half:  # counts beyond what a half can hold exactly
                 counter = DType.float32
-            tensor = self.source(Iota(size, counter))
+            tensor = self.source(Iota(counter, (size,)))
             if step != 1:
                 tensor = tensor * step
             if isinstance(start, Expr) or start != 0:
@@ -115,7 +117,7 @@ class Sources(Builder):
                 raise ShapeError(f"linspace: the number of steps is {steps}, and must be known")
             wanted = as_dtype(dtype)
             wide = DType.float32 if wanted.is_half else wanted
-            ramp = self.source(Iota(count, wide))
+            ramp = self.source(Iota(wide, (count,)))
             if count < 2:
                 return (ramp + start).cast(wanted)
             # From both ends, so that both are exact.
@@ -126,8 +128,9 @@ class Sources(Builder):
     def eye(self, rows: int | Expr, columns: int | Expr | None = None, dtype: DTypeLike = "float32") -> Tensor:
         """Return ones on the diagonal, and zeros elsewhere."""
         with self.whole():
-            across = self.source(Iota(self.as_dim(rows if columns is None else columns), DType.int32))
-            down = self.source(Iota(self.as_dim(rows), DType.int32)).unsqueeze(1)
+            wide = self.as_shape(rows if columns is None else columns)
+            across = self.source(Iota(DType.int32, wide))
+            down = self.source(Iota(DType.int32, self.as_shape(rows))).unsqueeze(1)
             return (across == down).cast(dtype)
 
     # -- random numbers ----------------------------------------------------------------------------
@@ -136,7 +139,10 @@ class Sources(Builder):
         """Return uniform random numbers from 0 up to but not including 1, anew in each run."""
         with self.whole():
             dims = self.as_shape(shape[0] if len(shape) == 1 else tuple(shape))  # pyright: ignore[reportArgumentType]  # dims, if several
-            return self.source(Random(self.seed if seed is None else seed, self.next_stream(), dims))
+            op = Random(self.seed if seed is None else seed, self.next_stream(), dims)
+            tensor = self.source(op)
+            self.randoms.append(tensor.id)
+            return tensor
 
     def randn(self, *shape: ShapeLike, seed: int | None = None) -> Tensor:
         """Return normally distributed random numbers (by the Box-Muller transform)."""

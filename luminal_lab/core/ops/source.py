@@ -7,17 +7,18 @@ from typing import ClassVar
 import numpy as np
 from typing_extensions import override
 
-from luminal_lab.core.dims import Dim, Shape
+from luminal_lab.core.dims import Shape
 from luminal_lab.core.dtypes import Array, DType
-from luminal_lab.core.op import Scalar, Source, TensorType, ints
+from luminal_lab.core.op import Scalar, Source, TensorType, ints, tuple_text
 from luminal_lab.core.random import uniform
-from luminal_lab.errors import DTypeError
+from luminal_lab.errors import DTypeError, ShapeError
 
 @dataclass(frozen=True, slots=True)
 class Input(Source):
     """A value that comes from outside: data, a parameter, carried state."""
 
     name: ClassVar[str] = "input"
+    in_type: ClassVar[tuple[str, ...]] = ("dtype", "shape")
     dtype: DType
     shape: Shape
 
@@ -31,6 +32,7 @@ class Constant(Source):
     """One number everywhere; the number may be a symbolic expression, known when dims are bound."""
 
     name: ClassVar[str] = "constant"
+    in_type: ClassVar[tuple[str, ...]] = ("dtype", "shape")
     value: Scalar
     dtype: DType
     shape: Shape
@@ -67,18 +69,21 @@ class Iota(Source):
     """0, 1, 2, … along its only axis."""
 
     name: ClassVar[str] = "iota"
-    size: Dim
+    in_type: ClassVar[tuple[str, ...]] = ("dtype", "shape")
     dtype: DType
+    shape: Shape
 
     @override
     def infer(self) -> TensorType:
         if self.dtype is DType.bool_:
             raise DTypeError("iota: needs a number dtype, but got bool")
-        return TensorType(self.dtype, (self.size,))
+        if len(self.shape) != 1:
+            raise ShapeError(f"iota: has one axis, but the shape is {tuple_text(self.shape)}")
+        return TensorType(self.dtype, self.shape)
 
     @override
     def eval(self) -> Array:
-        return np.arange(*ints((self.size,))).astype(self.dtype.numpy)
+        return np.arange(*ints(self.shape)).astype(self.dtype.numpy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,7 @@ class Random(Source):
     """
 
     name: ClassVar[str] = "random"
+    in_type: ClassVar[tuple[str, ...]] = ("shape",)
     seed: int
     stream: int
     shape: Shape

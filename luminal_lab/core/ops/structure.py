@@ -95,6 +95,7 @@ class HostCall(Op):
     """A Python function of the session, by name; the text form holds the name alone."""
 
     name: ClassVar[str] = "host_call"
+    in_type: ClassVar[tuple[str, ...]] = ("dtype", "shape")
     function: str
     dtype: DType
     shape: Shape
