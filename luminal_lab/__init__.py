@@ -1,1 +1,95 @@
-"""luminal_lab: a deep-learning compiler you can see through, for notebooks."""
+"""luminal_lab: a deep-learning compiler you can see through, for notebooks.
+
+    import luminal_lab as ll
+
+    cx = ll.Graph()
+    x = cx.tensor(("batch", 4), name="x")
+    y = x.softmax(-1).retrieve()
+    x.set([[1.0, 2.0, 3.0, 4.0]])
+    cx.execute()
+    print(y)
+"""
+
+from luminal_lab import errors
+from luminal_lab.core.dims import Dim, Expr, Symbol
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.edit import Edit
+from luminal_lab.core.interpret import interpret
+from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.op import Binary, Elementwise, Op, Reduce, Source, TensorType, Unary, View
+from luminal_lab.core.parameter import Parameter
+from luminal_lab.core.parse import parse
+from luminal_lab.core.tensor import Tensor
+from luminal_lab.core.tensor.arithmetic import where
+from luminal_lab.core.tensor.movement import concat, stack
+from luminal_lab.core.tensor.product import einsum
+from luminal_lab.core.verify import verify
+from luminal_lab.errors import (
+    AxisError,
+    DefinitionError,
+    DeviceError,
+    DimError,
+    DTypeError,
+    GraphError,
+    InputError,
+    Interrupted,
+    LabError,
+    LabWarning,
+    NotComputedError,
+    ParseError,
+    PassError,
+    RangeError,
+    RecordingError,
+    ShapeError,
+    VerifyError,
+)
+from luminal_lab.session import Graph, Run
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "IR",
+    "AxisError",
+    "Binary",
+    "DType",
+    "DTypeError",
+    "DefinitionError",
+    "DeviceError",
+    "Dim",
+    "DimError",
+    "Edit",
+    "Elementwise",
+    "Expr",
+    "Graph",
+    "GraphError",
+    "InputError",
+    "Interrupted",
+    "LabError",
+    "LabWarning",
+    "Node",
+    "NotComputedError",
+    "Op",
+    "Parameter",
+    "ParseError",
+    "PassError",
+    "RangeError",
+    "RecordingError",
+    "Reduce",
+    "Run",
+    "ShapeError",
+    "Source",
+    "Symbol",
+    "Tensor",
+    "TensorType",
+    "Unary",
+    "VerifyError",
+    "View",
+    "concat",
+    "einsum",
+    "errors",
+    "interpret",
+    "parse",
+    "stack",
+    "verify",
+    "where",
+]

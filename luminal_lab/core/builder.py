@@ -30,6 +30,9 @@ Mark = tuple[int, int, int, int]
 class Builder(ABC):
     """What lazy tensors need of the graph that they belong to."""
 
+    seed: int
+    """What random numbers depend on, beside the count of runs."""
+
     def __init__(self, name: str) -> None:
         self.name = check_name(name, "a graph")
         self._table = Table()
@@ -284,7 +287,8 @@ def operation(
     function: Callable[Concatenate[LazyT, P], R],
 ) -> Callable[Concatenate[LazyT, P], R]:
     """Mark a method of tensors as an operation: whole or not at all, `dim` accepted for `axis`."""
-    code = function.__code__
+    # Of a method that another decorator has wrapped, the signature of its own counts.
+    code = getattr(function, "__wrapped__", function).__code__
     known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     aliases = {
         theirs: ours

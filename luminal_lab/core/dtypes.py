@@ -86,7 +86,7 @@ def as_dtype(like: DTypeLike) -> DType:
     """
     if isinstance(like, DType):
         return like
-    if like in (bool, int, float):
+    if isinstance(like, type) and like in (bool, int, float):  # np.dtype("float64") == float
         return scalar_dtype(like(0))
     try:
         return SHORT[like] if like in SHORT else BY_NUMPY[np.dtype(like)]  # type: ignore[index]

@@ -18,9 +18,6 @@ from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import print_ir
 from luminal_lab.errors import GraphError, nearest
 
-NodeLike: TypeAlias = "Node | int | str"
-
-
 class Derivation(NamedTuple):
     """How a pass came to make a node: by which rule, from which nodes."""
 
@@ -93,6 +90,8 @@ class Node(NamedTuple):
 
     __str__ = __repr__
 
+
+NodeLike: TypeAlias = Node | int | str
 
 CHUNK_BITS = 6
 CHUNK = 1 << CHUNK_BITS

@@ -60,15 +60,24 @@ class Arithmetic(Lazy):
     @operation
     def sub(self, other: Operand) -> Self:
         """Return x - y, which is x + y times -1."""
-        if isinstance(other, (int, float)) and not self.dtype.is_unsigned:
-            return self.binary(ADD, -other)
-        x, y = self.together("sub", other)
+        if type(other) in (int, float) and not self.dtype.is_unsigned:
+            return self.binary(ADD, -other)  # pyright: ignore[reportOperatorIssue, reportUnknownArgumentType]
+        x, y = self._numbers("sub", other)
         return x.apply(ADD, y.neg())
 
     @operation
     def __rsub__(self, other: Operand) -> Self:
-        x, y = self.together("sub", other)
+        x, y = self._numbers("sub", other)
         return y.apply(ADD, x.neg())
+
+    def _numbers(self, what: str, other: Operand) -> list[Self]:
+        values = self.together(what, other)
+        if values[0].dtype is DType.bool_:
+            raise DTypeError(
+                f"{what}: needs numbers, but {self.label} and the other side are bool",
+                hint="use & | ^ ~ for bools, or convert one with cast",
+            )
+        return values
 
     __neg__, __sub__, subtract, negative = neg, sub, sub, neg
 
@@ -89,39 +98,42 @@ class Arithmetic(Lazy):
     def __rtruediv__(self, other: Operand) -> Self:
         if isinstance(other, (int, float)) and other == 1:
             return self.as_float().apply(RECIP)
+        if isinstance(other, (int, float)):
+            return self.as_float().apply(RECIP) * other
         x, y = self.together("div", other)
         return y.as_float().apply(MUL, x.as_float().apply(RECIP))
 
     @operation
     def remainder(self, other: Operand) -> Self:
         """Return x modulo y, with the sign of y."""
-        x, y = self.together("mod", other)
+        x, y = self._numbers("mod", other)
         return x.apply(MOD, y)
 
     @operation
     def __rmod__(self, other: Operand) -> Self:
-        x, y = self.together("mod", other)
+        x, y = self._numbers("mod", other)
         return y.apply(MOD, x)
 
     @operation
     def floor_divide(self, other: Operand) -> Self:
         """Return x / y rounded down."""
-        x, y = self.together("floor_divide", other)
-        if x.dtype is DType.bool_:
-            raise DTypeError("floor_divide: needs numbers, but both sides are bool")
+        x, y = self._numbers("floor_divide", other)
         return _float_quotient(x, y) if x.dtype.is_float else _int_quotient(x, y)
 
     @operation
     def __rfloordiv__(self, other: Operand) -> Self:
-        x, y = self.together("floor_divide", other)
+        x, y = self._numbers("floor_divide", other)
         return y.floor_divide(x)
 
     @operation
     def fmod(self, other: Operand) -> Self:
         """Return the remainder with the sign of x, as C has it."""
-        x, y = self.together("fmod", other)
-        size = y.abs()
-        return (x < 0).where(-(-x).apply(MOD, size), x.apply(MOD, size))
+        x, y = self._numbers("fmod", other)
+        if x.dtype.is_float:
+            size = y.abs()
+            return (x < 0).where(-(-x).apply(MOD, size), x.apply(MOD, size))
+        rest = x.apply(MOD, y)
+        return (rest.truth() & ((rest < 0) ^ (x < 0))).where(rest - y, rest)
 
     __truediv__ = divide = true_divide = div
     __mod__ = remainder
@@ -139,14 +151,16 @@ class Arithmetic(Lazy):
     @operation
     def pow(self, exponent: Operand) -> Self:
         """Return x to a power, with C's rules for negative bases, zeros and infinities."""
-        if isinstance(exponent, (int, float)):
-            if isinstance(exponent, float) and not self.dtype.is_float:
-                return self.as_float().pow(exponent)
-            if exponent == int(exponent if math.isfinite(exponent) else 0) and abs(exponent) <= 64:
-                return self._whole_power(int(exponent))
-            if math.isfinite(exponent):
-                return self._fractional_power(exponent)
-        x, y = self.together("pow", exponent)
+        if isinstance(exponent, (int, float)) and math.isfinite(exponent):
+            x = self.as_float() if isinstance(exponent, float) else self
+            if x.dtype.is_half and exponent != 2:
+                return x.cast(DType.float32).pow(exponent).cast(x.dtype)
+            if exponent != int(exponent):
+                return x._fractional_power(exponent)
+            if not x.dtype.is_float or abs(exponent) <= 64:
+                wide = x.cast(DType.int64) if x.dtype is DType.bool_ else x
+                return wide._whole_power(int(exponent))
+        x, y = self._numbers("pow", exponent)
         return _float_power(x, y) if x.dtype.is_float else _int_power(x, y)
 
     @operation
@@ -181,10 +195,15 @@ class Arithmetic(Lazy):
         if abs(y) == 0.5:
             root = self.apply(Sqrt())
             return root if y > 0 else root.apply(RECIP)
-        # log2 of a negative number is NaN, as the power is, but for -inf.
-        least = -3.5e38 if self.dtype is not DType.float64 else -1.797e308
+        # log2 of a negative number is NaN, as the power is, but for -inf; at 0 the derivative of
+        # log2 is infinite, which that of the power need not be.
+        double = self.dtype is DType.float64
+        least = -1.7976931348623157e308 if double else -3.4028234663852886e38
         base = (self < least).where(math.inf, self)
-        return (base.log2() * y).exp2()
+        tiny = 5e-324 if double else 2.0**-149
+        zero = (base < tiny) & (base > -tiny)
+        power = (zero.where(1.0, base).log2() * y).exp2()
+        return zero.where(0.0 if y > 0 else math.inf, power)
 
     @operation
     def log2(self) -> Self:
@@ -395,7 +414,8 @@ class Arithmetic(Lazy):
     def sign(self) -> Self:
         """Return -1, 0 or 1."""
         positive = (self > 0).cast(self.dtype)
-        return positive if self.dtype.is_unsigned else (self < 0).where(-1, positive)
+        simple = self.dtype.is_unsigned or self.dtype is DType.bool_
+        return positive if simple else (self < 0).where(-1, positive)
 
     @operation
     def abs(self) -> Self:
@@ -431,7 +451,9 @@ def _int_quotient(x: T, y: T) -> T:
     wide = DType.float64 if x.dtype is DType.int64 else DType.float32
     part, scale = x.remainder(y).cast(wide), y.cast(wide).recip()
     if x.dtype.itemsize <= 2:
-        return ((x.cast(wide) - part) * scale * (1 + 2.0**-20)).cast(x.dtype)
+        # By way of int32, so that -128 / -1 wraps around as all that is out of range.
+        quotient = (x.cast(wide) - part) * scale * (1 + 2.0**-20)
+        return quotient.cast(DType.int32).cast(x.dtype)
     short = 1 - (2.0**-50 if wide is DType.float64 else 2.0**-21)
     first = ((x.cast(wide) - part) * scale * short).cast(x.dtype)
     left = (x - first * y).cast(wide) - part
@@ -440,10 +462,14 @@ def _int_quotient(x: T, y: T) -> T:
 
 def _int_power(x: T, y: T) -> T:
     result, square = x.full_like(1), x
-    for bit in range(6):  # a power of more than 63 is out of every integer's range
+    for bit in range(6):
         result = (y.remainder(2 << bit) < (1 << bit)).where(result, result * square)
         square = square * square
-    return result
+    # One factor more is right up to 127; beyond that only powers of 0, 1 and -1 are in range.
+    result = (y < 64).where(result, result * square)
+    if x.dtype.is_unsigned:
+        return result
+    return ((y < 0) & ~(x.eq(1) | x.eq(-1))).where(0, result)
 
 
 def _float_power(x: T, y: T) -> T:
@@ -452,17 +478,19 @@ def _float_power(x: T, y: T) -> T:
     double = x.dtype is DType.float64
     negative = x < 0
     size = negative.where(-x, x)
-    zero = size < (5e-324 if double else 1.4e-45)
-    # A finite stand-in for log2(0) keeps 0 · inf out of values and gradients.
-    log = zero.where(-1e300 if double else -1e30, zero.where(1.0, size).log2())
-    t = y * log
+    zero = size < (5e-324 if double else 2.0**-149)
+    # Finite stand-ins for log2(0) keep 0 · inf out of values and gradients.
+    big = 1e300 if double else 1e30
+    log = zero.where(-big, zero.where(1.0, size).log2())
+    large = y * big
+    t = zero.where(large, y) * log
     # y · log2|x| is NaN for x**0, 1**y and (-1)**inf, whose value is 1.
-    one = (y * y < 1e-30) | (log * log < negative.where(y * y, 1e-30))
+    one = (large * large < 1 / big) | (log * log < negative.where(y * y, 1 / big))
     t = ((t < 1) | (t > 0)).where(t, one.where(0.0, t))
-    power = t.exp2()
-    fraction = (y.remainder(1) > 0) & (size < math.inf)
-    odd = (y.remainder(2) > 0) & ~(y.remainder(1) > 0)
-    return negative.where(fraction.where(math.nan, odd.where(-power, power)), power)
+    power, part = t.exp2(), y.remainder(1) > 0
+    odd = (y.remainder(2) > 0) & ~part
+    signed = (odd & (negative | (x.apply(RECIP) < 0))).where(-power, power)  # -0.0 is negative too
+    return (negative & part & (size < math.inf)).where(math.nan, signed)
 
 
 def where(condition: T, x: Operand, y: Operand) -> T:

@@ -1,9 +1,539 @@
-"""Indexing by data: gather, scatter, one-hot, sorting."""
+"""Indexing by data: `x[...]`, gather and scatter, embedding, and sorting by counting."""
 
+import math
+from collections.abc import Callable
+from types import EllipsisType
+from typing import Any, Literal, NoReturn, Self, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from luminal_lab.core.builder import DimLike, operation
+from luminal_lab.core.dims import Dim, Expr, Shape
+from luminal_lab.core.dtypes import DType, promote_all
+from luminal_lab.core.op import never, size_of
+from luminal_lab.core.ops import Gather, Scatter, SumReduce, Update
+from luminal_lab.core.tensor.arithmetic import Operand
+from luminal_lab.core.tensor.base import Lazy, as_array
+from luminal_lab.core.tensor.movement import Part, whole
 from luminal_lab.core.tensor.reduction import Reduction
+from luminal_lab.errors import AxisError, DTypeError, GraphError, RangeError, ShapeError
+
+T = TypeVar("T", bound="Indexing")
+Index: TypeAlias = Lazy | npt.ArrayLike
+Item: TypeAlias = "Index | Expr | slice[Any, Any, Any] | EllipsisType | None"
+Key: TypeAlias = "Item | tuple[Item, ...]"
+BLOCK = 128
+"""The size up to which the first of a block are found by counting, in `topk`."""
+
+
+def dynamic(what: str, hint: str) -> Callable[..., NoReturn]:
+    """Return a method that refuses: the shape of its result would depend on the data."""
+
+    def refuse(self: Lazy, *_: object, **__: object) -> NoReturn:
+        raise ShapeError(f"{what}: its shape would depend on the data of {self.label}", hint=hint)
+
+    refuse.__doc__ = f"Refuse: the shape of {what} would depend on the data."
+    return refuse
 
 
 class Indexing(Reduction):
-    """Indexing by data."""
+    """Indexing by data.
+
+    In `x[...]` and `take` a negative index counts from the end; elsewhere, as in PyTorch, it is
+    refused when the graph runs, as is every index beyond the end.
+    """
 
     __slots__ = ()
+
+    # -- x[...] ------------------------------------------------------------------------------------
+
+    @operation
+    def __getitem__(self, key: Key) -> Self:
+        """Return a part, as NumPy does: by ints, slices, None, ..., and integer tensors.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((4, 6), name="x")[1, ::-2].lowering())
+        %1 = flip{axes = [1]} %x : f32[4, 6]
+        %2 = slice{start = [1, 0], stop = [2, 6], step = [1, 2]} %1 : f32[1, 3]
+        %3 = reshape{shape = [3]} %2 : f32[3]
+        """
+        items = self._items(key)
+        parts: dict[int, Part] = {}
+        kept: list[int | None] = []  # the axes of the result, None for a new one
+        arrays: list[tuple[int, Index]] = []  # (axis of the result, index)
+        runs: list[bool] = []  # whether an item is an index, of a run of equal ones
+        axis = 0
+        for item in items:
+            fancy = not (item is None or isinstance(item, slice))
+            if not runs or runs[-1] != fancy:
+                runs.append(fancy)
+            if item is None:
+                kept.append(None)
+                continue
+            if isinstance(item, slice):
+                parts[axis] = item
+                kept.append(axis)
+            elif isinstance(item, (int, np.integer, Expr)):
+                place = self.position("index", axis, item)  # pyright: ignore[reportArgumentType]
+                parts[axis] = slice(place, place + 1)
+            else:
+                arrays.append((len(kept), item))  # pyright: ignore[reportArgumentType]
+                kept.append(axis)
+            axis += 1
+        part = self.sliced(parts)
+        part = part.reshape([1 if axis is None else part.shape[axis] for axis in kept])
+        return part._at(arrays, together=runs.count(True) == 1) if arrays else part
+
+    def __setitem__(self, key: object, value: object) -> NoReturn:
+        raise GraphError(
+            f"{self.label}: a tensor is a value, and no part of it can be set",
+            hint="use cond.where(a, b), scatter, index_copy or update, which return a new one",
+        )
+
+    def _items(self, key: Key) -> list[Item]:
+        """Return one item for each axis, and Nones."""
+        items = list(key) if isinstance(key, tuple) else [key]
+        for item in items:
+            if isinstance(item, (bool, np.bool_)):
+                raise DTypeError(
+                    f"index: {item} is a bool, and cannot stand in {self.label}[...]",
+                    hint="use None for a new axis, or mask.where(x, 0) for a mask",
+                )
+        dots = [k for k, item in enumerate(items) if item is Ellipsis]
+        missing = self.ndim - sum(item is not None and item is not Ellipsis for item in items)
+        if missing < 0 or len(dots) > 1:
+            raise AxisError(
+                f"index: {self.ndim - missing} axes and {len(dots)} '...' are indexed in "
+                f"{self.label}",
+                hint="index each axis at most once, and use one '...'",
+            )
+        place = dots[0] if dots else len(items)
+        return [*items[:place], *[slice(None)] * missing, *items[place + 1 :]]
+
+    def _at(self, arrays: list[tuple[int, Index]], *, together: bool) -> Self:
+        """Return this tensor indexed along several axes by tensors that are broadcast."""
+        axes = [axis for axis, _ in arrays]
+        x, sizes = self, [self.shape[axis] for axis in axes]
+        if not together:  # the axes of the indices come first then
+            x = self.permute(axes + [axis for axis in range(self.ndim) if axis not in axes])
+        first = axes[0] if together else 0
+        found = [self.index("index", at, size) for (_, at), size in zip(arrays, sizes, strict=True)]
+        if len(found) == 1:
+            return x._take(first, found[0])
+        found = [at.cast(DType.int64) for at in found[0].together("index", *found[1:])]
+        flat, inside = found[0], (found[0] > -1) & (found[0] < sizes[0])
+        for at, size in zip(found[1:], sizes[1:], strict=True):
+            flat, inside = flat * size + at, inside & (at > -1) & (at < size)
+        x = x.reshape(*x.shape[:first], size_of(sizes), *x.shape[first + len(sizes) :])
+        return x._take(first, inside.where(flat, -1))
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def index(self, what: str, given: object, size: Dim | None = None) -> Self:
+        """Return an index as integers of this graph; with a size, negative ones are resolved."""
+        if not isinstance(given, Lazy):
+            given = as_array(given)
+            if given.dtype.kind in "iu" or not given.size:
+                places = given.astype(np.int64)
+                if isinstance(size, int):
+                    for wrong in places[(places < -size) | (places >= size)][:1]:
+                        raise RangeError(
+                            f"{what}: there is no position {wrong} on an axis of size {size} of "
+                            f"{self.label}",
+                            hint=f"positions go from {-size} to {size - 1}" if size else "none is",
+                        )
+                    places, size = np.where(places < 0, places + size, places), None
+                given = places
+        index = self.tensor_of(given)
+        if index.dtype.kind != "int":
+            raise DTypeError(
+                f"{what}: the index {index.label} is {index.dtype}, and must hold integers",
+                hint="use mask.where(x, 0) for a mask, or cast what counts positions",
+            )
+        if size is None or index.dtype.is_unsigned:
+            return index
+        index = index if index.dtype.itemsize >= 4 else index.cast(DType.int64)
+        return (index < 0).where(index + size, index)
+
+    def _take(self, axis: int, index: Self) -> Self:
+        """Return slices along an axis, in whose place the axes of the index stand."""
+        flat = index.flatten()
+        shape = self.type.with_axis(axis, flat.shape[0]).shape
+        found = self.apply(Gather(axis), flat._spread(axis, shape))
+        return found.reshape(*shape[:axis], *index.shape, *shape[axis + 1 :])
+
+    def _spread(self, axis: int, shape: Shape) -> Self:
+        """Return a vector along one axis of a shape."""
+        return self.reshape((1,) * axis + self.shape + (1,) * (len(shape) - axis - 1)).stretch(
+            shape
+        )
+
+    @operation
+    def take(self, index: Index, axis: int | None = None) -> Self:
+        """Return slices along an axis by an index of any shape; without an axis, elements.
+
+        >>> from luminal_lab.session import Graph
+        >>> cx = Graph()
+        >>> print(cx.tensor((4,), name="x").take(cx.tensor((2,), "int64", "index")).lowering())
+        %2 = constant{value = 0} : i64[2]
+        %3 = less_than %index, %2 : bool[2]
+        %4 = constant{value = 4} : i64[2]
+        %5 = add %index, %4 : i64[2]
+        %6 = where %3, %5, %index : i64[2]
+        %7 = gather{axis = 0} %x, %6 : f32[2]
+        """
+        x = self.flatten() if axis is None else self
+        axis = x.axis_of("take", axis or 0)
+        return x._take(axis, x.index("take", index, x.shape[axis]))
+
+    @operation
+    def index_select(self, axis: int, index: Index) -> Self:
+        """Return slices along an axis, by a vector of positions."""
+        return self._take(self.axis_of("index_select", axis), self.index("index_select", index))
+
+    @operation
+    def embedding(self, tokens: Index) -> Self:
+        """Return rows of this weight, one for each token.
+
+        >>> from luminal_lab.session import Graph
+        >>> cx = Graph()
+        >>> tokens = cx.tensor(("n",), "int32", "tokens")
+        >>> print(cx.tensor((50, 8), name="weight").embedding(tokens).lowering())
+        %2 = reshape{shape = [n, 1]} %tokens : i32[n, 1]
+        %3 = expand{shape = [n, 8]} %2 : i32[n, 8]
+        %4 = gather{axis = 0} %weight, %3 : f32[n, 8]
+        """
+        if self.ndim != 2:
+            raise ShapeError(
+                f"embedding: the weight {self.label} has {self.ndim} axes, and must have two",
+                hint="the weight comes first, as in weight.embedding(tokens)",
+            )
+        return self._take(0, self.index("embedding", tokens))
+
+    @operation
+    def gather(self, axis: int, index: Index) -> Self:
+        """Return x[index[i, j], j] for axis 0, and so for any axis; the index may be smaller.
+
+        >>> from luminal_lab.session import Graph
+        >>> cx = Graph()
+        >>> index = cx.tensor((3, 1), "int64", "index")
+        >>> print(cx.tensor((3, 4), name="x").gather(1, index).lowering())
+        %2 = gather{axis = 1} %x, %index : f32[3, 1]
+        """
+        axis, places, part = self._region("gather", axis, index)
+        return part.apply(Gather(axis), places)
+
+    @operation
+    def take_along_dim(self, index: Index, axis: int | None = None) -> Self:
+        """Return what `gather` does after broadcasting; without an axis, of all elements."""
+        places = self.index("take_along_dim", index)
+        if axis is None:
+            return self.flatten().gather(0, places.flatten())
+        axis = self.axis_of("take_along_dim", axis)
+        if places.ndim != self.ndim:
+            raise ShapeError(
+                f"take_along_dim: the index {places.label} and {self.label} differ in rank",
+                hint="give them equally many axes, or use take for whole slices",
+            )
+        pairs = list(enumerate(zip(self.shape, places.shape, strict=True)))
+        x = self.expand([a if k == axis or a != 1 else b for k, (a, b) in pairs])
+        return x.gather(
+            axis, places.expand([b if k == axis or b != 1 else a for k, (a, b) in pairs])
+        )
+
+    def _region(self, what: str, axis: int, index: Index) -> tuple[int, Self, Self]:
+        """Return the axis, the index as a tensor, and the part that the index is about."""
+        axis, places = self.axis_of(what, axis), self.index(what, index)
+        sizes = list(enumerate(zip(places.shape, self.shape, strict=False)))
+        if places.ndim != self.ndim or any(never(a <= b) for k, (a, b) in sizes if k != axis):
+            raise ShapeError(
+                f"{what}: the index {places.label} must have the axes of {self.label}, and only "
+                f"axis {axis} may be larger",
+                hint="expand the index, or use take or index_select for whole slices",
+            )
+        return axis, places, self.cut({k: (0, a, 1) for k, (a, _) in sizes if k != axis})
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    @operation
+    def scatter(self, axis: int, index: Index, src: Operand) -> Self:
+        """Return it with result[index[i, j], j] = src[i, j] for axis 0, and so for any axis.
+
+        >>> from luminal_lab.session import Graph
+        >>> cx = Graph()
+        >>> index = cx.tensor((3, 1), "int64", "index")
+        >>> print(cx.tensor((3, 4), name="x").scatter(1, index, 9).lowering())
+        %2 = constant{value = 9.0} : f32[3, 1]
+        %3 = scatter{axis = 1, mode = set} %x, %index, %2 : f32[3, 4]
+        """
+        return self._scatter("scatter", "set", axis, index, src)
+
+    @operation
+    def scatter_add(self, axis: int, index: Index, src: Operand) -> Self:
+        """Return it with src[i, j] added to result[index[i, j], j] for axis 0, and so for any."""
+        return self._scatter("scatter_add", "add", axis, index, src)
+
+    def _scatter(
+        self, what: str, mode: Literal["set", "add"], axis: int, index: Index, src: Operand
+    ) -> Self:
+        axis, places, part = self._region(what, axis, index)
+        done = part.apply(Scatter(axis, mode), places, self._source(what, places, src))
+        return self._put_back(part, done)
+
+    def _source(self, what: str, places: Self, src: Operand) -> Self:
+        """Return the values that go where an index says."""
+        value = self.operand(src)
+        if not isinstance(value, Lazy):
+            return self.constant(value, self.dtype, places.shape)
+        sizes = list(zip(places.shape, value.shape, strict=False))
+        if value.ndim != places.ndim or any(never(a <= b) for a, b in sizes):
+            raise ShapeError(
+                f"{what}: the index {places.label} is larger than the values {value.label}",
+                hint="give a value for each index, or one number for all",
+            )
+        if value.dtype is not self.dtype:
+            raise DTypeError(
+                f"{what}: the values {value.label} are {value.dtype}, and {self.label} is "
+                f"{self.dtype}",
+                hint="convert one of them with cast",
+            )
+        return value.cut({k: (0, a, 1) for k, (a, _) in enumerate(sizes)})
+
+    def _put_back(self, part: Self, done: Self) -> Self:
+        """Return this tensor with its first part replaced."""
+        if part.shape == self.shape:
+            return done
+        margins = [(0, a - b) for a, b in zip(self.shape, part.shape, strict=True)]
+        inside = part.full_like(True, DType.bool_).pad(margins)
+        return inside.where(done.pad(margins), self)
+
+    @operation
+    def scatter_reduce(
+        self, axis: int, index: Index, src: Operand, reduce: str, include_self: bool = True
+    ) -> Self:
+        """Return it with what is scattered to one place reduced: sum, prod, mean, amax or amin.
+
+        All but "sum" and "mean" compare each position with each index.
+        """
+        what = "scatter_reduce"
+        if reduce in ("sum", "mean"):
+            base = self if include_self else self._scatter(what, "set", axis, index, 0)
+            total = base._scatter(what, "add", axis, index, src)
+            if reduce == "sum":
+                return total
+            ones = self.full_like(int(include_self), DType.int64)
+            count = ones._scatter(what, "add", axis, index, 1).clip(1)
+            return total / count if self.dtype.is_float else total // count.cast(self.dtype)
+        low = self.least
+        high = math.inf if self.dtype.is_float else self.dtype.limits[1]
+        neutral = {"prod": 1, "amax": low, "amin": high}.get(reduce)
+        if neutral is None:
+            raise ShapeError(
+                f"scatter_reduce: there is no reduction {reduce!r}",
+                hint="one of 'sum', 'prod', 'mean', 'amax', 'amin'",
+            )
+        axis, places, part = self._region(what, axis, index)
+        base = part if include_self else part._scatter(what, "set", axis, places, neutral)
+        values = self._source(what, places, src).movedim(axis, -1).unsqueeze(-2)
+        rows = self.iota(self.shape[axis], DType.int64).unsqueeze(-1)
+        mine = places.movedim(axis, -1).unsqueeze(-2).eq(rows)
+        values = mine.where(values, base.full_like(neutral).movedim(axis, -1).unsqueeze(-1))
+        if reduce == "prod":
+            return self._put_back(part, base * values.prod(-1).movedim(-1, axis).cast(self.dtype))
+        values = base.movedim(axis, -1).unsqueeze(-1).concat(values, -1)
+        done = values.max(-1) if reduce == "amax" else values.min(-1)
+        return self._put_back(part, done.movedim(-1, axis))
+
+    @operation
+    def index_add(self, axis: int, index: Index, source: Operand, alpha: float = 1) -> Self:
+        """Return it with slices added to those at the positions of a vector."""
+        values = self.tensor_of(source)
+        values = values if alpha == 1 else values * alpha
+        return self._rows("index_add", "add", axis, index, values)
+
+    @operation
+    def index_copy(self, axis: int, index: Index, source: Operand) -> Self:
+        """Return it with slices in the place of those at the positions of a vector."""
+        return self._rows("index_copy", "set", axis, index, self.tensor_of(source))
+
+    @operation
+    def index_fill(self, axis: int, index: Index, value: float) -> Self:
+        """Return it with a number everywhere in the slices at the positions of a vector."""
+        return self._rows("index_fill", "set", axis, index, value)
+
+    def _rows(
+        self, what: str, mode: Literal["set", "add"], axis: int, index: Index, src: Operand
+    ) -> Self:
+        axis, flat = self.axis_of(what, axis), self.index(what, index).flatten()
+        places = flat._spread(axis, self.type.with_axis(axis, flat.shape[0]).shape)
+        return self._scatter(what, mode, axis, places, src)
+
+    @operation
+    def update(self, rows: Operand, at: DimLike, axis: int = 0) -> Self:
+        """Return this buffer with rows from a position of an axis on: how a KV cache grows.
+
+        >>> from luminal_lab.session import Graph
+        >>> cx = Graph()
+        >>> rows = cx.tensor((1, 8), name="rows")
+        >>> print(cx.tensor((64, 8), name="cache").update(rows, "p").lowering())
+        %2 = update{axis = 0, at = p} %cache, %rows : f32[64, 8]
+        """
+        axis = self.axis_of("update", axis)
+        return self.apply(Update(axis, self.graph.as_dim(at)), self.tensor_of(rows))
+
+    @operation
+    def one_hot(self, num_classes: DimLike) -> Self:
+        """Return 1 where the value is the position on a new last axis, else 0, as int64.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((2,), "int64", name="x").one_hot(3).lowering())
+        %1 = constant{value = 0} : i64[2, 3]
+        %2 = reshape{shape = [2, 1]} %x : i64[2, 1]
+        %3 = constant{value = 1} : i64[2, 1]
+        %4 = scatter{axis = 1, mode = set} %1, %2, %3 : i64[2, 3]
+        """
+        zeros = self.constant(0, DType.int64, (*self.shape, self.graph.as_dim(num_classes)))
+        return zeros._scatter("one_hot", "set", -1, self.unsqueeze(-1), 1)
+
+    @operation
+    def bincount(self, weights: Operand | None = None, minlength: DimLike | None = None) -> Self:
+        """Return how often, or with which total weight, each number below `minlength` occurs."""
+        if minlength is None:
+            raise ShapeError(
+                f"bincount: its size would depend on the data of {self.label}",
+                hint="give the number of bins, as in x.bincount(minlength=10)",
+            )
+        values = 1 if weights is None else self.tensor_of(weights).flatten()
+        dtype = values.dtype if isinstance(values, Lazy) else DType.int64
+        zeros = self.constant(0, dtype, (self.graph.as_dim(minlength),))
+        return zeros._scatter("bincount", "add", 0, self.flatten(), values)
+
+    nonzero = argwhere = dynamic("nonzero", "multiply by a mask, or use mask.where(x, 0)")
+    masked_select = dynamic("masked_select", "use mask.where(x, 0), which keeps the shape")
+    unique = dynamic("unique", "use sort, or one_hot(n).sum(0) to count")
+
+    # -- order -------------------------------------------------------------------------------------
+
+    def _ranks(self, descending: bool) -> Self:
+        """Return each one's place in the order of the last axis: how many come before it."""
+        mine, other = self.unsqueeze(-1), self.unsqueeze(-2)
+        position = self.iota(self.shape[-1])
+        earlier = position < position.unsqueeze(-1)
+        less, more = precedes(other, mine), precedes(mine, other)
+        # Of equal ones the first comes first.
+        before = earlier.where(~less, more) if descending else earlier.where(~more, less)
+        return before.cast(DType.int64).apply(SumReduce(self.ndim)).reshape(self.shape)
+
+    @operation
+    def argsort(self, axis: int = -1, descending: bool = False, stable: bool = True) -> Self:
+        """Return the positions of the values in order, NaN as the greatest; equal ones stay put.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((4,), "int32").argsort().op_counts()["scatter"]
+        1
+        """
+        axis = self.axis_of("argsort", axis)
+        ranks = self.movedim(axis, -1)._ranks(descending)
+        places = self.iota(ranks.shape[-1], DType.int64).stretch(ranks.shape)
+        op = Scatter(ranks.ndim - 1, "set")
+        return ranks.full_like(0).apply(op, ranks, places).movedim(-1, axis)
+
+    @operation
+    def sort(
+        self, axis: int = -1, descending: bool = False, stable: bool = True
+    ) -> tuple[Self, Self]:
+        """Return the values in order along an axis, and where they were."""
+        places = self.argsort(axis, descending)
+        return self.gather(axis, places), places
+
+    def msort(self) -> Self:
+        """Return the values in order along the first axis."""
+        return self.sort(0)[0]
+
+    @operation
+    def topk(
+        self,
+        k: int,
+        axis: int = -1,
+        largest: bool = True,
+        sorted: bool = True,  # noqa: A002  # PyTorch's name
+    ) -> tuple[Self, Self]:
+        """Return the k largest (or smallest) along an axis, in order, and where they were.
+
+        Long axes are cut into blocks, whose own first k then compete: of equal ones the first wins.
+        """
+        axis, size = self.axis_of("topk", axis), self.shape[self.axis_of("topk", axis)]
+        count = whole("topk: k", k, 0)
+        if never(count <= size):
+            raise RangeError(
+                f"topk: k is {count}, and axis {axis} of {self.label} has {size}",
+                hint="k is at most the size of the axis",
+            )
+        places = self.movedim(axis, -1)._best(count, largest).movedim(-1, axis)
+        return self.gather(axis, places), places
+
+    def _best(self, k: int, largest: bool) -> Self:
+        size, block = self.shape[-1], max(BLOCK, 4 * k)
+        if isinstance(size, Expr) or size <= 2 * block:
+            return self.argsort(-1, largest).narrow(-1, 0, k)
+        count = -(-size // block)
+        worst = self.least if largest else math.nan if self.dtype.is_float else self.dtype.limits[1]
+        blocks = self.pad_along(-1, 0, count * block - size, worst).unflatten(-1, (count, block))
+        winners = blocks._best(k, largest)
+        starts = self.iota(count, DType.int64).unsqueeze(-1) * block
+        final = blocks.gather(-1, winners).flatten(-2)._best(k, largest)
+        return (winners + starts).flatten(-2).gather(-1, final)
+
+    @operation
+    def kthvalue(self, k: int, axis: int = -1, keepdim: bool = False) -> tuple[Self, Self]:
+        """Return the k-th smallest along an axis, counted from 1, and where it was."""
+        last = whole("kthvalue: k", k, 1) - 1
+        values, places = (part.narrow(axis, last, 1) for part in self.topk(k, axis, largest=False))
+        return (values, places) if keepdim else (values.squeeze(axis), places.squeeze(axis))
+
+    @operation
+    def median(self, axis: int | None = None, keepdim: bool = False) -> Self | tuple[Self, Self]:
+        """Return the median, of two the lower one, and with an axis where it was; NaN wins."""
+        if axis is None:
+            return self.flatten().median(0)[0]
+        axis, size = self.axis_of("median", axis), self.shape[self.axis_of("median", axis)]
+        if size == 0:
+            raise ShapeError(
+                f"median: axis {axis} of {self.label} is empty", hint="use another axis"
+            )
+        order = self.sort(axis)
+        pair = [part.narrow(axis, (size - 1) // 2, 1) for part in order]
+        if self.dtype.is_float:
+            last = [part.narrow(axis, size - 1, 1) for part in order]
+            nan = last[0].isnan()
+            pair = [nan.where(end, middle) for end, middle in zip(last, pair, strict=True)]
+        values, places = pair if keepdim else [part.squeeze(axis) for part in pair]
+        return values, places
+
+    @operation
+    def searchsorted(self, values: Operand, right: bool = False) -> Self:
+        """Return how many of these sorted numbers are below each value, or equal if right."""
+        sought = self.tensor_of(values)
+        dtype = promote_all([(t.dtype, t.ndim) for t in (self, sought)])
+        if self.ndim == 0 or (self.ndim > 1 and self.shape[:-1] != sought.shape[:-1]):
+            raise ShapeError(
+                f"searchsorted: the numbers {self.label} and the values {sought.label} do not go "
+                "together",
+                hint="the numbers have one axis, or all axes but the last as the values have them",
+            )
+        mine, edge = sought.cast(dtype).unsqueeze(-1), self.cast(dtype)
+        edge = edge if self.ndim == 1 else edge.unsqueeze(-2)
+        before = ~precedes(mine, edge) if right else precedes(edge, mine)
+        return before.cast(DType.int64).apply(SumReduce(before.ndim - 1)).reshape(sought.shape)
+
+    def bucketize(self, boundaries: Operand, right: bool = False) -> Self:
+        """Return for each value how many of the sorted boundaries come before it."""
+        return self.tensor_of(boundaries).searchsorted(self, right)
+
+
+def precedes(x: T, y: T) -> T:
+    """Return where x is less than y, NaN being the greatest."""
+    less = x < y
+    # A square is above -1 unless it is NaN.
+    return less | ((y * y > -1) < (x * x > -1)) if x.dtype.is_float else less

@@ -1,9 +1,276 @@
-"""Normalisation: softmax, norms and what is built on them."""
+"""Normalisation: softmax, norms over axes, groups and channels, dropout, attention."""
 
+import math
+from collections.abc import Sequence
+from typing import Self
+
+from luminal_lab.core.builder import operation
+from luminal_lab.core.dims import Dim
+from luminal_lab.core.dtypes import DType, DTypeLike
+from luminal_lab.core.op import Scalar, TensorType, never
+from luminal_lab.core.ops import MaxReduce, Random, SumReduce
+from luminal_lab.core.tensor.arithmetic import Operand
+from luminal_lab.core.tensor.base import Axis
+from luminal_lab.core.tensor.functions import LOG2E, in_float, number, widened
+from luminal_lab.core.tensor.movement import whole
 from luminal_lab.core.tensor.window import Windowed
+from luminal_lab.errors import RangeError, ShapeError
 
 
 class Normal(Windowed):
     """Normalisation."""
 
     __slots__ = ()
+
+    # -- softmax -----------------------------------------------------------------------------------
+
+    @operation
+    def softmax(self, axis: Axis, dtype: DTypeLike | None = None) -> Self:
+        """Return exp(x) over its sum along an axis, in a dtype if one is given."""
+        return self._powers("softmax", axis, dtype)
+
+    @operation
+    def log_softmax(self, axis: Axis, dtype: DTypeLike | None = None) -> Self:
+        """Return log(softmax(x)), accurate where the softmax is small."""
+        return self._powers("log_softmax", axis, dtype)
+
+    @operation
+    def softmin(self, axis: Axis, dtype: DTypeLike | None = None) -> Self:
+        """Return softmax(-x)."""
+        return (-self).softmax(axis, dtype)
+
+    def _powers(self, what: str, axis: Axis, dtype: DTypeLike | None) -> Self:
+        axes, x = self.axes_of(what, axis), self if dtype is None else self.cast(dtype)
+        return x._log_shares(axes) if what == "log_softmax" else x.shares(axes)
+
+    @in_float
+    def shares(self, axes: Sequence[int], *, empty: bool = False) -> Self:
+        """Return the softmax over axes; if `empty`, 0 where all is -inf, which is NaN otherwise."""
+        top = self._top(axes)
+        power = ((self + -(top.isfinite().where(top, 0.0) if empty else top)) * LOG2E).exp2()
+        total = power.reduced(SumReduce, tuple(axes))
+        return power * ((total > 0).where(total, 1.0) if empty else total).recip()
+
+    @in_float
+    def _log_shares(self, axes: Sequence[int]) -> Self:
+        below = self + -self._top(axes)
+        return below + -(below * LOG2E).exp2().reduced(SumReduce, tuple(axes)).log()
+
+    def _top(self, axes: Sequence[int]) -> Self:
+        # Of nothing there is no largest value, but a sum; and it is not used.
+        empty = any(self.shape[axis] == 0 for axis in axes)
+        return self.reduced(SumReduce if empty else MaxReduce, tuple(axes))
+
+    # -- over axes ---------------------------------------------------------------------------------
+
+    @in_float
+    def mean_norm(self, axis: Axis) -> Self:
+        """Return x less its mean."""
+        return self + -self.mean(self.axes_of("mean_norm", axis), keepdim=True)
+
+    @in_float
+    def std_norm(self, axis: Axis, eps: float = 1e-5) -> Self:
+        """Return x / √(mean(x²) + eps)."""
+        axes = self.axes_of("std_norm", axis)
+        return self * ((self * self).mean(axes, keepdim=True) + eps).rsqrt()
+
+    @in_float
+    def layer_norm(
+        self,
+        axis: Axis,
+        eps: float = 1e-5,
+        weight: Operand | None = None,
+        bias: Operand | None = None,
+    ) -> Self:
+        """Return x with mean 0 and variance 1 over axes, times a weight and plus a bias."""
+        axes = self.axes_of("layer_norm", axis)
+        x = self.mean_norm(axes).std_norm(axes, eps)
+        return x._adjusted("layer_norm", axes, weight, bias)
+
+    @in_float
+    def rms_norm(self, axis: Axis, eps: float | None = None, weight: Operand | None = None) -> Self:
+        """Return `std_norm` times a weight; eps is by default the precision of the dtype."""
+        axes = self.axes_of("rms_norm", axis)
+        least = 2.0 ** (-52 if self.dtype is DType.float64 else -23)
+        return self.std_norm(axes, least if eps is None else eps)._adjusted(
+            "rms_norm", axes, weight
+        )
+
+    @in_float
+    def normalize(self, p: float = 2.0, axis: Axis = 1, eps: float = 1e-12) -> Self:
+        """Return x over its norm along an axis, or over eps where that is more."""
+        axes = self.axes_of("normalize", axis)
+        if p == 2:
+            # The root is taken last, so that its gradient is finite where all is 0.
+            least = number("normalize", "eps", eps) ** 2
+            return self * (self * self).sum(axes, keepdim=True).clip(min=least).rsqrt()
+        return self * self.norm(p, axes, keepdim=True).clip(min=eps).recip()
+
+    # -- over channels, which are axis 1 -----------------------------------------------------------
+
+    @in_float
+    def group_norm(
+        self,
+        num_groups: int,
+        weight: Operand | None = None,
+        bias: Operand | None = None,
+        eps: float = 1e-5,
+    ) -> Self:
+        """Return x with mean 0 and variance 1 over each group of channels."""
+        channels = self._channels("group_norm", 2)
+        groups = whole("group_norm: num_groups", num_groups, 1)
+        if never(channels % groups < 1):
+            raise ShapeError(
+                f"group_norm: the {channels} channels of {self.label} are no {groups} equal groups",
+                hint="num_groups must divide the size of axis 1",
+            )
+        x = self.viewed((self.shape[0], groups, channels // groups, *self.shape[2:]))
+        x = x.layer_norm(tuple(range(2, x.ndim)), eps).viewed(self.shape)
+        return x._adjusted("group_norm", (1,), weight, bias)
+
+    @in_float
+    def instance_norm(
+        self, weight: Operand | None = None, bias: Operand | None = None, eps: float = 1e-5
+    ) -> Self:
+        """Return x with mean 0 and variance 1 over each channel of each sample."""
+        self._channels("instance_norm", 3)
+        x = self.layer_norm(tuple(range(2, self.ndim)), eps)
+        return x._adjusted("instance_norm", (1,), weight, bias)
+
+    @in_float
+    def batch_norm(
+        self,
+        running_mean: Operand,
+        running_var: Operand,
+        weight: Operand | None = None,
+        bias: Operand | None = None,
+        eps: float = 1e-5,
+    ) -> Self:
+        """Return x less a mean and over the root of a variance of each channel, as at inference."""
+        self._channels("batch_norm", 2)
+        mean = self.aligned("batch_norm", "running_mean", running_mean, (1,))
+        scale = (self.aligned("batch_norm", "running_var", running_var, (1,)) + eps).rsqrt()
+        return ((self + -mean) * scale)._adjusted("batch_norm", (1,), weight, bias)
+
+    @in_float
+    def local_response_norm(
+        self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+    ) -> Self:
+        """Return x over a power of the mean square of so many neighbouring channels."""
+        self._channels("local_response_norm", 3)
+        count = whole("local_response_norm: size", size, 1)
+        around = (self * self).pad_along(1, count // 2, (count - 1) // 2).unfold(1, count)
+        return self * (around.mean(-1) * alpha + k).pow(beta).recip()
+
+    def _channels(self, what: str, rank: int) -> Dim:
+        if self.ndim < rank:
+            raise ShapeError(
+                f"{what}: {self.label} has {self.ndim} axes, and needs {rank} or more",
+                hint="axis 0 counts samples, and axis 1 channels",
+            )
+        return self.shape[1]
+
+    def _adjusted(
+        self,
+        what: str,
+        axes: Sequence[int],
+        weight: Operand | None = None,
+        bias: Operand | None = None,
+    ) -> Self:
+        """Return x times a weight and plus a bias, which have the sizes of axes."""
+        x = self if weight is None else self * self.aligned(what, "weight", weight, axes)
+        return x if bias is None else x + self.aligned(what, "bias", bias, axes)
+
+    # -- distances ---------------------------------------------------------------------------------
+
+    @operation
+    def cosine_similarity(self, other: Operand, axis: int = 1, eps: float = 1e-8) -> Self:
+        """Return the cosine of the angle between vectors along an axis."""
+        dtype, (x, y) = self.floats("cosine_similarity", other)
+        return (x.normalize(2, axis, eps) * y.normalize(2, axis, eps)).sum(axis).cast(dtype)
+
+    @operation
+    def pairwise_distance(
+        self, other: Operand, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+    ) -> Self:
+        """Return the norm of x - y + eps along the last axis."""
+        dtype, (x, y) = self.floats("pairwise_distance", other)
+        return (x - y + eps).norm(p, -1, keepdim).cast(dtype)
+
+    # -- dropout -----------------------------------------------------------------------------------
+
+    @operation
+    def dropout(self, p: float = 0.5, training: bool = True) -> Self:
+        """Return x with each element 0 with probability p, the rest over 1 - p."""
+        return self._dropped("dropout", p, training, self.ndim)
+
+    @operation
+    def feature_dropout(self, p: float = 0.5, training: bool = True) -> Self:
+        """Return x with each channel of each sample 0 with probability p, the rest over 1 - p."""
+        self._channels("feature_dropout", 2)
+        return self._dropped("feature_dropout", p, training, 2)
+
+    @in_float
+    def _dropped(self, what: str, p: float, training: bool, rank: int) -> Self:
+        chance = number(what, "p", p)
+        if not 0 <= chance <= 1:
+            raise RangeError(f"{what}: p is {p}, which is no probability", hint="try p=0.5")
+        if not training or chance == 0:
+            return self
+        type = TensorType(DType.float32, self.shape[:rank] + (1,) * (self.ndim - rank))
+        draw = self.made(Random(self.graph.seed, self.graph.next_stream(), type.shape), (), type)
+        return (draw < 1 - chance).where(self * (1 / (1 - chance) if chance < 1 else 0.0), 0.0)
+
+    dropout1d = dropout2d = dropout3d = feature_dropout
+
+    # -- attention ---------------------------------------------------------------------------------
+
+    @operation
+    def scaled_dot_product_attention(
+        self,
+        key: Operand,
+        value: Operand,
+        attn_mask: Operand | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: Scalar | None = None,
+        enable_gqa: bool = False,
+    ) -> Self:
+        """Return softmax(query · keyᵀ · scale) · value, this tensor being the query.
+
+        A mask is True where a key is seen, or is added to the scores; `is_causal` hides keys
+        behind the query's position; with `enable_gqa` several heads of the query share a key's.
+        """
+        query, keys, values = (
+            widened(tensor.as_float()) for tensor in (self, *self._heads(key, value, enable_gqa))
+        )
+        size = query.shape[-1]
+        if scale is None and isinstance(size, int):
+            scale = size and size**-0.5
+        factor = query.constant(size, query.dtype, ()).rsqrt() if scale is None else scale
+        scores = (query * factor).matmul(keys.transpose(-2, -1))
+        if is_causal:
+            row, column = (query.iota(size) for size in scores.shape[-2:])
+            scores = (row.unsqueeze(1) < column).where(-math.inf, scores)
+        if attn_mask is not None:
+            mask = self.tensor_of(attn_mask)
+            hidden = mask.dtype is DType.bool_
+            scores = mask.where(scores, -math.inf) if hidden else scores + mask
+        weights = scores.shares((scores.ndim - 1,), empty=attn_mask is not None)
+        return weights.dropout(dropout_p).matmul(values).cast(self.as_float().dtype)
+
+    def _heads(self, key: Operand, value: Operand, shared: bool) -> list[Self]:
+        """Return keys and values, with as many heads (axis -3) as this query."""
+        what, found = "scaled_dot_product_attention", list[Self]()
+        for given in (key, value):
+            tensor = self.tensor_of(given)
+            if shared:
+                ours, theirs = (x.shape[x.axis_of(what, -3)] for x in (self, tensor))
+                if never(ours % theirs < 1):
+                    raise ShapeError(
+                        f"{what}: {self.label} has {ours} heads, and {tensor.label} {theirs}",
+                        hint="the heads of the query must be a multiple of those of the key",
+                    )
+                tensor = tensor.repeat_interleave(ours // theirs, -3)
+            found.append(tensor)
+        return found

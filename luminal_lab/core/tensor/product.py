@@ -1,9 +1,443 @@
-"""Products: matmul, einsum and their relatives."""
+"""Products: matmul, einsum and their relatives, all of them made by one function, `contract`."""
 
+import re
+from collections.abc import Sequence
+from functools import cache, reduce
+from typing import Self, TypeAlias, TypeVar
+
+from luminal_lab.core.builder import operation
+from luminal_lab.core.dims import Dim, Expr
+from luminal_lab.core.dtypes import DType, promote_all
+from luminal_lab.core.op import Scalar, tuple_text
+from luminal_lab.core.ops import Permute, SumReduce
+from luminal_lab.core.tensor.arithmetic import MUL, Operand
+from luminal_lab.core.tensor.base import Lazy
 from luminal_lab.core.tensor.indexing import Indexing
+from luminal_lab.core.tensor.movement import lead, listed
+from luminal_lab.errors import AxisError, DTypeError, ShapeError
+
+Labels: TypeAlias = Sequence[str]
+T = TypeVar("T", bound="Product")
 
 
 class Product(Indexing):
-    """Products."""
+    """Sums of products."""
 
     __slots__ = ()
+
+    def other(self, what: str, value: Operand, *ranks: int) -> Self:
+        """Return an operand that must be a tensor, of one of the given ranks if there are any."""
+        tensor = self.operand(value)
+        if not isinstance(tensor, Lazy):
+            raise DTypeError(f"{what}: {value!r} is no tensor", hint="use * for multiples")
+        tensor.check_rank(what, *ranks)
+        return tensor
+
+    def check_rank(self, what: str, *ranks: int) -> None:
+        """Raise unless the rank is one of those given; any will do if none is."""
+        if ranks and self.ndim not in ranks:
+            wanted = " or ".join(map(str, ranks))
+            raise ShapeError(
+                f"{what}: needs {wanted} axes, but {self.label} has {self.ndim}",
+                hint="reshape or unsqueeze it first",
+            )
+
+    @operation
+    def matmul(self, other: Operand) -> Self:
+        """Return the matrix product; axes before the last two are batches, and broadcast.
+
+        >>> from luminal_lab.session import Graph
+        >>> cx = Graph()
+        >>> a, b = cx.tensor((3, 4), name="a"), cx.tensor((4, 5), name="b")
+        >>> print(a.matmul(b).lowering())
+        %2 = reshape{shape = [3, 1, 4]} %a : f32[3, 1, 4]
+        %3 = expand{shape = [3, 5, 4]} %2 : f32[3, 5, 4]
+        %4 = permute{axes = [1, 0]} %b : f32[5, 4]
+        %5 = reshape{shape = [1, 5, 4]} %4 : f32[1, 5, 4]
+        %6 = expand{shape = [3, 5, 4]} %5 : f32[3, 5, 4]
+        %7 = mul %3, %6 : f32[3, 5, 4]
+        %8 = sum_reduce{axis = 2} %7 : f32[3, 5, 1]
+        %9 = reshape{shape = [3, 5]} %8 : f32[3, 5]
+        """
+        y = self.other("matmul", other)
+        for side in (self, y):
+            if not side.ndim:
+                raise ShapeError(
+                    f"matmul: {side.label} has no axes", hint="use * to multiply by a number"
+                )
+        inner, meets = self.shape[-1], y.shape[-2:][0]
+        if inner != meets:
+            raise ShapeError(
+                f"matmul: the inner dims differ: {self.label} and {y.label}, "
+                f"so {inner} meets {meets}",
+                hint=_transposing(self, y),
+            )
+        batch = [f"axis {axis}" for axis in range(-max(self.ndim, y.ndim), -2)]
+        rows, columns = ["m"][: self.ndim - 1], ["n"][: y.ndim - 1]
+        left = [*batch[len(batch) + 2 - max(self.ndim, 2) :], *rows, "k"]
+        right = [*batch[len(batch) + 2 - max(y.ndim, 2) :], "k", *columns]
+        return contract("matmul", [*batch, *rows, *columns], (self, left), (y, right))
+
+    __matmul__ = matmul
+
+    @operation
+    def __rmatmul__(self, other: Operand) -> Self:
+        return self.other("matmul", other).matmul(self)
+
+    @operation
+    def dot(self, other: Operand) -> Self:
+        """Return the inner product of two vectors."""
+        self.check_rank("dot", 1)
+        return self.matmul(self.other("dot", other, 1))
+
+    @operation
+    def mm(self, other: Operand) -> Self:
+        """Return the product of two matrices."""
+        self.check_rank("mm", 2)
+        return self.matmul(self.other("mm", other, 2))
+
+    @operation
+    def bmm(self, other: Operand) -> Self:
+        """Return the products of two batches of matrices."""
+        self.check_rank("bmm", 3)
+        return self.matmul(self.other("bmm", other, 3))
+
+    @operation
+    def mv(self, other: Operand) -> Self:
+        """Return the product of a matrix and a vector."""
+        self.check_rank("mv", 2)
+        return self.matmul(self.other("mv", other, 1))
+
+    vdot = dot
+
+    @operation
+    def addmm(self, left: Lazy, right: Operand, *, beta: Scalar = 1, alpha: Scalar = 1) -> Self:
+        """Return beta · x + alpha · (left @ right)."""
+        product = self.other("addmm", left).matmul(right)
+        product = product if alpha == 1 else product * alpha
+        return product if beta == 0 else product + (self if beta == 1 else self * beta)
+
+    baddbmm = addmv = addmm
+
+    @operation
+    def outer(self, other: Operand) -> Self:
+        """Return each element of one vector times each of another."""
+        self.check_rank("outer", 1)
+        return self.unsqueeze(1) * self.other("outer", other, 1)
+
+    @operation
+    def inner(self, other: Operand) -> Self:
+        """Return the sums of products along the last axes of both."""
+        y = self.other("inner", other)
+        return self.tensordot(y, ([-1], [-1])) if self.ndim and y.ndim else self * y
+
+    @operation
+    def tensordot(
+        self, other: Operand, dims: int | tuple[Sequence[int], Sequence[int]] = 2
+    ) -> Self:
+        """Return the sums of products over pairs of axes.
+
+        `dims` are two lists of axes, or the number of last axes to pair with the other's first.
+        """
+        y = self.other("tensordot", other)
+        if isinstance(dims, int):
+            dims = range(self.ndim - dims, self.ndim), range(dims)
+        pairs = [
+            [t.axis_of("tensordot", axis) for axis in axes]
+            for t, axes in zip((self, y), dims, strict=True)
+        ]
+        left, right = [f"{k}" for k in range(self.ndim)], [f"other {k}" for k in range(y.ndim)]
+        if len(pairs[0]) != len(pairs[1]) or any(len(set(axes)) < len(axes) for axes in pairs):
+            raise AxisError(
+                f"tensordot: {tuple_text(pairs[0])} of {self.label} and {tuple_text(pairs[1])} of "
+                f"{y.label} are not pairs of axes",
+                hint="name as many axes of one as of the other, and each once",
+            )
+        for a, b in zip(*pairs, strict=True):
+            right[b] = left[a]
+            if self.shape[a] != y.shape[b]:
+                raise ShapeError(
+                    f"tensordot: axis {a} of {self.label} is {self.shape[a]}, and axis {b} of "
+                    f"{y.label} is {y.shape[b]}",
+                    hint="pair axes of equal sizes",
+                )
+        shared = {*left} & {*right}
+        result = [label for label in (*left, *right) if label not in shared]
+        return contract("tensordot", result, (self, left), (y, right))
+
+    @operation
+    def kron(self, other: Operand) -> Self:
+        """Return the Kronecker product: the second tensor, once for each element of the first."""
+        y = self.other("kron", other)
+        rank = max(self.ndim, y.ndim)
+        a, b = ((1,) * (rank - t.ndim) + t.shape for t in (self, y))
+        x = self.viewed(tuple(dim for size in a for dim in (size, 1)))
+        y = y.viewed(tuple(dim for size in b for dim in (1, size)))
+        return (x * y).viewed(tuple(p * q for p, q in zip(a, b, strict=True)))
+
+    @operation
+    def cross(self, other: Operand, axis: int | None = None) -> Self:
+        """Return the cross product along an axis of size 3, the first such one if none is named."""
+        x, y = self.together("cross", other)
+        along = x.axis_of("cross", (*x.shape, 3).index(3) if axis is None else axis)
+        if x.shape[along] != 3:
+            raise ShapeError(
+                f"cross: axis {along} of {x.label} has size {x.shape[along]} and not 3",
+                hint="name the axis whose three positions are x, y and z",
+            )
+        a, b = ([t.roll(-1, along), t.roll(-2, along)] for t in (x, y))
+        return a[0] * b[1] - a[1] * b[0]
+
+    @operation
+    def linear(self, weight: Operand, bias: Operand | None = None) -> Self:
+        """Return x @ weight.T + bias, with the weight as [out, in].
+
+        >>> from luminal_lab.session import Graph
+        >>> cx = Graph()
+        >>> cx.tensor((2, 3)).linear(cx.tensor((4, 3))).op_counts()
+        {'expand': 2, 'mul': 1, 'reshape': 3, 'sum_reduce': 1}
+        """
+        w = self.other("linear", weight, 1, 2)
+        if not self.ndim or self.shape[-1] != w.shape[-1]:
+            raise ShapeError(
+                f"linear: the last axes differ: {self.label} and the weight {w.label}",
+                hint="the weight is [out, in], and x is [..., in]",
+            )
+        lead, out = [f"axis {k}" for k in range(self.ndim - 1)], ["out"][: w.ndim - 1]
+        b = None if bias is None else self.other("linear", bias, w.ndim - 1)
+        if b is not None and b.shape not in (w.shape[:-1], (1,)):
+            raise ShapeError(
+                f"linear: the bias {b.label} does not fit the weight {w.label}",
+                hint="the bias has one number for each row of the weight",
+            )
+        plus = None if b is None else (b, out)
+        terms = (self, [*lead, "in"]), (w, [*out, "in"])
+        return contract("linear", [*lead, *out], *terms, plus=plus)
+
+    @operation
+    def bilinear(self, other: Operand, weight: Operand, bias: Operand | None = None) -> Self:
+        """Return x · weight[k] · y for every k, plus a bias; the weight is [out, in1, in2]."""
+        y, w = self.other("bilinear", other), self.other("bilinear", weight, 3)
+        result = _einsum("...i,oij,...j->...o", [self, w, y], "bilinear")
+        return result if bias is None else result + bias
+
+
+def _transposing(a: Product, b: Product) -> str:
+    for this, fits, which in (
+        (b, b.shape[-1] == a.shape[-1], "the other one"),
+        (a, a.shape[-2:][0] == b.shape[-2:][0], "the first one"),
+    ):
+        if this.ndim > 1 and fits:
+            *batch, rows, columns = this.shape
+            name = f"%{this.name}.{'mT' if batch else 'T'}"
+            shape = tuple_text((*batch, columns, rows))
+            return f"{name} is {shape}; did you mean to transpose {which}?"
+    where = "first" if b.ndim == 1 else "second to last"
+    return f"the last axis of one must be as long as the {where} of the other"
+
+
+def contract(
+    what: str,
+    result: Labels,
+    *terms: tuple[T, Labels],
+    plus: tuple[T, Labels] | None = None,
+) -> T:
+    """Return the sum of products of tensors with labelled axes over all labels not in the result.
+
+    Each tensor is viewed with all labels as its axes, those summed over last; then they are
+    multiplied and reduced. That this never makes the products is the business of whoever runs it.
+    """
+    dims: dict[str, Dim] = dict.fromkeys(result, 1)
+    source = dict.fromkeys(result, terms[0][0])
+    for tensor, labels in terms:
+        for label, dim in zip(labels, tensor.shape, strict=True):
+            if dims.setdefault(label, 1) == 1:
+                dims[label], source[label] = dim, tensor
+            elif dim not in (1, dims[label]):
+                raise ShapeError(
+                    f"{what}: {label} is {dims[label]} in {source[label].label} and {dim} in "
+                    f"{tensor.label}",
+                    hint="the sizes must be equal, or 1",
+                )
+    dtype = promote_all(
+        [(tensor.dtype, tensor.ndim) for tensor, _ in (*terms, *([plus] if plus else []))]
+    )
+    if dtype is DType.bool_:
+        raise DTypeError(
+            f"{what}: needs numbers, but {terms[0][0].label} is bool",
+            hint='convert it first, as in x.cast("int64")',
+        )
+    wide, order, shape = DType.float32 if dtype.is_half else dtype, list(dims), tuple(dims.values())
+    factors = [_aligned(t.cast(wide), labels, order).stretch(shape) for t, labels in terms]
+    total = reduce(lambda x, y: x.apply(MUL, y), factors)
+    for axis in reversed(range(len(result), len(order))):
+        total = total.apply(SumReduce(axis))
+    total = total.viewed(shape[: len(result)])
+    if plus is not None:
+        total = total + _aligned(plus[0].cast(wide), plus[1], result)
+    return total.cast(dtype)
+
+
+def _aligned(tensor: T, labels: Labels, order: Labels) -> T:
+    """Return a view with one axis for each label in the order, of size 1 where it has none."""
+    axes = [labels.index(label) for label in order if label in labels]
+    if axes != sorted(axes):
+        tensor = tensor.apply(Permute(tuple(axes)))
+    sizes = iter(tensor.shape)
+    return tensor.viewed(tuple(next(sizes) if label in labels else 1 for label in order))
+
+
+# -- einsum ----------------------------------------------------------------------------------------
+
+
+def einsum(text: str, *operands: T) -> T:
+    """Return sums of products, spelled by letters for axes as in "ij,jk->ik".
+
+    Without an arrow the result has the letters that come once, in alphabetical order; "..." stands
+    for any more axes, which broadcast; a letter twice in one operand is its diagonal.
+
+    >>> from luminal_lab.session import Graph
+    >>> cx = Graph()
+    >>> einsum("bqhd,bkhd->bhqk", cx.tensor((2, 5, 4, 8)), cx.tensor((2, 7, 4, 8))).shape
+    (2, 4, 5, 7)
+    """
+    given = listed(operands)
+    first = lead("einsum", given)
+    with first.graph.whole():
+        return _einsum(text, [first.other("einsum", operand) for operand in given], "einsum")
+
+
+def _einsum(text: str, tensors: list[T], what: str) -> T:
+    inputs, result = _subscripts(text, tensors, what)
+    terms = [
+        _diagonals(tensor, labels, what) for tensor, labels in zip(tensors, inputs, strict=True)
+    ]
+    total, labels = terms[0]
+    for k, (tensor, more) in enumerate(terms[1:], 2):
+        later = {*result}.union(*(names for _, names in terms[k:]))
+        # What only one of them has is summed before they meet.
+        mine = [label for label in labels if label in later or label in more]
+        theirs = [label for label in more if label in later or label in labels]
+        left, right = contract(what, mine, (total, labels)), contract(what, theirs, (tensor, more))
+        both = [label for label in dict.fromkeys((*mine, *theirs)) if label in later]
+        labels = result if k == len(terms) else both
+        total = contract(what, labels, (left, mine), (right, theirs))
+    return contract(what, result, (total, labels))
+
+
+def _subscripts(
+    text: str, tensors: Sequence[Product], what: str
+) -> tuple[list[list[str]], list[str]]:
+    left, arrow, right = text.replace(" ", "").partition("->")
+    parts = left.split(",")
+    if len(parts) != len(tensors):
+        raise ShapeError(
+            f"{what}: {text!r} describes {len(parts)} operands, but {len(tensors)} are given",
+            hint="write one group of letters for each operand, with commas between",
+        )
+    inputs = [_letters(part, tensor, what) for part, tensor in zip(parts, tensors, strict=True)]
+    every = [label for labels in inputs for label in labels]
+    dots = max(([label for label in labels if len(label) > 1] for labels in inputs), key=len)
+    if not arrow:
+        return inputs, [*dots, *sorted(c for c in {*every} if len(c) == 1 and every.count(c) == 1)]
+    before, ellipsis, after = right.partition("...")
+    result = [*before, *(dots if ellipsis else ()), *after]
+    for label in result:
+        if label not in every or result.count(label) > 1:
+            why = "comes twice in the result" if label in every else "is in no operand"
+            raise ShapeError(
+                f"{what}: {label!r} of {text!r} {why}",
+                hint="the letters after the arrow are some of those before it, each once",
+            )
+    return inputs, result
+
+
+def _letters(part: str, tensor: Product, what: str) -> list[str]:
+    found = re.fullmatch(r"([A-Za-z]*)(\.\.\.)?([A-Za-z]*)", part)
+    if found is None:
+        raise ShapeError(
+            f"{what}: {part!r} are not letters",
+            hint='spell it as in "ij,jk->ik" or "...i,ij->...j"',
+        )
+    before, dots, after = found.groups()
+    more = tensor.ndim - len(before) - len(after)
+    if more < 0 or (more and not dots):
+        raise ShapeError(
+            f"{what}: {part!r} names {len(before) + len(after)} axes, but {tensor.label} has "
+            f"{tensor.ndim}",
+            hint='write one letter for each axis, or "..." for the rest',
+        )
+    return [*before, *(f"axis {axis} of '...'" for axis in range(-more, 0)), *after]
+
+
+def _diagonals(tensor: T, labels: list[str], what: str) -> tuple[T, list[str]]:
+    for label in dict.fromkeys(labels):
+        while labels.count(label) > 1:
+            first = labels.index(label)
+            second = labels.index(label, first + 1)
+            if tensor.shape[first] != tensor.shape[second]:
+                raise ShapeError(
+                    f"{what}: {label} is {tensor.shape[first]} and {tensor.shape[second]} in "
+                    f"{tensor.label}",
+                    hint="a diagonal needs axes of equal sizes",
+                )
+            tensor = tensor.diagonal(0, first, second)
+            labels = [*(name for k, name in enumerate(labels) if k not in (first, second)), label]
+    return tensor, labels
+
+
+# -- several matrices, and distances ---------------------------------------------------------------
+
+
+def chain_matmul(*matrices: T) -> T:
+    """Return the product of many matrices, multiplied in the cheapest order.
+
+    Where sizes are symbolic the order is from left to right.
+    """
+    given = listed(matrices)
+    first = lead("chain_matmul", given)
+    with first.graph.whole():
+        tensors = [first.other("chain_matmul", matrix, 1, 2) for matrix in given]
+        sizes = [*(tensor.shape[0] for tensor in tensors), tensors[-1].shape[-1]]
+        for end in (0, -1):
+            if tensors[end].ndim == 1:
+                sizes[end] = 1
+        if len(sizes) < 4 or any(isinstance(size, Expr) for size in sizes):
+            return reduce(lambda x, y: x.matmul(y), tensors)
+
+        @cache
+        def best(start: int, stop: int) -> tuple[Dim, int]:
+            if stop - start == 1:
+                return 0, start
+            outer = sizes[start] * sizes[stop]
+            return min(
+                (best(start, k)[0] + best(k, stop)[0] + outer * sizes[k], k)
+                for k in range(start + 1, stop)
+            )
+
+        def product(start: int, stop: int) -> T:
+            middle = best(start, stop)[1]
+            if stop - start == 1:
+                return tensors[start]
+            return product(start, middle).matmul(product(middle, stop))
+
+        return product(0, len(tensors))
+
+
+multi_dot = chain_matmul
+
+
+def cdist(x: T, y: Operand, p: float = 2.0) -> T:
+    """Return the distances of all rows of x from all rows of y, by the norm p."""
+    with x.graph.whole():
+        a, b = x, x.other("cdist", y)
+        for side in (a, b):
+            if side.ndim < 2:
+                raise ShapeError(f"cdist: {side.label} has no rows", hint="unsqueeze it first")
+        if a.shape[-1] != b.shape[-1]:
+            raise ShapeError(
+                f"cdist: the rows differ: {a.label} and {b.label}, "
+                f"so {a.shape[-1]} meets {b.shape[-1]}",
+                hint="both need as many columns",
+            )
+        return (a.unsqueeze(-2) - b.unsqueeze(-3)).norm(p, -1)

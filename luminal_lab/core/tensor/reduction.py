@@ -1,9 +1,470 @@
-"""Reductions, and scans along an axis."""
+"""Reductions over axes, and scans along one: sums, extremes, products, moments, positions."""
 
-from luminal_lab.core.tensor.functions import Functions
+import math
+from collections.abc import Callable
+from typing import Self
+
+from luminal_lab.core.builder import operation
+from luminal_lab.core.dims import Dim, Expr, Shape, bounds, known, maximum, minimum
+from luminal_lab.core.dtypes import DType, DTypeLike
+from luminal_lab.core.op import Reduce, Scalar, size_of
+from luminal_lab.core.ops import MaxReduce, Pad, Reshape, SumReduce, Window
+from luminal_lab.core.tensor.arithmetic import Operand
+from luminal_lab.core.tensor.base import Axis
+from luminal_lab.core.tensor.functions import Functions, beside, in_float, number, widened
+from luminal_lab.core.tensor.movement import whole
+from luminal_lab.errors import ShapeError
+
+RADIX = 8
+"""How many positions one step of a scan combines."""
 
 
 class Reduction(Functions):
-    """Reductions, and scans along an axis.."""
+    """Reductions over one axis, several, or all (None); with `keepdim` those stay, of size 1."""
 
     __slots__ = ()
+
+    # -- what they share ---------------------------------------------------------------------------
+
+    def viewed(self, shape: Shape) -> Self:
+        """Return a reshape to a shape that is known to fit, or this tensor where it has it."""
+        return self if self.shape == shape else self.apply(Reshape(shape))
+
+    def mirrored(self) -> Self:
+        """Return the values in the opposite order: -x, or for integers what cannot overflow."""
+        if self.dtype.is_float:
+            return self.neg()
+        return ~self if self.dtype is DType.bool_ else self.neg() + sum(self.dtype.limits)
+
+    @property
+    def least(self) -> Scalar:
+        """The smallest value of the dtype."""
+        return -math.inf if self.dtype.is_float else self.dtype.limits[0]
+
+    def reduced(self, op: type[Reduce], axes: tuple[int, ...], keepdim: bool = True) -> Self:
+        """Return this tensor reduced over axes, which stay with size 1 if `keepdim` is set."""
+        result = self
+        for axis in reversed(axes):
+            result = result.apply(op(axis))
+        return result if keepdim else result.squeeze(axes)
+
+    def filled(self, what: str, axis: Axis) -> tuple[int, ...]:
+        """Return axes, none of which may be empty."""
+        axes = self.axes_of(what, axis)
+        for one in axes:
+            if self.shape[one] == 0:
+                raise ShapeError(
+                    f"{what}: axis {one} of {self.label} is empty, and nothing has no {what}",
+                    hint="reduce another axis, or pad this one first",
+                )
+        return axes
+
+    def _size(self, axes: tuple[int, ...]) -> Dim:
+        return size_of([self.shape[axis] for axis in axes])
+
+    def over(self, count: Dim, less: float = 0) -> Self:
+        """Return the values divided by a count less a correction, which is 0 if below."""
+        if isinstance(count, Expr):
+            given = self.full_like(count)
+            return self * ((given + -less).clip(0) if less else given).recip()
+        return self * (1 / (count - less) if count > less else math.inf)
+
+    def root(self) -> Self:
+        """Return the square root, written so that its gradient at 0 is 0."""
+        positive = self > 0
+        return positive.where(positive.where(self, 1.0).sqrt(), self)
+
+    # -- sums and means ----------------------------------------------------------------------------
+
+    @operation
+    def sum(self, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
+        """Return the sum; that of integers and bools is int64.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((2, 3), name="x").sum(1).lowering())
+        %1 = sum_reduce{axis = 1} %x : f32[2, 1]
+        %2 = reshape{shape = [2]} %1 : f32[2]
+        """
+        axes, x = self.axes_of("sum", axis), self._summed_as(dtype)
+        # One reduction of 16-bit floats sums in float32 by itself.
+        wide = widened(x) if len(axes) > 1 else x
+        return wide.reduced(SumReduce, axes, keepdim).cast(x.dtype)
+
+    def _summed_as(self, dtype: DTypeLike | None) -> Self:
+        return self.cast(dtype or (self.dtype if self.dtype.is_float else DType.int64))
+
+    @operation
+    def nansum(
+        self, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None
+    ) -> Self:
+        """Return the sum of all but NaNs."""
+        x = self.isnan().where(0, self) if self.dtype.is_float else self
+        return x.sum(axis, keepdim, dtype)
+
+    @operation
+    def count_nonzero(self, axis: Axis = None, keepdim: bool = False) -> Self:
+        """Return how many elements are not 0."""
+        return self.truth().sum(axis, keepdim)
+
+    @operation
+    def mean(
+        self, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None
+    ) -> Self:
+        """Return the mean; that of integers and bools is float32, and that of nothing NaN.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((2, 4), name="x").mean(1, keepdim=True).lowering())
+        %1 = sum_reduce{axis = 1} %x : f32[2, 1]
+        %2 = constant{value = 0.25} : f32[2, 1]
+        %3 = mul %1, %2 : f32[2, 1]
+        """
+        axes = self.axes_of("mean", axis)
+        return (self if dtype is None else self.cast(dtype))._mean(axes, keepdim)
+
+    @in_float
+    def _mean(self, axes: tuple[int, ...], keepdim: bool) -> Self:
+        return self.reduced(SumReduce, axes, keepdim).over(self._size(axes))
+
+    @operation
+    def nanmean(self, axis: Axis = None, keepdim: bool = False) -> Self:
+        """Return the mean of all but NaNs."""
+        axes, x = self.axes_of("nanmean", axis), widened(self.as_float())
+        there = self.isnan().logical_not().cast(x.dtype)
+        total = x.nansum(axes, keepdim) * there.sum(axes, keepdim).recip()
+        return total.cast(self.as_float().dtype)
+
+    @operation
+    def var(
+        self,
+        axis: Axis = None,
+        correction: float = 1,
+        keepdim: bool = False,
+        *,
+        unbiased: bool | None = None,
+    ) -> Self:
+        """Return the mean squared distance from the mean, over n - correction elements.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2, 5)).var(1).op_counts()
+        {'add': 1, 'constant': 3, 'expand': 1, 'mul': 4, 'reshape': 1, 'sum_reduce': 2}
+        """
+        return self._moments("var", axis, correction, keepdim, unbiased)[0]
+
+    @operation
+    def std(
+        self,
+        axis: Axis = None,
+        correction: float = 1,
+        keepdim: bool = False,
+        *,
+        unbiased: bool | None = None,
+    ) -> Self:
+        """Return the square root of `var`."""
+        return self._moments("std", axis, correction, keepdim, unbiased)[0]
+
+    @operation
+    def var_mean(
+        self, axis: Axis = None, correction: float = 1, keepdim: bool = False
+    ) -> tuple[Self, Self]:
+        """Return `var` and `mean`."""
+        return self._moments("var_mean", axis, correction, keepdim)
+
+    @operation
+    def std_mean(
+        self, axis: Axis = None, correction: float = 1, keepdim: bool = False
+    ) -> tuple[Self, Self]:
+        """Return `std` and `mean`."""
+        return self._moments("std_mean", axis, correction, keepdim)
+
+    def _moments(
+        self,
+        what: str,
+        axis: Axis,
+        correction: float,
+        keepdim: bool,
+        unbiased: bool | None = None,
+    ) -> tuple[Self, Self]:
+        axes, x = self.axes_of(what, axis), self.as_float()
+        less = number(what, "correction", correction if unbiased is None else unbiased)
+        wide = widened(x)
+        mean = wide._mean(axes, True)
+        away = wide + -mean
+        spread = (away * away).reduced(SumReduce, axes).over(self._size(axes), less)
+        if "std" in what:
+            spread = spread.root()
+        both = (moment if keepdim else moment.squeeze(axes) for moment in (spread, mean))
+        first, second = (moment.cast(x.dtype) for moment in both)
+        return first, second
+
+    @operation
+    def norm(self, p: float | str = 2, axis: Axis = None, keepdim: bool = False) -> Self:
+        """Return the norm (sum |x|^p)^(1/p); p may be inf (the largest), -inf, or 0 (a count).
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2, 3)).norm(2, 1).op_counts()
+        {'constant': 2, 'less_than': 1, 'mul': 1, 'reshape': 1, 'sqrt': 1, 'sum_reduce': 1, 'where': 2}
+        """
+        axes = self.axes_of("norm", axis)
+        power = 2.0 if p == "fro" else number("norm", "p", p)  # pyright: ignore[reportArgumentType]
+        if power < 0 or power == math.inf:
+            self.filled("norm", axes)
+        return self._norm(power, axes, keepdim)
+
+    @in_float
+    def _norm(self, p: float, axes: tuple[int, ...], keepdim: bool) -> Self:
+        if p == 2:
+            return (self * self).reduced(SumReduce, axes, keepdim).root()
+        size = self.abs()
+        if p == 0:
+            return self.truth().cast(self.dtype).reduced(SumReduce, axes, keepdim)
+        if math.isinf(p):
+            return size.max(axes, keepdim) if p > 0 else size.min(axes, keepdim)
+        if p == 1:
+            return size.reduced(SumReduce, axes, keepdim)
+        return size.pow(p).reduced(SumReduce, axes, keepdim).pow(1 / p)
+
+    @operation
+    def logsumexp(self, axis: Axis = None, keepdim: bool = False) -> Self:
+        """Return log(sum(exp(x))) without overflow."""
+        return self._log_sum_exp(self.axes_of("logsumexp", axis), keepdim)
+
+    @in_float
+    def _log_sum_exp(self, axes: tuple[int, ...], keepdim: bool) -> Self:
+        if self._size(axes) == 0:
+            return self.reduced(SumReduce, axes, keepdim).log()
+        top = self.reduced(MaxReduce, axes)
+        top = top.isfinite().where(top, 0.0)
+        total = (self + -top).exp().reduced(SumReduce, axes).log() + top
+        return total if keepdim else total.squeeze(axes)
+
+    @operation
+    def trace(self) -> Self:
+        """Return the sum of a matrix's diagonal."""
+        if self.ndim != 2:
+            raise ShapeError(
+                f"trace: {self.label} is not a matrix",
+                hint="take diagonal() over two axes and sum it",
+            )
+        return self.diagonal().sum()
+
+    # -- extremes ----------------------------------------------------------------------------------
+
+    @operation
+    def max(self, axis: Axis = None, keepdim: bool = False) -> Self:
+        """Return the largest value; NaN wins.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((2, 3), name="x").max(1, keepdim=True).lowering())
+        %1 = max_reduce{axis = 1} %x : f32[2, 1]
+        """
+        return self.reduced(MaxReduce, self.filled("max", axis), keepdim)
+
+    @operation
+    def min(self, axis: Axis = None, keepdim: bool = False) -> Self:
+        """Return the smallest value; NaN wins.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((3,), name="x").min(keepdim=True).lowering())
+        %1 = constant{value = -1.0} : f32[3]
+        %2 = mul %x, %1 : f32[3]
+        %3 = max_reduce{axis = 0} %2 : f32[1]
+        %4 = constant{value = -1.0} : f32[1]
+        %5 = mul %3, %4 : f32[1]
+        """
+        axes = self.filled("min", axis)
+        return self.mirrored().reduced(MaxReduce, axes, keepdim).mirrored()
+
+    amax, amin = max, min
+
+    @operation
+    def aminmax(self, axis: Axis = None, keepdim: bool = False) -> tuple[Self, Self]:
+        """Return the smallest value and the largest."""
+        return self.min(axis, keepdim), self.max(axis, keepdim)
+
+    @operation
+    def any(self, axis: Axis = None, keepdim: bool = False) -> Self:
+        """Return whether any element is not 0; of nothing that is False."""
+        axes, x = self.axes_of("any", axis), self.truth()
+        empty = [k in axes and not known(dim >= 1) for k, dim in enumerate(x.shape)]
+        if True in empty:  # one False more changes nothing, and then there is an element
+            x = x.apply(Pad((0,) * x.ndim, tuple(map(int, empty))))
+        return x.reduced(MaxReduce, axes, keepdim)
+
+    @operation
+    def all(self, axis: Axis = None, keepdim: bool = False) -> Self:
+        """Return whether all elements are not 0; of nothing that is True."""
+        return ~self.logical_not().any(axis, keepdim)
+
+    @operation
+    def argmax(self, axis: int | None = None, keepdim: bool = False) -> Self:
+        """Return the first position of the largest value (NaN, if there is one) as int64.
+
+        None counts the elements in row-major order.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2, 3), "int32").argmax(1).op_counts()  # doctest: +NORMALIZE_WHITESPACE
+        {'add': 1, 'constant': 3, 'expand': 2, 'flip': 1, 'iota': 1, 'less_than': 1,
+         'max_reduce': 2, 'mul': 1, 'reshape': 2, 'where': 1}
+        """
+        return self._position("argmax", self, axis, keepdim)
+
+    @operation
+    def argmin(self, axis: int | None = None, keepdim: bool = False) -> Self:
+        """Return the first position of the smallest value (NaN, if there is one) as int64."""
+        return self._position("argmin", self.mirrored(), axis, keepdim)
+
+    def _position(self, what: str, x: Self, axis: int | None, keepdim: bool) -> Self:
+        along = 0 if axis is None else self.axis_of(what, axis)
+        self.filled(what, None if axis is None else along)
+        if axis is None:
+            x = x.viewed((size_of(x.shape),))
+        top = x.apply(MaxReduce(along))
+        less = x < top
+        if x.dtype.is_float:  # a square is above -1 unless it is NaN
+            less = less | ((top * top > -1) < (x * x > -1))
+        # Counted from the back, the first of equals has the largest number.
+        size = x.shape[along]
+        back = self.iota(size, DType.int64).flip().reshape(size, *[1] * (x.ndim - 1 - along))
+        found = -less.where(0, back).apply(MaxReduce(along)) + (size - 1)
+        if axis is None:
+            return found.viewed((1,) * self.ndim if keepdim else ())
+        return found if keepdim else found.squeeze(along)
+
+    # -- products ----------------------------------------------------------------------------------
+
+    @operation
+    def prod(
+        self, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None
+    ) -> Self:
+        """Return the product, by halves of the axis; that of integers and bools is int64.
+
+        A symbolic axis is padded to its upper bound with ones. Where it has none, the product is
+        2 to the sum of logarithms, which for integers is exact only up to 2**45 or so.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((5,)).prod().op_counts()
+        {'mul': 3, 'reshape': 1, 'slice': 5}
+        """
+        axes, x = self.axes_of("prod", axis), self._summed_as(dtype)
+        result = widened(x)
+        for one in reversed(axes):
+            result = result._product(one)
+        return (result if keepdim else result.squeeze(axes)).cast(x.dtype)
+
+    def _product(self, axis: int) -> Self:
+        x, size = self, self.shape[axis]
+        if isinstance(size, Expr):
+            high = bounds(size)[1]
+            if high is None:
+                return x._unbounded_product(axis)
+            x, size = x.pad_along(axis, 0, high - size, 1), high
+        if size == 0:
+            shape = tuple(1 if k == axis else dim for k, dim in enumerate(x.shape))
+            return x.constant(1, x.dtype, shape)
+        odd: list[Self] = []
+        while size > 1:
+            if size % 2:
+                odd.append(x.cut({axis: (size - 1, size, 1)}))
+            size //= 2
+            x = x.cut({axis: (0, size, 1)}) * x.cut({axis: (size, 2 * size, 1)})
+        for left in odd:
+            x = x * left
+        return x
+
+    def _unbounded_product(self, axis: int) -> Self:
+        x = self if self.dtype.is_float else self.cast(DType.float64)
+        size, negative = x.abs(), x < 0
+        zero = size < beside(x.dtype, 0, 1)
+        power = zero.where(1.0, size).log2().sum(axis, True).exp2()
+        power = (negative.sum(axis, True) % 2 > 0).where(-power, power)
+        power = power * zero.any(axis, True).where(0.0, power.full_like(1))
+        return power if self.dtype.is_float else power.round_to_even().cast(self.dtype)
+
+    # -- scans -------------------------------------------------------------------------------------
+
+    @operation
+    def cumsum(self, axis: int, dtype: DTypeLike | None = None) -> Self:
+        """Return the sums of all up to each position, in steps over windows that grow eightfold.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((6,), name="x").cumsum(0).lowering())
+        %1 = pad{before = [5], after = [0]} %x : f32[11]
+        %2 = window{axis = 0, size = 6, stride = 1, dilation = 1} %1 : f32[6, 6]
+        %3 = sum_reduce{axis = 1} %2 : f32[6, 1]
+        %4 = reshape{shape = [6]} %3 : f32[6]
+        """
+        along, x = self.axis_of("cumsum", axis), self._summed_as(dtype)
+        return widened(x)._scan(along, 0, lambda part: part.sum(-1)).cast(x.dtype)
+
+    @operation
+    def cumprod(self, axis: int, dtype: DTypeLike | None = None) -> Self:
+        """Return the products of all up to each position."""
+        along, x = self.axis_of("cumprod", axis), self._summed_as(dtype)
+        return widened(x)._scan(along, 1, lambda part: part.prod(-1)).cast(x.dtype)
+
+    @operation
+    def cummax(self, axis: int) -> Self:
+        """Return the largest value up to each position; NaN wins."""
+        along = self.axis_of("cummax", axis)
+        return self._scan(along, self.least, lambda part: part.max(-1))
+
+    @operation
+    def cummin(self, axis: int) -> Self:
+        """Return the smallest value up to each position; NaN wins."""
+        along, x = self.axis_of("cummin", axis), self.mirrored()
+        return x._scan(along, x.least, lambda part: part.max(-1)).mirrored()
+
+    @operation
+    def logcumsumexp(self, axis: int) -> Self:
+        """Return the `logsumexp` of all up to each position."""
+        along, x = self.axis_of("logcumsumexp", axis), self.as_float()
+        return widened(x)._scan(along, x.least, lambda part: part.logsumexp(-1)).cast(x.dtype)
+
+    def _scan(self, axis: int, neutral: Scalar, combine: Callable[[Self], Self]) -> Self:
+        """Return what `combine`, which reduces the last axis, makes of all up to each position.
+
+        Each step combines windows of what the step before made, whose positions are that far
+        apart. Where the size has no bound, one step does it all.
+        """
+        size = self.shape[axis]
+        high = bounds(size)[1]
+        steps: list[tuple[Dim, int]] = [] if high is not None else [(size, 1)]
+        reach = 0 if high is not None else size - 1  # how far back the steps together look
+        dilation = 1
+        while high is not None and reach < high - 1:
+            window = min(RADIX, -((reach + 1 - high) // dilation) + 1)
+            steps.append((window, dilation))
+            reach += dilation * (window - 1)
+            dilation *= RADIX
+        x = self.pad_along(axis, reach, 0, neutral) if steps else self
+        for window, dilation in steps:
+            x = combine(x.apply(Window(axis, window, 1, dilation)))
+        return x
+
+    # -- neighbours --------------------------------------------------------------------------------
+
+    @operation
+    def differences(self, n: int = 1, axis: int = -1) -> Self:
+        """Return each position less the one before it, n times over; PyTorch's `diff`."""
+        along, x = self.axis_of("differences", axis), self
+        for _ in range(whole("differences: n", n, 0)):
+            later, earlier = x._neighbours(along)
+            x = later ^ earlier if x.dtype is DType.bool_ else later - earlier
+        return x
+
+    @operation
+    def trapezoid(self, x: Operand | None = None, dx: Operand = 1.0, axis: int = -1) -> Self:
+        """Return the integral along an axis by trapezoids, at positions x or at a distance dx."""
+        along = self.axis_of("trapezoid", axis)
+        later, earlier = widened(self.as_float())._neighbours(along)
+        if x is not None:
+            at = self.tensor_of(x)
+            dx = at.differences(1, -1 if at.ndim == 1 else along)
+            if at.ndim == 1:
+                dx = dx.viewed((dx.shape[0],) + (1,) * (self.ndim - 1 - along))
+        return ((later + earlier) * 0.5 * dx).sum(along).cast(self.as_float().dtype)
+
+    def _neighbours(self, axis: int) -> tuple[Self, Self]:
+        size = self.shape[axis]
+        first, last = minimum(1, size), maximum(size - 1, 0)
+        return self.cut({axis: (first, size, 1)}), self.cut({axis: (0, last, 1)})
