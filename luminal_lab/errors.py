@@ -2,7 +2,7 @@
 
 LabError
 ├── ShapeError          (ValueError)         shapes that do not fit, an axis that is not there
-│   └── DimError        (ValueError)         a symbolic dim: unbound, out of its bounds, contradicting
+│   └── DimError        (ValueError)         a symbolic dim: unbound, out of bounds, contradicting
 ├── AxisError           (ShapeError, IndexError)  an unknown axis, or one given twice
 ├── DTypeError          (TypeError)          a dtype that the op or the data does not allow
 ├── RangeError          (IndexError)         an index in data that is out of range or not a number
@@ -98,7 +98,7 @@ class RecordingError(LabError, ValueError):
     """A recording that is damaged or of another version."""
 
 
-class Interrupted(LabError, KeyboardInterrupt):
+class Interrupted(LabError, KeyboardInterrupt):  # noqa: N818  # no error of anybody's
     """Ctrl-C while a graph was running; the session is as it was before."""
 
 

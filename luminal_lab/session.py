@@ -1,17 +1,17 @@
 """The session, `cx = ll.Graph()`: what was written, the data of its inputs, and its results."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
-import numpy as np
 from typing_extensions import override
 
-from luminal_lab.core.binding import bind_data, bind_dims
+from luminal_lab.core.binding import bind_dims, fit
 from luminal_lab.core.builder import ShapeLike
 from luminal_lab.core.dims import check_bounds
-from luminal_lab.core.dtypes import Array, DTypeLike, as_dtype
-from luminal_lab.core.interpret import Environment, Step, interpret
+from luminal_lab.core.dtypes import Array, DTypeLike
+from luminal_lab.core.interpret import Environment, Probe, Step, interpret
 from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.op import Op
 from luminal_lab.core.ops import HostCall, Input, Random
 from luminal_lab.core.origin import running_shell
 from luminal_lab.core.parameter import Parameter
@@ -64,11 +64,13 @@ class Graph(Sources):
         self._providers: dict[int, Callable[[], object]] = {}
         self._versions: dict[Parameter, int] = {}
         self._values: dict[int, Array] = {}
-        self._outputs: dict[int, str | None] = {}  # with the cell that asked for each
+        # What is asked for, each with the notebook cells that did.
+        self._outputs: dict[int, set[str | None]] = {}
+        self._probes: dict[int, list[tuple[str | None, Probe]]] = {}
         self._kept: set[int] = set()
+        self._unseen: set[int] = set()  # values that a probe is yet to see
         self._carries: dict[int, int] = {}
         self._functions: dict[str, Callable[..., object]] = {}
-        self._probes: dict[int, list[Callable[[Array], None]]] = {}
         self._set_dims: dict[str, int] = {}
         self._bound: dict[str, int] = {}
         self._changed: set[int] = set()  # inputs that are newer than the values
@@ -80,8 +82,7 @@ class Graph(Sources):
     @property
     def ir(self) -> IR:
         """What was written, as a value."""
-        carries = tuple((new, old) for new, old in self._carries.items())
-        return self.snapshot(tuple(self._outputs), carries)
+        return self.snapshot(tuple(self._outputs), tuple(self._carries.items()))
 
     @override
     def __str__(self) -> str:
@@ -98,7 +99,7 @@ class Graph(Sources):
     def __getitem__(self, name: str) -> Tensor:
         """Return the tensor with a name, as the graph's text shows it."""
         with self.whole():
-            node = self.ir[name]
+            node = self.ir[str(name)]
             return Tensor(self, node.id, node.type)
 
     @property
@@ -110,7 +111,7 @@ class Graph(Sources):
         """Return all tensors that are computed from the given ones, without them."""
         with self.whole():
             ir = self.ir
-            given = {self._own(tensor).id for tensor in tensors}
+            given = {self._own("downstream", tensor).id for tensor in tensors}
             found = ir.descendants(given) - given
             return [Tensor(self, node.id, node.type) for node in ir if node.id in found]
 
@@ -124,10 +125,15 @@ class Graph(Sources):
     ) -> Tensor:
         """Return what a Python function makes of arrays; it is called when the graph runs."""
         with self.whole():
+            if not callable(call):
+                raise GraphError(
+                    f"function: {call!r} cannot be called",
+                    hint="give a Python function first, and then the tensors that it takes",
+                )
             wanted = name or getattr(call, "__name__", "function").strip("<>")
             key = unique(wanted, {n for n, f in self._functions.items() if f is not call})
             type = self.type_of(shape, dtype)
-            sources = tuple(self._own(tensor).id for tensor in tensors)
+            sources = tuple(self._own("function", tensor).id for tensor in tensors)
             id = self.append(HostCall(key, type.dtype, type.shape), sources, type)
             self._functions[key] = call
             return Tensor(self, id, type)
@@ -136,20 +142,36 @@ class Graph(Sources):
 
     @override
     def feed(self, tensor: Lazy, data: object, *, copy: bool) -> None:
-        node = self._input(tensor, "set" if copy else "borrow")
-        parameter = next((p for p, id in self._parameters.items() if id == node.id), None)
+        what = "set" if copy else "borrow"
         if callable(data) and not hasattr(data, "__array__"):
-            self._data.pop(node.id, None)
+            self.give(self._input(what, tensor), data)
+        else:
+            self.give(*self.fitted(what, tensor, data, copy=copy))
+
+    def fitted(
+        self, what: str, tensor: Lazy, data: object, *, copy: bool = False
+    ) -> tuple[Node, Array]:
+        """Return the record of an input, and data as an array that fits it."""
+        node = self._input(what, tensor)
+        array = fit(f"{what}: %{node.name}", data, node.type, self._dims, copy=copy)
+        return node, array
+
+    def give(self, node: Node, data: Array | Callable[[], object]) -> None:
+        """Make an array, or what a function will return, the data of an input."""
+        parameter = self._parameter(node.id)
+        self._changed.add(node.id)
+        if parameter is not None:
+            parameter.set(data, copy=False)
+            return
+        self._data.pop(node.id, None)
+        self._providers.pop(node.id, None)
+        if callable(data):
             self._providers[node.id] = data
         else:
-            array = bind_data(node, data, self._dims)
-            if copy or array.dtype != node.dtype.numpy:
-                array = np.array(array, dtype=node.dtype.numpy)
-            if parameter is not None:
-                parameter.set(array)
-            self._data[node.id] = array
-            self._providers.pop(node.id, None)
-        self._changed.add(node.id)
+            self._data[node.id] = data
+
+    def _parameter(self, id: int) -> Parameter | None:
+        return next((p for p, of in self._parameters.items() if of == id), None)
 
     def set_dim(self, name: str, size: int) -> None:
         """Give a symbolic dim its size, where no input's data does."""
@@ -157,26 +179,30 @@ class Graph(Sources):
             if name not in self._dims:
                 raise DimError(
                     f"set_dim: this graph has no dim {name!r}",
-                    hint=nearest(name, self._dims) or "dims come with tensors, or with dim(...)",
+                    hint=nearest(str(name), self._dims) or "dims come with tensors, or dim(...)",
                 )
-            check_bounds(self._dims[name], size)
-            self._set_dims[name] = size
+            number = self.as_integer(size)
+            if not isinstance(number, int):
+                raise DimError(f"set_dim: {name!r} cannot be {number}", hint="give a whole number")
+            check_bounds(self._dims[name], number)
+            self._set_dims[name] = number
 
     def carry(self, new: Tensor, old: Tensor) -> Tensor:
         """Make an output the value of an input in the next run, without a copy."""
         with self.whole():
-            node = self._input(old, "carry")
-            if self._own(new).type != node.type:
+            node = self._input("carry", old)
+            if self._own("carry", new).type != node.type:
                 raise GraphError(
                     f"carry: {new.label} is {new.type}, but the input {old.label} is {node.type}",
                     hint="both must have one shape and dtype; cast or reshape the new value",
                 )
-            taken = [k for k, into in self._carries.items() if into == old.id and k != new.id]
-            if taken:
-                raise GraphError(
-                    f"carry: the input {old.label} takes %{self.node(taken[0]).name} already",
-                    hint="an input can take one value",
-                )
+            for one, other in self._carries.items():
+                if (one == new.id) != (other == old.id):
+                    raise GraphError(
+                        f"carry: %{self.node(one).name} goes to the input "
+                        f"%{self.node(other).name} already",
+                        hint=f"an output goes to one input; drop() %{self.node(one).name} first",
+                    )
             self._carries[new.id] = old.id
             self.hold(new, output=True)
             return new
@@ -184,96 +210,117 @@ class Graph(Sources):
     def transfer(self, source: Tree, target: Tree) -> None:
         """Move values to inputs, of this graph or another, without copying them."""
         with self.whole():
-            for given, taking in pairs(source, target):
-                graph = _session(given)
-                value = graph.owned(given)
-                _session(taking).feed(taking, value, copy=False)
-                graph.forget(given)
+            moves = [(*pair, *_values("transfer", *pair)) for pair in pairs(source, target)]
+            for given, taking, node, value in moves:
+                if given is not taking:
+                    _session(taking).give(node, value)
+            for given in {given for given, *_ in moves} - {taking for _, taking, *_ in moves}:
+                _session(given).forget(given.id)
 
     def swap(self, a: Tree, b: Tree) -> None:
         """Exchange the data of inputs."""
         with self.whole():
-            for one, two in pairs(a, b):
-                values = _session(one).owned(one), _session(two).owned(two)
-                _session(one).feed(one, values[1], copy=False)
-                _session(two).feed(two, values[0], copy=False)
+            both = [(*pair, *_values("swap", *pair)) for pair in pairs(a, b)]
+            both += [(*pair, *_values("swap", *pair)) for pair in pairs(b, a)]
+            for _, taking, node, value in both:
+                _session(taking).give(node, value)
 
+    @override
     def owned(self, tensor: Lazy) -> Array:
-        """Return the array that the session holds for a tensor, itself and not a copy."""
-        self._drop_stale()
-        for place in (self._values, self._data):
-            if tensor.id in place:
-                return place[tensor.id]
-        raise self._not_computed(tensor)
+        missing = self.missing(tensor)
+        if tensor.id in self._values:
+            return self._values[tensor.id]
+        node = self.node(tensor.id)
+        if isinstance(node.op, Input) and (missing is None or node.id in self._providers):
+            return self._input_value(node)
+        what, hint = missing or ("", "")
+        raise NotComputedError(f"read: {tensor.label} is {what}", hint=hint)
 
-    def forget(self, tensor: Lazy) -> None:
-        """Forget the value or the data of a tensor."""
-        self._values.pop(tensor.id, None)
-        self._providers.pop(tensor.id, None)
-        if self._data.pop(tensor.id, None) is not None:
-            self._changed.add(tensor.id)
+    @override
+    def missing(self, tensor: Lazy) -> tuple[str, str] | None:
+        self._values = self._known(self.ir, self._changed, self._set_dims)
+        self._changed = set()
+        id = tensor.id
+        parameter = self._parameter(id)
+        if id in self._values or id in self._data or (parameter and parameter.is_loaded):
+            return None
+        if id in self._providers or parameter:
+            return "an input whose value comes when it is first needed", "numpy() needs it"
+        if isinstance(self.node(id).op, Input):
+            return "an input without data", "give it data with set(...)"
+        if id not in self._outputs:
+            hint = "call retrieve() on it, and then run cx.execute()"
+            return "not computed yet: it was not retrieved", hint
+        return "not computed yet" + " for the present inputs" * (self.step > 0), "run cx.execute()"
+
+    @override
+    def forget(self, id: int) -> None:
+        self._values.pop(id, None)
+        had = self._data.pop(id, None), self._providers.pop(id, None)
+        if any(value is not None for value in had):
+            self._changed.add(id)
 
     def delete_inputs(self, *tensors: Tensor) -> None:
         """Turn computed values into inputs, so that what they were computed from can go."""
         with self.whole():
-            values = [self.owned(self._own(tensor)) for tensor in tensors]
-            for tensor, value in zip(tensors, values, strict=True):
-                node = self.node(tensor.id)
-                if isinstance(node.op, Input):
-                    continue
-                op = Input(node.dtype, node.shape)
-                self.put(node._replace(op=op, sources=()))
-                self._data[node.id] = value
-            ir = self.ir
-            needed = ir.ancestors(self._outputs)
-            for id in set(self._data) - needed - {tensor.id for tensor in tensors}:
-                if not ir.users(id):
-                    self._data.pop(id)
+            values = {self._own("delete_inputs", t).id: self.owned(t) for t in tensors}
+            behind = self.ir.ancestors(values) - values.keys()
+            for id, value in values.items():
+                node = self.node(id)
+                if not isinstance(node.op, Input):
+                    self.put(node._replace(op=Input(node.dtype, node.shape), sources=()))
+                    self._data[id] = value
+            gone = self.unused(behind)
+            self.supersede(gone)
+            for id in gone:
+                self.forget(id)
+            self._changed -= gone
 
     # -- what is wanted ----------------------------------------------------------------------------
 
     @override
     def hold(self, tensor: Lazy, *, output: bool) -> None:
-        self._own(tensor)
+        id = self._own("retrieve" if output else "keep", tensor).id
         if output:
-            self._outputs.setdefault(tensor.id, self._cells.now)
+            self._outputs.setdefault(id, set()).add(self._cells.now)
         else:
-            self._kept.add(tensor.id)
+            self._kept.add(id)
 
     @override
     def release(self, tensor: Lazy) -> None:
-        self._own(tensor)
-        self._outputs.pop(tensor.id, None)
-        self._carries.pop(tensor.id, None)
-        self._kept.discard(tensor.id)
-        self.forget(tensor)
+        self.unask(tensor.id)
+        self.forget(tensor.id)
 
     def retrieve(self, tree: Tree) -> None:
         """Call `retrieve` on every tensor in nested lists, tuples and dicts."""
-        for tensor in leaves(tree):
-            tensor.retrieve()
+        self._each("retrieve", Tensor.retrieve, tree)
 
     def keep(self, tree: Tree) -> None:
         """Call `keep` on every tensor in nested lists, tuples and dicts."""
-        for tensor in leaves(tree):
-            tensor.keep()
+        self._each("keep", Tensor.keep, tree)
 
     def drop(self, tree: Tree) -> None:
         """Call `drop` on every tensor in nested lists, tuples and dicts."""
-        for tensor in leaves(tree):
-            tensor.drop()
+        self._each("drop", Tensor.drop, tree)
+
+    def _each(self, what: str, call: Callable[[Tensor], object], tree: Tree) -> None:
+        with self.whole():
+            tensors = list(leaves(what, tree))
+            for tensor in tensors:
+                self._own(what, tensor)
+            for tensor in tensors:
+                call(tensor)
 
     def reset(self) -> None:
         """Forget all data and all values; what was written stays."""
         for place in (self._data, self._providers, self._values, self._set_dims, self._bound):
             place.clear()
-        self._changed.clear()
-        self._carried.clear()
 
     @override
-    def probe(self, tensor: Lazy, call: Callable[[Array], None]) -> None:
-        self._own(tensor)
-        self._probes.setdefault(tensor.id, []).append(call)
+    def probe(self, tensor: Lazy, call: Probe) -> None:
+        id = self._own("probe", tensor).id
+        self._probes.setdefault(id, []).append((self._cells.now, call))
+        self._unseen.add(id)
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -285,132 +332,97 @@ class Graph(Sources):
         """
         with self.whole():
             ir = self.ir
-            if not self._outputs and not self._probes:
+            asked = self._outputs.keys() | self._probes.keys()
+            if not asked:
                 raise GraphError(
                     "execute: nothing is retrieved, so that there is nothing to compute",
                     hint="call retrieve() on the tensors whose values you want",
                 )
-            self._note_changes()
-            wanted = [*self._outputs, *self._probes]
-            needed = ir.ancestors(wanted)
-            wanted += needed if keep_all else needed & self._kept
-            self._drop_stale(ir)
+            needed = ir.ancestors(asked)
             dims = self._bind(ir, needed)
-            if dims != self._bound:
-                self._values.clear()
+            versions = {parameter: parameter.version for parameter in self._parameters}
+            changed = {p for p, version in versions.items() if self._versions.get(p) != version}
+            news = {self._parameters[parameter] for parameter in changed}
+            news |= {node.id for node in ir if _is_random(node.op)}
+            known = self._known(ir, self._changed | self._carried | news, dims)
             steps: list[Step] | None = [] if trace else None
-            functions: dict[str, Callable[..., Array]] = dict(self._functions)  # pyright: ignore[reportAssignmentType]  # their results are checked when they are made
-            environment = Environment(self._input_value, dims, self.step, functions, self._probes)
-            values = interpret(ir, environment, wanted=wanted, known=self._values, trace=steps)
-            self._values = {id: self._separate(id, value) for id, value in values.items()}
-            self._bound = dims
+            values = interpret(
+                ir,
+                Environment(self._input_value, dims, self.step, self._functions, self._calls()),
+                wanted={id for id in needed if not ir[id].extra}
+                if keep_all
+                else asked | (needed & self._kept),
+                known={id: value for id, value in known.items() if id not in self._unseen},
+                trace=steps,
+            )
+            # Nothing fails from here on.
+            kept = self._outputs.keys() | self._kept
+            self._values = {id: v for id, v in known.items() if id in kept} | values
+            self._bound |= dims
+            self._versions = versions
+            self._changed, self._carried, self._unseen = set(), set(), set()
             self.step += 1
-            self._hand_over()
+            for new, old in self._carries.items():
+                self.give(self.node(old), self._values[new])
+            self._changed, self._carried = set(), self._changed
             return None if steps is None else Run(tuple(steps))
 
-    def _note_changes(self) -> None:
-        """Find which inputs are new in this run: set ones, carried ones, parameters, random."""
-        for parameter, id in self._parameters.items():
-            if self._versions.get(parameter) != parameter.version:
-                self._versions[parameter] = parameter.version
-                self._changed.add(id)
-        self._changed |= self._carried
-        self._carried = set()
-        self._changed |= {id for id in self.randoms if isinstance(self.node(id).op, Random)}
+    def _calls(self) -> dict[int, list[Probe]]:
+        return {id: [call for _, call in probes] for id, probes in self._probes.items()}
 
-    def _drop_stale(self, ir: IR | None = None) -> None:
-        if self._changed and self._values:
-            stale = (ir or self.ir).descendants(self._changed)
-            self._values = {id: v for id, v in self._values.items() if id not in stale}
-        self._changed = set()
+    def _known(self, ir: IR, changed: set[int], dims: Mapping[str, int]) -> dict[int, Array]:
+        """Return the values that are those of the present inputs."""
+        if any(self._bound.get(name, size) != size for name, size in dims.items()):
+            return {}
+        if not changed or not self._values:
+            return self._values
+        stale = ir.descendants(id for id in changed if id in ir)
+        return {id: value for id, value in self._values.items() if id not in stale}
 
     def _bind(self, ir: IR, needed: set[int]) -> dict[str, int]:
         shapes: dict[Node, tuple[int, ...]] = {}
-        borrowed = set(self._parameters.values())
         for node in ir.inputs:
-            if node.id not in needed:
+            if node.id not in needed or self._parameter(node.id) is not None:
                 continue
             if node.id in self._providers and node.type.is_symbolic:
-                self._load(node)
+                self._input_value(node)
             if node.id in self._data:
                 shapes[node] = self._data[node.id].shape
-            elif node.id not in self._providers and node.id not in borrowed:
+            elif node.id not in self._providers:
                 raise InputError(
-                    f"execute: the input %{node.name} {_shape(node)} was never set",
+                    f"execute: the input %{node.name} was never set; it is {node.type}",
                     where=str(node.meta.origin or ""),
-                    hint=f"give it data with set(...) before execute(); its dtype is {node.dtype}",
+                    hint="give it data with set(...) before execute()",
                 )
         return bind_dims(ir, needed, shapes, self._set_dims)
 
     def _input_value(self, node: Node) -> Array:
-        for parameter, id in self._parameters.items():
-            if id == node.id:
-                return parameter.value
+        parameter = self._parameter(node.id)
+        if parameter is not None:
+            return parameter.value
         if node.id not in self._data:
-            self._load(node)
+            made = self._providers[node.id]()
+            self._data[node.id] = fit(f"set: %{node.name}", made, node.type, self._dims, copy=False)
         return self._data[node.id]
-
-    def _load(self, node: Node) -> None:
-        array = bind_data(node, self._providers[node.id](), self._dims)
-        self._data[node.id] = np.asarray(array, dtype=node.dtype.numpy)
-
-    def _separate(self, id: int, value: Array) -> Array:
-        """Return a value that shares no memory with inputs or other values."""
-        known = self._values.get(id)
-        if known is value:
-            return value
-        mine = value.base is None and value.flags.writeable
-        return value if mine and not isinstance(self.node(id).op, Input) else value.copy()
-
-    def _hand_over(self) -> None:
-        by_id = {id: parameter for parameter, id in self._parameters.items()}
-        for new, old in self._carries.items():
-            value = self._values[new]
-            if old in by_id:
-                by_id[old].set(value)
-            else:
-                self._data[old] = value
-                self._providers.pop(old, None)
-            self._carried.add(old)
-
-    # -- reading -----------------------------------------------------------------------------------
-
-    @override
-    def read(self, tensor: Lazy) -> Array:
-        return self.owned(tensor).copy()
-
-    @override
-    def is_output(self, tensor: Lazy) -> bool:
-        return tensor.id in self._outputs
-
-    @override
-    def is_computed(self, tensor: Lazy) -> bool:
-        self._drop_stale()
-        return tensor.id in self._values or tensor.id in self._data
-
-    def _not_computed(self, tensor: Lazy) -> NotComputedError:
-        what, hint = "was not retrieved", "call retrieve() on it, and then run cx.execute()"
-        if isinstance(self.node(tensor.id).op, Input):
-            what, hint = "is an input without data", "give it data with set(...)"
-        elif tensor.id in self._outputs:
-            what, hint = "is not computed yet", "run cx.execute()"
-            if self.step:
-                what = "is not computed for the present inputs"
-        return NotComputedError(f"read: {tensor.label} {what}, so that it has no value", hint=hint)
 
     # -- checks ------------------------------------------------------------------------------------
 
-    def _own(self, tensor: Lazy) -> Lazy:
-        if tensor.graph is not self:
+    def _own(self, what: str, tensor: Lazy) -> Lazy:
+        if getattr(tensor, "graph", None) is not self:
+            if not isinstance(tensor, Lazy):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+                raise GraphError(
+                    f"{what}: {tensor!r} is not a tensor", hint="make one with tensor(...)"
+                )
             raise GraphError(
-                f"{tensor.label} belongs to the graph {tensor.graph.name!r}, and not to this one, "
-                f"{self.name!r}",
+                f"{what}: {tensor.label} belongs to the graph {tensor.graph.name!r}, and not to "
+                f"this one, {self.name!r}",
                 hint="use the graph that made it, or move its value with transfer",
             )
+        self.revive([tensor.id])
         return tensor
 
-    def _input(self, tensor: Lazy, what: str) -> Node:
-        node = self.node(self._own(tensor).id)
+    def _input(self, what: str, tensor: Lazy) -> Node:
+        node = self.node(self._own(what, tensor).id)
         if not isinstance(node.op, Input):
             raise GraphError(
                 f"{what}: {tensor.label} is the result of {node.op.name}, and not an input",
@@ -418,17 +430,43 @@ class Graph(Sources):
             )
         return node
 
-    @override
-    def superseded(self, id: int) -> None:
-        self._outputs.pop(id, None)
-        self._kept.discard(id)
-        self._values.pop(id, None)
-        self._carries.pop(id, None)
-        self._probes.pop(id, None)
+    # -- cells that run again ----------------------------------------------------------------------
 
-    def is_used(self, id: int, cell: str) -> bool:
-        """Return whether another cell than this one asked for a node's value."""
-        return id in self._outputs and self._outputs[id] != cell
+    @override
+    def unask(self, id: int) -> None:
+        self._kept.discard(id)
+        for place in (self._outputs, self._carries, self._probes, self._values):
+            place.pop(id, None)
+
+    def withdraw(self, cell: str) -> None:
+        """Forget what a notebook cell asked for."""
+        for id, cells in list(self._outputs.items()):
+            cells.discard(cell)
+            if not cells:
+                del self._outputs[id]
+                self._carries.pop(id, None)
+        for id, probes in list(self._probes.items()):
+            probes[:] = [(asking, call) for asking, call in probes if asking != cell]
+            if not probes:
+                del self._probes[id]
+
+    def unused(self, ids: Iterable[int]) -> set[int]:
+        """Return those of some nodes that nothing else reads, retrieves or is carried to."""
+        ir = self.ir
+        gone: set[int] = set()
+        for id in sorted((id for id in ids if id in ir), reverse=True):
+            users = {user.id for user in ir.users(id)}
+            users |= {new for new, old in self._carries.items() if old == id}
+            if users <= gone and id not in self._outputs:
+                gone.add(id)
+        return gone
+
+    def purge(self, ids: Iterable[int]) -> None:
+        """Forget the data of those of some nodes that are still superseded."""
+        for id in ids:
+            if id in self._gone:
+                self._data.pop(id, None)
+                self._providers.pop(id, None)
 
 
 class _Cells:
@@ -438,47 +476,73 @@ class _Cells:
         self.graph = graph
         self.now: str | None = None
         self.start = 0
-        self.made: dict[str, list[range]] = {}
+        self.made: dict[str | None, set[int]] = {}
+        self.past: dict[str, set[int]] = {}
         shell = running_shell()
         if shell is not None:
-            self.shell = shell
-            self.now = shell.cell_key()
             shell.before_each_cell(self.begin)
 
-    def begin(self) -> None:
+    def begin(self, cell: str) -> None:
         """Close the cell that ran before, and supersede what this one made when it ran before."""
         graph = self.graph
-        if self.now is not None and graph.next_id > self.start:
-            self.made.setdefault(self.now, []).append(range(self.start, graph.next_id))
-        self.now, self.start = self.shell.cell_key(), graph.next_id
-        ids = [id for ids in self.made.pop(self.now, []) for id in ids]
-        ir = graph.ir
-        gone: set[int] = set()
-        for id in reversed([id for id in ids if id in ir]):
-            users = {user.id for user in ir.users(id)}
-            if users <= gone and not graph.is_used(id, self.now):
-                gone.add(id)
+        self.made.setdefault(self.now, set()).update(range(self.start, graph.next_id))
+        self.now, self.start = cell, graph.next_id
+        graph.withdraw(cell)
+        graph.stale |= self.made.pop(cell, set())
+        gone = graph.unused(graph.stale)
         graph.supersede(gone)
+        graph.stale -= gone
+        graph.purge(self.past.pop(cell, set()))
+        self.past[cell] = gone
 
 
-def leaves(tree: Tree) -> Iterator[Tensor]:
+def leaves(what: str, tree: Tree) -> Iterator[Tensor]:
     """Yield the tensors in nested lists, tuples and dicts, in order."""
     if isinstance(tree, Tensor):
         yield tree
-    else:
-        for branch in tree.values() if isinstance(tree, Mapping) else tree:
-            yield from leaves(branch)
+        return
+    branches = _branches(tree)
+    if branches is None:
+        raise GraphError(f"{what}: {tree!r} is not a tensor", hint="nest lists, tuples and dicts")
+    for branch in branches.values():
+        yield from leaves(what, branch)
 
 
-def pairs(a: Tree, b: Tree) -> list[tuple[Tensor, Tensor]]:
-    """Return the tensors of two trees in pairs."""
-    ones, others = list(leaves(a)), list(leaves(b))
-    if len(ones) != len(others):
+def pairs(a: Tree, b: Tree) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the tensors of two trees of one structure in pairs."""
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        yield a, b
+        return
+    ones, others = _branches(a), _branches(b)
+    if ones is None or others is None or ones.keys() != others.keys():
         raise GraphError(
-            f"transfer: there are {len(ones)} tensors on one side and {len(others)} on the other",
-            hint="give both sides the same structure",
+            f"transfer: the two sides differ: {_outline(a)} and {_outline(b)}",
+            hint="give both sides the same structure of lists, tuples and dicts",
         )
-    return list(zip(ones, others, strict=True))
+    for key, one in ones.items():
+        yield from pairs(one, others[key])
+
+
+def _branches(tree: Tree) -> Mapping[Any, Tree] | None:
+    """Return what a list, tuple, dict or iterator holds, by index or key; None for all else."""
+    given = cast("Any", tree)
+    if isinstance(given, (str, bytes)) or hasattr(given, "dtype") or not hasattr(given, "__iter__"):
+        return None
+    return given if hasattr(given, "keys") else dict(enumerate(cast("Iterable[Tree]", tree)))
+
+
+def _outline(tree: Tree) -> str:
+    branches = _branches(tree)
+    if branches is None:
+        return tree.label if isinstance(tree, Lazy) else repr(tree)
+    if isinstance(tree, Mapping):
+        return f"a dict of {', '.join(map(repr, branches))}"
+    return f"a {type(tree).__name__} of {len(branches)}"
+
+
+def _values(what: str, source: Lazy, target: Lazy) -> tuple[Node, Array]:
+    """Return the input that a value moves to, and the value as it fits there."""
+    return _session(target).fitted(what, target, _session(source).owned(source))
 
 
 def _session(tensor: Lazy) -> Graph:
@@ -486,5 +550,6 @@ def _session(tensor: Lazy) -> Graph:
     return tensor.graph
 
 
-def _shape(node: Node) -> str:
-    return str(node.type)
+def _is_random(op: Op) -> bool:
+    body = op.body_of()
+    return isinstance(op, Random) or (body is not None and any(_is_random(n.op) for n in body))

@@ -1,106 +1,196 @@
-"""Data meets types: whether an array fits an input, and which sizes it gives to symbolic dims."""
+"""Data meets types: reading anything as an array, fitting it to a type, sizes for symbolic dims."""
 
+import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from luminal_lab.core.dims import Symbol, check_bounds, evaluate, solve, symbols
-from luminal_lab.core.dtypes import BY_NUMPY, KIND_ORDER, Array
+from luminal_lab.core.dims import (
+    Dim,
+    Expr,
+    Symbol,
+    bounds,
+    check_bounds,
+    evaluate,
+    solve,
+    substitute,
+    symbols,
+)
+from luminal_lab.core.dtypes import BY_NUMPY, KIND_ORDER, Array, DType
 from luminal_lab.core.ir import IR, Node
-from luminal_lab.core.op import tuple_text
-from luminal_lab.core.tensor.base import as_array
-from luminal_lab.errors import DimError, DTypeError, InputError
+from luminal_lab.core.op import TensorType, tuple_text
+from luminal_lab.errors import DimError, DTypeError, InputError, LabError
 
 
-def bind_data(node: Node, data: object, table: Mapping[str, Symbol]) -> Array:
-    """Return data as an array that fits an input, or say why it does not."""
-    array = as_array(data)
-    if array.ndim == 0 and isinstance(data, (bool, int, float)) and all(d == 1 for d in node.shape):
-        array = array.reshape([1] * len(node.shape))  # a number for the only element
-    label = f"set: %{node.name} is {tuple_text(node.shape)}, but the data is"
-    if array.ndim != len(node.shape):
+def as_array(value: Any, what: str = "the data") -> Array:  # noqa: ANN401  # anything may be data
+    """Return anything that can be an array (numbers, lists, `__array__`, DLPack) as one."""
+    try:
+        if hasattr(value, "detach"):  # PyTorch's: not read by NumPy with gradients or from a GPU
+            value = value.detach().cpu()
+            if str(value.dtype) == "torch.bfloat16":
+                return np.asarray(value.float()).astype(DType.bfloat16.numpy)
+        if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+            array: Array = np.from_dlpack(value)
+        else:
+            array = np.asarray(value)
+    except LabError:
+        raise
+    except Exception as error:
         raise InputError(
-            f"{label} {tuple_text(array.shape)}", hint=f"give data with {len(node.shape)} axes"
+            f"{what}: a {type(value).__name__} that cannot be read as one array",
+            hint="give a number, nested lists of equal lengths, or an array",
+        ) from error
+    if array.dtype not in BY_NUMPY and array.dtype.kind not in "iuf":
+        others = (x for x in array.flat if not isinstance(x, (int, float)))
+        held = str(array.dtype)
+        if held == "object":
+            held = next((type(x).__name__ for x in others), "numbers of more than 64 bits")
+        raise DTypeError(
+            f"{what}: a {type(value).__name__} that holds {held}, and not numbers of one of our "
+            "dtypes",
+            hint=f"the dtypes are {', '.join(DType)}",
         )
-    found = bind_shape(node, array.shape, {})
-    for axis, (dim, size) in enumerate(zip(node.shape, array.shape, strict=True)):
-        if all(symbol.name in found for symbol in symbols(dim)) and evaluate(dim, found) != size:
+    return array
+
+
+def fit(
+    what: str, data: object, type: TensorType, table: Mapping[str, Symbol], *, copy: bool
+) -> Array:
+    """Return data as an array of a type, or say why it does not fit; `what` is what it is for."""
+    array = as_array(data, what)
+    if isinstance(data, (bool, int, float)) and all(dim == 1 for dim in type.shape):
+        array = array.reshape([1] * len(type.shape))  # a number for the only element
+    subject = f"{what} is {tuple_text(type.shape)}, but the data is {tuple_text(array.shape)}"
+    if array.ndim != len(type.shape):
+        raise InputError(
+            subject, hint=f"give data with {len(type.shape)} axes, as in data.reshape(...)"
+        )
+    found = solve_shape(type.shape, array.shape, {})
+    for axis, (dim, size) in enumerate(zip(type.shape, array.shape, strict=True)):
+        if _contradicts(dim, size, found):
             raise InputError(
-                f"{label} {tuple_text(array.shape)}: axis {axis} has {size} and not "
-                f"{evaluate(dim, found)}",
+                f"{subject}, so that axis {axis} has {size} and not {substitute(dim, found)}",
                 hint="reshape the data, or make the tensor with the shape of the data",
             )
     for name, size in found.items():
-        check_bounds(table[name], size)
-    return _with_dtype(node, array)
+        try:
+            check_bounds(table[name], size)
+        except DimError as error:
+            raise DimError(f"{subject}: {error.message}", hint=error.hint) from None
+    _check_dtype(what, array, type.dtype)
+    with np.errstate(all="ignore"):
+        return np.array(array, dtype=type.dtype.numpy, copy=copy or None)
 
 
-def bind_shape(node: Node, shape: tuple[int, ...], known: Mapping[str, int]) -> dict[str, int]:
-    """Return the sizes of symbols that the shape of some data decides."""
+def solve_shape(
+    dims: tuple[Dim, ...], shape: tuple[int, ...], sizes: Mapping[str, int]
+) -> dict[str, int]:
+    """Return the sizes of symbols that the shape of some data decides, given other sizes."""
     found: dict[str, int] = {}
-    for _ in range(1 + len(shape)):
-        for dim, size in zip(node.shape, shape, strict=True):
-            solved = solve(dim, size, {**known, **found})
-            found.update(solved or {})
+    for _ in shape:
+        for dim, size in zip(dims, shape, strict=True):
+            found.update(solve(dim, size, {**sizes, **found}) or {})
     return found
+
+
+def _contradicts(dim: Dim, size: int, sizes: Mapping[str, int]) -> bool:
+    """Return whether a dim cannot have a size, whatever its unknown symbols are."""
+    left = substitute(dim, sizes)
+    if not isinstance(left, Expr):
+        return left != size
+    terms = dict(left.terms)
+    number = terms.pop((), 0)
+    low, high = bounds(left)
+    impossible = (low is not None and size < low) or (high is not None and size > high)
+    return (size - number) % math.gcd(*terms.values()) != 0 or (
+        impossible and not isinstance(left, Symbol)  # whose own error says more
+    )
 
 
 def bind_dims(
     ir: IR, needed: set[int], shapes: Mapping[Node, tuple[int, ...]], given: Mapping[str, int]
 ) -> dict[str, int]:
     """Return the size of every symbol that the needed nodes mention."""
+    if not ir.symbols:
+        return {}
     sizes = {name: size for name, size in given.items() if name in ir.symbols}
     sources = dict.fromkeys(sizes, "set_dim")
-    for _ in range(1 + len(ir.symbols)):
+    before = -1
+    while before < len(sizes):
         before = len(sizes)
         for node, shape in shapes.items():
-            found = bind_shape(node, shape, sizes)
-            for name, size in found.items():
-                sizes.setdefault(name, size)
-                sources.setdefault(name, f"%{node.name}")
-        if len(sizes) == before:
-            break
+            for name, size in solve_shape(node.shape, shape, sizes).items():
+                sizes[name], sources[name] = size, f"%{node.name}"
     for node, shape in shapes.items():
         for dim, size in zip(node.shape, shape, strict=True):
-            names = [symbol.name for symbol in symbols(dim)]
-            if all(name in sizes for name in names) and evaluate(dim, sizes) != size:
-                others = ", ".join(f"{name} = {sizes[name]} from {sources[name]}" for name in names)
+            if _contradicts(dim, size, sizes):
+                wanted = tuple_text([substitute(d, sizes) for d in node.shape])
+                names = [s.name for d in node.shape for s in symbols(d) if s.name in sizes]
                 raise DimError(
                     f"execute: the data of %{node.name} is {tuple_text(shape)}, but it should be "
-                    f"{tuple_text([evaluate(d, sizes) for d in node.shape])} with {others}",
+                    f"{wanted} with "
+                    + ", ".join(
+                        f"{n} = {sizes[n]} from {sources[n]}" for n in dict.fromkeys(names)
+                    ),
                     where=str(node.meta.origin or ""),
                     hint="set all inputs that share a dim to data of one size",
                 )
+    _check_bound(ir, needed, sizes)
+    return sizes
+
+
+def _check_bound(ir: IR, needed: set[int], sizes: Mapping[str, int]) -> None:
+    """Raise unless each symbol that the needed nodes mention has a size within its bounds."""
+    checked: set[Symbol] = set()
     for id in sorted(needed):
         node = ir[id]
         mentioned = [s for type in node.types for dim in type.shape for s in symbols(dim)]
         for symbol in (*mentioned, *node.op.symbols()):
+            if symbol in checked:
+                continue
+            checked.add(symbol)
             if symbol.name not in sizes:
                 raise DimError(
                     f"execute: dim {symbol.name!r} is not bound; it comes from %{node.name}: "
                     f"{node.type}",
                     where=str(node.meta.origin or ""),
-                    hint=f'give an input that has it data, or call cx.set_dim("{symbol.name}", …)',
+                    hint="give data to an input that has it, or call "
+                    f'cx.set_dim("{symbol.name}", …)',
                 )
             check_bounds(symbol, sizes[symbol.name])
-    return sizes
 
 
-def _with_dtype(node: Node, array: Array) -> Array:
-    """Return an array in the dtype of an input, if no value is lost but precision."""
-    if array.dtype not in BY_NUMPY:  # unsigned integers and the like, that have no DType here
-        dtype = np.dtype(np.float64 if array.dtype.kind == "f" else np.int64)
-    else:
-        dtype = array.dtype
-    have, want = BY_NUMPY[dtype], node.dtype
-    problem = f"set: %{node.name} is {want}, but the data is {array.dtype}"
-    if KIND_ORDER[have.kind] > KIND_ORDER[want.kind]:
-        if have.is_float and array.size and not np.isfinite(array.astype(np.float64)).all():
-            problem += " and holds NaN or infinity"
-        raise DTypeError(
-            problem, hint=f'convert it, as in data.astype("{want}"), or make the tensor {have}'
+def bound_shape(what: str, shape: tuple[Dim, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """Return a shape with all its symbols bound."""
+    bound = tuple(evaluate(dim, sizes) for dim in shape)
+    if any(size < 0 for size in bound):
+        names = {s.name for dim in shape for s in symbols(dim)}
+        raise DimError(
+            f"{what} is {tuple_text(shape)}, which is {tuple_text(bound)} with "
+            + ", ".join(f"{name} = {sizes[name]}" for name in sorted(names)),
+            hint="a dim cannot be negative; declare bounds with dim(name, low, high)",
         )
-    if want.kind == "int" and array.size:
+    return bound
+
+
+def _check_dtype(what: str, array: Array, want: DType) -> None:
+    """Raise unless an array can become one of a dtype without losing more than precision."""
+    have = BY_NUMPY.get(array.dtype)
+    if have is None:  # such as unsigned integers, that have no DType here
+        have = DType.float64 if array.dtype.kind == "f" else DType.int64
+    if array.dtype == want.numpy or not array.size:
+        return
+    problem = f"{what} is {want}, but the data is {array.dtype}"
+    if KIND_ORDER[have.kind] > KIND_ORDER[want.kind]:
+        if have.is_float and not np.isfinite(array).all():
+            problem += " and holds NaN or infinity"
+        other = DType.float32 if have is DType.float64 else have
+        raise DTypeError(
+            problem,
+            hint=f'convert it, as in numpy.asarray(data).astype("{want}"), or make it a {other}',
+        )
+    if want.kind == "int" and have.kind == "int":
         low, high = want.limits
         least, most = int(array.min()), int(array.max())
         if least < low or most > high:
@@ -108,4 +198,3 @@ def _with_dtype(node: Node, array: Array) -> Array:
                 f"{problem} with values from {least} to {most}, and {want} holds {low} to {high}",
                 hint="make the tensor of a wider dtype",
             )
-    return array

@@ -2,10 +2,11 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from operator import index
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
 
 from luminal_lab.core.dims import Dim, Expr, Shape, Symbol, parse_dim, symbols
 from luminal_lab.core.dtypes import Array, DTypeLike, as_dtype
@@ -14,7 +15,7 @@ from luminal_lab.core.op import Op, TensorType
 from luminal_lab.core.ops import Input
 from luminal_lab.core.origin import Origin, here
 from luminal_lab.core.printer import unique
-from luminal_lab.errors import DimError, GraphError, LabError, ShapeError, nearest
+from luminal_lab.errors import AxisError, DimError, GraphError, LabError, ShapeError
 
 if TYPE_CHECKING:
     from luminal_lab.core.tensor.base import Lazy
@@ -41,8 +42,12 @@ class Builder(ABC):
         self._dims: dict[str, Symbol] = {}
         self._scope = ""
         self._metas: dict[tuple[Origin | None, str], Meta] = {}
+        self._meta: Meta | None = None  # of the call that is under way
         self._gone: dict[int, Node] = {}  # superseded
+        self._revived: list[int] = []
         self._streams = 0
+        self.stale: set[int] = set()
+        """Nodes whose notebook cell has run again, but that something still uses."""
         self.inside = False
         """Whether a high-level operation is being lowered."""
 
@@ -58,35 +63,41 @@ class Builder(ABC):
 
     @abstractmethod
     def release(self, tensor: "Lazy") -> None:
-        """Undo `hold`, and forget the value."""
+        """Undo `hold` and `probe`, and forget the value."""
 
     @abstractmethod
-    def read(self, tensor: "Lazy") -> Array:
-        """Return a value that has been computed."""
+    def owned(self, tensor: "Lazy") -> Array:
+        """Return a value, itself and not a copy, or raise if there is none yet."""
 
     @abstractmethod
-    def is_output(self, tensor: "Lazy") -> bool:
-        """Return whether a value will be computed for the user."""
-
-    @abstractmethod
-    def is_computed(self, tensor: "Lazy") -> bool:
-        """Return whether a value can be read now."""
+    def missing(self, tensor: "Lazy") -> tuple[str, str] | None:
+        """Return why a value cannot be read and what to do about it, or None if it can be."""
 
     @abstractmethod
     def probe(self, tensor: "Lazy", call: Callable[[Array], None]) -> None:
         """Have `call` see the value whenever it is computed."""
 
+    @abstractmethod
+    def unask(self, id: int) -> None:
+        """Forget what was asked of a node, and its value."""
+
+    @abstractmethod
+    def forget(self, id: int) -> None:
+        """Forget a node's value, or its data."""
+
     # -- growing -------------------------------------------------------------------------------
 
     def append(self, op: Op, sources: tuple[int, ...], type: TensorType) -> int:
         """Add a node whose type is known, and return its id."""
-        key = (here(), self._scope)
-        meta = self._metas.get(key)
+        meta = self._meta if self.inside else None
         if meta is None:
-            meta = self._metas[key] = Meta(None, *key)
+            key = (here(), self._scope)
+            meta = self._metas.get(key)
+            if meta is None:
+                meta = self._metas[key] = Meta(None, *key)
+            self._meta = meta
         if self._gone:
-            for source in sources:
-                self.node(source)
+            self.revive(sources)
         table = self._table
         id = table.size
         table.set(id, Node(id, op, sources, type, (), meta))
@@ -95,7 +106,7 @@ class Builder(ABC):
     def append_named(self, op: Op, type: TensorType, name: str | None) -> int:
         """Add an input or another node with a name, which is made unique."""
         if name is not None:
-            name = unique(check_name(name, "a tensor"), self._names)
+            name = self.free_name(check_name(name, "a tensor"))
         id = self.append(op, (), type)
         if name is not None:
             self.rename(id, name)
@@ -105,6 +116,9 @@ class Builder(ABC):
 
     def free_name(self, name: str) -> str:
         """Return `name`, or it with a number that makes it new in this graph."""
+        holder = self._names.get(name)
+        if holder in self.stale:
+            self.rename(holder, unique(name, self._names))
         return unique(name, self._names)
 
     def rename(self, id: int, name: str) -> None:
@@ -116,10 +130,8 @@ class Builder(ABC):
         self._table.set(id, node._replace(meta=node.meta._replace(name=name)))
 
     def node(self, id: int) -> Node:
-        """Return the record of a node."""
-        if id in self._gone:
-            self._revive(id)
-        node = self._table.get(id)
+        """Return the record of a node, even of one that is superseded."""
+        node = self._gone.get(id) or self._table.get(id)
         if node is None:
             raise GraphError(f"%{id} is not in the graph")
         return node
@@ -137,30 +149,30 @@ class Builder(ABC):
 
     # -- superseding -------------------------------------------------------------------------------
 
-    @abstractmethod
-    def superseded(self, id: int) -> None:
-        """Forget what was asked of a node that is superseded."""
-
-    def supersede(self, ids: set[int]) -> None:
-        """Take nodes out of what was written; a handle that is still used brings its node back."""
-        for id in ids:
+    def supersede(self, ids: Iterable[int]) -> None:
+        """Take nodes out of what was written; using a handle of one brings it back."""
+        gone = set(ids)
+        for id in gone:
             node = self._gone[id] = self.node(id)
-            self.superseded(id)
+            self.unask(id)
             self._table.set(id, None)
             if node.meta.name is not None:
                 del self._names[node.meta.name]
-        self._inputs = [id for id in self._inputs if id not in ids]
+        self._inputs = [id for id in self._inputs if id not in gone]
 
-    def _revive(self, id: int) -> None:
-        node = self._gone.pop(id)
-        for source in node.sources:
-            if source in self._gone:
-                self._revive(source)
-        if node.meta.name is not None:
-            name = self.free_name(node.meta.name)
-            self._names[name] = id
-            node = node._replace(meta=node.meta._replace(name=name))
-        self.put(node)
+    def revive(self, ids: Iterable[int]) -> None:
+        """Bring superseded nodes back, with all that they are computed from."""
+        todo = list(ids)
+        while todo:
+            node = self._gone.pop(todo.pop(), None)
+            if node is not None:
+                if node.meta.name is not None:
+                    name = self.free_name(node.meta.name)
+                    self._names[name] = node.id
+                    node = node._replace(meta=node.meta._replace(name=name))
+                self.put(node)
+                self._revived.append(node.id)
+                todo += node.sources
 
     def next_stream(self) -> int:
         """Return a random stream that no other call site has."""
@@ -173,44 +185,38 @@ class Builder(ABC):
 
     # -- taking back ---------------------------------------------------------------------------
 
-    def mark(self) -> "Mark":
+    def mark(self) -> Mark:
         """Begin a call as a whole; return what is needed to take it back."""
         self.inside = True
+        self._meta = None
+        self._revived = []
         return self._table.size, len(self._inputs), len(self._dims), self._streams
 
-    def take_back(self, mark: "Mark", error: BaseException) -> None:
+    def take_back(self, mark: Mark, error: BaseException) -> None:
         """Forget all that was made since `mark`, and say in the error where that was."""
         size, inputs, dims, self._streams = mark
         for id in range(size, self._table.size):
+            self.unask(id)
+            self.forget(id)
             name = self.node(id).meta.name
             if name is not None:
                 del self._names[name]
         self._table.truncate(size)
         del self._inputs[inputs:]
+        self.supersede(self._revived)
         for name in list(self._dims)[dims:]:
             del self._dims[name]
         if isinstance(error, LabError) and error.where is None:
             error.where = str(here() or "") or None
 
-    @contextmanager
-    def whole(self) -> Iterator[None]:
-        """Run a block as a whole: if it fails, the session is as it was before."""
-        if self.inside:
-            yield
-            return
-        mark = self.mark()
-        try:
-            yield
-        except BaseException as error:
-            self.take_back(mark, error)
-            raise
-        finally:
-            self.inside = False
+    def whole(self) -> "Whole":
+        """Return a context in which all is done or, if it fails, nothing."""
+        return Whole(self)
 
     # -- scopes and dims -----------------------------------------------------------------------
 
     @contextmanager
-    def scope(self, name: str) -> Iterator[None]:
+    def scope(self, name: str) -> Generator[None, None, None]:
         """Name the part of the model that the nodes made inside belong to."""
         outer = self._scope
         check_name(name, "a scope")
@@ -227,33 +233,29 @@ class Builder(ABC):
         with self.whole():
             symbol = Symbol(name, low, high, multiple_of)
             known = self._dims.setdefault(name, symbol)
-            if known != symbol:
+            if known != symbol and name in self.snapshot((), ()).symbols:
                 raise DimError(
                     f"dim {name!r}: it is declared as {_bounds(known)}, and again as "
                     f"{_bounds(symbol)}",
                     hint="declare a dim once, before it is first used",
                 )
-            return known
+            self._dims[name] = symbol
+            return symbol
 
     def as_dim(self, like: DimLike) -> Dim:
         """Return the dim that a number, a name, or an expression such as "p + 1" stands for."""
         dim = self.as_integer(like)
         if isinstance(dim, int) and dim < 0:
-            raise ShapeError(f"shape: a dim cannot be negative, but one is {dim}")
+            raise ShapeError(
+                f"shape: a dim cannot be negative, but one is {dim}",
+                hint="-1 stands for the size that is left in reshape and expand only",
+            )
         return dim
 
-    def as_integer(self, like: DimLike) -> Dim:
+    def as_integer(self, like: object) -> Dim:
         """Return what `as_dim` does, or a negative number."""
-        if isinstance(like, bool) or not isinstance(like, (int, str, Expr)):
-            try:
-                like = like.__index__()  # NumPy's integers
-            except (AttributeError, TypeError):
-                raise ShapeError(
-                    f"shape: {like!r} is not a dim", hint='a dim is a number or a name such as "seq"'
-                ) from None
-        if isinstance(like, str):
-            like = parse_dim(like, self._dims, declare=True)
-        if isinstance(like, Expr):
+        if isinstance(like, (str, Expr)):
+            like = parse_dim(like, self._dims, declare=True) if isinstance(like, str) else like
             for symbol in symbols(like):
                 known = self._dims.setdefault(symbol.name, symbol)
                 if known != symbol:
@@ -262,7 +264,13 @@ class Builder(ABC):
                         f"{_bounds(symbol)}",
                         hint="make the dim with this graph's dim(...)",
                     )
-        return like
+            return like
+        try:
+            return int(index(like))  # pyright: ignore[reportArgumentType]  # it is tried
+        except TypeError:
+            raise ShapeError(
+                f"shape: {like!r} is not a dim", hint='a dim is a number or a name such as "seq"'
+            ) from None
 
     def as_shape(self, like: "ShapeLike") -> Shape:
         """Return the shape that a dim or a sequence of dims stands for."""
@@ -280,6 +288,27 @@ class Builder(ABC):
         return TensorType(as_dtype(dtype), self.as_shape(shape))
 
 
+class Whole:
+    """A block that is done as a whole: if it fails, the session is as it was before."""
+
+    __slots__ = ("_graph", "_mark")
+
+    def __init__(self, graph: Builder) -> None:
+        self._graph = graph
+        self._mark: Mark | None = None
+
+    def __enter__(self) -> Self:
+        if not self._graph.inside:
+            self._mark = self._graph.mark()
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self._mark is not None:
+            self._graph.inside = False
+            if error is not None:
+                self._graph.take_back(self._mark, error)
+
+
 ShapeLike = DimLike | tuple[DimLike, ...] | list[DimLike]
 
 
@@ -290,18 +319,20 @@ def operation(
     # Of a method that another decorator has wrapped, the signature of its own counts.
     code = getattr(function, "__wrapped__", function).__code__
     known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    aliases = {
-        theirs: ours
-        for theirs, ours in (("dim", "axis"), ("keepdims", "keepdim"))
-        if ours in known and theirs not in known
-    }
+    # dim for axis, dim0 for axis0, start_dim for start_axis, …
+    aliases = {name.replace("axis", "dim"): name for name in known if "axis" in name}
+    aliases |= {"dims": "axis"} if "axis" in known else {}
+    aliases |= {"keepdims": "keepdim"} if "keepdim" in known else {}
 
     @wraps(function)
     def call(self: LazyT, /, *args: P.args, **kwargs: P.kwargs) -> R:
         for theirs, ours in aliases.items():
             if theirs in kwargs:
                 if ours in kwargs:
-                    raise LabError(f"{function.__name__}: both {ours} and {theirs} are given")
+                    raise AxisError(
+                        f"{function.__name__}: both {ours} and {theirs} are given",
+                        hint=f"they are two words for one thing; use {ours}",
+                    )
                 kwargs[ours] = kwargs.pop(theirs)
         graph = self.graph
         if graph.inside:
@@ -318,7 +349,7 @@ def operation(
     return call
 
 
-def check_name(name: str, what: str) -> str:
+def check_name(name: object, what: str) -> str:
     """Return `name` if it can stand in the text form."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise GraphError(

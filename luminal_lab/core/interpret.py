@@ -3,18 +3,20 @@
 Every other way to run a graph is held to this one. Two things keep models of real size within
 memory. A value is freed at its last use. And a large elementwise result or reduction that only
 one reduction or elementwise op reads (the product inside a matmul) is never made as a whole: its
-reader asks for it tile by tile.
+reader asks for it tile by tile. Tiles never cut an axis that is reduced, so that the bits of the
+result are those of the whole.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import product
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise, product
 from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 
-from luminal_lab.core.dims import evaluate
+from luminal_lab.core.binding import bound_shape, fit
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Elementwise, Op, Reduce, TensorType, ints, tuple_text
@@ -26,6 +28,10 @@ LARGE = 64 << 20
 """Bytes from which on a value is made in tiles, if only one op reads it."""
 TILE = 2 << 20
 """Bytes of the largest intermediate of one tile: about what a core's own cache holds."""
+MOST, MOST_AXES = 1 << 60, 64
+"""Elements and axes that NumPy can address."""
+
+Probe = Callable[[Array], None]
 
 
 class Step(NamedTuple):
@@ -44,8 +50,8 @@ class Environment(NamedTuple):
     dims: Mapping[str, int] = {}
     step: int = 0
     """The count of runs, which random numbers depend on."""
-    functions: Mapping[str, Callable[..., Array]] = {}
-    probes: Mapping[int, Sequence[Callable[[Array], None]]] = {}
+    functions: Mapping[str, Callable[..., object]] = {}
+    probes: Mapping[int, Sequence[Probe]] = {}
 
 
 def interpret(
@@ -58,16 +64,16 @@ def interpret(
 ) -> dict[int, Array]:
     """Return the values of the wanted nodes (the outputs, if none are named) by their ids.
 
-    `known` are values that need not be computed again.
+    `known` are values that need not be computed again. What is returned shares no memory.
     """
-    targets = list(ir.output_ids if wanted is None else wanted)
-    run = _Run(ir, environment, targets, dict(known or {}), trace)
+    targets = ir.output_ids if wanted is None else wanted
+    run = _Run(ir, environment, set(targets), known or {}, trace)
     try:
         with np.errstate(all="ignore"):
             return run.run()
-    except KeyboardInterrupt as error:
-        if isinstance(error, Interrupted):
-            raise
+    except Interrupted:
+        raise
+    except KeyboardInterrupt:
         raise Interrupted(
             "execute: stopped by Ctrl-C; no value was changed",
             where=run.place(),
@@ -80,29 +86,30 @@ class _Run:
         self,
         ir: IR,
         environment: Environment,
-        wanted: list[int],
-        known: dict[int, Array],
+        wanted: set[int],
+        known: Mapping[int, Array],
         trace: list[Step] | None,
     ) -> None:
         self.ir = ir
         self.environment = environment
-        self.wanted = set(wanted)
-        self.values = known
+        self.wanted = wanted
+        self.known = known
+        self.values = dict(known)
         self.results: dict[int, Sequence[Array]] = {}  # of calls
         self.trace = trace
-        self.needed = self._needed(wanted)
+        self.needed = self._needed()
         self.users: dict[int, list[Node]] = {}
         for node in self.needed.values():
             for id in node.sources:
                 self.users.setdefault(id, []).append(node)
         self.uses = {id: len(users) for id, users in self.users.items()}
         self.ops: dict[int, Op] = {}
-        self.shapes: dict[int, tuple[int, ...]] = {}
+        self.shapes = {id: value.shape for id, value in known.items()}
         self.now: Node | None = None
 
-    def _needed(self, wanted: list[int]) -> dict[int, Node]:
+    def _needed(self) -> dict[int, Node]:
         found: set[int] = set()
-        todo = [id for id in wanted if id not in self.values]
+        todo = list(self.wanted)
         while todo:
             id = todo.pop()
             if id not in found and id not in self.values:
@@ -111,41 +118,38 @@ class _Run:
         return {node.id: node for node in self.ir.nodes if node.id in found}
 
     def run(self) -> dict[int, Array]:
-        for node in self.needed.values():
-            self.now = node
-            try:
-                self.ops[node.id] = node.op.bind(self.environment.dims)
-                self.shapes[node.id] = self._shape(node.type)
+        with self._blame():
+            for node in self.needed.values():
+                self.now = node
+                self._bind(node)
                 if self._deferred(node):
                     continue
                 start = perf_counter()
                 value = self._value(node)
+                if value is not None:
+                    # NumPy makes scalars of arrays without axes.
+                    value = self.values[node.id] = np.asarray(value)
+                    self._check(node, value)
                 if self.trace is not None:
                     size = 0 if value is None else value.nbytes
                     self.trace.append(Step(node, perf_counter() - start, size))
-            except LabError as error:
-                error.where = error.where or self.place()
-                raise
-            except MemoryError as error:
-                raise DeviceError(
-                    f"execute: {node} needs more memory than there is: "
-                    f"{tuple_text(self.shapes[node.id])} of {node.dtype}",
-                    where=self.place(),
-                    hint="use smaller sizes, or keep fewer values",
-                ) from error
-            except Exception as error:
-                error.add_note(f"while computing\n  {self.place()}")
-                raise
-            if value is not None:
-                self._check(node, value)
-                self.values[node.id] = value
                 for probe in self.environment.probes.get(node.id, ()):
-                    probe(value)
-            for id in node.sources:
-                self._release(id)
-            if not self.uses.get(node.id) and node.id not in self.wanted:
-                self.values.pop(node.id, None)
-        return {id: self.values[id] for id in self.wanted}
+                    probe(_frozen(self.values[node.id]))
+                for id in node.sources:
+                    self._release(id)
+            return self._results()
+
+    def _results(self) -> dict[int, Array]:
+        results: dict[int, Array] = {}
+        taken: set[int] = set()
+        for key in self.wanted & self.values.keys():
+            value = self.values[key]
+            if key not in self.known and (value.base is not None or id(value) in taken):
+                self.now = self.ir[key]
+                value = value.copy()
+            taken.add(id(value))
+            results[key] = value
+        return results
 
     def place(self) -> str:
         """Return the line of the graph and of the user's that is being computed."""
@@ -154,29 +158,66 @@ class _Run:
         origin = self.now.meta.origin
         return print_node(self.ir, self.now) + (f"\n{origin}" if origin else "")
 
+    @contextmanager
+    def _blame(self) -> Generator[None, None, None]:
+        """Say in every error which node it is about."""
+        try:
+            yield
+        except LabError as error:
+            error.where = error.where or self.place()
+            raise
+        except MemoryError as error:
+            node = self.now
+            assert node is not None
+            shape = self.shapes.get(node.id, ())
+            size = math.prod(shape) * node.dtype.itemsize
+            raise DeviceError(
+                f"execute: %{node.name} needs {size:,} bytes, more than there is memory: it is "
+                f"{tuple_text(shape)} of {node.dtype}",
+                where=self.place(),
+                hint="use smaller sizes, or keep and retrieve fewer values",
+            ) from error
+        except Exception as error:
+            error.add_note(f"while computing\n  {self.place()}".replace("\n", "\n  "))
+            raise
+
     # -- one node ------------------------------------------------------------------------------
+
+    def _bind(self, node: Node) -> None:
+        dims = self.environment.dims
+        op, shape = node.op, node.shape
+        if dims:
+            op = op.bind(dims)
+            shape = bound_shape(f"execute: %{node.name}", shape, dims)
+            if not isinstance(op, (Call, Pick)):
+                # What could not be decided with symbols is decided now.
+                sources = [TensorType(self.ir[id].dtype, self.shapes[id]) for id in node.sources]
+                op.infer(*sources)
+        self.ops[node.id] = op
+        self.shapes[node.id] = shape = ints(shape)
+        if len(shape) > MOST_AXES or math.prod(filter(None, shape)) > MOST:
+            raise MemoryError
 
     def _value(self, node: Node) -> Array | None:
         op = self.ops[node.id]
         match op:
             case Input():
-                return self.environment.data(node)
+                return _frozen(self.environment.data(node))
             case Random():
                 return op.eval(self.environment.step)
             case Call(body=body):
-                self.results[node.id] = self._call(body, node)
-                return self.results[node.id][0] if len(self.results[node.id]) == 1 else None
+                results = self.results[node.id] = self._call(body, node)
+                return None if node.extra else results[0]
             case Pick(index=index):
                 return self.results[node.sources[0]][index]
             case HostCall(function=name):
-                arguments = [self.values[id] for id in node.sources]
-                return np.asarray(self.environment.functions[name](*arguments))
+                given = [_frozen(self.values[id]) for id in node.sources]
+                made = self.environment.functions[name](*given)
+                type = TensorType(node.dtype, self.shapes[node.id])
+                return fit(f"function {name!r}: %{node.name}", made, type, {}, copy=True)
             case _:
                 pass
         if all(id in self.values for id in node.sources):
-            if self.environment.dims:
-                # What could not be decided with symbols is decided now.
-                op.infer(*[TensorType(self.ir[id].dtype, self._known_shape(id)) for id in node.sources])
             return op.eval(*[self.values[id] for id in node.sources])
         result = np.empty(self.shapes[node.id], node.dtype.numpy)
         for region in self._regions(node):
@@ -185,7 +226,11 @@ class _Run:
 
     def _call(self, body: IR, node: Node) -> Sequence[Array]:
         given = dict(zip(body.input_ids, (self.values[id] for id in node.sources), strict=True))
-        inner = self.environment._replace(data=lambda input: given[input.id], probes={})
+
+        def data(node: Node) -> Array:
+            return given[node.id]
+
+        inner = self.environment._replace(data=data, probes={})
         values = interpret(body, inner)
         return [values[id] for id in body.output_ids]
 
@@ -193,10 +238,9 @@ class _Run:
         shape = self.shapes[node.id]
         if value.shape != shape or value.dtype != node.dtype.numpy:
             raise VerifyError(
-                f"{node.op.name}: its value is {value.dtype}{tuple_text(value.shape)}, but its type "
-                f"says {node.dtype}{tuple_text(shape)}",
-                where=self.place(),
-                hint="make eval and infer of the op agree, or the function return what was said",
+                f"{node.op.name}: its value is {value.dtype}{tuple_text(value.shape)}, but its "
+                f"type says {node.dtype}{tuple_text(shape)}",
+                hint="make eval and infer of the op agree",
             )
 
     def _release(self, id: int) -> None:
@@ -209,26 +253,18 @@ class _Run:
         self.values.pop(id, None)
         self.results.pop(id, None)
 
-    def _shape(self, type: TensorType) -> tuple[int, ...]:
-        if not type.is_symbolic:
-            return ints(type.shape)
-        return tuple(evaluate(dim, self.environment.dims) for dim in type.shape)
-
-    def _known_shape(self, id: int) -> tuple[int, ...]:
-        return self.values[id].shape
-
     # -- tiles ---------------------------------------------------------------------------------
 
     def _deferred(self, node: Node) -> bool:
         """Return whether a value is made tile by tile, when its only reader asks for it."""
         users = self.users.get(node.id, ())
         return (
-            isinstance(node.op, (Elementwise, Reduce))
+            len(users) == 1
+            and isinstance(node.op, (Elementwise, Reduce))
+            and isinstance(users[0].op, (Elementwise, Reduce))
             and math.prod(self.shapes[node.id]) * node.dtype.itemsize > LARGE
             and node.id not in self.wanted
             and node.id not in self.environment.probes
-            and len(users) == 1
-            and isinstance(users[0].op, (Elementwise, Reduce))
         )
 
     def _tile(self, node: Node, region: tuple[slice, ...]) -> Array:
@@ -249,18 +285,29 @@ class _Run:
         for axis, size in enumerate(shape):
             parts = -(-self._bytes(node, tuple(block)) // TILE)
             if parts > 1:
-                block[axis] = max(1, -(-size // parts))
-        ranges = [range(0, size, step or 1) for size, step in zip(shape, block, strict=True)]
-        for starts in product(*ranges):
-            yield tuple(slice(a, a + b) for a, b in zip(starts, block, strict=True))
+                # Of one row NumPy would sum in another order than of several.
+                block[axis] = min(size, max(2, size // parts))
+        cuts = [
+            [size * k // (size // step) for k in range(size // step + 1)] if size else [0]
+            for size, step in zip(shape, block, strict=True)
+        ]
+        return (tuple(slice(*pair) for pair in pairs) for pairs in product(*map(pairwise, cuts)))
 
     def _bytes(self, node: Node, block: tuple[int, ...]) -> int:
         """Return the bytes of the largest intermediate behind a block of a node."""
         op = self.ops[node.id]
         size = math.prod(block) * node.dtype.itemsize
         if isinstance(op, Reduce):
-            axis = op.axis
-            full = self.shapes[node.sources[0]][axis] if node.sources[0] in self.shapes else 1
-            block = (*block[:axis], full, *block[axis + 1 :])
-        behind = [self._bytes(self.needed[id], block) for id in node.sources if id not in self.values]
+            whole = self.shapes[node.sources[0]][op.axis]
+            block = (*block[: op.axis], whole, *block[op.axis + 1 :])
+        behind = [
+            self._bytes(self.needed[id], block) for id in node.sources if id not in self.values
+        ]
         return max([size, *behind])
+
+
+def _frozen(value: Array) -> Array:
+    """Return an array as it is given to code that is not ours: it cannot be changed."""
+    view = value.view()
+    view.flags.writeable = False
+    return view

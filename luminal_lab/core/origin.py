@@ -7,13 +7,12 @@ is looked up once and then found in a dict, so that asking for it costs well und
 import linecache
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import CodeType, FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakMethod
 
 from typing_extensions import override
-
-PACKAGE = __name__.partition(".")[0]
 
 
 class Origin(NamedTuple):
@@ -29,78 +28,67 @@ class Origin(NamedTuple):
         return f"{place}, line {self.line}" + (f":  {self.text}" if self.text else "")
 
 
-_OURS: dict[CodeType, bool] = {}
-_KNOWN: dict[tuple[CodeType, int], Origin] = {}
+_OURS: dict[str, bool] = {}
+"""Whether a file is one of this package's."""
+_KNOWN: dict[tuple[int, int], tuple[Origin, CodeType]] = {}
+"""Origins by code and instruction; the code is held, so that its id stays its own."""
 _LIMIT = 100_000
 
 
 def here() -> Origin | None:
     """Return the line of the user's that is being run, or None outside any."""
-    frame: FrameType | None = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # inspect's is slow
     while frame is not None:
         code = frame.f_code
-        ours = _OURS.get(code)
-        if ours is None:
-            module: str = frame.f_globals.get("__name__", "")
-            ours = module == PACKAGE or module.startswith(PACKAGE + ".")
-            _OURS[code] = ours
-        if not ours:
-            key = (code, frame.f_lasti)
-            return _KNOWN.get(key) or _look_up(key, frame)
+        file = code.co_filename
+        if not (_OURS[file] if file in _OURS else _is_ours(file)):
+            known = _KNOWN.get((id(code), frame.f_lasti))
+            return known[0] if known is not None else _look_up(frame)
         frame = frame.f_back
     return None
 
 
-def _look_up(key: tuple[CodeType, int], frame: FrameType) -> Origin:
+def _is_ours(file: str) -> bool:
+    folder = Path(here.__code__.co_filename).parents[1]
+    return _OURS.setdefault(file, Path(file).is_relative_to(folder))
+
+
+def _look_up(frame: FrameType) -> Origin:
     if len(_KNOWN) > _LIMIT:  # a process that compiles cells for ever
         _KNOWN.clear()
-        _OURS.clear()
     code, line = frame.f_code, frame.f_lineno
     text = linecache.getline(code.co_filename, line, frame.f_globals).strip()
-    origin = Origin(_file_name(code.co_filename), line, text)
-    _KNOWN[key] = origin
-    return origin
-
-
-def _file_name(path: str) -> str:
     shell = running_shell()
-    if shell is not None:
-        number = shell.cell_number(path)
-        if number is not None:
-            return f"cell {number}"
-    return path
+    cell = shell.cell_number(code.co_filename) if shell is not None else None
+    origin = Origin(code.co_filename if cell is None else f"cell {cell}", line, text)
+    _KNOWN[id(code), frame.f_lasti] = origin, code
+    return origin
 
 
 class Shell:
     """What this package asks of IPython, if the user's code runs in it."""
 
-    def __init__(self, shell: object) -> None:
+    def __init__(self, shell: Any) -> None:  # noqa: ANN401  # an object of IPython's
         self._shell = shell
 
     def cell_number(self, path: str) -> int | None:
         """Return the number of the cell that was compiled under this file name, if one was."""
-        compiler = getattr(self._shell, "compile", None)
-        numbers: dict[str, int] = getattr(compiler, "_filename_map", {})
-        return numbers.get(path)
+        return getattr(self._shell.compile, "_filename_map", {}).get(path)
 
-    def cell_key(self) -> str:
-        """Return what stays the same when the present cell is run again."""
-        parent = getattr(self._shell, "get_parent", dict)()
-        identity = parent.get("metadata", {}).get("cellId") if parent else None
-        history = getattr(getattr(self._shell, "history_manager", None), "input_hist_raw", [""])
-        return str(identity or history[-1])
+    def before_each_cell(self, call: Callable[[str], None]) -> None:
+        """Have `call` run before each cell, for as long as its owner lives.
 
-    def before_each_cell(self, call: Callable[[], None]) -> None:
-        """Have `call` run whenever a cell begins, for as long as its owner lives."""
-        owner = WeakMethod(call)
-        events = self._shell.events  # pyright: ignore[reportAttributeAccessIssue]  # an object of IPython's
+        It is given what stays the same when the cell is run again: its id in the notebook, or its
+        text where there are no ids.
+        """
+        owner, events = WeakMethod(call), self._shell.events
 
-        def begin(_info: object) -> None:
+        def begin(info: Any) -> None:  # noqa: ANN401  # an object of IPython's
             method = owner()
             if method is None:
                 events.unregister("pre_run_cell", begin)
             else:
-                method()
+                method(str(getattr(info, "cell_id", None) or info.raw_cell))
 
         events.register("pre_run_cell", begin)
 
@@ -109,6 +97,4 @@ def running_shell() -> Shell | None:
     """Return IPython's shell if the user's code runs in one; IPython is never imported for it."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
-    if shell is None:
-        return None
-    return Shell(shell)
+    return None if shell is None else Shell(shell)

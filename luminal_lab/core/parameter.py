@@ -2,21 +2,19 @@
 
 from collections.abc import Callable
 
-import numpy as np
-import numpy.typing as npt
 from typing_extensions import override
 
-from luminal_lab.core.dims import Shape
+from luminal_lab.core.binding import fit
+from luminal_lab.core.dims import Dim, Shape
 from luminal_lab.core.dtypes import Array, DType, DTypeLike, as_dtype
-from luminal_lab.core.op import ints, tuple_text
-from luminal_lab.errors import InputError
-
-Provider = Callable[[], npt.ArrayLike]
+from luminal_lab.core.op import TensorType, tuple_text
+from luminal_lab.errors import InputError, ShapeError
 
 
 class Parameter:
     """A value owned by a module, or a provider that makes it when it is first needed.
 
+    >>> import numpy as np
     >>> weight = Parameter((2, 3), provider=lambda: np.ones((2, 3)))
     >>> weight.is_loaded, weight.value.shape, weight.is_loaded
     (False, (2, 3), True)
@@ -24,13 +22,18 @@ class Parameter:
 
     def __init__(
         self,
-        shape: tuple[int, ...],
+        shape: tuple[Dim, ...],
         dtype: DTypeLike = "float32",
         *,
-        value: npt.ArrayLike | None = None,
-        provider: Provider | None = None,
+        value: object = None,
+        provider: Callable[[], object] | None = None,
         name: str | None = None,
     ) -> None:
+        if not all(isinstance(size, int) and size >= 0 for size in shape):
+            raise ShapeError(
+                f"parameter: {tuple_text(shape)} is not a shape of known sizes",
+                hint="give whole numbers; an input made by graph.tensor may be symbolic",
+            )
         self.shape: Shape = tuple(shape)
         self.dtype: DType = as_dtype(dtype)
         self.name = name
@@ -48,19 +51,27 @@ class Parameter:
 
     @property
     def value(self) -> Array:
-        """The value; made now if it was not needed before."""
+        """The value, made now if it was not needed before; it cannot be changed in place."""
         if self._value is None:
             if self._provider is None:
                 raise InputError(
                     f"{self}: it has no value and no provider",
                     hint="give it one with parameter.set(array)",
                 )
-            self._value = self._checked(self._provider())
-        return self._value
+            self._value = self._fitted(self._provider(), copy=False)
+        value = self._value.view()
+        value.flags.writeable = False
+        return value
 
-    def set(self, value: npt.ArrayLike) -> None:
-        """Give the parameter another value, which every graph that borrows it will see."""
-        self._value = self._checked(value)
+    def set(self, value: object, *, copy: bool = True) -> None:
+        """Give the parameter another value, or a provider of it; every graph with it will see it.
+
+        The value is copied, unless that is not wanted and it is an array of the right dtype.
+        """
+        if callable(value) and not hasattr(value, "__array__"):
+            self._value, self._provider = None, value
+        else:
+            self._value = self._fitted(value, copy=copy)
         self.version += 1
 
     def unload(self) -> None:
@@ -68,15 +79,9 @@ class Parameter:
         if self._provider is not None:
             self._value = None
 
-    def _checked(self, value: npt.ArrayLike) -> Array:
-        array: Array = np.asarray(value)
-        if array.shape != ints(self.shape):
-            raise InputError(
-                f"{self}: the value is {tuple_text(array.shape)}, but the parameter is "
-                f"{tuple_text(self.shape)}"
-            )
-        return array.astype(self.dtype.numpy, copy=False)
+    def _fitted(self, value: object, *, copy: bool) -> Array:
+        return fit(str(self), value, TensorType(self.dtype, self.shape), {}, copy=copy)
 
     @override
     def __repr__(self) -> str:
-        return f"Parameter {self.name or ''}{tuple_text(self.shape)}".replace(" (", "(")
+        return f"parameter {self.name}" if self.name else "a parameter"

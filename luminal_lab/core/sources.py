@@ -2,15 +2,17 @@
 
 import math
 
-from luminal_lab.core.builder import Builder, ShapeLike
+from typing_extensions import override
+
+from luminal_lab.core.builder import Builder, DimLike, Mark, ShapeLike
 from luminal_lab.core.dims import Dim, Expr
 from luminal_lab.core.dtypes import DType, DTypeLike, as_dtype, scalar_dtype
-from luminal_lab.core.op import Op, Scalar, TensorType
-from luminal_lab.core.ops import Constant, Input, Iota, Random
+from luminal_lab.core.op import Op, Scalar
+from luminal_lab.core.ops import Input, Iota, Random
 from luminal_lab.core.parameter import Parameter
 from luminal_lab.core.tensor import Tensor
-from luminal_lab.core.tensor.base import constant_of
-from luminal_lab.errors import DTypeError, ShapeError
+from luminal_lab.core.tensor.base import as_scalar, constant_of
+from luminal_lab.errors import DTypeError, GraphError, ShapeError
 
 
 class Sources(Builder):
@@ -18,9 +20,7 @@ class Sources(Builder):
 
     def __init__(self, name: str, seed: int = 0) -> None:
         super().__init__(name)
-        self.seed = seed
-        self.randoms: list[int] = []
-        """The nodes that are new in each run."""
+        self.seed = _whole("seed", seed)
         self._parameters: dict[Parameter, int] = {}
 
     def tensor(
@@ -34,11 +34,20 @@ class Sources(Builder):
     def parameter(self, parameter: Parameter) -> Tensor:
         """Return the input that borrows a parameter's value: one for each parameter."""
         with self.whole():
+            if not isinstance(parameter, Parameter):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+                raise GraphError(
+                    f"parameter: {parameter!r} is not a Parameter", hint="tensor(...) makes inputs"
+                )
             id = self._parameters.get(parameter)
             if id is None:
                 tensor = self.source(Input(parameter.dtype, parameter.shape), parameter.name)
                 id = self._parameters[parameter] = tensor.id
             return Tensor(self, id, self.node(id).type)
+
+    @override
+    def take_back(self, mark: Mark, error: BaseException) -> None:
+        super().take_back(mark, error)
+        self._parameters = {p: id for p, id in self._parameters.items() if id < self.next_id}
 
     def source(self, op: Op, name: str | None = None) -> Tensor:
         """Add an op without sources, and return its tensor."""
@@ -54,8 +63,7 @@ class Sources(Builder):
     def full(self, shape: ShapeLike, value: Scalar, dtype: DTypeLike | None = None) -> Tensor:
         """Return one number everywhere."""
         with self.whole():
-            if isinstance(value, Expr):
-                self.as_dim(value)
+            value = self._scalar("full", value)
             if dtype is None:
                 dtype = DType.int64 if isinstance(value, Expr) else scalar_dtype(value)
             return self.source(constant_of(value, as_dtype(dtype), self.as_shape(shape)))
@@ -70,30 +78,41 @@ class Sources(Builder):
 
     def arange(
         self,
-        start: Scalar,
-        stop: Scalar | None = None,
-        step: bool | float = 1,
+        start: Scalar | str,
+        stop: Scalar | str | None = None,
+        step: float = 1,
         dtype: DTypeLike | None = None,
     ) -> Tensor:
         """Return start, start + step, … up to but not including stop.
 
+        >>> from luminal_lab.session import Graph
         >>> Graph().arange(2, 11, 3).shape
         (3,)
         """
         with self.whole():
             if stop is None:
                 start, stop = 0, start
-            if step == 0:
-                raise ShapeError("arange: the step is 0", hint="give a step that leads to stop")
+            first, last = self._scalar("arange", start), self._scalar("arange", stop)
+            by = self._scalar("arange", step)
             size: Dim
-            if isinstance(start, float) or isinstance(stop, float) or isinstance(step, float):
-                if isinstance(start, Expr) or isinstance(stop, Expr):
-                    raise DTypeError("arange: symbolic ends need a whole step")
-                size, found = max(0, math.ceil((stop - start) / step)), DType.float32
+            if isinstance(by, Expr) or by == 0:
+                raise ShapeError(f"arange: the step is {by}", hint="give a number that is not 0")
+            if isinstance(first, float) or isinstance(last, float) or isinstance(by, float):
+                if isinstance(first, Expr) or isinstance(last, Expr):
+                    raise DTypeError(
+                        f"arange: {first} to {last} by {by} mixes a symbolic dim and fractions",
+                        hint="count with whole numbers, and then multiply",
+                    )
+                count = (last - first) / by
+                if not math.isfinite(count):
+                    raise ShapeError(
+                        f"arange: {first} to {last} by {by} has no number of elements",
+                        hint="give finite numbers",
+                    )
+                size, found = max(0, math.ceil(count)), DType.float32
             else:
-                first, last = self.as_integer(start), self.as_integer(stop)
-                span = last - first if step > 0 else first - last
-                size, found = (span + abs(step) - 1) // abs(step), DType.int64
+                span = last - first if by > 0 else first - last
+                size, found = (span + abs(by) - 1) // abs(by), DType.int64
                 if isinstance(size, int):
                     size = max(0, size)
             wanted = found if dtype is None else as_dtype(dtype)
@@ -101,10 +120,10 @@ class Sources(Builder):
             if counter.is_half:  # counts beyond what a half can hold exactly
                 counter = DType.float32
             tensor = self.source(Iota(counter, (size,)))
-            if step != 1:
-                tensor = tensor * step
-            if isinstance(start, Expr) or start != 0:
-                tensor = tensor + start
+            if by != 1:
+                tensor = tensor * by
+            if isinstance(first, Expr) or first != 0:
+                tensor = tensor + first
             return tensor.cast(wanted)
 
     def linspace(
@@ -112,26 +131,36 @@ class Sources(Builder):
     ) -> Tensor:
         """Return `steps` numbers at equal distances, both ends included."""
         with self.whole():
-            count = self.as_dim(steps)
-            if not isinstance(count, int):
-                raise ShapeError(f"linspace: the number of steps is {steps}, and must be known")
-            wanted = as_dtype(dtype)
-            wide = DType.float32 if wanted.is_half else wanted
-            ramp = self.source(Iota(wide, (count,)))
+            first, last = self._scalar("linspace", start), self._scalar("linspace", stop)
+            count, wanted = self.as_dim(steps), as_dtype(dtype)
+            if isinstance(first, Expr) or isinstance(last, Expr) or isinstance(count, Expr):
+                raise ShapeError(
+                    f"linspace: {count} steps from {first} to {last} are not all known",
+                    hint="for a symbolic number of steps, scale arange(steps)",
+                )
+            ramp = self.source(Iota(DType.float32 if wanted.is_half else wanted, (count,)))
             if count < 2:
-                return (ramp + start).cast(wanted)
+                return (ramp + first).cast(wanted)
             # From both ends, so that both are exact.
-            width = (stop - start) / (count - 1)
-            upper = (ramp * -1.0 + float(count - 1)) * -width + stop
-            return (ramp < count / 2).where(ramp * width + start, upper).cast(wanted)
+            width = (last - first) / (count - 1)
+            upper = (ramp * -1.0 + float(count - 1)) * -width + last
+            return (ramp < count / 2).where(ramp * width + first, upper).cast(wanted)
 
-    def eye(self, rows: int | Expr, columns: int | Expr | None = None, dtype: DTypeLike = "float32") -> Tensor:
+    def eye(
+        self, rows: DimLike, columns: DimLike | None = None, dtype: DTypeLike = "float32"
+    ) -> Tensor:
         """Return ones on the diagonal, and zeros elsewhere."""
         with self.whole():
-            wide = self.as_shape(rows if columns is None else columns)
-            across = self.source(Iota(DType.int32, wide))
-            down = self.source(Iota(DType.int32, self.as_shape(rows))).unsqueeze(1)
+            height = self.as_dim(rows)
+            width = height if columns is None else self.as_dim(columns)
+            across = self.source(Iota(DType.int32, (width,)))
+            down = self.source(Iota(DType.int32, (height,))).unsqueeze(1)
             return (across == down).cast(dtype)
+
+    def _scalar(self, what: str, value: object) -> Scalar:
+        """Return a number; a symbolic dim, or a text that stands for one, becomes known here."""
+        number = value if isinstance(value, str) else as_scalar(what, value)
+        return self.as_integer(number) if isinstance(number, (str, Expr)) else number
 
     # -- random numbers ----------------------------------------------------------------------------
 
@@ -139,10 +168,8 @@ class Sources(Builder):
         """Return uniform random numbers from 0 up to but not including 1, anew in each run."""
         with self.whole():
             dims = self.as_shape(shape[0] if len(shape) == 1 else tuple(shape))  # pyright: ignore[reportArgumentType]  # dims, if several
-            op = Random(self.seed if seed is None else seed, self.next_stream(), dims)
-            tensor = self.source(op)
-            self.randoms.append(tensor.id)
-            return tensor
+            key = self.seed if seed is None else _whole("seed", seed)
+            return self.source(Random(key, self.next_stream(), dims))
 
     def randn(self, *shape: ShapeLike, seed: int | None = None) -> Tensor:
         """Return normally distributed random numbers (by the Box-Muller transform)."""
@@ -153,9 +180,17 @@ class Sources(Builder):
     def randint(self, low: int, high: int, *shape: ShapeLike, seed: int | None = None) -> Tensor:
         """Return random int64 from low up to but not including high."""
         with self.whole():
-            if high <= low or high - low > 1 << 24:
+            first, count = _whole("randint", low), _whole("randint", high) - _whole("randint", low)
+            if not 1 <= count <= 1 << 24:
                 raise DTypeError(
                     f"randint: {low} to {high} is not a range of 1 to {1 << 24} numbers",
                     hint="low comes first, and high is not included",
                 )
-            return (self.rand(*shape, seed=seed) * (high - low)).cast(DType.int64) + low
+            return (self.rand(*shape, seed=seed) * count).cast(DType.int64) + first
+
+
+def _whole(what: str, value: object) -> int:
+    number = as_scalar(what, value)
+    if isinstance(number, int):
+        return number
+    raise DTypeError(f"{what}: {value!r} is not a whole number", hint="give one, such as 7")

@@ -1,10 +1,10 @@
 """Arithmetic, comparison, logic and choice: Python's operators, and what they are made of."""
 
 import math
-from typing import TypeAlias, TypeVar
+from typing import Self, TypeAlias, TypeVar
 
 import numpy.typing as npt
-from typing_extensions import Self, override
+from typing_extensions import override
 
 from luminal_lab.core.builder import operation
 from luminal_lab.core.dims import Expr
@@ -33,6 +33,11 @@ class Arithmetic(Lazy):
 
     @operation
     def _fitted(self, op: Op, other: Operand) -> Self:
+        if op is MUL and self.dtype is DType.float16 and isinstance(other, (int, float)):
+            # A factor such as -1e9 would be infinite in float16, and 0 times it NaN.
+            outside = other and not 2**-24 <= abs(other) < 65520
+            if outside and math.isfinite(other):
+                return self.cast(DType.float32)._fitted(op, other).cast(self.dtype)
         x, y = self.together(op.name, other)
         return x.apply(op, y)
 
@@ -53,15 +58,21 @@ class Arithmetic(Lazy):
     def neg(self) -> Self:
         """Return -x, which is x times -1."""
         if self.dtype is DType.bool_:
-            raise DTypeError(f"neg: {self.label} is bool and has no negative", hint="use ~x for not")
+            raise DTypeError(
+                f"neg: {self.label} is bool and has no negative", hint="use ~x for not"
+            )
         minus = self.dtype.limits[1] if self.dtype.is_unsigned else -1
         return self.apply(MUL, self.full_like(minus))
 
     @operation
     def sub(self, other: Operand) -> Self:
         """Return x - y, which is x + y times -1."""
-        if type(other) in (int, float) and not self.dtype.is_unsigned:
-            return self.binary(ADD, -other)  # pyright: ignore[reportOperatorIssue, reportUnknownArgumentType]
+        if (
+            isinstance(other, (int, float))
+            and not isinstance(other, bool)
+            and not self.dtype.is_unsigned
+        ):
+            return self.binary(ADD, -other)
         x, y = self._numbers("sub", other)
         return x.apply(ADD, y.neg())
 
@@ -170,7 +181,7 @@ class Arithmetic(Lazy):
         x, y = self.together("pow", base)
         return y.pow(x)
 
-    __pow__ = pow
+    __pow__ = pow  # noqa: A003  # that very method
 
     @operation
     def exp2(self) -> Self:
@@ -252,7 +263,7 @@ class Arithmetic(Lazy):
         return self.eq(other).logical_not()
 
     lt, gt, less, greater = __lt__, __gt__, __lt__, __gt__
-    __le__, __ge__, less_equal, greater_equal = le, ge, le, ge
+    __le__, __ge__, less_equal, greater_equal, not_equal = le, ge, le, ge, ne
 
     @override
     def __eq__(self, other: object) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]  # as in NumPy
@@ -267,8 +278,10 @@ class Arithmetic(Lazy):
     @operation
     def isnan(self) -> Self:
         """Return where the value is not a number."""
-        return (self * self > -1).logical_not() if self.dtype.is_float else self.full_like(
-            False, DType.bool_
+        return (
+            (self * self > -1).logical_not()
+            if self.dtype.is_float
+            else self.full_like(False, DType.bool_)
         )
 
     @operation
@@ -424,7 +437,8 @@ class Arithmetic(Lazy):
             return self
         return self * self.sign()
 
-    absolute = __abs__ = abs
+    absolute = __abs__ = abs  # noqa: A003  # that very method
+    sgn = sign
 
     @operation
     def round_to_even(self) -> Self:

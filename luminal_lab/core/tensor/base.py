@@ -1,12 +1,13 @@
 """The lazy tensor itself: a handle to a node, and the few steps that all operations are made of."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import Self, override
+from typing_extensions import override
 
+from luminal_lab.core.binding import as_array
 from luminal_lab.core.builder import Builder, DimLike, ShapeLike, check_name, operation
 from luminal_lab.core.dims import Dim, Expr, Shape
 from luminal_lab.core.dtypes import (
@@ -77,11 +78,15 @@ class Lazy:
 
     # -- making nodes ----------------------------------------------------------------------------
 
+    @operation
     def apply(self, op: Op, *others: "Lazy") -> Self:
         """Add a node with this op on this tensor and others, and return its tensor.
 
         This is how a user's own op is called, too.
         """
+        for other in others:
+            if getattr(other, "graph", None) is not self.graph:
+                self._foreign(other, op.name)
         type = op.infer(self.type, *[other.type for other in others])
         return self.made(op, (self.id, *[other.id for other in others]), type)
 
@@ -110,32 +115,41 @@ class Lazy:
 
     # -- fitting operands together -----------------------------------------------------------------
 
-    def operand(self, value: object) -> "Self | Scalar":
+    def operand(self, value: object, what: str = "operand") -> "Self | Scalar":
         """Return an operand: a tensor of this graph, or a Python scalar (or symbolic dim)."""
         if isinstance(value, Lazy):
             if value.graph is not self.graph:
-                raise GraphError(
-                    f"{value.label} belongs to the graph {value.graph.name!r}, and {self.label} "
-                    f"to another, {self.graph.name!r}",
-                    hint="make both in one graph, or move the value with graph.transfer",
-                )
+                self._foreign(value, what)
             return value  # pyright: ignore[reportReturnType]  # all handles of a graph are of one class
         if isinstance(value, (bool, int, float, Expr)):
             return value
-        array = as_array(value)
-        if array.ndim == 0 and isinstance(value, np.generic):
-            return array.item() if array.dtype.kind in "bif" else float(array)  # pyright: ignore
+        array = as_array(value, what)
+        if isinstance(value, np.generic):
+            return as_scalar(what, array.flat[0])
         type = self.graph.type_of(array.shape, array.dtype)
+        if type.dtype is DType.float64 and not hasattr(value, "dtype"):
+            type = type.with_dtype(DType.float32)  # Python's numbers, in lists
         id = self.graph.append_named(Input(type.dtype, type.shape), type, None)
         tensor = self.__class__(self.graph, id, type)
         self.graph.feed(tensor, array, copy=True)
         return tensor
 
+    def _foreign(self, value: object, what: str) -> NoReturn:
+        if not isinstance(value, Lazy):
+            raise GraphError(
+                f"{what}: {value!r} is not a tensor", hint="make one with graph.tensor(...)"
+            )
+        raise GraphError(
+            f"{what}: {value.label} belongs to the graph {value.graph.name!r}, and {self.label} to "
+            f"another, {self.graph.name!r}",
+            hint="make both in one graph, or move the value with graph.transfer",
+        )
+
     def together(self, what: str, *values: object) -> list[Self]:
-        """Return this tensor and others in one dtype and one shape, by PyTorch's and NumPy's rules."""
-        operands = [self, *[self.operand(value) for value in values]]
+        """Return this tensor and others in one dtype and one shape, by PyTorch's rules."""
+        operands = [self, *[self.operand(value, what) for value in values]]
         tensors = [x for x in operands if isinstance(x, Lazy)]
-        scalars = [int(0) if isinstance(x, Expr) else x for x in operands if not isinstance(x, Lazy)]
+        scalars = [0 if isinstance(x, Expr) else x for x in operands if not isinstance(x, Lazy)]
         dtype = promote_all([(t.dtype, t.ndim) for t in tensors], scalars)
         shape = broadcast(what, tensors)
         fitted: list[Self] = []
@@ -192,71 +206,77 @@ class Lazy:
 
     # -- data and results --------------------------------------------------------------------------
 
+    @operation
     def set(self, data: object) -> Self:
         """Give an input its data, which is copied; symbolic dims take their sizes from it.
 
         A function without arguments is called when the data is first needed.
         """
-        with self.graph.whole():
-            self.graph.feed(self, data, copy=True)
+        self.graph.feed(self, data, copy=True)
         return self
 
+    @operation
     def borrow(self, data: npt.ArrayLike) -> Self:
         """Give an input its data without copying it; the array must then stay as it is."""
-        with self.graph.whole():
-            self.graph.feed(self, data, copy=False)
+        self.graph.feed(self, data, copy=False)
         return self
 
+    @operation
     def keep(self) -> Self:
         """Keep the value after a run, for later runs; it is not computed for its own sake."""
         self.graph.hold(self, output=False)
         return self
 
+    @operation
     def retrieve(self) -> Self:
         """Make this an output: the next run computes it, and its value can then be read."""
         self.graph.hold(self, output=True)
         return self
 
+    @operation
     def drop(self) -> Self:
-        """Undo `keep` and `retrieve`, and forget the value (for an input: its data)."""
+        """Undo `keep`, `retrieve` and probes, and forget the value (for an input: its data)."""
         self.graph.release(self)
         return self
 
+    @operation
     def named(self, name: str) -> Self:
         """Give this tensor a name in the graph's text."""
-        with self.graph.whole():
-            check_name(name, "a tensor")
-            if name != self.node.meta.name:
-                self.graph.rename(self.id, self.graph.free_name(name))
+        if check_name(name, "a tensor") != self.node.meta.name:
+            self.graph.rename(self.id, self.graph.free_name(name))
         return self
 
+    @operation
     def numpy(self) -> Array:
         """Return the value, which a run must have computed."""
-        with self.graph.whole():
-            return self.graph.read(self)
+        return self.graph.owned(self).copy()
 
+    @operation
     def item(self) -> bool | int | float:
         """Return the only element as a Python number."""
-        value = self.numpy()
+        value = self.graph.owned(self)
         if value.size != 1:
             raise ShapeError(
                 f"item: {self.label} has {value.size} elements and not one",
                 hint="use numpy() for all of them",
             )
-        return value.item()  # pyright: ignore[reportReturnType]  # ten dtypes, all of them numbers
+        return value.item()
 
     def tolist(self) -> object:
         """Return the value as nested lists of Python numbers."""
         return self.numpy().tolist()
 
-    def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> Array:
-        value = self.numpy()
-        return value.astype(dtype or value.dtype, copy=bool(copy))
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
+        return self.numpy().astype(dtype or self.dtype.numpy, copy=False)
 
+    @operation
     def __bool__(self) -> bool:
+        if self.graph.missing(self) is None:
+            return bool(self.item())
         raise GraphError(
-            f"{self.label} is not computed, so that it is neither true nor false yet",
-            hint="use cond.where(a, b) to choose in the graph, or item() after a run",
+            f"bool: {self.label} is neither true nor false before it is computed",
+            hint="use cond.where(a, b) to choose in the graph, or retrieve() it and run "
+            "cx.execute() first",
         )
 
     def __float__(self) -> float:
@@ -265,30 +285,52 @@ class Lazy:
     def __int__(self) -> int:
         return int(self.item())
 
+    @operation
     def __len__(self) -> int:
         if not self.shape or not isinstance(self.shape[0], int):
-            raise ShapeError(f"len: {self.label} has no first axis of known size")
+            raise ShapeError(
+                f"len: {self.label} has no first axis of known size",
+                hint="use shape[0] for a symbolic dim; what has no axes has no length",
+            )
         return self.shape[0]
+
+    @override
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else str(self)
 
     @override
     def __repr__(self) -> str:
         head = f"%{self.name}: {self.type}"
-        if self.graph.is_computed(self):
-            value = self.graph.read(self)
-            body = np.array2string(value, separator=", ", threshold=200, edgeitems=3)
-            return f"{body}\n{head}" if value.size else f"{head}, empty"
-        how = "run cx.execute() to compute it"
-        if not self.graph.is_output(self):
-            how = "call retrieve() on it and then " + how
-        return f"{head}, not computed yet: {how}"
+        missing = self.graph.missing(self)
+        if missing is not None:
+            return f"{head}, {missing[0]}; {missing[1]}"
+        return f"{value_text(self.graph.owned(self))}\n{head}"
+
+
+def value_text(value: Array) -> str:
+    """Return an array as text, of a large one the edges."""
+    if not value.size:
+        return "[] (empty)"
+    return np.array2string(value, separator=", ", threshold=200, edgeitems=3)
+
+
+def as_scalar(what: str, value: Any) -> Scalar:  # noqa: ANN401  # a caller may err
+    """Return a number, which may be one of NumPy's, or a symbolic dim as it is."""
+    number = value
+    if isinstance(value, np.generic):  # bfloat16's item() is no Python number
+        number = float(number) if str(number.dtype) == "bfloat16" else number.item()
+    if not isinstance(number, (bool, int, float, Expr)):
+        raise DTypeError(
+            f"{what}: {value!r} is not a number", hint="give a Python number or a symbolic dim"
+        )
+    return number
 
 
 def constant_of(value: Scalar, dtype: DType, shape: Shape) -> Constant:
     """Return the op for a number, which must be a value of the dtype."""
+    value = as_scalar("constant", value)
     if isinstance(value, Expr) or (dtype.is_float and isinstance(value, float)):
         return Constant(value, dtype, shape)
-    if dtype.is_float:
-        return Constant(float(value), dtype, shape)
     if isinstance(value, float) and dtype.kind == "int":
         raise DTypeError(
             f"constant: {value!r} is not a value of {dtype}",
@@ -296,13 +338,13 @@ def constant_of(value: Scalar, dtype: DType, shape: Shape) -> Constant:
         )
     if dtype is DType.bool_:
         return Constant(bool(value), dtype, shape)
-    low, high = dtype.limits
+    low, high = (-(1 << 1023), 1 << 1023) if dtype.is_float else dtype.limits
     if not low <= value <= high:
         raise DTypeError(
             f"constant: {value} is not a value of {dtype}, which holds {low} to {high}",
             hint="convert the tensor to a wider dtype first",
         )
-    return Constant(int(value), dtype, shape)
+    return Constant(float(value) if dtype.is_float else int(value), dtype, shape)
 
 
 def broadcast(what: str, tensors: Sequence[Lazy]) -> Shape:
@@ -325,26 +367,6 @@ def broadcast(what: str, tensors: Sequence[Lazy]) -> Shape:
             dims.append(y if x == 1 else x)
         shape = tuple(dims)
     return shape
-
-
-def as_array(value: object) -> Array:
-    """Return anything that can be an array (lists, `__array__`, DLPack) as one."""
-    try:
-        if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
-            array: Array = np.from_dlpack(value)  # pyright: ignore
-        else:
-            array = np.asarray(value)
-    except Exception as error:
-        raise DTypeError(
-            f"{type(value).__name__}: it cannot be read as an array: {error}",
-            hint="give numbers, nested lists of equal lengths, or an array",
-        ) from error
-    if array.dtype.kind == "O" or array.dtype.kind in "USMmcV" and "bfloat16" not in str(array.dtype):
-        raise DTypeError(
-            f"{type(value).__name__}: it holds {array.dtype}, which is not a number dtype here",
-            hint=f"one of {', '.join(DType)}",
-        )
-    return array
 
 
 __all__ = ["Axis", "DimLike", "Lazy", "ShapeLike", "as_array", "broadcast", "scalar_dtype"]

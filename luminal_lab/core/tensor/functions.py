@@ -78,7 +78,7 @@ class Functions(Movement):
 
     def aligned(self, what: str, name: str, value: Operand, axes: Sequence[int]) -> Self:
         """Return a parameter that has the sizes of some axes, in this tensor's rank."""
-        given = self.operand(value)
+        given = self.operand(value, what)
         wanted = tuple(self.shape[axis] for axis in axes)
         if not isinstance(given, Lazy) or given.shape != wanted:
             said = given.label if isinstance(given, Lazy) else repr(given)
@@ -100,41 +100,79 @@ class Functions(Movement):
 
         It is 2 to the power of x · log2(e), an exponent whose rounding would cost accuracy for
         large x. So it is split: x, x/4 and x/8 are exact, and little is left.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).exp().op_counts()
+        {'constant': 3, 'exp2': 4, 'mul': 6}
         """
         return _exp(self)
 
     @in_float
     def log(self) -> Self:
-        """Return the natural logarithm."""
+        """Return the natural logarithm.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((2,), name="x").log().lowering())
+        %1 = log2 %x : f32[2]
+        %2 = constant{value = 0.6931471805599453} : f32[2]
+        %3 = mul %1, %2 : f32[2]
+        """
         return self.log2() * LN2
 
     @in_float
     def log10(self) -> Self:
-        """Return the logarithm to base 10."""
+        """Return the logarithm to base 10.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((2,), name="x").log10().lowering())
+        %1 = log2 %x : f32[2]
+        %2 = constant{value = 0.3010299956639812} : f32[2]
+        %3 = mul %1, %2 : f32[2]
+        """
         return self.log2() * math.log10(2)
 
     @in_float
     def log1p(self) -> Self:
-        """Return log(1 + x), accurate for small x."""
+        """Return log(1 + x), accurate for small x.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).log1p().op_counts()
+        {'add': 4, 'constant': 6, 'less_than': 1, 'log2': 1, 'mul': 2, 'where': 1}
+        """
         total = self + 1.0
         return total.log() + (self < 1).where(_lost(self, total), 0.0)
 
     @in_float
     def expm1(self) -> Self:
-        """Return exp(x) - 1, accurate for small x."""
+        """Return exp(x) - 1, accurate for small x.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).expm1().op_counts()
+        {'add': 4, 'constant': 9, 'exp2': 4, 'less_than': 1, 'log2': 1, 'mul': 9, 'where': 1}
+        """
         power = _exp(self)
         lost = self - (power + LAST).log()  # in the rounding of the power
         return (power - 1.0) + (self * self < 1).where(lost, 0.0)
 
     @in_float
     def sigmoid(self) -> Self:
-        """Return 1 / (1 + exp(-x)), by an exponential that does not overflow."""
+        """Return 1 / (1 + exp(-x)), by an exponential that does not overflow.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).sigmoid().op_counts()
+        {'add': 1, 'constant': 7, 'exp2': 4, 'less_than': 1, 'mul': 8, 'recip': 1, 'where': 2}
+        """
         negative, power = _falling(self)
         return negative.where(power, 1.0) * (power + 1.0).recip()
 
     @in_float
     def logit(self, eps: float | None = None) -> Self:
-        """Return log(x / (1 - x)), of x kept within eps and 1 - eps if eps is given."""
+        """Return log(x / (1 - x)), of x kept within eps and 1 - eps if eps is given.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).logit().op_counts()
+        {'add': 7, 'constant': 6, 'log2': 2, 'mul': 4}
+        """
         x = self if eps is None else self.clip(eps, 1 - number("logit", "eps", eps))
         rest = -x + 1.0
         lost = (rest - 1.0) + x  # in the rounding of the rest; felt near 0.5
@@ -142,7 +180,12 @@ class Functions(Movement):
 
     @operation
     def logaddexp(self, other: Operand) -> Self:
-        """Return log(exp(x) + exp(y)), where neither power overflows."""
+        """Return log(exp(x) + exp(y)), where neither power overflows.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).logaddexp(0.0).op_counts()
+        {'add': 7, 'constant': 10, 'exp2': 1, 'less_than': 2, 'log2': 1, 'mul': 5, 'where': 4}
+        """
         dtype, (x, y) = self.floats("logaddexp", other)
         difference, below = x - y, x < y
         gap = below.where(difference, -difference)  # NaN for equal infinities
@@ -152,7 +195,12 @@ class Functions(Movement):
 
     @operation
     def xlogy(self, other: Operand) -> Self:
-        """Return x · log(y), which is 0 where x is 0, unless y is NaN."""
+        """Return x · log(y), which is 0 where x is 0, unless y is NaN.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).xlogy(2.0).op_counts()
+        {'add': 2, 'constant': 9, 'less_than': 7, 'log2': 1, 'mul': 6, 'where': 1}
+        """
         dtype, (x, y) = self.floats("xlogy", other)
         return (x * (x.eq(0) & y.isnan().logical_not()).where(1.0, y).log()).cast(dtype)
 
@@ -160,29 +208,55 @@ class Functions(Movement):
 
     @operation
     def sqrt(self) -> Self:
-        """Return the square root."""
+        """Return the square root.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((2,), name="x").sqrt().lowering())
+        %1 = sqrt %x : f32[2]
+        """
         return self.as_float().apply(Sqrt())
 
     @in_float
     def rsqrt(self) -> Self:
-        """Return 1 / √x."""
+        """Return 1 / √x.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((2,), name="x").rsqrt().lowering())
+        %1 = sqrt %x : f32[2]
+        %2 = recip %1 : f32[2]
+        """
         return self.sqrt().recip()
 
     @operation
     def square(self) -> Self:
-        """Return x · x."""
+        """Return x · x.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((2,), name="x").square().lowering())
+        %1 = mul %x, %x : f32[2]
+        """
         return self.pow(2)
 
     # -- trigonometry ------------------------------------------------------------------------------
 
     @operation
     def sin(self) -> Self:
-        """Return the sine."""
+        """Return the sine.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((2,), name="x").sin().lowering())
+        %1 = sin %x : f32[2]
+        """
         return self.as_float().apply(Sin())
 
     @in_float
     def cos(self) -> Self:
-        """Return the cosine: 1 - 2 sin²(x/2), and near its zeros sin(2x) / (2 sin x)."""
+        """Return the cosine: 1 - 2 sin²(x/2), and near its zeros sin(2x) / (2 sin x).
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).cos().op_counts()
+        {'add': 3, 'constant': 8, 'less_than': 2, 'mul': 8, 'recip': 1, 'sin': 3, 'where': 2}
+        """
         half = (self * 0.5).sin()
         cosine = half * half * -2.0 + 1.0
         # Where x + x overflows there is no better than the first form.
@@ -192,25 +266,45 @@ class Functions(Movement):
 
     @in_float
     def tan(self) -> Self:
-        """Return the tangent."""
+        """Return the tangent.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).tan().op_counts()
+        {'add': 3, 'constant': 8, 'less_than': 2, 'mul': 9, 'recip': 2, 'sin': 4, 'where': 2}
+        """
         return self.sin() * self.cos().recip()
 
     @in_float
     def asin(self) -> Self:
-        """Return the angle whose sine is x."""
+        """Return the angle whose sine is x.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).asin().op_counts()
+        {'add': 9, 'constant': 11, 'mul': 11, 'recip': 2, 'sqrt': 2}
+        """
         root = ((self + 1.0) * (-self + 1.0)).sqrt()
         return _atan(self * (root + 1.0).recip(), 2.0)
 
     @in_float
     def acos(self) -> Self:
-        """Return the angle whose cosine is x."""
+        """Return the angle whose cosine is x.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).acos().op_counts()
+        {'add': 9, 'constant': 15, 'less_than': 2, 'mul': 12, 'recip': 2, 'sqrt': 2, 'where': 2}
+        """
         size = _size(self)
         angle = _atan(((-size + 1.0) * (size + 1.0).recip()).sqrt(), 2.0)
         return (self < 0).where(-angle + math.pi, angle)
 
     @in_float
     def atan(self) -> Self:
-        """Return the angle whose tangent is x."""
+        """Return the angle whose tangent is x.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).atan().op_counts()
+        {'add': 7, 'constant': 14, 'less_than': 2, 'mul': 10, 'recip': 2, 'sqrt': 1, 'where': 4}
+        """
         inner = self * self < 1
         angle = _atan(inner.where(self, -inner.where(1.0, self).recip()))
         quarter = (self < 0).where(-math.pi / 2, self.full_like(math.pi / 2))
@@ -218,13 +312,19 @@ class Functions(Movement):
 
     @operation
     def atan2(self, other: Operand) -> Self:
-        """Return the angle of the point (x, y), of which this tensor is y and the other one x."""
+        """Return the angle of the point (x, y), of which this tensor is y and the other one x.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).atan2(1.0).op_counts()
+        {'add': 10, 'constant': 26, 'less_than': 10, 'mul': 15, 'recip': 4, 'sqrt': 1, 'where': 9}
+        """
         dtype, (y, x) = self.floats("atan2", other)
         high, wide = _size(y), _size(x)
         steep = wide < high
         large, small = steep.where(high, wide), steep.where(wide, high)
         ratio = small * (large < beside(x.dtype, 0, 1)).where(1.0, large).recip()
-        infinite = small > beside(x.dtype, math.inf, 0)
+        most = beside(x.dtype, math.inf, 0)
+        infinite = (small > most) & (large > most)
         angle = _atan(infinite.where(1.0, ratio))
         angle = steep.where(-angle + math.pi / 2, angle)
         angle = x.signbit().where(-angle + math.pi, angle)
@@ -232,7 +332,12 @@ class Functions(Movement):
 
     @in_float
     def sinh(self) -> Self:
-        """Return the hyperbolic sine: (exp(x) - exp(-x)) / 2, and near 0 by a polynomial."""
+        """Return the hyperbolic sine: (exp(x) - exp(-x)) / 2, and near 0 by a polynomial.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).sinh().op_counts()
+        {'add': 3, 'constant': 13, 'exp2': 4, 'less_than': 3, 'mul': 15, 'recip': 1, 'where': 3}
+        """
         power = _half_exp(self)
         far = power - power.recip() * 0.25
         square = self * self
@@ -241,13 +346,23 @@ class Functions(Movement):
 
     @in_float
     def cosh(self) -> Self:
-        """Return the hyperbolic cosine: (exp(x) + exp(-x)) / 2."""
+        """Return the hyperbolic cosine: (exp(x) + exp(-x)) / 2.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).cosh().op_counts()
+        {'add': 1, 'constant': 7, 'exp2': 4, 'less_than': 1, 'mul': 9, 'recip': 1, 'where': 1}
+        """
         power = _half_exp(self)
         return power + power.recip() * 0.25
 
     @in_float
     def tanh(self) -> Self:
-        """Return the hyperbolic tangent: m / (m + 2), where m = exp(2x) - 1 for x below 0."""
+        """Return the hyperbolic tangent: m / (m + 2), where m = exp(2x) - 1 for x below 0.
+
+        >>> from luminal_lab.session import Graph
+        >>> sum(Graph().tensor((2,)).tanh().op_counts().values())
+        30
+        """
         negative = self < 0
         less = _exp2m1(negative.where(self, -self) * (2 * LOG2E))
         ratio = less * (less + 2.0).recip()
@@ -255,35 +370,67 @@ class Functions(Movement):
 
     @in_float
     def asinh(self) -> Self:
-        """Return the inverse of sinh."""
+        """Return the inverse of sinh.
+
+        >>> from luminal_lab.session import Graph
+        >>> sum(Graph().tensor((2,)).asinh().op_counts().values())
+        54
+        """
         angle = _asinh(_size(self))
         return (self < 0).where(-angle, angle)
 
     @in_float
     def acosh(self) -> Self:
-        """Return the inverse of cosh; NaN below 1."""
+        """Return the inverse of cosh; NaN below 1.
+
+        >>> from luminal_lab.session import Graph
+        >>> sum(Graph().tensor((2,)).acosh().op_counts().values())
+        51
+        """
         return _asinh(((self - 1.0) * 0.5).sqrt()) * 2.0
 
     @in_float
     def atanh(self) -> Self:
-        """Return the inverse of tanh; NaN beyond -1 and 1."""
+        """Return the inverse of tanh; NaN beyond -1 and 1.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).atanh().op_counts()
+        {'add': 9, 'constant': 15, 'less_than': 2, 'log2': 2, 'mul': 7, 'where': 2}
+        """
         return (self.log1p() - (-self).log1p()) * 0.5
 
     @in_float
     def sinc(self) -> Self:
-        """Return sin(πx) / (πx), which is 1 at 0."""
+        """Return sin(πx) / (πx), which is 1 at 0.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).sinc().op_counts()
+        {'constant': 4, 'less_than': 1, 'mul': 3, 'recip': 1, 'sin': 1, 'where': 2}
+        """
         angle = self * math.pi
         zero = angle * angle < 1e-17
         return zero.where(1.0, angle.sin() * zero.where(1.0, angle).recip())
 
     @in_float
     def deg2rad(self) -> Self:
-        """Return degrees in radians."""
+        """Return degrees in radians.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((2,), name="x").deg2rad().lowering())
+        %1 = constant{value = 0.017453292519943295} : f32[2]
+        %2 = mul %x, %1 : f32[2]
+        """
         return self * (math.pi / 180)
 
     @in_float
     def rad2deg(self) -> Self:
-        """Return radians in degrees."""
+        """Return radians in degrees.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((2,), name="x").rad2deg().lowering())
+        %1 = constant{value = 57.29577951308232} : f32[2]
+        %2 = mul %x, %1 : f32[2]
+        """
         return self * (180 / math.pi)
 
     arcsin, arccos, arctan, arctan2 = asin, acos, atan, atan2
@@ -293,28 +440,58 @@ class Functions(Movement):
 
     @operation
     def floor(self) -> Self:
-        """Return the next whole number at or below x."""
+        """Return the next whole number at or below x.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).floor().op_counts()
+        {'add': 1, 'constant': 4, 'less_than': 1, 'mod': 1, 'mul': 1, 'where': 1}
+        """
         return self - _finite(self.remainder(1)) if self.dtype.is_float else self
 
     @operation
     def ceil(self) -> Self:
-        """Return the next whole number at or above x."""
+        """Return the next whole number at or above x.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).ceil().op_counts()
+        {'add': 1, 'constant': 4, 'less_than': 1, 'mod': 1, 'mul': 1, 'where': 1}
+        """
         return self - _finite(self.remainder(-1)) if self.dtype.is_float else self
 
     @operation
     def trunc(self) -> Self:
-        """Return the next whole number at or towards 0."""
+        """Return the next whole number at or towards 0.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).trunc().op_counts()
+        {'add': 1, 'constant': 6, 'less_than': 2, 'mod': 1, 'mul': 1, 'where': 2}
+        """
         return self - _finite(self.frac()) if self.dtype.is_float else self
 
     @operation
     def frac(self) -> Self:
-        """Return what `trunc` takes away."""
+        """Return what `trunc` takes away.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((2,), name="x").frac().lowering())
+        %1 = constant{value = 0.0} : f32[2]
+        %2 = less_than %x, %1 : bool[2]
+        %3 = constant{value = 1.0} : f32[2]
+        %4 = constant{value = -1.0} : f32[2]
+        %5 = where %2, %4, %3 : f32[2]
+        %6 = mod %x, %5 : f32[2]
+        """
         x = self.as_float()
         return x.remainder((x < 0).where(-1.0, x.full_like(1.0)))
 
     @operation
     def round(self, decimals: int = 0) -> Self:
-        """Return the nearest number with so many decimals, and of two the even one."""
+        """Return the nearest number with so many decimals, and of two the even one.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).round().op_counts()
+        {'add': 2, 'constant': 9, 'less_than': 3, 'mod': 2, 'mul': 1, 'where': 3}
+        """
         if not decimals or not self.dtype.is_float:
             return self.round_to_even()
         scale = 10.0 ** abs(number("round", "decimals", decimals))
@@ -325,13 +502,28 @@ class Functions(Movement):
 
     @operation
     def signbit(self) -> Self:
-        """Return where the sign is minus; of -0.0 it is."""
+        """Return where the sign is minus; of -0.0 it is.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((2,), name="x").signbit().lowering())
+        %1 = constant{value = 0.0} : f32[2]
+        %2 = less_than %x, %1 : bool[2]
+        %3 = recip %x : f32[2]
+        %4 = constant{value = 0.0} : f32[2]
+        %5 = less_than %3, %4 : bool[2]
+        %6 = add %2, %5 : bool[2]
+        """
         negative = self < 0
         return negative | (self.recip() < 0) if self.dtype.is_float else negative
 
     @operation
     def copysign(self, other: Operand) -> Self:
-        """Return x with the sign of the other value."""
+        """Return x with the sign of the other value.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).copysign(1.0).op_counts()
+        {'add': 3, 'constant': 7, 'less_than': 7, 'mul': 1, 'recip': 2, 'where': 1}
+        """
         x, sign = (value.as_float() for value in self.together("copysign", other))
         return sign.signbit().eq(x.signbit()).where(x, -x)
 
@@ -339,7 +531,12 @@ class Functions(Movement):
     def nan_to_num(
         self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
     ) -> Self:
-        """Return x with numbers for NaN and for the infinities, by default the largest ones."""
+        """Return x with numbers for NaN and for the infinities, by default the largest ones.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).nan_to_num().op_counts()
+        {'constant': 7, 'less_than': 4, 'mul': 1, 'where': 3}
+        """
         if not self.dtype.is_float:
             return self
         most = beside(self.dtype, math.inf, 0)
@@ -356,6 +553,13 @@ class Functions(Movement):
         """Return x where it is above 0, else 0; NaN stays.
 
         `x < tiny` for the smallest number above 0 is `x <= 0`, so that the gradient at 0 is 0.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((2,), name="x").relu().lowering())
+        %1 = constant{value = 1.401298464324817e-45} : f32[2]
+        %2 = less_than %x, %1 : bool[2]
+        %3 = constant{value = 0.0} : f32[2]
+        %4 = where %2, %3, %x : f32[2]
         """
         if self.dtype is DType.bool_:
             return self
@@ -363,25 +567,67 @@ class Functions(Movement):
 
     @operation
     def hardtanh(self, min_val: float = -1.0, max_val: float = 1.0) -> Self:
-        """Return x kept within bounds, with the gradient 0 at the bounds too."""
+        """Return x kept within bounds, with the gradient 0 at the bounds too.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((2,), name="x").hardtanh().lowering())
+        %1 = constant{value = -0.9999999403953552} : f32[2]
+        %2 = less_than %x, %1 : bool[2]
+        %3 = constant{value = -1.0} : f32[2]
+        %4 = where %2, %3, %x : f32[2]
+        %5 = constant{value = 0.9999999403953552} : f32[2]
+        %6 = less_than %5, %4 : bool[2]
+        %7 = constant{value = 1.0} : f32[2]
+        %8 = where %6, %7, %4 : f32[2]
+        """
         low, high = (number("hardtanh", "a bound", bound) for bound in (min_val, max_val))
         x = (self < beside(self.dtype, low, math.inf)).where(min_val, self)
         return (x > beside(self.dtype, high, -math.inf)).where(max_val, x)
 
     @operation
     def relu6(self) -> Self:
-        """Return x kept within 0 and 6."""
+        """Return x kept within 0 and 6.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((2,), name="x").relu6().lowering())
+        %1 = constant{value = 1.401298464324817e-45} : f32[2]
+        %2 = less_than %x, %1 : bool[2]
+        %3 = constant{value = 0.0} : f32[2]
+        %4 = where %2, %3, %x : f32[2]
+        %5 = constant{value = 5.999999523162842} : f32[2]
+        %6 = less_than %5, %4 : bool[2]
+        %7 = constant{value = 6.0} : f32[2]
+        %8 = where %6, %7, %4 : f32[2]
+        """
         return self.hardtanh(0, 6)
 
     @in_float
     def leaky_relu(self, negative_slope: float = 0.01) -> Self:
-        """Return x where it is above 0, else x times a small slope."""
+        """Return x where it is above 0, else x times a small slope.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((2,), name="x").leaky_relu().lowering())
+        %1 = constant{value = 0.0} : f32[2]
+        %2 = less_than %1, %x : bool[2]
+        %3 = constant{value = 0.01} : f32[2]
+        %4 = mul %x, %3 : f32[2]
+        %5 = where %2, %x, %4 : f32[2]
+        """
         return (self > 0).where(self, self * negative_slope)
 
     @operation
     def prelu(self, weight: Operand) -> Self:
-        """Return `leaky_relu` with a slope that is one tensor element, or one for each channel."""
-        slope = self.operand(weight)
+        """Return `leaky_relu` with a slope that is one tensor element, or one for each channel.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((2,), name="x").prelu(0.1).lowering())
+        %1 = constant{value = 0.1} : f32[2]
+        %2 = constant{value = 0.0} : f32[2]
+        %3 = less_than %2, %x : bool[2]
+        %4 = mul %x, %1 : f32[2]
+        %5 = where %3, %x, %4 : f32[2]
+        """
+        slope = self.operand(weight, "prelu")
         if isinstance(slope, Lazy) and slope.ndim == 1 and slope.shape != (1,):
             slope = self.aligned("prelu", "weight", slope, range(1, self.ndim)[:1])
         dtype, (x, slope) = self.floats("prelu", slope)
@@ -389,29 +635,57 @@ class Functions(Movement):
 
     @in_float
     def hardsigmoid(self) -> Self:
-        """Return x/6 + 1/2 kept within 0 and 1."""
+        """Return x/6 + 1/2 kept within 0 and 1.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).hardsigmoid().op_counts()
+        {'add': 1, 'constant': 6, 'less_than': 2, 'mul': 1, 'where': 2}
+        """
         return (self + 3.0).relu6() * (1 / 6)
 
     @in_float
     def hardswish(self) -> Self:
-        """Return x times its hardsigmoid."""
+        """Return x times its hardsigmoid.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).hardswish().op_counts()
+        {'add': 1, 'constant': 6, 'less_than': 2, 'mul': 2, 'where': 2}
+        """
         return self * self.hardsigmoid()
 
     @operation
     def threshold(self, threshold: float, value: float) -> Self:
-        """Return x where it is above the threshold, else the value."""
+        """Return x where it is above the threshold, else the value.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((2,), name="x").threshold(1.0, 0.0).lowering())
+        %1 = constant{value = 1.0000001192092896} : f32[2]
+        %2 = less_than %x, %1 : bool[2]
+        %3 = constant{value = 0.0} : f32[2]
+        %4 = where %2, %3, %x : f32[2]
+        """
         last = beside(self.dtype, number("threshold", "threshold", threshold), math.inf)
         return (self < last).where(value, self)
 
     @in_float
     def hardshrink(self, lambd: float = 0.5) -> Self:
-        """Return x, but 0 where it is from -lambd to lambd."""
+        """Return x, but 0 where it is from -lambd to lambd.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).hardshrink().op_counts()
+        {'constant': 4, 'less_than': 2, 'mul': 1, 'where': 2}
+        """
         limit = beside(self.dtype, number("hardshrink", "lambd", lambd), math.inf)
         return (_size(self) < limit).where(0.0, self)
 
     @in_float
     def softshrink(self, lambd: float = 0.5) -> Self:
-        """Return x moved towards 0 by lambd, and 0 from -lambd to lambd."""
+        """Return x moved towards 0 by lambd, and 0 from -lambd to lambd.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).softshrink().op_counts()
+        {'add': 1, 'constant': 5, 'less_than': 2, 'mul': 1, 'where': 2}
+        """
         limit = number("softshrink", "lambd", lambd)
         return self - self.clip(-limit, limit)
 
@@ -419,13 +693,23 @@ class Functions(Movement):
 
     @in_float
     def silu(self) -> Self:
-        """Return x · sigmoid(x)."""
+        """Return x · sigmoid(x).
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).silu().op_counts()
+        {'add': 1, 'constant': 6, 'exp2': 4, 'less_than': 1, 'mul': 10, 'recip': 1, 'where': 2}
+        """
         _, power, product = _falling_product(self)
         return product * (power + 1.0).recip()
 
     @in_float
     def mish(self) -> Self:
-        """Return x · tanh(softplus(x)), as a fraction of powers of exp(-|x|)."""
+        """Return x · tanh(softplus(x)), as a fraction of powers of exp(-|x|).
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).mish().op_counts()
+        {'add': 4, 'constant': 11, 'exp2': 4, 'less_than': 1, 'mul': 15, 'recip': 1, 'where': 5}
+        """
         negative, power, product = _falling_product(self)
         square = power * power
         above = negative.where(power + 2.0, power * 2.0 + 1.0)
@@ -434,7 +718,12 @@ class Functions(Movement):
 
     @in_float
     def softplus(self, beta: float = 1.0, threshold: float = 20.0) -> Self:
-        """Return log(1 + exp(beta · x)) / beta, and x where beta · x is above the threshold."""
+        """Return log(1 + exp(beta · x)) / beta, and x where beta · x is above the threshold.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).softplus().op_counts()
+        {'add': 5, 'constant': 11, 'exp2': 4, 'less_than': 2, 'log2': 1, 'mul': 9, 'where': 3}
+        """
         x = self if beta == 1 else self * beta
         negative, power = _falling(x)
         soft = negative.where(0.0, x) + _log1p(power)
@@ -442,18 +731,33 @@ class Functions(Movement):
 
     @in_float
     def log_sigmoid(self) -> Self:
-        """Return log(sigmoid(x))."""
+        """Return log(sigmoid(x)).
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).log_sigmoid().op_counts()
+        {'add': 5, 'constant': 11, 'exp2': 4, 'less_than': 1, 'log2': 1, 'mul': 10, 'where': 2}
+        """
         negative, power = _falling(self)
         return negative.where(self, 0.0) - _log1p(power)
 
     @in_float
     def elu(self, alpha: float = 1.0) -> Self:
-        """Return x where it is above 0, else alpha · (exp(x) - 1)."""
+        """Return x where it is above 0, else alpha · (exp(x) - 1).
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).elu().op_counts()
+        {'add': 4, 'constant': 11, 'exp2': 1, 'less_than': 3, 'log2': 1, 'mul': 4, 'where': 3}
+        """
         return _bent(self, 1.0, alpha)
 
     @in_float
     def celu(self, alpha: float = 1.0) -> Self:
-        """Return x where it is above 0, else alpha · (exp(x / alpha) - 1)."""
+        """Return x where it is above 0, else alpha · (exp(x / alpha) - 1).
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).celu().op_counts()
+        {'add': 4, 'constant': 11, 'exp2': 1, 'less_than': 3, 'log2': 1, 'mul': 4, 'where': 3}
+        """
         width = number("celu", "alpha", alpha)
         if width <= 0:
             raise RangeError(f"celu: alpha is {alpha}, and must be above 0", hint="try alpha=1.0")
@@ -461,12 +765,22 @@ class Functions(Movement):
 
     @in_float
     def selu(self) -> Self:
-        """Return an elu whose two constants keep mean 0 and variance 1 from layer to layer."""
+        """Return an elu whose two constants keep mean 0 and variance 1 from layer to layer.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).selu().op_counts()
+        {'add': 4, 'constant': 12, 'exp2': 1, 'less_than': 3, 'log2': 1, 'mul': 5, 'where': 3}
+        """
         return _bent(self, 1.0, 1.6732632423543772) * 1.0507009873554805
 
     @in_float
     def erf(self) -> Self:
-        """Return the error function, as 1 - 2**p(|x|) with a polynomial p."""
+        """Return the error function, as 1 - 2**p(|x|) with a polynomial p.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).erf().op_counts()
+        {'add': 11, 'constant': 21, 'exp2': 1, 'less_than': 4, 'log2': 1, 'mul': 13, 'where': 4}
+        """
         # Beyond 6 it is 1 in any dtype, and powers of |x| would overflow.
         size = _size(self)
         size = (size > 6).where(6.0, size)
@@ -480,14 +794,24 @@ class Functions(Movement):
 
     @in_float
     def erfc(self) -> Self:
-        """Return 1 - erf(x), accurate where that is small."""
+        """Return 1 - erf(x), accurate where that is small.
+
+        >>> from luminal_lab.session import Graph
+        >>> sum(Graph().tensor((2,)).erfc().op_counts().values())
+        72
+        """
         size = _size(self)
         value = _erfc((size > 28).where(28.0, size))
         return (self < 0).where(-value + 2.0, value)
 
     @in_float
     def gelu(self, approximate: str = "none") -> Self:
-        """Return x times the normal distribution function of x, or its approximation by tanh."""
+        """Return x times the normal distribution function of x, or its approximation by tanh.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).gelu().op_counts()
+        {'add': 9, 'constant': 16, 'exp2': 1, 'less_than': 2, 'mul': 15, 'recip': 1, 'where': 2}
+        """
         forms = {"none": _gelu, "tanh": _gelu_tanh}
         if approximate not in forms:
             raise LabError(
@@ -498,17 +822,32 @@ class Functions(Movement):
 
     @in_float
     def softsign(self) -> Self:
-        """Return x / (1 + |x|)."""
+        """Return x / (1 + |x|).
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).softsign().op_counts()
+        {'add': 1, 'constant': 3, 'less_than': 1, 'mul': 2, 'recip': 1, 'where': 1}
+        """
         return self * (_size(self) + 1.0).recip()
 
     @in_float
     def tanhshrink(self) -> Self:
-        """Return x - tanh(x)."""
+        """Return x - tanh(x).
+
+        >>> from luminal_lab.session import Graph
+        >>> sum(Graph().tensor((2,)).tanhshrink().op_counts().values())
+        33
+        """
         return self - self.tanh()
 
     @operation
     def glu(self, axis: int = -1) -> Self:
-        """Return the first half of an axis times the sigmoid of the second half."""
+        """Return the first half of an axis times the sigmoid of the second half.
+
+        >>> from luminal_lab.session import Graph
+        >>> sum(Graph().tensor((2, 4)).glu().op_counts().values())
+        27
+        """
         k = self.axis_of("glu", axis)
         size = self.shape[k]
         if never(size % 2 < 1):
@@ -526,7 +865,12 @@ class Functions(Movement):
 
     @operation
     def lerp(self, end: Operand, weight: Operand) -> Self:
-        """Return x + weight · (end - x), from whichever end is nearer."""
+        """Return x + weight · (end - x), from whichever end is nearer.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2,)).lerp(0.0, 0.5).op_counts()
+        {'add': 4, 'constant': 9, 'less_than': 2, 'mul': 6, 'where': 2}
+        """
         dtype, (x, y, part) = self.floats("lerp", end, weight)
         way = y - x
         near, far = x + part * way, y - way * (-part + 1.0)
@@ -534,14 +878,33 @@ class Functions(Movement):
 
     @operation
     def addcmul(self, tensor1: Operand, tensor2: Operand, value: float = 1) -> Self:
-        """Return x + value · a · b."""
+        """Return x + value · a · b.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((2,), name="x").addcmul(2.0, 3.0).lowering())
+        %1 = constant{value = 2.0} : f32[2]
+        %2 = constant{value = 3.0} : f32[2]
+        %3 = mul %1, %2 : f32[2]
+        %4 = add %x, %3 : f32[2]
+        """
         x, a, b = self.together("addcmul", tensor1, tensor2)
         product = widened(a) * widened(b)
         return (widened(x) + (product if value == 1 else product * value)).cast(x.dtype)
 
     @operation
     def addcdiv(self, tensor1: Operand, tensor2: Operand, value: float = 1) -> Self:
-        """Return x + value · a / b."""
+        """Return x + value · a / b.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((2,), name="x").addcdiv(1.0, 2.0).lowering())
+        %1 = constant{value = 1.0} : f32[2]
+        %2 = constant{value = 2.0} : f32[2]
+        %3 = recip %2 : f32[2]
+        %4 = mul %1, %3 : f32[2]
+        %5 = constant{value = 1.0} : f32[2]
+        %6 = mul %4, %5 : f32[2]
+        %7 = add %x, %6 : f32[2]
+        """
         dtype, (x, a, b) = self.floats("addcdiv", tensor1, tensor2)
         return (x + a * b.recip() * value).cast(dtype)
 

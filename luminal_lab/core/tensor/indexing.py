@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from luminal_lab.core.builder import DimLike, operation
-from luminal_lab.core.dims import Dim, Expr, Shape
+from luminal_lab.core.dims import Dim, Expr
 from luminal_lab.core.dtypes import DType, promote_all
 from luminal_lab.core.op import never, size_of
 from luminal_lab.core.ops import Gather, Scatter, SumReduce, Update
@@ -41,7 +41,8 @@ class Indexing(Reduction):
     """Indexing by data.
 
     In `x[...]` and `take` a negative index counts from the end; elsewhere, as in PyTorch, it is
-    refused when the graph runs, as is every index beyond the end.
+    refused when the graph runs, as is every index beyond the end. Several index tensors in
+    `x[...]` are broadcast, and numbers beside them count among them, as in NumPy.
     """
 
     __slots__ = ()
@@ -65,9 +66,11 @@ class Indexing(Reduction):
         runs: list[bool] = []  # whether an item is an index, of a run of equal ones
         axis = 0
         for item in items:
-            fancy = not (item is None or isinstance(item, slice))
+            fancy = not (item is None or item is Ellipsis or isinstance(item, slice))
             if not runs or runs[-1] != fancy:
                 runs.append(fancy)
+            if item is Ellipsis:
+                continue
             if item is None:
                 kept.append(None)
                 continue
@@ -76,13 +79,13 @@ class Indexing(Reduction):
                 kept.append(axis)
             elif isinstance(item, (int, np.integer, Expr)):
                 place = self.position("index", axis, item)  # pyright: ignore[reportArgumentType]
-                parts[axis] = slice(place, place + 1)
+                parts[axis] = (place, place + 1, 1)
             else:
                 arrays.append((len(kept), item))  # pyright: ignore[reportArgumentType]
                 kept.append(axis)
             axis += 1
         part = self.sliced(parts)
-        part = part.reshape([1 if axis is None else part.shape[axis] for axis in kept])
+        part = part.viewed(tuple(1 if axis is None else part.shape[axis] for axis in kept))
         return part._at(arrays, together=runs.count(True) == 1) if arrays else part
 
     def __setitem__(self, key: object, value: object) -> NoReturn:
@@ -109,7 +112,9 @@ class Indexing(Reduction):
                 hint="index each axis at most once, and use one '...'",
             )
         place = dots[0] if dots else len(items)
-        return [*items[:place], *[slice(None)] * missing, *items[place + 1 :]]
+        # A "..." that stands for no axes still lies between indices, in NumPy.
+        between = [slice(None)] * missing or items[place : place + 1]
+        return [*items[:place], *between, *items[place + 1 :]]
 
     def _at(self, arrays: list[tuple[int, Index]], *, together: bool) -> Self:
         """Return this tensor indexed along several axes by tensors that are broadcast."""
@@ -125,7 +130,7 @@ class Indexing(Reduction):
         flat, inside = found[0], (found[0] > -1) & (found[0] < sizes[0])
         for at, size in zip(found[1:], sizes[1:], strict=True):
             flat, inside = flat * size + at, inside & (at > -1) & (at < size)
-        x = x.reshape(*x.shape[:first], size_of(sizes), *x.shape[first + len(sizes) :])
+        x = x.viewed((*x.shape[:first], size_of(sizes), *x.shape[first + len(sizes) :]))
         return x._take(first, inside.where(flat, -1))
 
     # -- reading -----------------------------------------------------------------------------------
@@ -160,14 +165,8 @@ class Indexing(Reduction):
         """Return slices along an axis, in whose place the axes of the index stand."""
         flat = index.flatten()
         shape = self.type.with_axis(axis, flat.shape[0]).shape
-        found = self.apply(Gather(axis), flat._spread(axis, shape))
-        return found.reshape(*shape[:axis], *index.shape, *shape[axis + 1 :])
-
-    def _spread(self, axis: int, shape: Shape) -> Self:
-        """Return a vector along one axis of a shape."""
-        return self.reshape((1,) * axis + self.shape + (1,) * (len(shape) - axis - 1)).stretch(
-            shape
-        )
+        found = self.apply(Gather(axis), flat.along(axis, shape))
+        return found.viewed((*shape[:axis], *index.shape, *shape[axis + 1 :]))
 
     @operation
     def take(self, index: Index, axis: int | None = None) -> Self:
@@ -184,7 +183,7 @@ class Indexing(Reduction):
         %7 = gather{axis = 0} %x, %6 : f32[2]
         """
         x = self.flatten() if axis is None else self
-        axis = x.axis_of("take", axis or 0)
+        axis = x.axis_of("take", 0 if axis is None else axis)
         return x._take(axis, x.index("take", index, x.shape[axis]))
 
     @operation
@@ -238,9 +237,8 @@ class Indexing(Reduction):
             )
         pairs = list(enumerate(zip(self.shape, places.shape, strict=True)))
         x = self.expand([a if k == axis or a != 1 else b for k, (a, b) in pairs])
-        return x.gather(
-            axis, places.expand([b if k == axis or b != 1 else a for k, (a, b) in pairs])
-        )
+        places = places.expand([b if k == axis or b != 1 else a for k, (a, b) in pairs])
+        return x.gather(axis, places)
 
     def _region(self, what: str, axis: int, index: Index) -> tuple[int, Self, Self]:
         """Return the axis, the index as a tensor, and the part that the index is about."""
@@ -257,7 +255,9 @@ class Indexing(Reduction):
     # -- writing -----------------------------------------------------------------------------------
 
     @operation
-    def scatter(self, axis: int, index: Index, src: Operand) -> Self:
+    def scatter(
+        self, axis: int, index: Index, src: Operand | None = None, *, value: Operand | None = None
+    ) -> Self:
         """Return it with result[index[i, j], j] = src[i, j] for axis 0, and so for any axis.
 
         >>> from luminal_lab.session import Graph
@@ -267,7 +267,7 @@ class Indexing(Reduction):
         %2 = constant{value = 9.0} : f32[3, 1]
         %3 = scatter{axis = 1, mode = set} %x, %index, %2 : f32[3, 4]
         """
-        return self._scatter("scatter", "set", axis, index, src)
+        return self._scatter("scatter", "set", axis, index, src if value is None else value)
 
     @operation
     def scatter_add(self, axis: int, index: Index, src: Operand) -> Self:
@@ -275,13 +275,13 @@ class Indexing(Reduction):
         return self._scatter("scatter_add", "add", axis, index, src)
 
     def _scatter(
-        self, what: str, mode: Literal["set", "add"], axis: int, index: Index, src: Operand
+        self, what: str, mode: Literal["set", "add"], axis: int, index: Index, src: Operand | None
     ) -> Self:
         axis, places, part = self._region(what, axis, index)
         done = part.apply(Scatter(axis, mode), places, self._source(what, places, src))
         return self._put_back(part, done)
 
-    def _source(self, what: str, places: Self, src: Operand) -> Self:
+    def _source(self, what: str, places: Self, src: Operand | None) -> Self:
         """Return the values that go where an index says."""
         value = self.operand(src)
         if not isinstance(value, Lazy):
@@ -327,7 +327,7 @@ class Indexing(Reduction):
             return total / count if self.dtype.is_float else total // count.cast(self.dtype)
         low = self.least
         high = math.inf if self.dtype.is_float else self.dtype.limits[1]
-        neutral = {"prod": 1, "amax": low, "amin": high}.get(reduce)
+        neutral = {"prod": 1, "amax": low, "amin": high}.get(str(reduce))
         if neutral is None:
             raise ShapeError(
                 f"scatter_reduce: there is no reduction {reduce!r}",
@@ -348,8 +348,7 @@ class Indexing(Reduction):
     @operation
     def index_add(self, axis: int, index: Index, source: Operand, alpha: float = 1) -> Self:
         """Return it with slices added to those at the positions of a vector."""
-        values = self.tensor_of(source)
-        values = values if alpha == 1 else values * alpha
+        values = self.tensor_of(source) * alpha if alpha != 1 else self.tensor_of(source)
         return self._rows("index_add", "add", axis, index, values)
 
     @operation
@@ -366,7 +365,7 @@ class Indexing(Reduction):
         self, what: str, mode: Literal["set", "add"], axis: int, index: Index, src: Operand
     ) -> Self:
         axis, flat = self.axis_of(what, axis), self.index(what, index).flatten()
-        places = flat._spread(axis, self.type.with_axis(axis, flat.shape[0]).shape)
+        places = flat.along(axis, self.type.with_axis(axis, flat.shape[0]).shape)
         return self._scatter(what, mode, axis, places, src)
 
     @operation
@@ -423,7 +422,7 @@ class Indexing(Reduction):
         less, more = precedes(other, mine), precedes(mine, other)
         # Of equal ones the first comes first.
         before = earlier.where(~less, more) if descending else earlier.where(~more, less)
-        return before.cast(DType.int64).apply(SumReduce(self.ndim)).reshape(self.shape)
+        return before.cast(DType.int64).apply(SumReduce(self.ndim)).viewed(self.shape)
 
     @operation
     def argsort(self, axis: int = -1, descending: bool = False, stable: bool = True) -> Self:
@@ -463,11 +462,10 @@ class Indexing(Reduction):
 
         Long axes are cut into blocks, whose own first k then compete: of equal ones the first wins.
         """
-        axis, size = self.axis_of("topk", axis), self.shape[self.axis_of("topk", axis)]
-        count = whole("topk: k", k, 0)
-        if never(count <= size):
+        axis, count = self.axis_of("topk", axis), whole("topk: k", k, 0)
+        if never(count <= self.shape[axis]):
             raise RangeError(
-                f"topk: k is {count}, and axis {axis} of {self.label} has {size}",
+                f"topk: k is {count}, and axis {axis} of {self.label} has {self.shape[axis]}",
                 hint="k is at most the size of the axis",
             )
         places = self.movedim(axis, -1)._best(count, largest).movedim(-1, axis)
@@ -497,19 +495,18 @@ class Indexing(Reduction):
         """Return the median, of two the lower one, and with an axis where it was; NaN wins."""
         if axis is None:
             return self.flatten().median(0)[0]
-        axis, size = self.axis_of("median", axis), self.shape[self.axis_of("median", axis)]
+        axis = self.axis_of("median", axis)
+        size = self.shape[axis]
         if size == 0:
             raise ShapeError(
                 f"median: axis {axis} of {self.label} is empty", hint="use another axis"
             )
-        order = self.sort(axis)
-        pair = [part.narrow(axis, (size - 1) // 2, 1) for part in order]
-        if self.dtype.is_float:
-            last = [part.narrow(axis, size - 1, 1) for part in order]
-            nan = last[0].isnan()
-            pair = [nan.where(end, middle) for end, middle in zip(last, pair, strict=True)]
-        values, places = pair if keepdim else [part.squeeze(axis) for part in pair]
-        return values, places
+        order = self.argsort(axis, descending=True)
+        places, first = (order.narrow(axis, at, 1) for at in (size // 2, 0))
+        if self.dtype.is_float:  # NaN comes first
+            places = self.gather(axis, first).isnan().where(first, places)
+        values = self.gather(axis, places)
+        return (values, places) if keepdim else (values.squeeze(axis), places.squeeze(axis))
 
     @operation
     def searchsorted(self, values: Operand, right: bool = False) -> Self:
@@ -525,8 +522,9 @@ class Indexing(Reduction):
         mine, edge = sought.cast(dtype).unsqueeze(-1), self.cast(dtype)
         edge = edge if self.ndim == 1 else edge.unsqueeze(-2)
         before = ~precedes(mine, edge) if right else precedes(edge, mine)
-        return before.cast(DType.int64).apply(SumReduce(before.ndim - 1)).reshape(sought.shape)
+        return before.cast(DType.int64).apply(SumReduce(before.ndim - 1)).viewed(sought.shape)
 
+    @operation
     def bucketize(self, boundaries: Operand, right: bool = False) -> Self:
         """Return for each value how many of the sorted boundaries come before it."""
         return self.tensor_of(boundaries).searchsorted(self, right)

@@ -2,17 +2,17 @@
 
 from collections import Counter
 from pathlib import Path
+from typing import Self
 
 import numpy as np
-import numpy.typing as npt
-from typing_extensions import Self
 
+from luminal_lab.core.binding import as_array
 from luminal_lab.core.builder import operation
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.op import tuple_text
 from luminal_lab.core.ops import After, GraphBreak, Input
 from luminal_lab.core.printer import print_node
-from luminal_lab.core.tensor.base import Lazy
+from luminal_lab.core.tensor.base import Lazy, value_text
 from luminal_lab.core.tensor.normal import Normal
 from luminal_lab.errors import InputError, ShapeError
 
@@ -22,20 +22,34 @@ class Inspect(Normal):
 
     __slots__ = ()
 
+    @operation
     def print(self, label: str = "") -> Self:
         """Print the value whenever it is computed; nothing else changes."""
         head = f"{label or '%' + self.name}: {self.type}"
-        self.graph.probe(self, lambda value: print(f"{head}\n{_short(value)}"))
+        self.graph.probe(self, lambda value: print(f"{head}\n{value_text(value)}"))
         return self
 
-    def diff(
-        self, reference: npt.ArrayLike | str | Path, *, atol: float = 1e-5, rtol: float = 1e-5
-    ) -> Self:
+    @operation
+    def diff(self, reference: object, *, atol: float = 1e-5, rtol: float = 1e-5) -> Self:
         """Compare the value with an array, or a .npy file, whenever it is computed.
 
         What was found is printed.
         """
-        wanted = np.load(reference) if isinstance(reference, (str, Path)) else np.asarray(reference)
+        if isinstance(reference, (str, Path)):
+            try:
+                reference = np.load(reference)
+            except (OSError, ValueError, EOFError) as error:
+                raise InputError(
+                    f"diff: {str(reference)!r} cannot be read as a .npy file: {error}",
+                    hint="write it with numpy.save",
+                ) from error
+        wanted = as_array(reference, "diff").copy()
+        if not self.type.is_symbolic and wanted.shape != self.shape:
+            raise ShapeError(
+                f"diff: {self.label} is {tuple_text(self.shape)}, but the reference is "
+                f"{tuple_text(wanted.shape)}",
+                hint="reshape the reference",
+            )
         head = f"%{self.name} against the reference"
         self.graph.probe(self, lambda value: print(f"{head}: {compare(value, wanted, atol, rtol)}"))
         return self
@@ -80,36 +94,25 @@ class Inspect(Normal):
     @operation
     def after(self, *others: Lazy) -> Self:
         """Return the same value, which is computed only when the others have been."""
-        for other in others:
-            self.operand(other)
         return self.apply(After(), *others)
 
 
 def compare(value: Array, wanted: Array, atol: float, rtol: float) -> str:
     """Say in one line whether two arrays agree, and where they differ most."""
     if value.shape != wanted.shape:
-        raise ShapeError(
-            f"diff: the value is {tuple_text(value.shape)}, but the reference is "
-            f"{tuple_text(wanted.shape)}",
-            hint="reshape the reference",
-        )
+        return f"the shapes differ: {tuple_text(value.shape)} and {tuple_text(wanted.shape)}"
     a, b = value.astype(np.float64), wanted.astype(np.float64)
     if not a.size:
         return "equal (empty)"
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     distance = np.where(same, 0.0, np.abs(a - b))
     distance = np.where(np.isnan(distance), np.inf, distance)
-    wrong = distance > atol + rtol * np.abs(b)
+    near = (distance <= atol + rtol * np.abs(b)) & np.isfinite(distance)
+    wrong = ~(same | near)
     worst = np.unravel_index(int(np.argmax(distance)), a.shape)
-    place = tuple_text([int(k) for k in worst])
     verdict = f"{int(wrong.sum())} of {a.size} differ" if wrong.any() else f"all {a.size} agree"
     return (
-        f"{verdict}; largest difference {distance[worst]:.3g} at {place}: "
-        f"{a[worst]:.9g} and {b[worst]:.9g}; mean difference {distance.mean():.3g}"
+        f"{verdict}; largest difference {distance[worst]:.3g} at "
+        f"{tuple_text([int(k) for k in worst])}: {a[worst]:.9g} and {b[worst]:.9g}; "
+        f"mean difference {distance.mean():.3g}"
     )
-
-
-def _short(value: Array) -> str:
-    if not value.size:
-        return "[] (empty)"
-    return np.array2string(value, separator=", ", threshold=200, edgeitems=3)

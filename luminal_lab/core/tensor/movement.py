@@ -1,7 +1,7 @@
 """Movement of data by views: other orders and shapes, parts, margins, and joining."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from functools import partial, partialmethod
 from itertools import pairwise
 from operator import index
 from typing import Self, TypeAlias, TypeVar, cast
@@ -18,7 +18,8 @@ from luminal_lab.errors import AxisError, DTypeError, GraphError, RangeError, Sh
 T = TypeVar("T", bound="Movement")
 V = TypeVar("V")
 End: TypeAlias = DimLike | None
-Part: TypeAlias = "slice[End, End, int | None]"
+Part: TypeAlias = "slice[End, End, int | None] | Span"
+Span: TypeAlias = tuple[Dim, Dim, int]
 Pairs: TypeAlias = Sequence[Sequence[DimLike]]
 
 
@@ -55,7 +56,7 @@ class Movement(Arithmetic):
         order = list(range(self.ndim))
         a, b = self.axis_of("transpose", axis0), self.axis_of("transpose", axis1)
         order[a], order[b] = b, a
-        return self.permute(order)
+        return self if a == b else self.apply(Permute(tuple(order)))
 
     swapaxes = swapdims = transpose
 
@@ -106,11 +107,11 @@ class Movement(Arithmetic):
         >>> print(Graph().tensor(("n", 4), name="x").reshape(2, -1).lowering())
         %1 = reshape{shape = [2, 2*n]} %x : f32[2, 2*n]
         """
-        dims = self._sizes("reshape", listed(shape))
-        return self if dims == self.shape else self.apply(Reshape(dims))
+        return self.viewed(self._sizes("reshape", listed(shape)))
 
     view = reshape
 
+    @operation
     def reshape_as(self, other: Operand) -> Self:
         """Return the elements in the shape of another tensor."""
         return self.reshape(self.tensor_of(other).shape)
@@ -120,14 +121,15 @@ class Movement(Arithmetic):
     @operation
     def flatten(self, start_axis: int = 0, end_axis: int = -1) -> Self:
         """Return the axes from one to another, both included, as one axis."""
-        x = self if self.ndim else self.reshape(1)
+        x = self if self.ndim else self.viewed((1,))
         start, end = x.axis_of("flatten", start_axis), x.axis_of("flatten", end_axis)
         if start > end:
             raise AxisError(
                 f"flatten: axis {start_axis} of {self.label} comes after axis {end_axis}",
                 hint="the first axis comes first",
             )
-        return x.reshape(*x.shape[:start], size_of(x.shape[start : end + 1]), *x.shape[end + 1 :])
+        merged = size_of(x.shape[start : end + 1])
+        return x.viewed((*x.shape[:start], merged, *x.shape[end + 1 :]))
 
     ravel = flatten
 
@@ -136,38 +138,29 @@ class Movement(Arithmetic):
         """Return one axis as several of the given sizes, of which one may be -1."""
         axis = self.axis_of("unflatten", axis)
         dims = self._sizes("unflatten", listed((sizes,)), axis)
-        return self.reshape(*self.shape[:axis], *dims, *self.shape[axis + 1 :])
+        return self.viewed((*self.shape[:axis], *dims, *self.shape[axis + 1 :]))
 
     @operation
     def squeeze(self, axis: Axis = None) -> Self:
         """Return it without the given axes, or without all, as far as they have size 1."""
         axes = self.axes_of("squeeze", axis)
-        return self.reshape([d for k, d in enumerate(self.shape) if k not in axes or d != 1])
+        return self.viewed(tuple(d for k, d in enumerate(self.shape) if k not in axes or d != 1))
 
     @operation
     def unsqueeze(self, axis: int) -> Self:
         """Return it with a new axis of size 1 before the given one."""
         axis = self.axis_of("unsqueeze", axis, extra=1)
-        return self.reshape(*self.shape[:axis], 1, *self.shape[axis:])
+        return self.viewed((*self.shape[:axis], 1, *self.shape[axis:]))
 
     @operation
     def atleast(self, rank: int) -> Self:
         """Return it with axes of size 1 so that it has at least `rank`, as NumPy places them."""
-        first = 1 if self.ndim < rank else 0
-        last = max(rank - self.ndim - first, 0) if rank > 2 or not self.ndim else 0
-        return self.reshape((1,) * first + self.shape + (1,) * last)
+        first = int(self.ndim < min(rank, 2))
+        return self.viewed((1,) * first + self.shape + (1,) * (rank - self.ndim - first))
 
-    def atleast_1d(self) -> Self:
-        """Return it with at least one axis."""
-        return self.atleast(1)
-
-    def atleast_2d(self) -> Self:
-        """Return it with at least two axes: (n,) becomes (1, n)."""
-        return self.atleast(2)
-
-    def atleast_3d(self) -> Self:
-        """Return it with at least three axes: (n,) becomes (1, n, 1) and (n, m) (n, m, 1)."""
-        return self.atleast(3)
+    atleast_1d = partialmethod(atleast, 1)
+    atleast_2d = partialmethod(atleast, 2)
+    atleast_3d = partialmethod(atleast, 3)
 
     @operation
     def contiguous(self) -> Self:
@@ -199,6 +192,7 @@ class Movement(Arithmetic):
 
     broadcast_to = expand
 
+    @operation
     def expand_as(self, other: Operand) -> Self:
         """Return it expanded to the shape of another tensor."""
         return self.expand(self.tensor_of(other).shape)
@@ -229,9 +223,9 @@ class Movement(Arithmetic):
                 hint="give a count for each axis, or use tile",
             )
         pairs = list(zip(counts, (1,) * new + self.shape, strict=True))
-        apart = self.reshape([dim for _, size in pairs for dim in (1, size)])
+        apart = self.viewed(tuple(dim for _, size in pairs for dim in (1, size)))
         wide = apart.stretch(tuple(dim for pair in pairs for dim in pair))
-        return wide.reshape([count * size for count, size in pairs])
+        return wide.viewed(tuple(count * size for count, size in pairs))
 
     @operation
     def tile(self, *sizes: DimLike | Sequence[DimLike]) -> Self:
@@ -243,7 +237,7 @@ class Movement(Arithmetic):
     def repeat_interleave(self, repeats: DimLike, axis: int | None = None) -> Self:
         """Return each slice along an axis so many times in a row; without an axis each element."""
         x = self.flatten() if axis is None else self
-        axis = x.axis_of("repeat_interleave", axis or 0)
+        axis = x.axis_of("repeat_interleave", 0 if axis is None else axis)
         return x.expand_dim(axis + 1, repeats).flatten(axis, axis + 1)
 
     # -- parts -------------------------------------------------------------------------------------
@@ -319,8 +313,9 @@ class Movement(Arithmetic):
     @operation
     def unbind(self, axis: int = 0) -> tuple[Self, ...]:
         """Return all positions of an axis, each without the axis."""
-        last = self.transpose(0, axis) if self.axis_of("unbind", axis) else self
-        return tuple(self.select(axis, k) for k in range(len(last)))
+        size = self.shape[self.axis_of("unbind", axis)]
+        count = whole(f"unbind: the size of axis {axis} of {self.label}", size)
+        return tuple(self.select(axis, k) for k in range(count))
 
     @operation
     def split(self, size: DimLike | Sequence[DimLike], axis: int = 0) -> tuple[Self, ...]:
@@ -337,7 +332,7 @@ class Movement(Arithmetic):
                     f"split: axis {axis} of {self.label} has an unknown number of pieces of {step}",
                     hint="give a list of sizes",
                 )
-            sizes = [step] * (count - 1) + [total - step * (count - 1)] if count else [step]
+            sizes = [step] * (count - 1) + [total - step * (count - 1)] if count else [0]
         if sum(sizes) != total:
             raise ShapeError(
                 f"split: the sizes {tuple_text(sizes)} make {sum(sizes)}, and axis {axis} of "
@@ -350,11 +345,15 @@ class Movement(Arithmetic):
     @operation
     def chunk(self, chunks: int, axis: int = 0) -> tuple[Self, ...]:
         """Return at most so many pieces of equal size, the last perhaps smaller."""
-        total = self.shape[self.axis_of("chunk", axis)]
-        count = whole("chunk: the number of pieces", chunks, 1)
-        if total % count == 0:
-            return self.split([total // count] * count, axis)
-        return self.split(-(-total // count), axis)
+        axis, count = self.axis_of("chunk", axis), whole("chunk: the number of pieces", chunks, 1)
+        total = self.shape[axis]
+        part = total // count
+        if total % count != 0:
+            return self.split(-(-total // count), axis)
+        if total - part * (count - 1) == part:
+            return self.split([part] * count, axis)
+        # The size of a slice is a difference; that of an unflattened axis is simple.
+        return self.unflatten(axis, (count, part)).unbind(axis)
 
     @operation
     def tensor_split(self, sections: int | Sequence[End], axis: int = 0) -> tuple[Self, ...]:
@@ -364,6 +363,8 @@ class Movement(Arithmetic):
             return tuple(self.slice_along(axis, start, stop) for start, stop in ends)
         count = whole("tensor_split: the number of pieces", sections, 1)
         total = self.shape[self.axis_of("tensor_split", axis)]
+        if total % count == 0:
+            return self.chunk(count, axis)
         return self.split([(total + count - 1 - k) // count for k in range(count)], axis)
 
     @operation
@@ -390,23 +391,14 @@ class Movement(Arithmetic):
         axes = self.axes_of("flip", axis if axis is None else (*listed((axis,)), *more))
         return self.apply(Flip(axes)) if axes else self
 
-    def fliplr(self) -> Self:
-        """Return it with the second axis read from back to front."""
-        return self.flip(1)
-
-    def flipud(self) -> Self:
-        """Return it with the first axis read from back to front."""
-        return self.flip(0)
+    flipud, fliplr = partialmethod(flip, 0), partialmethod(flip, 1)
 
     @operation
     def rot90(self, k: int = 1, axis: Sequence[int] = (0, 1)) -> Self:
         """Return it turned by k right angles, from the first given axis towards the second."""
-        axes = self.axes_of("rot90", axis)
-        if len(axes) != 2:
-            raise AxisError(
-                f"rot90: {axis!r} are not two axes of {self.label}", hint="as in (0, 1)"
-            )
-        a, b = (self.axis_of("rot90", one) for one in axis)
+        if len(pair := listed((axis,))) != 2 or len(self.axes_of("rot90", axis)) != 2:
+            raise AxisError(f"rot90: {axis!r} are not two axes of {self.label}", hint="try (0, 1)")
+        a, b = (self.axis_of("rot90", one) for one in pair)
         quarter = whole("rot90: k", k) % 4
         turned = self.flip([(), (b,), (a, b), (a,)][quarter])
         return turned.transpose(a, b) if quarter % 2 else turned
@@ -423,7 +415,7 @@ class Movement(Arithmetic):
         %4 = slice{start = [3], stop = [7], step = [1]} %3 : f32[4]
         """
         if axis is None:
-            return self.flatten().roll(shift, 0).reshape(self.shape)
+            return self.flatten().roll(shift, 0).viewed(self.shape)
         shifts, axes = listed((shift,)), listed((axis,))
         if len(shifts) != len(axes):
             raise ShapeError(
@@ -467,8 +459,7 @@ class Movement(Arithmetic):
         if mode != "constant":
             result = self
             for axis, (before, after) in enumerate(margins):
-                if before != 0 or after != 0:
-                    result = result._edged(mode, axis, before, after)
+                result = result._edged(mode, axis, before, after)
             return result
         if all(row == [0, 0] for row in margins):
             return self
@@ -508,6 +499,8 @@ class Movement(Arithmetic):
                 f"{mode!r}",
                 hint=f"each side can be 0 to {limit}" if mode != "replicate" else "0 or more, of 1",
             )
+        if before == after == 0:
+            return self
         head, tail = (self.cut({axis: (start, stop, 1)}) for start, stop in ends)
         if mode == "reflect":
             head, tail = head.flip(axis), tail.flip(axis)
@@ -574,10 +567,7 @@ class Movement(Arithmetic):
         """Return each list of coordinates spread over the grid that they all span."""
         lines = [self.tensor_of(tensor).flatten() for tensor in tensors]
         shape = tuple(line.shape[0] for line in lines)
-        meshes = [
-            line.reshape([size if k == axis else 1 for k, size in enumerate(shape)]).stretch(shape)
-            for axis, line in enumerate(lines)
-        ]
+        meshes = [line.along(axis, shape) for axis, line in enumerate(lines)]
         swap = indexing == "xy" and len(shape) > 1
         return tuple(mesh.transpose(0, 1) if swap else mesh for mesh in meshes)
 
@@ -616,13 +606,11 @@ class Movement(Arithmetic):
         %4 = slice{start = [0, 0], stop = [2, 1], step = [1, 1]} %3 : f32[2, 1]
         %5 = reshape{shape = [2]} %4 : f32[2]
         """
-        self._distinct("diagonal", axis1, axis2)
+        self.axes_of("diagonal", (axis1, axis2))
         x, k = self.movedim((axis1, axis2), (-2, -1)), whole("diagonal: the offset", offset)
-        rows, columns = maximum(x.shape[-2] + min(k, 0), 0), maximum(x.shape[-1] - max(k, 0), 0)
-        size = minimum(rows, columns)
-        if size != 0:
-            x = x.narrow(-2, max(-k, 0), size).narrow(-1, max(k, 0), size)
-        x = x.reshape(*x.shape[:-2], size * size) if size != 0 else x.narrow(-1, 0, 0).flatten(-2)
+        first = minimum(max(-k, 0), x.shape[-2]), minimum(max(k, 0), x.shape[-1])
+        size = minimum(x.shape[-2] - first[0], x.shape[-1] - first[1])
+        x = x.narrow(-2, first[0], size).narrow(-1, first[1], size).flatten(-2)
         # One more column turns the diagonal into the first column.
         return x.pad_along(-1, 0, size).unflatten(-1, (size, size + 1)).select(-1, 0)
 
@@ -634,7 +622,7 @@ class Movement(Arithmetic):
         flat = self.unsqueeze(-1).pad_along(-1, 0, size).flatten(-2).narrow(-1, 0, size * size)
         square = flat.unflatten(-1, (size, size))
         square = square.pad_along(-2, max(-k, 0), max(k, 0)).pad_along(-1, max(k, 0), max(-k, 0))
-        square._distinct("diag_embed", axis1, axis2)
+        square.axes_of("diag_embed", (axis1, axis2))
         return square.movedim((-2, -1), (axis1, axis2))
 
     @operation
@@ -647,9 +635,6 @@ class Movement(Arithmetic):
             )
         return self.diag_embed(k) if self.ndim == 1 else self.diagonal(k)
 
-    def _distinct(self, what: str, axis1: int, axis2: int) -> None:
-        self.axes_of(what, (axis1, axis2))
-
     # -- images ------------------------------------------------------------------------------------
 
     @operation
@@ -659,7 +644,7 @@ class Movement(Arithmetic):
         x = self.unflatten(-3, (-1, r, r))
         b = x.ndim - 5
         x = x.permute(*range(b), b, b + 3, b + 1, b + 4, b + 2)
-        return x.reshape(*self.shape[:b], x.shape[b], self.shape[-2] * r, self.shape[-1] * r)
+        return x.viewed((*x.shape[: b + 1], self.shape[-2] * r, self.shape[-1] * r))
 
     @operation
     def pixel_unshuffle(self, factor: int) -> Self:
@@ -688,31 +673,53 @@ class Movement(Arithmetic):
         """Return 0, 1, 2, … up to but not including a size."""
         return self.made(Iota(dtype, (size,)), (), TensorType(dtype, (size,)))
 
-    def cut(self, spans: Mapping[int, tuple[Dim, Dim, int]]) -> Self:
+    def viewed(self, shape: Shape) -> Self:
+        """Return a reshape to a shape that is known to fit, or this tensor where it has it."""
+        if shape == self.shape:
+            return self
+        return self.made(Reshape(shape), (self.id,), self.type.with_shape(shape))
+
+    def along(self, axis: int, shape: Shape) -> Self:
+        """Return a vector along one axis of a shape, and repeated along the others."""
+        return self.viewed((1,) * axis + self.shape + (1,) * (len(shape) - axis - 1)).stretch(shape)
+
+    def cut(self, spans: Mapping[int, Span]) -> Self:
         """Return (start, stop, step) of some axes, all within the axis."""
         full = [spans.get(axis, (0, size, 1)) for axis, size in enumerate(self.shape)]
-        if all(span == (0, size, 1) for span, size in zip(full, self.shape, strict=True)):
+        shape = list(self.shape)
+        for axis, (start, stop, step) in spans.items():
+            if never(start >= 0) or never(start <= stop) or never(stop <= shape[axis]):
+                raise ShapeError(
+                    f"slice: {start} to {stop} is not within axis {axis} of {self.label}",
+                    hint=f"0 <= start <= stop <= {shape[axis]} must hold",
+                )
+            shape[axis] = (stop - start + (step - 1)) // step
+        type = self.type.with_shape(tuple(shape))
+        if type.shape == self.shape:
             return self
-        start, stop, step = zip(*full, strict=True)
-        return self.apply(Slice(start, stop, step))
+        return self.made(Slice(*zip(*full, strict=True)), (self.id,), type)
 
     def sliced(self, parts: Mapping[int, Part]) -> Self:
-        """Return a part, by Python's slices of some axes."""
-        spans: dict[int, tuple[Dim, Dim, int]] = {}
+        """Return a part, by Python's slices of some axes, or by what is known to lie on them."""
+        spans: dict[int, Span] = {}
         for axis, part in parts.items():
+            if isinstance(part, tuple):
+                spans[axis] = part
+                continue
             size, step = self.shape[axis], 1
             if part.step is not None and (step := whole("slice: the step", part.step)) == 0:
                 raise ShapeError("slice: the step is 0", hint="use a step of 1 or -1")
             ends: list[Dim] = [0, size]
-            for k, end in enumerate((part.start, part.stop)):
-                if end is not None:
-                    place = self._place(axis, end)
-                    place = place if step > 0 else size - 1 - place
-                    symbolic = isinstance(end, (str, Expr))
-                    ends[k] = place if symbolic else minimum(maximum(place, 0), size)
-            if not isinstance(part.start, (str, Expr)) and not isinstance(part.stop, (str, Expr)):
+            given = [(k, end) for k, end in enumerate((part.start, part.stop)) if end is not None]
+            for k, end in given:
+                place = self._place(axis, end)
+                place = place if step > 0 else size - 1 - place
+                symbolic = isinstance(end, (str, Expr))
+                ends[k] = place if symbolic else minimum(maximum(place, 0), size)
+            if len(given) == 2 and not any(isinstance(end, (str, Expr)) for _, end in given):
                 ends[1] = maximum(*ends)
-            spans[axis] = (ends[0], ends[1], step)
+            if given or step != 1:
+                spans[axis] = (ends[0], ends[1], step)
         # From the back, the same is counted on the flipped axis.
         back = tuple(sorted(axis for axis, span in spans.items() if span[2] < 0))
         x = self.flip(back)
@@ -738,11 +745,16 @@ class Movement(Arithmetic):
 
     def _sizes(self, what: str, sizes: Sequence[DimLike], axis: int | None = None) -> Shape:
         """Return sizes with -1 worked out, so that they make up this tensor or one axis of it."""
-        total = size_of(self.shape) if axis is None else self.shape[axis]
         dims = self._dims(sizes)
-        free, rest = dims.count(-1), size_of([dim for dim in dims if dim != -1])
-        part = total // rest if free and rest != 0 else free * -1 + 1
+        ours, theirs = list(self.shape) if axis is None else [self.shape[axis]], list(dims)
+        for dim in dims:
+            if isinstance(dim, Expr) and dim in ours:  # equal symbols need no multiplication
+                ours.remove(dim)
+                theirs.remove(dim)
+        free, total, rest = dims.count(-1), size_of(ours), size_of([d for d in theirs if d != -1])
+        part = total // rest if free and rest != 0 else 1
         if free > 1 or part * rest != total or (free and rest == 0):
+            total, rest = size_of(self.shape) if axis is None else self.shape[axis], size_of(dims)
             has = f"no single size for -1 makes {tuple_text(dims)} have as many"
             raise ShapeError(
                 f"{what}: {'' if axis is None else f'axis {axis} of '}{self.label} has {total} "
@@ -766,7 +778,8 @@ def whole(what: str, value: object, least: int | None = None) -> int:
     try:
         number = index(cast("int", value))
     except TypeError:
-        raise ShapeError(f"{what} is {value!r}", hint="give a whole number") from None
+        hint = "a whole number is needed, and known now"
+        raise ShapeError(f"{what} is {value!r}", hint=hint) from None
     if least is not None and number < least:
         raise ShapeError(f"{what} is {number}", hint=f"give a whole number, and at least {least}")
     return number

@@ -26,25 +26,40 @@ class Normal(Windowed):
 
     @operation
     def softmax(self, axis: Axis, dtype: DTypeLike | None = None) -> Self:
-        """Return exp(x) over its sum along an axis, in a dtype if one is given."""
+        """Return exp(x) over its sum along an axis, in a dtype if one is given.
+
+        >>> from luminal_lab.session import Graph
+        >>> sum(Graph().tensor((2, 3)).softmax(1).op_counts().values())
+        12
+        """
         return self._powers("softmax", axis, dtype)
 
     @operation
     def log_softmax(self, axis: Axis, dtype: DTypeLike | None = None) -> Self:
-        """Return log(softmax(x)), accurate where the softmax is small."""
+        """Return log(softmax(x)), accurate where the softmax is small.
+
+        >>> from luminal_lab.session import Graph
+        >>> sum(Graph().tensor((2, 3)).log_softmax(1).op_counts().values())
+        16
+        """
         return self._powers("log_softmax", axis, dtype)
 
     @operation
     def softmin(self, axis: Axis, dtype: DTypeLike | None = None) -> Self:
-        """Return softmax(-x)."""
+        """Return softmax(-x).
+
+        >>> from luminal_lab.session import Graph
+        >>> sum(Graph().tensor((2, 3)).softmin(1).op_counts().values())
+        14
+        """
         return (-self).softmax(axis, dtype)
 
     def _powers(self, what: str, axis: Axis, dtype: DTypeLike | None) -> Self:
         axes, x = self.axes_of(what, axis), self if dtype is None else self.cast(dtype)
-        return x._log_shares(axes) if what == "log_softmax" else x.shares(axes)
+        return x._log_shares(axes) if what == "log_softmax" else x._shares(axes)
 
     @in_float
-    def shares(self, axes: Sequence[int], *, empty: bool = False) -> Self:
+    def _shares(self, axes: Sequence[int], *, empty: bool = False) -> Self:
         """Return the softmax over axes; if `empty`, 0 where all is -inf, which is NaN otherwise."""
         top = self._top(axes)
         power = ((self + -(top.isfinite().where(top, 0.0) if empty else top)) * LOG2E).exp2()
@@ -65,12 +80,28 @@ class Normal(Windowed):
 
     @in_float
     def mean_norm(self, axis: Axis) -> Self:
-        """Return x less its mean."""
+        """Return x less its mean.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((2, 4), name="x").mean_norm(1).lowering())
+        %1 = sum_reduce{axis = 1} %x : f32[2, 1]
+        %2 = constant{value = 0.25} : f32[2, 1]
+        %3 = mul %1, %2 : f32[2, 1]
+        %4 = constant{value = -1.0} : f32[2, 1]
+        %5 = mul %3, %4 : f32[2, 1]
+        %6 = expand{shape = [2, 4]} %5 : f32[2, 4]
+        %7 = add %x, %6 : f32[2, 4]
+        """
         return self + -self.mean(self.axes_of("mean_norm", axis), keepdim=True)
 
     @in_float
     def std_norm(self, axis: Axis, eps: float = 1e-5) -> Self:
-        """Return x / √(mean(x²) + eps)."""
+        """Return x / √(mean(x²) + eps).
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2, 4)).std_norm(1).op_counts()
+        {'add': 1, 'constant': 2, 'expand': 1, 'mul': 3, 'recip': 1, 'sqrt': 1, 'sum_reduce': 1}
+        """
         axes = self.axes_of("std_norm", axis)
         return self * ((self * self).mean(axes, keepdim=True) + eps).rsqrt()
 
@@ -82,23 +113,37 @@ class Normal(Windowed):
         weight: Operand | None = None,
         bias: Operand | None = None,
     ) -> Self:
-        """Return x with mean 0 and variance 1 over axes, times a weight and plus a bias."""
+        """Return x with mean 0 and variance 1 over axes, times a weight and plus a bias.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2, 4)).layer_norm(1).op_counts()
+        {'add': 2, 'constant': 4, 'expand': 2, 'mul': 5, 'recip': 1, 'sqrt': 1, 'sum_reduce': 2}
+        """
         axes = self.axes_of("layer_norm", axis)
         x = self.mean_norm(axes).std_norm(axes, eps)
-        return x._adjusted("layer_norm", axes, weight, bias)
+        return self._adjusted(x, "layer_norm", axes, weight, bias)
 
     @in_float
     def rms_norm(self, axis: Axis, eps: float | None = None, weight: Operand | None = None) -> Self:
-        """Return `std_norm` times a weight; eps is by default the precision of the dtype."""
+        """Return `std_norm` times a weight; eps is by default the precision of the dtype.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2, 4)).rms_norm(1).op_counts()
+        {'add': 1, 'constant': 2, 'expand': 1, 'mul': 3, 'recip': 1, 'sqrt': 1, 'sum_reduce': 1}
+        """
         axes = self.axes_of("rms_norm", axis)
         least = 2.0 ** (-52 if self.dtype is DType.float64 else -23)
-        return self.std_norm(axes, least if eps is None else eps)._adjusted(
-            "rms_norm", axes, weight
-        )
+        x = self.std_norm(axes, least if eps is None else eps)
+        return self._adjusted(x, "rms_norm", axes, weight)
 
     @in_float
     def normalize(self, p: float = 2.0, axis: Axis = 1, eps: float = 1e-12) -> Self:
-        """Return x over its norm along an axis, or over eps where that is more."""
+        """Return x over its norm along an axis, or over eps where that is more.
+
+        >>> from luminal_lab.session import Graph
+        >>> sum(Graph().tensor((2, 4)).normalize().op_counts().values())
+        10
+        """
         axes = self.axes_of("normalize", axis)
         if p == 2:
             # The root is taken last, so that its gradient is finite where all is 0.
@@ -116,7 +161,12 @@ class Normal(Windowed):
         bias: Operand | None = None,
         eps: float = 1e-5,
     ) -> Self:
-        """Return x with mean 0 and variance 1 over each group of channels."""
+        """Return x with mean 0 and variance 1 over each group of channels.
+
+        >>> from luminal_lab.session import Graph
+        >>> sum(Graph().tensor((2, 4, 3)).group_norm(2).op_counts().values())
+        21
+        """
         channels = self._channels("group_norm", 2)
         groups = whole("group_norm: num_groups", num_groups, 1)
         if never(channels % groups < 1):
@@ -126,16 +176,21 @@ class Normal(Windowed):
             )
         x = self.viewed((self.shape[0], groups, channels // groups, *self.shape[2:]))
         x = x.layer_norm(tuple(range(2, x.ndim)), eps).viewed(self.shape)
-        return x._adjusted("group_norm", (1,), weight, bias)
+        return self._adjusted(x, "group_norm", (1,), weight, bias)
 
     @in_float
     def instance_norm(
         self, weight: Operand | None = None, bias: Operand | None = None, eps: float = 1e-5
     ) -> Self:
-        """Return x with mean 0 and variance 1 over each channel of each sample."""
+        """Return x with mean 0 and variance 1 over each channel of each sample.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2, 4, 3)).instance_norm().op_counts()
+        {'add': 2, 'constant': 4, 'expand': 2, 'mul': 5, 'recip': 1, 'sqrt': 1, 'sum_reduce': 2}
+        """
         self._channels("instance_norm", 3)
         x = self.layer_norm(tuple(range(2, self.ndim)), eps)
-        return x._adjusted("instance_norm", (1,), weight, bias)
+        return self._adjusted(x, "instance_norm", (1,), weight, bias)
 
     @in_float
     def batch_norm(
@@ -146,17 +201,27 @@ class Normal(Windowed):
         bias: Operand | None = None,
         eps: float = 1e-5,
     ) -> Self:
-        """Return x less a mean and over the root of a variance of each channel, as at inference."""
+        """Return x less a mean and over the root of a variance of each channel, as at inference.
+
+        >>> from luminal_lab.session import Graph
+        >>> Graph().tensor((2, 2)).batch_norm([0.0, 1.0], [1.0, 2.0]).op_counts()
+        {'add': 2, 'constant': 2, 'expand': 2, 'mul': 2, 'recip': 1, 'reshape': 2, 'sqrt': 1}
+        """
         self._channels("batch_norm", 2)
         mean = self.aligned("batch_norm", "running_mean", running_mean, (1,))
         scale = (self.aligned("batch_norm", "running_var", running_var, (1,)) + eps).rsqrt()
-        return ((self + -mean) * scale)._adjusted("batch_norm", (1,), weight, bias)
+        return self._adjusted((self + -mean) * scale, "batch_norm", (1,), weight, bias)
 
     @in_float
     def local_response_norm(
         self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
     ) -> Self:
-        """Return x over a power of the mean square of so many neighbouring channels."""
+        """Return x over a power of the mean square of so many neighbouring channels.
+
+        >>> from luminal_lab.session import Graph
+        >>> sum(Graph().tensor((2, 4, 3)).local_response_norm(3).op_counts().values())
+        30
+        """
         self._channels("local_response_norm", 3)
         count = whole("local_response_norm: size", size, 1)
         around = (self * self).pad_along(1, count // 2, (count - 1) // 2).unfold(1, count)
@@ -172,20 +237,26 @@ class Normal(Windowed):
 
     def _adjusted(
         self,
+        x: Self,
         what: str,
         axes: Sequence[int],
         weight: Operand | None = None,
         bias: Operand | None = None,
     ) -> Self:
-        """Return x times a weight and plus a bias, which have the sizes of axes."""
-        x = self if weight is None else self * self.aligned(what, "weight", weight, axes)
+        """Return x times a weight and plus a bias, which have the sizes of axes of this tensor."""
+        x = x if weight is None else x * self.aligned(what, "weight", weight, axes)
         return x if bias is None else x + self.aligned(what, "bias", bias, axes)
 
     # -- distances ---------------------------------------------------------------------------------
 
     @operation
     def cosine_similarity(self, other: Operand, axis: int = 1, eps: float = 1e-8) -> Self:
-        """Return the cosine of the angle between vectors along an axis."""
+        """Return the cosine of the angle between vectors along an axis.
+
+        >>> from luminal_lab.session import Graph
+        >>> sum(Graph().tensor((2, 4)).cosine_similarity([[1.0]]).op_counts().values())
+        24
+        """
         dtype, (x, y) = self.floats("cosine_similarity", other)
         return (x.normalize(2, axis, eps) * y.normalize(2, axis, eps)).sum(axis).cast(dtype)
 
@@ -193,7 +264,12 @@ class Normal(Windowed):
     def pairwise_distance(
         self, other: Operand, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
     ) -> Self:
-        """Return the norm of x - y + eps along the last axis."""
+        """Return the norm of x - y + eps along the last axis.
+
+        >>> from luminal_lab.session import Graph
+        >>> sum(Graph().tensor((2, 4)).pairwise_distance([1.0, 2.0, 3.0, 4.0]).op_counts().values())
+        16
+        """
         dtype, (x, y) = self.floats("pairwise_distance", other)
         return (x - y + eps).norm(p, -1, keepdim).cast(dtype)
 
@@ -201,12 +277,35 @@ class Normal(Windowed):
 
     @operation
     def dropout(self, p: float = 0.5, training: bool = True) -> Self:
-        """Return x with each element 0 with probability p, the rest over 1 - p."""
+        """Return x with each element 0 with probability p, the rest over 1 - p.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((2,), name="x").dropout(0.2).lowering())
+        %1 = random{seed = 0, stream = 0} : f32[2]
+        %2 = constant{value = 0.8} : f32[2]
+        %3 = less_than %1, %2 : bool[2]
+        %4 = constant{value = 1.25} : f32[2]
+        %5 = mul %x, %4 : f32[2]
+        %6 = constant{value = 0.0} : f32[2]
+        %7 = where %3, %5, %6 : f32[2]
+        """
         return self._dropped("dropout", p, training, self.ndim)
 
     @operation
     def feature_dropout(self, p: float = 0.5, training: bool = True) -> Self:
-        """Return x with each channel of each sample 0 with probability p, the rest over 1 - p."""
+        """Return x with each channel of each sample 0 with probability p, the rest over 1 - p.
+
+        >>> from luminal_lab.session import Graph
+        >>> print(Graph().tensor((2, 4, 3), name="x").feature_dropout().lowering())
+        %1 = random{seed = 0, stream = 0} : f32[2, 4, 1]
+        %2 = constant{value = 0.5} : f32[2, 4, 1]
+        %3 = less_than %1, %2 : bool[2, 4, 1]
+        %4 = constant{value = 2.0} : f32[2, 4, 3]
+        %5 = mul %x, %4 : f32[2, 4, 3]
+        %6 = constant{value = 0.0} : f32[2, 4, 3]
+        %7 = expand{shape = [2, 4, 3]} %3 : bool[2, 4, 3]
+        %8 = where %7, %5, %6 : f32[2, 4, 3]
+        """
         self._channels("feature_dropout", 2)
         return self._dropped("feature_dropout", p, training, 2)
 
@@ -240,6 +339,11 @@ class Normal(Windowed):
 
         A mask is True where a key is seen, or is added to the scores; `is_causal` hides keys
         behind the query's position; with `enable_gqa` several heads of the query share a key's.
+
+        >>> from luminal_lab.session import Graph
+        >>> x = Graph().tensor((5, 8))
+        >>> sum(x.scaled_dot_product_attention(x, x).op_counts().values())
+        31
         """
         query, keys, values = (
             widened(tensor.as_float()) for tensor in (self, *self._heads(key, value, enable_gqa))
@@ -256,7 +360,7 @@ class Normal(Windowed):
             mask = self.tensor_of(attn_mask)
             hidden = mask.dtype is DType.bool_
             scores = mask.where(scores, -math.inf) if hidden else scores + mask
-        weights = scores.shares((scores.ndim - 1,), empty=attn_mask is not None)
+        weights = scores._shares((scores.ndim - 1,), empty=attn_mask is not None)
         return weights.dropout(dropout_p).matmul(values).cast(self.as_float().dtype)
 
     def _heads(self, key: Operand, value: Operand, shared: bool) -> list[Self]:

@@ -12,8 +12,9 @@ from luminal_lab.core.op import Scalar, tuple_text
 from luminal_lab.core.ops import Permute, SumReduce
 from luminal_lab.core.tensor.arithmetic import MUL, Operand
 from luminal_lab.core.tensor.base import Lazy
+from luminal_lab.core.tensor.functions import widened
 from luminal_lab.core.tensor.indexing import Indexing
-from luminal_lab.core.tensor.movement import lead, listed
+from luminal_lab.core.tensor.movement import lead, listed, whole
 from luminal_lab.errors import AxisError, DTypeError, ShapeError
 
 Labels: TypeAlias = Sequence[str]
@@ -140,18 +141,22 @@ class Product(Indexing):
         `dims` are two lists of axes, or the number of last axes to pair with the other's first.
         """
         y = self.other("tensordot", other)
-        if isinstance(dims, int):
-            dims = range(self.ndim - dims, self.ndim), range(dims)
+        if not isinstance(dims, Sequence):
+            count = whole("tensordot: the number of axes", dims, 0)
+            dims = range(self.ndim - count, self.ndim), range(count)
         pairs = [
-            [t.axis_of("tensordot", axis) for axis in axes]
-            for t, axes in zip((self, y), dims, strict=True)
+            [t.axis_of("tensordot", axis) for axis in listed((axes,))]
+            for t, axes in zip((self, y), dims, strict=False)
         ]
         left, right = [f"{k}" for k in range(self.ndim)], [f"other {k}" for k in range(y.ndim)]
-        if len(pairs[0]) != len(pairs[1]) or any(len(set(axes)) < len(axes) for axes in pairs):
+        if (
+            len(dims) != 2
+            or len({*map(len, pairs)}) > 1
+            or any(len(set(a)) < len(a) for a in pairs)
+        ):
             raise AxisError(
-                f"tensordot: {tuple_text(pairs[0])} of {self.label} and {tuple_text(pairs[1])} of "
-                f"{y.label} are not pairs of axes",
-                hint="name as many axes of one as of the other, and each once",
+                f"tensordot: {dims} are not pairs of axes of {self.label} and {y.label}",
+                hint="give two lists, as many axes of one as of the other, and each once",
             )
         for a, b in zip(*pairs, strict=True):
             right[b] = left[a]
@@ -176,14 +181,14 @@ class Product(Indexing):
         return (x * y).viewed(tuple(p * q for p, q in zip(a, b, strict=True)))
 
     @operation
-    def cross(self, other: Operand, axis: int | None = None) -> Self:
-        """Return the cross product along an axis of size 3, the first such one if none is named."""
+    def cross(self, other: Operand, axis: int = -1) -> Self:
+        """Return the cross product along an axis, whose three positions are x, y and z."""
         x, y = self.together("cross", other)
-        along = x.axis_of("cross", (*x.shape, 3).index(3) if axis is None else axis)
+        along = x.axis_of("cross", axis)
         if x.shape[along] != 3:
             raise ShapeError(
                 f"cross: axis {along} of {x.label} has size {x.shape[along]} and not 3",
-                hint="name the axis whose three positions are x, y and z",
+                hint="name the axis of x, y and z",
             )
         a, b = ([t.roll(-1, along), t.roll(-2, along)] for t in (x, y))
         return a[0] * b[1] - a[1] * b[0]
@@ -204,15 +209,14 @@ class Product(Indexing):
                 hint="the weight is [out, in], and x is [..., in]",
             )
         lead, out = [f"axis {k}" for k in range(self.ndim - 1)], ["out"][: w.ndim - 1]
-        b = None if bias is None else self.other("linear", bias, w.ndim - 1)
-        if b is not None and b.shape not in (w.shape[:-1], (1,)):
-            raise ShapeError(
-                f"linear: the bias {b.label} does not fit the weight {w.label}",
-                hint="the bias has one number for each row of the weight",
-            )
-        plus = None if b is None else (b, out)
         terms = (self, [*lead, "in"]), (w, [*out, "in"])
-        return contract("linear", [*lead, *out], *terms, plus=plus)
+        x = contract("linear", [*lead, *out], *terms, wide=True)
+        return x.biased("linear", bias, range(len(lead), x.ndim), self, w)
+
+    def biased(self, what: str, bias: Operand | None, axes: Sequence[int], *factors: Self) -> Self:
+        """Return this product plus a bias on some axes, in the dtype that the factors make."""
+        x = self if bias is None else self + self.aligned(what, "bias", bias, axes)
+        return x.cast(promote_all([(factor.dtype, factor.ndim) for factor in factors]))
 
     @operation
     def bilinear(self, other: Operand, weight: Operand, bias: Operand | None = None) -> Self:
@@ -240,12 +244,13 @@ def contract(
     what: str,
     result: Labels,
     *terms: tuple[T, Labels],
-    plus: tuple[T, Labels] | None = None,
+    wide: bool = False,
 ) -> T:
     """Return the sum of products of tensors with labelled axes over all labels not in the result.
 
     Each tensor is viewed with all labels as its axes, those summed over last; then they are
     multiplied and reduced. That this never makes the products is the business of whoever runs it.
+    A `wide` result of 16-bit floats is left in float32.
     """
     dims: dict[str, Dim] = dict.fromkeys(result, 1)
     source = dict.fromkeys(result, terms[0][0])
@@ -259,26 +264,25 @@ def contract(
                     f"{tensor.label}",
                     hint="the sizes must be equal, or 1",
                 )
-    dtype = promote_all(
-        [(tensor.dtype, tensor.ndim) for tensor, _ in (*terms, *([plus] if plus else []))]
-    )
+    dtype = promote_all([(tensor.dtype, tensor.ndim) for tensor, _ in terms])
     if dtype is DType.bool_:
         raise DTypeError(
             f"{what}: needs numbers, but {terms[0][0].label} is bool",
             hint='convert it first, as in x.cast("int64")',
         )
-    wide, order, shape = DType.float32 if dtype.is_half else dtype, list(dims), tuple(dims.values())
-    factors = [_aligned(t.cast(wide), labels, order).stretch(shape) for t, labels in terms]
+    order, shape = list(dims), tuple(dims.values())
+    factors = [
+        _arranged(widened(tensor.cast(dtype)), labels, order).stretch(shape)
+        for tensor, labels in terms
+    ]
     total = reduce(lambda x, y: x.apply(MUL, y), factors)
     for axis in reversed(range(len(result), len(order))):
         total = total.apply(SumReduce(axis))
     total = total.viewed(shape[: len(result)])
-    if plus is not None:
-        total = total + _aligned(plus[0].cast(wide), plus[1], result)
-    return total.cast(dtype)
+    return total if wide else total.cast(dtype)
 
 
-def _aligned(tensor: T, labels: Labels, order: Labels) -> T:
+def _arranged(tensor: T, labels: Labels, order: Labels) -> T:
     """Return a view with one axis for each label in the order, of size 1 where it has none."""
     axes = [labels.index(label) for label in order if label in labels]
     if axes != sorted(axes):
@@ -290,7 +294,7 @@ def _aligned(tensor: T, labels: Labels, order: Labels) -> T:
 # -- einsum ----------------------------------------------------------------------------------------
 
 
-def einsum(text: str, *operands: T) -> T:
+def einsum(text: str, *operands: T | Sequence[T]) -> T:
     """Return sums of products, spelled by letters for axes as in "ij,jk->ik".
 
     Without an arrow the result has the letters that come once, in alphabetical order; "..." stands
@@ -328,6 +332,8 @@ def _einsum(text: str, tensors: list[T], what: str) -> T:
 def _subscripts(
     text: str, tensors: Sequence[Product], what: str
 ) -> tuple[list[list[str]], list[str]]:
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # forgotten
+        raise ShapeError(f"{what}: {text!r} is not text", hint='it comes first: "ij,jk->ik"')
     left, arrow, right = text.replace(" ", "").partition("->")
     parts = left.split(",")
     if len(parts) != len(tensors):
@@ -389,7 +395,7 @@ def _diagonals(tensor: T, labels: list[str], what: str) -> tuple[T, list[str]]:
 # -- several matrices, and distances ---------------------------------------------------------------
 
 
-def chain_matmul(*matrices: T) -> T:
+def chain_matmul(*matrices: T | Sequence[T]) -> T:
     """Return the product of many matrices, multiplied in the cheapest order.
 
     Where sizes are symbolic the order is from left to right.

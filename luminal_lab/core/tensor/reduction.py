@@ -46,7 +46,9 @@ class Reduction(Functions):
         result = self
         for axis in reversed(axes):
             result = result.apply(op(axis))
-        return result if keepdim else result.squeeze(axes)
+        if keepdim:
+            return result
+        return result.viewed(tuple(dim for k, dim in enumerate(self.shape) if k not in axes))
 
     def filled(self, what: str, axis: Axis) -> tuple[int, ...]:
         """Return axes, none of which may be empty."""
@@ -201,8 +203,8 @@ class Reduction(Functions):
         """Return the norm (sum |x|^p)^(1/p); p may be inf (the largest), -inf, or 0 (a count).
 
         >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2, 3)).norm(2, 1).op_counts()
-        {'constant': 2, 'less_than': 1, 'mul': 1, 'reshape': 1, 'sqrt': 1, 'sum_reduce': 1, 'where': 2}
+        >>> Graph().tensor((2, 3)).norm(2, 1, keepdim=True).op_counts()
+        {'constant': 2, 'less_than': 1, 'mul': 1, 'sqrt': 1, 'sum_reduce': 1, 'where': 2}
         """
         axes = self.axes_of("norm", axis)
         power = 2.0 if p == "fro" else number("norm", "p", p)  # pyright: ignore[reportArgumentType]
@@ -212,13 +214,15 @@ class Reduction(Functions):
 
     @in_float
     def _norm(self, p: float, axes: tuple[int, ...], keepdim: bool) -> Self:
-        if p == 2:
+        if p == 2 and self._size(axes) != 1:  # a single square might overflow
             return (self * self).reduced(SumReduce, axes, keepdim).root()
         size = self.abs()
         if p == 0:
             return self.truth().cast(self.dtype).reduced(SumReduce, axes, keepdim)
-        if math.isinf(p):
-            return size.max(axes, keepdim) if p > 0 else size.min(axes, keepdim)
+        if p == math.inf or self._size(axes) == 1:
+            return size.max(axes, keepdim)
+        if p == -math.inf:
+            return size.min(axes, keepdim)
         if p == 1:
             return size.reduced(SumReduce, axes, keepdim)
         return size.pow(p).reduced(SumReduce, axes, keepdim).pow(1 / p)

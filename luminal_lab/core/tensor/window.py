@@ -11,7 +11,7 @@ from typing import Concatenate, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar
 
 from luminal_lab.core.builder import operation
 from luminal_lab.core.dims import Dim, Expr, Shape, maximum, minimum
-from luminal_lab.core.dtypes import DType, promote_all
+from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import Reduce, Scalar, never, size_of, tuple_text
 from luminal_lab.core.ops import Gather, MaxReduce, SumReduce, Window
 from luminal_lab.core.tensor.arithmetic import Operand
@@ -24,6 +24,7 @@ P = ParamSpec("P")
 T = TypeVar("T", bound="Windowed")
 Sizes: TypeAlias = int | Sequence[int]
 Resized: TypeAlias = int | Sequence[int | None] | None
+Steps: TypeAlias = tuple[int, ...]
 Margins: TypeAlias = list[tuple[Dim, Dim]]
 
 MODES = ("nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic", "area")
@@ -47,15 +48,19 @@ def over(count: int, method: Callable[Concatenate[T, P], T]) -> Callable[Concate
     return operation(call)
 
 
-def each(what: str, value: Sizes, count: int, least: int) -> tuple[int, ...]:
-    """Return a whole number for each spatial axis, from one or from a list."""
-    given = value if isinstance(value, (tuple, list)) else (value,)
-    if len(given) not in (1, count):
-        raise ShapeError(
-            f"{what} is {value!r}, but there are {count} spatial axes",
-            hint="give one number, or one for each of them",
-        )
-    return tuple(whole(what, one, least) for one in given) * (count // len(given))
+def each(what: str, count: int, **options: Sizes) -> list[tuple[int, ...]]:
+    """Return for each option a whole number for each spatial axis."""
+    found: list[tuple[int, ...]] = []
+    for name, value in options.items():
+        given = value if isinstance(value, Sequence) else (value,)
+        if len(given) not in (1, count):
+            raise ShapeError(
+                f"{what}: the {name} is {value!r}, but there are {count} spatial axes",
+                hint="give one number, or one for each of them",
+            )
+        numbers = [whole(f"{what}: the {name}", n, 0 if "padding" in name else 1) for n in given]
+        found.append(tuple(numbers) * (count // len(given)))
+    return found
 
 
 class Windowed(Product):
@@ -75,7 +80,7 @@ class Windowed(Product):
         return f"{what}{self.ndim - 2}d", self.ndim - 2
 
     def windows(
-        self, what: str, sizes: Shape, steps: Shape, gaps: Shape, margins: Margins, fill: Scalar = 0
+        self, what: str, sizes: Shape, steps: Steps, gaps: Steps, margins: Margins, fill: Scalar = 0
     ) -> Self:
         """Return a view of all windows, with the axes within a window last."""
         x = self.pad(((0, 0), (0, 0), *margins), fill)
@@ -87,8 +92,6 @@ class Windowed(Product):
                     f"{length}",
                     hint="use a smaller kernel or dilation, or more padding",
                 )
-            assert isinstance(step, int)
-            assert isinstance(gap, int)
             x = x.apply(Window(axis, size, step, gap))
         return x
 
@@ -125,8 +128,7 @@ class Windowed(Product):
         """
         what, count = self.spatial("conv")
         w = self.other(what, weight, count + 2)
-        steps = each(f"{what}: the stride", stride, count, 1)
-        gaps = each(f"{what}: the dilation", dilation, count, 1)
+        steps, gaps = each(what, count, stride=stride, dilation=dilation)
         margins: Margins = [(0, 0)] * count
         if padding == "same":
             if max(steps) > 1:
@@ -142,52 +144,42 @@ class Windowed(Product):
                     f"{what}: there is no padding {padding!r}",
                     hint=nearest(padding, ("same", "valid")) or "'same', 'valid', or numbers",
                 )
-            margins = [(n, n) for n in each(f"{what}: the padding", padding, count, 0)]
-        group = self._groups(what, w, groups, w.shape[1] * groups, w.shape[0])
+            margins = [(n, n) for n in each(what, count, padding=padding)[0]]
+        groups = whole(f"{what}: the number of groups", groups, 1)
         x = self.windows(what, w.shape[2:], steps, gaps, margins)
+        group, x, v = self._grouped(what, x, w, groups, w.shape[1] * groups, w.shape[0])
         space, kernel = [f"s{k}" for k in range(count)], [f"k{k}" for k in range(count)]
-        b = self._bias(what, bias, w.shape[0])
-        if group:
-            x, w = x.unflatten(1, (groups, -1)), w.unflatten(0, (groups, -1))
-            b = None if b is None else b.unflatten(0, (groups, -1))
         result = contract(
             what,
             ["b", *group, "o", *space],
             (x, ["b", *group, "c", *space, *kernel]),
-            (w, [*group, "o", "c", *kernel]),
-            plus=None if b is None else (b, [*group, "o"]),
+            (v, [*group, "o", "c", *kernel]),
+            wide=True,
         )
-        return result.flatten(1, 2) if group else result
+        result = result.flatten(1, 2) if group else result
+        return result.biased(what, bias, (1,), self, w)
 
     conv1d, conv2d, conv3d = over(1, conv), over(2, conv), over(3, conv)
 
-    def _groups(self, what: str, w: Self, groups: int, wanted: Dim, divided: Dim) -> list[str]:
-        """Return the label for the axis of groups, if there are several."""
-        count = whole(f"{what}: the number of groups", groups, 1)
+    def _grouped(
+        self, what: str, x: Self, w: Self, groups: int, wanted: Dim, divided: Dim
+    ) -> tuple[list[str], Self, Self]:
+        """Return both factors with an axis of groups, and its label, if there are several."""
         if self.shape[1] != wanted:
             raise ShapeError(
-                f"{what}: {self.label} has {self.shape[1]} channels, but with groups={count} the "
+                f"{what}: {self.label} has {self.shape[1]} channels, but with groups={groups} the "
                 f"weight {w.label} is for {wanted}",
                 hint="check the order of the axes: x is [batch, channels, *spatial]",
             )
-        if divided % count != 0:
+        if divided % groups != 0:
             raise ShapeError(
-                f"{what}: {count} groups do not divide {divided} channels evenly: the weight is "
+                f"{what}: {groups} groups do not divide {divided} channels evenly: the weight is "
                 f"{w.label}",
                 hint="use a number of groups that divides the channels on both sides",
             )
-        return ["g"] if count > 1 else []
-
-    def _bias(self, what: str, bias: Operand | None, size: Dim) -> Self | None:
-        if bias is None:
-            return None
-        b = self.other(what, bias, 1)
-        if b.shape != (size,):
-            raise ShapeError(
-                f"{what}: the bias {b.label} is not one number for each of {size} channels",
-                hint="give a vector, or None",
-            )
-        return b
+        if groups == 1:
+            return [], x, w
+        return ["g"], x.unflatten(1, (groups, -1)), w.unflatten(0, (groups, -1))
 
     @operation
     def conv_transpose(
@@ -212,15 +204,13 @@ class Windowed(Product):
         """
         what, count = self.spatial("conv_transpose")
         w = self.other(what, weight, count + 2)
-        sizes = w.shape[2:]
-        steps, gaps, pads, more = (
-            each(f"{what}: the {name}", value, count, least)
-            for name, value, least in (
-                ("stride", stride, 1),
-                ("dilation", dilation, 1),
-                ("padding", padding, 0),
-                ("output_padding", output_padding, 0),
-            )
+        steps, gaps, pads, more = each(
+            what,
+            count,
+            stride=stride,
+            dilation=dilation,
+            padding=padding,
+            output_padding=output_padding,
         )
         if any(extra >= max(both) for extra, *both in zip(more, steps, gaps, strict=True)):
             raise ShapeError(
@@ -228,27 +218,22 @@ class Windowed(Product):
                 f"{tuple_text(steps)} or the dilation {tuple_text(gaps)}",
                 hint="use a smaller output_padding, or none",
             )
-        group = self._groups(what, w, groups, w.shape[0], self.shape[1])
-        b = self._bias(what, bias, w.shape[1] * groups)
-        operands = [self, w] if b is None else [self, w, b]
-        dtype = promote_all([(operand.dtype, operand.ndim) for operand in operands])
-        x, w = widened(self.cast(dtype)), widened(w.cast(dtype))
-        if group:
-            x, w = x.unflatten(1, (groups, -1)), w.unflatten(0, (groups, -1))
+        groups = whole(f"{what}: the number of groups", groups, 1)
+        group, x, v = self._grouped(what, self, w, groups, w.shape[0], self.shape[1])
         space, kernel = [f"s{k}" for k in range(count)], [f"k{k}" for k in range(count)]
         pairs = [label for pair in zip(kernel, space, strict=True) for label in pair]
         spread = contract(
             what,
             ["b", *group, "o", *pairs],
             (x, ["b", *group, "c", *space]),
-            (w, [*group, "c", "o", *kernel]),
+            (v, [*group, "c", "o", *kernel]),
+            wide=True,
         )
-        if group:
-            spread = spread.flatten(1, 2)
+        spread = spread.flatten(1, 2) if group else spread
         wanted = tuple(
             (length - 1) * step + (size - 1) * gap + 1 + extra - 2 * pad
             for length, step, size, gap, extra, pad in zip(
-                self.shape[2:], steps, sizes, gaps, more, pads, strict=True
+                self.shape[2:], steps, w.shape[2:], gaps, more, pads, strict=True
             )
         )
         if any(never(size >= 0) for size in wanted):
@@ -258,9 +243,7 @@ class Windowed(Product):
                 hint="use less padding",
             )
         result = spread.overlapped(wanted, steps, gaps, pads)
-        if b is not None:
-            result = result + widened(b).reshape(-1, *[1] * count)
-        return result.cast(dtype)
+        return result.biased(what, bias, (1,), self, w)
 
     conv_transpose1d, conv_transpose2d = over(1, conv_transpose), over(2, conv_transpose)
     conv_transpose3d = over(3, conv_transpose)
@@ -297,15 +280,10 @@ class Windowed(Product):
         (1, 12, 49)
         """
         what, count = self.spatial("unfold")
-        sizes, gaps, steps = (
-            each(f"{what}: the {name}", value, count, 1)
-            for name, value in (
-                ("kernel", kernel_size),
-                ("dilation", dilation),
-                ("stride", stride),
-            )
+        sizes, gaps, steps, pads = each(
+            what, count, kernel_size=kernel_size, dilation=dilation, stride=stride, padding=padding
         )
-        margins: Margins = [(n, n) for n in each(f"{what}: the padding", padding, count, 0)]
+        margins: Margins = [(pad, pad) for pad in pads]
         x = self.windows(what, sizes, steps, gaps, margins)
         space, kernel = range(2, 2 + count), range(2 + count, 2 + 2 * count)
         columns = size_of(x.shape[2 : 2 + count])
@@ -330,16 +308,15 @@ class Windowed(Product):
         (1, 3, 8, 8)
         """
         self.check_rank("fold", 2, 3)
-        count = len(output_size) if isinstance(output_size, (tuple, list)) else 2
-        wanted, sizes, gaps, pads, steps = (
-            each(f"fold: the {name}", value, count, least)
-            for name, value, least in (
-                ("output_size", output_size, 1),
-                ("kernel_size", kernel_size, 1),
-                ("dilation", dilation, 1),
-                ("padding", padding, 0),
-                ("stride", stride, 1),
-            )
+        count = len(output_size) if isinstance(output_size, Sequence) else 2
+        wanted, sizes, gaps, pads, steps = each(
+            "fold",
+            count,
+            output_size=output_size,
+            kernel_size=kernel_size,
+            dilation=dilation,
+            padding=padding,
+            stride=stride,
         )
         space = [
             (out + 2 * pad - (size - 1) * gap - 1) // step + 1
@@ -370,15 +347,10 @@ class Windowed(Product):
         ceil_mode: bool,
     ) -> "Pooling":
         what, count = self.spatial(what)
-        sizes, pads, gaps = (
-            each(f"{what}: the {name}", value, count, least)
-            for name, value, least in (
-                ("kernel_size", kernel, 1),
-                ("padding", padding, 0),
-                ("dilation", dilation, 1),
-            )
+        stride = kernel if stride is None else stride
+        sizes, steps, pads, gaps = each(
+            what, count, kernel_size=kernel, stride=stride, padding=padding, dilation=dilation
         )
-        steps = sizes if stride is None else each(f"{what}: the stride", stride, count, 1)
         margins: Margins = []
         for length, size, step, gap, pad in zip(
             self.shape[2:], sizes, steps, gaps, pads, strict=True
@@ -441,9 +413,11 @@ class Windowed(Product):
         total = pooling.reduce(widened(x), SumReduce)
         pads = [pad if count_include_pad else 0 for pad in pooling.pads]
         inner: Margins = [(pad, pad) for pad in pads]
+        size = math.prod(pooling.sizes)
+        if divisor_override is not None:
+            size = whole(f"{pooling.what}: the divisor_override", divisor_override, 1)
         if divisor_override is not None or inner == pooling.margins:
-            size = divisor_override or math.prod(pooling.sizes)
-            return (total * (1 / size)).cast(x.dtype)
+            return total.over(size).cast(x.dtype)
         shape = tuple(n + a + b for n, (a, b) in zip(self.shape[2:], inner, strict=True))
         left = [(p - a, q - b) for (p, q), (a, b) in zip(pooling.margins, inner, strict=True)]
         ones = total.constant(1, total.dtype, (1, 1, *shape))
@@ -461,7 +435,7 @@ class Windowed(Product):
         """Return (sum of x^p)^(1/p) of each window, p being the norm's type."""
         p = number("lp_pool", "norm_type", norm_type)
         mean = widened(self.as_float()).pow(p).avg_pool(kernel_size, stride, 0, ceil_mode)
-        size = math.prod(each("lp_pool: the kernel_size", kernel_size, self.ndim - 2, 1))
+        size = math.prod(each("lp_pool", self.ndim - 2, kernel_size=kernel_size)[0])
         return (mean * size).pow(1 / p).cast(self.as_float().dtype)
 
     max_pool1d, max_pool2d, max_pool3d = over(1, max_pool), over(2, max_pool), over(3, max_pool)
@@ -492,9 +466,9 @@ class Windowed(Product):
 
     def _adaptive(self, what: str, output_size: Resized, op: type[Reduce]) -> Self:
         what, count = self.spatial(what)
-        given = output_size if isinstance(output_size, (tuple, list)) else [output_size] * count
+        given = output_size if isinstance(output_size, Sequence) else [output_size] * count
         wanted = [1 if size is None else size for size in given]
-        sizes = each(f"{what}: the output_size", wanted, count, 1)
+        (sizes,) = each(what, count, output_size=wanted)
         x = self
         for axis, (size, length) in enumerate(zip(sizes, self.shape[2:], strict=True), 2):
             if length == 0:
@@ -550,8 +524,8 @@ class Windowed(Product):
                 f"interpolate: there is no mode {mode!r}",
                 hint=nearest(mode, MODES) or f"one of {', '.join(MODES)}",
             )
-        given = scale_factor if size is None else size
-        wanted = list(given) if isinstance(given, (tuple, list)) else [given] * count
+        given = (scale_factor or 0) if size is None else size
+        wanted = list(given) if isinstance(given, Sequence) else [given] * count
         if (size is None) == (scale_factor is None) or len(wanted) != count:
             raise ShapeError(
                 f"interpolate: size is {size}, scale_factor {scale_factor}, and {self.label} has "

@@ -54,7 +54,7 @@ MATRIX = ((3, 3), (2, 5), (4, 1), (0, 3), (2, 3, 4), (1, 2, 0))
         both(lambda x: x.movedim(0, -1), (2, 3, 4), (3,), id="movedim"),
         both(lambda x: x.movedim((0, -1), (1, 0)), (2, 3, 4), id="movedim-several"),
         both(lambda x: x.moveaxis((2, 0), (0, 2)), (2, 1, 3, 2), id="moveaxis"),
-        case(lambda x: x.T, lambda x: x.permute(*range(x.ndim)[::-1]), *ANY, id="T"),
+        case(lambda x: x.T, lambda x: x.permute(*range(x.ndim)[::-1]), *ANY[1:], id="T"),
         both(lambda x: x.mT, *MATRIX, id="mT"),
         both(lambda x: x.t(), (2, 3), (3,), id="t"),
         both(lambda x: x.reshape(-1), *ANY, id="reshape-flat"),
@@ -166,16 +166,13 @@ def test_every_dtype_moves(torch: ModuleType, dtype: str):
     against(torch, lambda x: stack([x, x], 1), lambda x: torch.stack([x, x], 1), x)
 
 
-def views() -> list[Function]:
-    return [
-        lambda x: x,
-        lambda x: x.T,
-        lambda x: x[::2],
-        lambda x: x.flip(0),
-        lambda x: x[:, :1].expand(*x.shape),
-        lambda x: x.reshape(x.shape[1], x.shape[0]),
-    ]
-
+VIEWS: list[Function] = [
+    lambda x: x,
+    lambda x: x.T,
+    lambda x: x[::2],
+    lambda x: x.flip(0),
+    lambda x: x[:, :1].expand(*x.shape),
+]
 
 CHAIN: list[Function] = [
     lambda x: x.flatten(),
@@ -191,9 +188,7 @@ CHAIN: list[Function] = [
 
 def test_views_of_views(torch: ModuleType):
     x = draw((4, 4))
-    for first, second in product(views(), CHAIN):
-        if first is views()[3]:
-            continue
+    for first, second in product(VIEWS, CHAIN):
         ours = lambda x, a=first, b=second: b(a(x))  # noqa: E731
         against(torch, ours, None, x)
 
@@ -242,7 +237,7 @@ def test_pad_modes(torch: ModuleType, mode: str):
     ]:
         x = draw(shape)
         found = interpret(lambda x, p=pairs: x.pad(p, mode=mode), x)
-        assert np.array_equal(found, np.pad(x, pairs, mode=numpys))
+        assert np.array_equal(found, np.pad(x, pairs, numpys))  # pyright: ignore
     images = draw((2, 3, 4, 5))
     against(
         torch,
@@ -308,7 +303,7 @@ def test_joining(torch: ModuleType):
 def test_concat_takes_arrays_too():
     cx = Graph()
     x = cx.tensor((2,), "int64").set([1, 2])
-    y = concat([x, np.array([3, 4])]).retrieve()
+    y = concat([x, np.array([3, 4])]).retrieve()  # pyright: ignore[reportArgumentType]
     cx.execute()
     assert y.tolist() == [1, 2, 3, 4]
 
@@ -531,8 +526,8 @@ def test_every_negative_slice_as_numpy_has_it():
         (
             ShapeError,
             lambda x: x.narrow(1, 2, 2),
-            "slice: 2:4:1 is not within axis 1 of (2, 3)\n"
-            "hint: 0 <= start <= stop <= 3 and step >= 1 must hold",
+            "slice: 2 to 4 is not within axis 1 of %x (2, 3)\n"
+            "hint: 0 <= start <= stop <= 3 must hold",
         ),
         (
             RangeError,
@@ -619,7 +614,7 @@ def test_errors(error: type[LabError], function: Function, message: str):
     assert str(found.value) == message
 
 
-BAD = [None, "a b", 1.5, [0.5], object(), (0, 0), -9, 9, np.array([0.5, 1.0]), 10**30]
+BAD = [None, "a b", 1.5, [0.5], object(), (0, 0), -9, 9, np.array([0.5, 1.0])]
 
 
 @pytest.mark.parametrize(
@@ -627,9 +622,10 @@ BAD = [None, "a b", 1.5, [0.5], object(), (0, 0), -9, 9, np.array([0.5, 1.0]), 1
     [
         "permute", "transpose", "movedim", "reshape", "flatten", "unflatten", "squeeze",
         "unsqueeze", "expand", "expand_as", "expand_dim", "repeat", "tile", "repeat_interleave",
-        "slice", "slice_along", "narrow", "select", "excise", "unbind", "split", "chunk", "tensor_split",
-        "unfold", "pool_last_dim", "flip", "rot90", "roll", "pad", "pad_along", "concat", "stack",
-        "tril", "triu", "diagonal", "diag_embed", "diag", "pixel_shuffle", "pixel_unshuffle",
+        "slice", "slice_along", "narrow", "select", "excise", "unbind", "split", "chunk",
+        "tensor_split", "unfold", "pool_last_dim", "flip", "rot90", "roll", "pad", "pad_along",
+        "concat", "stack", "tril", "triu", "diagonal", "diag_embed", "diag", "pixel_shuffle",
+        "pixel_unshuffle",
         "channel_shuffle",
     ],
 )  # fmt: skip
@@ -660,4 +656,17 @@ def test_another_graph_is_refused():
 def test_pad_value_must_be_a_number():
     x = Graph().tensor((2,), name="x")
     with pytest.raises(DTypeError, match="is not a number"):
-        x.pad(((1, 1),), x)
+        x.pad(((1, 1),), x)  # pyright: ignore[reportArgumentType]
+
+
+def test_the_words_of_pytorch_for_axes(torch: ModuleType):
+    for function in (
+        lambda x: x.flatten(start_dim=1, end_dim=-1),
+        lambda x: x.transpose(dim0=0, dim1=2),
+        lambda x: x.diagonal(dim1=-2, dim2=-1),
+        lambda x: x.flip(dims=(0, 1)),
+        lambda x: x.roll(1, dims=1),
+        lambda x: x.rot90(1, dims=(1, 2)),
+        lambda x: x.squeeze(dim=1),
+    ):
+        against(torch, function, None, draw((2, 3, 4)))

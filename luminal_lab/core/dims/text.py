@@ -1,0 +1,117 @@
+"""Read expressions from the text that `str` writes, and write them in C."""
+
+import ast
+from collections.abc import Callable, Mapping
+from functools import reduce
+
+from luminal_lab.core.dims.arithmetic import both, either, extremum, floordiv, less, mod, negate
+from luminal_lab.core.dims.expression import (
+    Atom,
+    Dim,
+    Division,
+    Extremum,
+    Negative,
+    Symbol,
+    products,
+)
+from luminal_lab.core.dims.limits import interval
+from luminal_lab.errors import LabError, ParseError, nearest
+
+Names = Callable[[str], Dim]
+MAX_TEXT = 10_000
+CALLS = {"//": "floordiv", "%": "floormod"}
+BINARY: Mapping[type[ast.AST], Callable[[Dim, Dim], Dim]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: floordiv,
+    ast.Mod: mod,
+    ast.Lt: lambda a, b: less(a - b),
+    ast.Gt: lambda a, b: less(b - a),
+    ast.LtE: lambda a, b: less(a - b - 1),
+    ast.GtE: lambda a, b: less(b - a - 1),
+    ast.And: both,
+    ast.Or: either,
+}
+
+
+def parse_dim(text: str, table: Mapping[str, Symbol], *, declare: bool = False) -> Dim:
+    """Read an expression; unknown names are an error, or become plain symbols with `declare`.
+
+    >>> parse_dim("2*p + min(q, 4)", {}, declare=True)
+    min(4, q) + 2*p
+    """
+
+    def named(name: str) -> Dim:
+        if name not in table and not declare:
+            raise ParseError(
+                f"there is no dim {name!r}", hint=nearest(name, table) or "declare it first"
+            )
+        return table[name] if name in table else Symbol(name)
+
+    try:
+        if len(text) <= MAX_TEXT:
+            return _read(ast.parse(text.strip(), mode="eval").body, named)
+    except LabError:
+        raise
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        pass
+    raise ParseError(
+        f"{text!r} is not a dim", hint='a dim is a number, a name, or arithmetic as in "p + 1"'
+    )
+
+
+def _read(tree: ast.expr, named: Names) -> Dim:
+    match tree:
+        case ast.Constant(value=int(value)) if not isinstance(value, bool):
+            return value
+        case ast.Name() | ast.Attribute():
+            return named(ast.unparse(tree))
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_read(operand, named)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return negate(_read(operand, named))
+        case (
+            ast.BinOp(left=left, op=op, right=right)
+            | ast.Compare(left=left, ops=[op], comparators=[right])
+        ) if type(op) in BINARY:
+            return BINARY[type(op)](_read(left, named), _read(right, named))
+        case ast.BoolOp(op=op, values=values):
+            return reduce(BINARY[type(op)], [_read(value, named) for value in values])
+        case ast.Call(func=ast.Name(id="min" | "max" as which), args=[_, *_] as args, keywords=[]):
+            return extremum(which, [_read(arg, named) for arg in args])
+        case _:
+            raise ParseError(
+                f"{ast.unparse(tree)!r} cannot stand in a dim",
+                hint="a dim may use + - * // % min max < <= > >= and or not",
+            )
+
+
+def render_c(dim: Dim) -> str:
+    """Return a C expression in 64-bit integers.
+
+    Where the signs are not known, it calls `floordiv(a, b)` and `floormod(a, b)`.
+    """
+    terms: list[str] = []
+    for factor, parts in products(dim):
+        number = f"{factor}LL" if abs(factor) >> 24 else str(factor)
+        words = [number] if factor != 1 or not parts else []
+        terms.append("*".join([*words, *map(_atom_c, parts)]))
+    return f"({' + '.join(terms)})" if len(terms) > 1 else (terms or ["0"])[0]
+
+
+def _atom_c(atom: Atom) -> str:
+    match atom:
+        case Symbol(name=name):
+            return name.replace(".", "_")
+        case Division(x=x, d=d, sign=sign):
+            if interval(x)[0] >= 0 and interval(d)[0] >= 1:
+                return f"({render_c(x)} {sign[0]} {render_c(d)})"
+            return f"{CALLS[sign]}({render_c(x)}, {render_c(d)})"
+        case Extremum(which=which, args=args):
+            sign = "<" if which == "min" else ">"
+            return reduce(lambda a, b: f"({a} {sign} {b} ? {a} : {b})", map(render_c, args))
+        case Negative(x=x):
+            return f"({render_c(x)} < 0)"
+        case _:
+            raise AssertionError(atom)

@@ -1,0 +1,144 @@
+"""Put values into expressions: other dims, numbers, arrays; and solve for a symbol."""
+
+from collections.abc import Mapping
+from functools import lru_cache, reduce
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from luminal_lab.core.dims.arithmetic import extremum, floordiv, less, mod
+from luminal_lab.core.dims.expression import (
+    Atom,
+    Dim,
+    Extremum,
+    Quotient,
+    Remainder,
+    Symbol,
+    products,
+)
+from luminal_lab.errors import DimError
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+
+@lru_cache(1 << 15)
+def symbols(dim: Dim) -> tuple[Symbol, ...]:
+    """Return the symbols that an expression mentions, by name."""
+    atoms = {atom for _, parts in products(dim) for atom in parts}
+    found = {atom for atom in atoms if isinstance(atom, Symbol)}
+    for atom in atoms - found:
+        for argument in atom.arguments:
+            found.update(symbols(argument))
+    return tuple(sorted(found, key=lambda symbol: symbol.order))
+
+
+def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
+    """Return the expression with symbols, by name, replaced by other dims."""
+    if isinstance(dim, int):
+        return dim
+    total: Dim = 0
+    for factor, parts in products(dim):
+        term: Dim = factor
+        for atom in parts:
+            term = term * _substitute(atom, values)
+        total = total + term
+    return total
+
+
+def _substitute(atom: Atom, values: Mapping[str, Dim]) -> Dim:
+    arguments = [substitute(argument, values) for argument in atom.arguments]
+    match atom:
+        case Symbol(name=name):
+            return values.get(name, atom)
+        case Quotient():
+            return floordiv(*arguments)
+        case Remainder():
+            return mod(*arguments)
+        case Extremum(which=which):
+            return extremum(which, arguments)
+        case _:
+            return less(*arguments)
+
+
+def evaluate(dim: Dim, env: Mapping[str, int]) -> int:
+    """Return the value of an expression for values of its symbols."""
+    value = substitute(dim, env)
+    if isinstance(value, int):
+        return value
+    missing = symbols(value)[0].name
+    raise DimError(
+        f"dim {missing!r} is not bound, and {dim} needs it",
+        hint=f'set_dim("{missing}", …) binds it, and so does data of an input that has it',
+    )
+
+
+def evaluate_array(dim: Dim, env: Mapping[str, Ints | int]) -> Ints:
+    """Return the values of an expression for arrays of values of its symbols."""
+    total = np.asarray(0, np.int64)
+    for factor, parts in products(dim):
+        term = np.asarray(factor, np.int64)
+        for atom in parts:
+            term = term * _atom_array(atom, env)
+        total = total + term
+    return total
+
+
+def _atom_array(atom: Atom, env: Mapping[str, Ints | int]) -> Ints:
+    arguments = [evaluate_array(argument, env) for argument in atom.arguments]
+    match atom:
+        case Symbol(name=name):
+            return np.asarray(env[name], np.int64)
+        case Quotient():
+            return np.floor_divide(*arguments)
+        case Remainder():
+            return np.mod(*arguments)
+        case Extremum(which=which):
+            return reduce(np.minimum if which == "min" else np.maximum, arguments)
+        case _:
+            return (arguments[0] < 0).astype(np.int64)
+
+
+def evaluate_float(dim: Dim, env: Mapping[str, float]) -> float:
+    """Return the value of an expression for fractional values of its symbols.
+
+    Only what is divided or compared is rounded down before.
+    """
+    whole = {name: int(value) for name, value in env.items()}
+    return sum(
+        factor * prod(env[a.name] if isinstance(a, Symbol) else evaluate(a, whole) for a in parts)
+        for factor, parts in products(dim)
+    )
+
+
+def solve(dim: Dim, value: int, env: Mapping[str, int]) -> dict[str, int] | None:
+    """Return the one value of the one unknown symbol that makes the expression equal `value`.
+
+    >>> solve(2 * Symbol("p") + 1, 7, {})
+    {'p': 3}
+    """
+    terms = [*products(substitute(dim, env) - value)]
+    number = terms.pop()[0] if terms and not terms[-1][1] else 0
+    match terms:
+        case [(factor, [Symbol(name=name)])] if number % factor == 0:
+            return {name: -number // factor}
+        case _:
+            return None
+
+
+def check_bounds(symbol: Symbol, value: int) -> None:
+    """Raise unless a symbol may have this value."""
+    name, low, high = symbol.name, symbol.low, symbol.high
+    if value < low or (isinstance(high, int) and value > high):
+        limits = f"at least {low}" if high is None else f"{low} to {high}"
+        raise DimError(
+            f"dim {name!r}: {value} is out of its bounds, which are {limits}",
+            hint="declare wider bounds with dim(name, low, high), or use other data",
+        )
+    if value % symbol.multiple_of:
+        raise DimError(
+            f"dim {name!r}: {value} is not a multiple of {symbol.multiple_of}, as it is declared "
+            "to be",
+            hint=f"pad the data to {-(-value // symbol.multiple_of) * symbol.multiple_of}",
+        )

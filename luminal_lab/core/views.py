@@ -1,0 +1,175 @@
+"""Any chain of views as one index expression for each axis of its base, and one for validity.
+
+>>> from luminal_lab.core.ops import Pad, Permute, Reshape
+>>> view = View.identity((4, 6)).then(Reshape((2, 2, 6)), Permute((2, 0, 1)), Reshape((12, 2)))
+>>> view.index, view.flat
+((2*(i0%2) + i1, i0//2), 12*(i0%2) + i0//2 + 6*i1)
+>>> View.identity((8,)).then(Pad((1,), (1,))).valid
+0 < i0 and i0 < 9
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from luminal_lab.core.dims import Dim, Shape, Symbol, both, evaluate, evaluate_array, substitute
+from luminal_lab.core.dtypes import Array, DType
+from luminal_lab.core.ir import IR, Node, NodeLike
+from luminal_lab.core.op import TensorType, size_of
+from luminal_lab.core.op import View as ViewOp
+from luminal_lab.core.ops import Expand, Flip, Pad, Permute, Reshape, Slice, Window
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Where each element of `shape` is read from in `base`.
+
+    For the output position (i0, i1, …), `index[k]` is the position along axis k of the base, and
+    `valid` is 1 where the element comes from there, 0 where it reads as zero; the index says
+    nothing there, and may be out of range.
+    """
+
+    base: Shape
+    shape: Shape
+    index: Shape
+    valid: Dim = 1
+
+    @staticmethod
+    def identity(shape: Shape) -> "View":
+        """Return the view of all elements in their places."""
+        return View(shape, shape, positions(shape))
+
+    def then(self, *ops: ViewOp) -> "View":
+        """Return this view seen through further view ops."""
+        view = self
+        for op in ops:
+            shape = op.infer(TensorType(DType.float32, view.shape)).shape
+            index = _sources(op, view.shape, shape)
+            valid: Dim = 1
+            if isinstance(op, Pad):
+                for position, size in zip(index, view.shape, strict=True):
+                    valid = both(valid, both(position >= 0, position < size))
+            values = {f"i{axis}": position for axis, position in enumerate(index)}
+            view = replace(
+                view,
+                shape=shape,
+                index=tuple(substitute(dim, values) for dim in view.index),
+                valid=substitute(view.valid, values) * valid,
+            )
+        return view
+
+    @property
+    def flat(self) -> Dim:
+        """The row-major offset into the base."""
+        return row_major(self.base, self.index)
+
+    @property
+    def affine(self) -> tuple[Dim, Shape] | None:
+        """The offset into the base and the strides of the output axes, or None if it has none."""
+        names = [f"i{axis}" for axis in range(len(self.shape))]
+        zeros: dict[str, Dim] = dict.fromkeys(names, 0)
+        offset = substitute(self.flat, zeros)
+        strides = tuple(substitute(self.flat, zeros | {name: 1}) - offset for name in names)
+        rest = self.flat - offset
+        for position, stride in zip(positions(self.shape), strides, strict=True):
+            rest = rest - position * stride
+        return (offset, strides) if rest == 0 else None
+
+    @property
+    def is_contiguous(self) -> bool:
+        """True if all elements come from the base and lie there one after the other."""
+        affine = self.affine
+        in_place = row_major(self.shape, positions(self.shape))
+        return self.valid == 1 and affine is not None and self.flat - affine[0] == in_place
+
+
+def view_of(ir: IR, node: NodeLike) -> tuple[Node, View]:
+    """Return the node that a chain of view nodes reads, and the chain as one view."""
+    base = ir[node]
+    ops: list[ViewOp] = []
+    while isinstance(base.op, ViewOp):
+        ops.append(base.op)
+        (base,) = ir.sources(base)
+    return base, View.identity(base.shape).then(*reversed(ops))
+
+
+def apply(view: View, array: Array, dims: Mapping[str, int] | None = None) -> Array:
+    """Return what the view shows of an array, slowly and obviously."""
+    dims = dims or {}
+    shape = tuple(evaluate(dim, dims) for dim in view.shape)
+    grid = {f"i{axis}": places for axis, places in enumerate(np.indices(shape))}
+    valid, *index = (
+        np.broadcast_to(evaluate_array(dim, {**dims, **grid}), shape)
+        for dim in (view.valid, *view.index)
+    )
+    result = np.zeros(shape, array.dtype)
+    result[valid == 1] = array[tuple(places[valid == 1] for places in index)]
+    return result
+
+
+def positions(shape: Shape) -> Shape:
+    """Return i0, i1, … with the bounds that the shape sets; 0 along an axis of size 1."""
+    return tuple(
+        0 if dim == 1 else Symbol(f"i{axis}", 0, 0 if dim == 0 else dim - 1)
+        for axis, dim in enumerate(shape)
+    )
+
+
+def row_major(shape: Sequence[Dim], index: Sequence[Dim]) -> Dim:
+    """Return how many elements of `shape` lie before the one at `index`."""
+    offset: Dim = 0
+    for dim, position in zip(shape, index, strict=True):
+        offset = offset * dim + position
+    return offset
+
+
+def _sources(op: ViewOp, old: Shape, new: Shape) -> list[Dim]:
+    """Return the position along each old axis that one op reads for an element of its result."""
+    at = positions(new)
+    index = list(at[: len(old)])
+    match op:
+        case Permute(axes=axes):
+            for position, axis in zip(at, axes, strict=True):
+                index[axis] = position
+        case Expand():
+            index = [0 if dim == 1 else i for dim, i in zip(old, at, strict=True)]
+        case Slice(start=starts, step=steps):
+            index = [i * step + start for i, step, start in zip(at, steps, starts, strict=True)]
+        case Pad(before=before):
+            index = [i - size for i, size in zip(at, before, strict=True)]
+        case Flip(axes=axes):
+            for axis in axes:
+                index[axis] = old[axis] - 1 - at[axis]
+        case Window(axis=axis, stride=stride, dilation=dilation):
+            index[axis] = at[axis] * stride + at[-1] * dilation
+        case Reshape():
+            index = _reshaped(old, new, at)
+        case _:
+            raise NotImplementedError(op.name)
+    return index
+
+
+def _reshaped(old: Shape, new: Shape, at: Shape) -> list[Dim]:
+    """Return the positions along the old axes; groups of equal products stay among themselves."""
+    index: list[Dim] = [0] * len(old)
+    for olds, news in _groups(old, new) if 0 not in new else ():
+        flat = row_major([new[axis] for axis in news], [at[axis] for axis in news])
+        for axis in reversed(olds[1:]):
+            index[axis] = flat % old[axis]
+            flat = flat // old[axis]
+        index[olds[0]] = flat
+    return index
+
+
+def _groups(old: Shape, new: Shape) -> Iterator[tuple[list[int], list[int]]]:
+    """Yield axes of both shapes that have as many elements, as few as possible at a time."""
+    olds, news = ([axis for axis, dim in enumerate(shape) if dim != 1] for shape in (old, new))
+    products = [size_of([new[axis] for axis in news[:end]]) for end in range(len(news) + 1)]
+    start = done = 0
+    for stop in range(1, len(olds) + 1):
+        product = size_of([old[axis] for axis in olds[:stop]])
+        if product in products:
+            end = products.index(product)
+            yield olds[start:stop], news[done:end]
+            start, done = stop, end
