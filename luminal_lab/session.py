@@ -9,7 +9,7 @@ from luminal_lab.core.binding import bind_dims, fit
 from luminal_lab.core.builder import ShapeLike
 from luminal_lab.core.dims import check_bounds
 from luminal_lab.core.dtypes import Array, DTypeLike
-from luminal_lab.core.interpret import Environment, Probe, Step, interpret
+from luminal_lab.core.interpret import Environment, Probe, Step, interpret, stoppable
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Op
 from luminal_lab.core.ops import HostCall, Input, Random
@@ -256,9 +256,10 @@ class Graph(Sources):
     @override
     def forget(self, id: int) -> None:
         self._values.pop(id, None)
-        had = self._data.pop(id, None), self._providers.pop(id, None)
-        if any(value is not None for value in had):
+        if id in self._data or id in self._providers:
             self._changed.add(id)
+        self._data.pop(id, None)
+        self._providers.pop(id, None)
 
     def delete_inputs(self, *tensors: Tensor) -> None:
         """Turn computed values into inputs, so that what they were computed from can go."""
@@ -330,7 +331,7 @@ class Graph(Sources):
         With `keep_all` every value on the way is kept and can be read; with `trace` the time and
         the bytes of each node are returned.
         """
-        with self.whole():
+        with self.whole(), stoppable(lambda: None):
             ir = self.ir
             asked = self._outputs.keys() | self._probes.keys()
             if not asked:

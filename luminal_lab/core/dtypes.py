@@ -89,7 +89,8 @@ def as_dtype(like: DTypeLike) -> DType:
     if isinstance(like, type) and like in (bool, int, float):  # np.dtype("float64") == float
         return scalar_dtype(like(0))
     try:
-        return SHORT[like] if like in SHORT else BY_NUMPY[np.dtype(like)]  # type: ignore[index]
+        # np.dtype(None) would be float64.
+        return SHORT[like] if like in SHORT else BY_NUMPY[np.dtype(like or "none")]  # type: ignore[index]
     except (TypeError, KeyError):
         # torch.float32 and its like print as "torch.float32".
         name = getattr(like, "__name__", str(like)).removeprefix("torch.")

@@ -68,15 +68,21 @@ def interpret(
     """
     targets = ir.output_ids if wanted is None else wanted
     run = _Run(ir, environment, set(targets), known or {}, trace)
+    with stoppable(run.place), np.errstate(all="ignore"):
+        return run.run()
+
+
+@contextmanager
+def stoppable(place: Callable[[], str | None]) -> Generator[None, None, None]:
+    """Make of Ctrl-C an error of ours, which says where it was."""
     try:
-        with np.errstate(all="ignore"):
-            return run.run()
+        yield
     except Interrupted:
         raise
     except KeyboardInterrupt:
         raise Interrupted(
             "execute: stopped by Ctrl-C; no value was changed",
-            where=run.place(),
+            where=place(),
             hint="run it again, or drop() outputs that are not needed",
         ) from None
 
@@ -178,7 +184,7 @@ class _Run:
                 hint="use smaller sizes, or keep and retrieve fewer values",
             ) from error
         except Exception as error:
-            error.add_note(f"while computing\n  {self.place()}".replace("\n", "\n  "))
+            error.add_note("while computing\n" + self.place().replace("\n", "\n  "))
             raise
 
     # -- one node ------------------------------------------------------------------------------

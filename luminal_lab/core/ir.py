@@ -7,16 +7,18 @@ are copied only when one of their records changes.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple, TypeAlias, final
 
 from typing_extensions import override
 
-from luminal_lab.core.dims import Shape, Symbol, symbols
+from luminal_lab.core.dims import Shape, Symbol
 from luminal_lab.core.dtypes import DType
-from luminal_lab.core.op import Op, TensorType
+from luminal_lab.core.op import Op, TensorType, mentioned
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import print_ir
 from luminal_lab.errors import GraphError, nearest
+
 
 class Derivation(NamedTuple):
     """How a pass came to make a node: by which rule, from which nodes."""
@@ -95,6 +97,7 @@ NodeLike: TypeAlias = Node | int | str
 
 CHUNK_BITS = 6
 CHUNK = 1 << CHUNK_BITS
+EMPTY: "list[Node | None]" = [None] * CHUNK
 
 
 @final
@@ -125,9 +128,7 @@ class Table:
         index = id >> CHUNK_BITS
         if id >= self.size:
             self.size = id + 1
-            while len(self._chunks) <= index:
-                self._own.add(len(self._chunks))
-                self._chunks.append([None] * CHUNK)
+            self._chunks += [EMPTY] * (index + 1 - len(self._chunks))
         if index not in self._own:
             self._chunks[index] = self._chunks[index].copy()
             self._own.add(index)
@@ -141,13 +142,78 @@ class Table:
 
     def __iter__(self) -> Iterator[Node]:
         for chunk in self._chunks:
-            for node in chunk:
-                if node is not None:
-                    yield node
+            if chunk is not EMPTY:
+                for node in chunk:
+                    if node is not None:
+                        yield node
+
+
+class Signature(NamedTuple):
+    """What a graph takes and gives, by ids."""
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    carries: tuple[tuple[int, int], ...] = ()
+    """Pairs (output, input): the output is that input's value in the next run."""
+
+
+class Lookup:
+    """What a graph and its editor share: finding nodes and what they read."""
+
+    def __init__(self, table: Table, name: str, signature: Signature) -> None:
+        self.table = table
+        self.name = name
+        self.signature = signature
+
+    def __getitem__(self, key: NodeLike) -> Node:
+        """Return the present record of a node, by its id, its name, or an older record of it."""
+        if isinstance(key, str):
+            name = key.removeprefix("%")
+            if name not in self.names:
+                hint = nearest(name, self.names)
+                raise GraphError(f"{self.name}: there is no node %{name}", hint=hint)
+            key = self.names[name]
+        id = key if isinstance(key, int) else key.id
+        node = self.table.get(id)
+        if node is None:
+            what = f"the id {id}" if isinstance(key, int) else f"the id of {key}, which is {id}"
+            raise GraphError(f"{self.name}: there is no node with {what}")
+        return node
+
+    def __contains__(self, key: NodeLike) -> bool:
+        if isinstance(key, str):
+            return key.removeprefix("%") in self.names
+        return self.table.get(key if isinstance(key, int) else key.id) is not None
+
+    @cached_property
+    def names(self) -> dict[str, int]:
+        """The id of every node by its name."""
+        return {node.name: node.id for node in self.table}
+
+    @cached_property
+    def readers(self) -> dict[int, dict[int, None]]:
+        """The ids of the nodes that read a node, in order."""
+        readers: dict[int, dict[int, None]] = {}
+        for node in self.table:
+            for source in node.sources:
+                readers.setdefault(source, {})[node.id] = None
+        return readers
+
+    def sources(self, node: NodeLike) -> tuple[Node, ...]:
+        """Return the nodes that a node reads, in order."""
+        return tuple(self[id] for id in self[node].sources)
+
+    def users(self, node: NodeLike) -> tuple[Node, ...]:
+        """Return the nodes that read a node, each once, in the order of their ids."""
+        return tuple(self[id] for id in self.readers.get(self[node].id, ()))
+
+    def is_output(self, node: NodeLike) -> bool:
+        """Return whether a node is one of the outputs."""
+        return self[node].id in self.signature.outputs
 
 
 @final
-class IR:
+class IR(Lookup):
     """A graph that never changes: nodes in an order in which sources come before users.
 
     >>> from luminal_lab.core.parse import parse
@@ -155,20 +221,6 @@ class IR:
     >>> ir["y"].op, ir.users("x"), len(ir)
     (Sin(), (%y,), 2)
     """
-
-    __slots__ = (
-        "_hash",
-        "_names",
-        "_nodes",
-        "_symbols",
-        "_users",
-        "carries",
-        "input_ids",
-        "name",
-        "output_ids",
-        "schedule",
-        "table",
-    )
 
     def __init__(
         self,
@@ -180,28 +232,17 @@ class IR:
         carries: Iterable[tuple[int, int]] = (),
         schedule: tuple[int, ...] = (),
     ) -> None:
-        self.table = table
-        self.input_ids = tuple(inputs)
-        self.output_ids = tuple(outputs)
-        self.name = name
-        self.carries = tuple(carries)
-        """Pairs (output id, input id): the output is that input's value in the next run."""
+        super().__init__(table, name, Signature(tuple(inputs), tuple(outputs), tuple(carries)))
+        self.input_ids, self.output_ids, self.carries = self.signature
         self.schedule = schedule
         """Ids in the order wanted, where it is not the order in which they were made."""
-        self._nodes: tuple[Node, ...] | None = None
-        self._names: dict[str, int] | None = None
-        self._users: dict[int, tuple[Node, ...]] | None = None
-        self._symbols: dict[str, Symbol] | None = None
-        self._hash: int | None = None
 
     # -- reading -------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def nodes(self) -> tuple[Node, ...]:
         """All nodes, sources before users, otherwise in the order of the schedule or of ids."""
-        if self._nodes is None:
-            self._nodes = _in_order(self.table, self.schedule)
-        return self._nodes
+        return in_order(self.table, self.schedule)
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -224,65 +265,11 @@ class IR:
     def __iter__(self) -> Iterator[Node]:
         return iter(self.nodes)
 
-    def __contains__(self, node: object) -> bool:
-        if isinstance(node, Node):
-            return self.table.get(node.id) is node
-        return isinstance(node, int) and self.table.get(node) is not None
-
-    def __getitem__(self, key: NodeLike) -> Node:
-        """Return a node by id, by name (with or without the %), or as it is in this graph."""
-        if isinstance(key, str):
-            found = self.names.get(key.removeprefix("%"))
-            if found is None:
-                raise GraphError(
-                    f"{self.name}: there is no node %{key.removeprefix('%')}",
-                    hint=nearest(key.removeprefix("%"), self.names),
-                )
-            key = found
-        node = self.table.get(key if isinstance(key, int) else key.id)
-        if node is None:
-            raise GraphError(f"{self.name}: there is no node with the id {key}")
-        return node
-
-    @property
-    def names(self) -> Mapping[str, int]:
-        """The id of every node by its name."""
-        if self._names is None:
-            self._names = {node.name: node.id for node in self.table}
-        return self._names
-
-    def sources(self, node: NodeLike) -> tuple[Node, ...]:
-        """Return the nodes that a node reads, in order."""
-        return tuple(self[id] for id in self[node].sources)
-
-    def users(self, node: NodeLike) -> tuple[Node, ...]:
-        """Return the nodes that read a node, each once, in order."""
-        if self._users is None:
-            users: dict[int, dict[Node, None]] = {}
-            for user in self.nodes:
-                for source in user.sources:
-                    users.setdefault(source, {})[user] = None
-            self._users = {id: tuple(found) for id, found in users.items()}
-        return self._users.get(self[node].id, ())
-
-    def is_output(self, node: NodeLike) -> bool:
-        """Return whether a node is one of the outputs."""
-        return self[node].id in self.output_ids
-
-    @property
+    @cached_property
     def symbols(self) -> Mapping[str, Symbol]:
         """The symbolic dims that shapes and fields mention, by name."""
-        if self._symbols is None:
-            found: dict[str, Symbol] = {}
-            seen: set[TensorType] = set()
-            for node in self.nodes:
-                for type in node.types:
-                    if type not in seen:
-                        seen.add(type)
-                        found.update((s.name, s) for dim in type.shape for s in symbols(dim))
-                found.update((s.name, s) for s in node.op.symbols())
-            self._symbols = dict(sorted(found.items()))
-        return self._symbols
+        types = {type for node in self.table for type in node.types}
+        return mentioned(types, {node.op for node in self.table})
 
     def ancestors(self, nodes: Iterable[NodeLike]) -> set[int]:
         """Return the ids of the given nodes and of all that they are computed from."""
@@ -314,10 +301,12 @@ class IR:
 
     @override
     def __hash__(self) -> int:
-        if self._hash is None:
-            ops = Counter((node.op, node.type) for node in self.table)
-            self._hash = hash((frozenset(ops.items()), len(self.input_ids), len(self.output_ids)))
         return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        counts = Counter((node.op, node.type) for node in self.table)
+        return hash((frozenset(counts.items()), len(self.input_ids), len(self.output_ids)))
 
     @override
     def __str__(self) -> str:
@@ -332,37 +321,31 @@ class IR:
         return print_ir(self, origins=origins)
 
 
-def _in_order(table: Table, schedule: Sequence[int]) -> tuple[Node, ...]:
-    nodes = list(table)
-    if not schedule and all(all(s < node.id for s in node.sources) for node in nodes):
-        return tuple(nodes)
+def in_order(table: Table, schedule: Sequence[int]) -> tuple[Node, ...]:
+    """Return all nodes, sources before users, otherwise in the order of the schedule or of ids."""
+    nodes = tuple(table)
+    if not schedule and not any(id >= node.id for node in nodes for id in node.sources):
+        return nodes
     # Each node as early as the wanted order asks, but after its sources.
-    done: set[int] = set()
-    order: list[Node] = []
     wanted = [node for id in schedule if (node := table.get(id)) is not None]
+    order: dict[int, Node] = {}
+    begun: set[int] = set()
     for first in (*wanted, *nodes):
         stack = [first]
         while stack:
             node = stack[-1]
-            if node.id in done:
-                stack.pop()
+            if node.id in begun:  # and so its sources are done, unless it depends on itself
+                order.setdefault(node.id, stack.pop())
                 continue
-            missing = [
-                source
-                for id in reversed(node.sources)
-                if id not in done and (source := table.get(id)) is not None
-            ]
-            if missing and len(stack) <= len(nodes):
-                stack.extend(missing)
-            else:
-                done.add(node.id)
-                order.append(stack.pop())
-    return tuple(order)
+            begun.add(node.id)
+            for id in reversed(node.sources):
+                source = table.get(id)
+                if source is not None and id not in begun:
+                    stack.append(source)
+    return tuple(order.values())
 
 
 def _isomorphic(a: IR, b: IR) -> bool:
-    if len(a) != len(b) or len(a.carries) != len(b.carries):
-        return False
     match: dict[int, int] = {}
     back: dict[int, int] = {}
 
@@ -371,9 +354,9 @@ def _isomorphic(a: IR, b: IR) -> bool:
         todo = [(x, y)]
         while todo:
             x, y = todo.pop()
-            if match.get(x, y) != y or back.get(y, x) != x:
-                return False
-            if x in match:
+            if x in match or y in back:
+                if match.get(x) != y or back.get(y) != x:
+                    return False
                 continue
             match[x], back[y] = y, x
             one, two = a[x], b[y]
@@ -382,15 +365,15 @@ def _isomorphic(a: IR, b: IR) -> bool:
             todo.extend(zip(one.sources, two.sources, strict=True))
         return True
 
-    if [n.name for n in a.inputs] != [n.name for n in b.inputs]:
+    def ends(ir: IR) -> tuple[list[int], list[str | None]]:
+        """Return what nothing reads, dead nodes included, and the names of the inputs."""
+        given = {*ir.input_ids, *ir.output_ids}
+        loose = [n.id for n in ir.nodes if n.id not in ir.readers and n.id not in given]
+        return [*ir.input_ids, *ir.output_ids, *loose], [n.meta.name for n in ir.inputs]
+
+    (ends_a, names_a), (ends_b, names_b) = ends(a), ends(b)
+    if len(a) != len(b) or len(ends_a) != len(ends_b) or names_a != names_b:
         return False
-    pairs = zip((*a.input_ids, *a.output_ids), (*b.input_ids, *b.output_ids), strict=True)
-    if not all(pair(x, y) for x, y in pairs):
+    if not all(map(pair, ends_a, ends_b)):
         return False
-    # What no output needs is compared too, from its last nodes, which come in order.
-    loose = [
-        [n.id for n in ir.nodes if not ir.users(n) and not ir.is_output(n)] for ir in (a, b)
-    ]
-    if len(loose[0]) != len(loose[1]) or not all(map(pair, *loose)):
-        return False
-    return [(match.get(new), match.get(old)) for new, old in a.carries] == list(b.carries)
+    return {(match.get(new), match.get(old)) for new, old in a.carries} == set(b.carries)

@@ -4,24 +4,48 @@ A class states its `name`, its fields, `infer` (the result's type, or an error) 
 meaning in NumPy); an elementwise op also states its C form. Defining the class registers it.
 """
 
+import inspect
+import re
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, final, get_type_hints
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    TypeAlias,
+    cast,
+    final,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from typing_extensions import override
 
-from luminal_lab.core.dims import Dim, Expr, Shape, Symbol, evaluate, known, symbols
+from luminal_lab.core.dims import Dim, Expr, Shape, Symbol, bounds, evaluate, known, symbols
 from luminal_lab.core.dtypes import Array, DType
-from luminal_lab.errors import AxisError, DefinitionError, DTypeError, LabWarning, ShapeError
+from luminal_lab.errors import (
+    AxisError,
+    DefinitionError,
+    DTypeError,
+    GraphError,
+    LabError,
+    LabWarning,
+    ShapeError,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from luminal_lab.core.ir import IR, Node
 
 
 Scalar: TypeAlias = bool | int | float | Expr
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+"""What the text form can write as a name."""
+FIELD_TYPES = (int, float, bool, str, DType, Dim, Shape, tuple[int, ...], Scalar)
+"""What the text form can write as a field's value, beside `Literal` names and bodies."""
 
 
 @final
@@ -103,28 +127,26 @@ class Op:
     # a type checker takes to be compatible with every signature.
     def infer(self, *args: Any, **kwargs: Any) -> TensorType:
         """Return the result's type for sources of the given types, or raise."""
-        raise NotImplementedError(type(self).__name__)
+        raise _misdefined(
+            type(self), "has no infer", "define infer, which returns the result's type"
+        )
 
     def eval(self, *args: Any, **kwargs: Any) -> Array:
         """Return the result for NumPy arrays: this is what the op means."""
-        raise NotImplementedError(type(self).__name__)
+        raise _misdefined(
+            type(self), "has no eval", "define eval, which says in NumPy what it means"
+        )
 
     def types(self, sources: "Sequence[Node]") -> tuple[TensorType, ...]:
         """Return the types of all results; more than one only for a `Call`."""
-        return (self.infer(*[source.type for source in sources]),)
+        return (self.infer(*one_result_each(sources)),)
 
-    def bind(self, dims: "Mapping[str, int]") -> "Op":
+    def bind(self, dims: Mapping[str, int]) -> "Op":
         """Return this op with every symbolic dim in its fields replaced by its value."""
-        changed: dict[str, object] = {}
-        for field in fields_of(type(self)):
-            value = getattr(self, field)
-            if isinstance(value, Expr):
-                changed[field] = evaluate(value, dims)
-            elif isinstance(value, tuple) and any(isinstance(dim, Expr) for dim in value):
-                changed[field] = tuple(evaluate(dim, dims) for dim in value)
-        if not changed:
+        if not self.symbols():
             return self
-        return type(self)(**{f: getattr(self, f) for f in fields_of(type(self))} | changed)
+        values = {field: getattr(self, field) for field in fields_of(type(self))}
+        return type(self)(**{field: _bound(value, dims) for field, value in values.items()})
 
     def body_of(self) -> "IR | None":
         """Return the graph that this op stands for, if it stands for one."""
@@ -133,37 +155,64 @@ class Op:
     def symbols(self) -> tuple[Symbol, ...]:
         """Return the symbolic dims that the fields mention."""
         values = (getattr(self, field) for field in fields_of(type(self)))
-        return tuple(
-            symbol
-            for value in values
-            for dim in (value if isinstance(value, tuple) else (value,))
-            if isinstance(dim, Expr)
-            for symbol in symbols(dim)
-        )
+        return tuple(s for value in values for dim in _parts(value) for s in symbols(dim))
+
+    # -- as a value --------------------------------------------------------------------------------
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise _misdefined(type(self), *NO_DATACLASS)
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        """Compare class and fields as text does: -0.0 is not 0.0, NaN is NaN, True is not 1."""
+        return self is other or (isinstance(other, Op) and _key(self) == _key(other))
+
+    @override
+    def __hash__(self) -> int:
+        return hash(_key(self))
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
-        if "name" in cls.__dict__:
+        # A dataclass makes no methods that the class has; its own would compare numbers by `==`.
+        for method in (Op.__eq__, Op.__hash__):
+            if method.__name__ not in vars(cls):
+                setattr(cls, method.__name__, method)
+        if "name" in vars(cls):
             _register(cls)
+
+
+def _parts(value: object) -> Sequence[Dim]:
+    parts = cast(tuple[object, ...], value) if isinstance(value, tuple) else (value,)
+    return [part for part in parts if isinstance(part, Expr)]
+
+
+def _bound(value: object, dims: Mapping[str, int]) -> object:
+    if isinstance(value, tuple):
+        return tuple([_bound(part, dims) for part in cast(tuple[object, ...], value)])
+    return evaluate(value, dims) if isinstance(value, Expr) else value
 
 
 OPS: dict[str, type[Op]] = {}
 """Every op class by its name in the text form."""
+NO_DATACLASS = "is no frozen dataclass", "write @dataclass(frozen=True, slots=True) above the class"
 
 
 def _register(cls: type[Op]) -> None:
-    old = OPS.get(cls.name)
-    place = (cls.__module__, cls.__qualname__)
-    if old is not None:
-        if (old.__module__, old.__qualname__) != place:
+    # `dataclass(slots=True)` makes the class a second time, then with all that the first has.
+    if "__dataclass_fields__" not in vars(cls):
+        old = OPS.get(cls.name)
+        place = f"{cls.__module__}.{cls.__qualname__}"
+        if not NAME.fullmatch(cls.name):
+            raise _misdefined(cls, "has a name that is no word", "use letters, digits, '_' and '.'")
+        if not cls.__doc__ or "__doc__" not in vars(cls):
+            raise _misdefined(cls, "has no docstring", "say in one sentence what the op computes")
+        if old is not None and f"{old.__module__}.{old.__qualname__}" != place:
             raise DefinitionError(
-                f"op {cls.name!r}: {'.'.join(place)} defines it, and so does "
+                f"op {cls.name!r}: {place} defines it, and so does "
                 f"{old.__module__}.{old.__qualname__}",
                 hint="give the new op another name",
             )
-        # `dataclass(slots=True)` makes the class a second time; then they share an __init__.
-        made_again = "__init__" in vars(old) and vars(old)["__init__"] is vars(cls).get("__init__")
-        if not made_again:
+        if old is not None:
             warnings.warn(
                 f"op {cls.name!r} was defined again; the new definition is used from here on",
                 LabWarning,
@@ -172,17 +221,100 @@ def _register(cls: type[Op]) -> None:
     OPS[cls.name] = cls
 
 
+def _misdefined(cls: type[Op], what: str, hint: str) -> DefinitionError:
+    name = getattr(cls, "name", None)
+    subject = "op" if name is None else f"op {name!r}"
+    return DefinitionError(f"{subject}: the class {cls.__name__} {what}", hint=hint)
+
+
 _FIELDS: dict[type[Op], dict[str, object]] = {}
 
 
-def fields_of(cls: type[Op]) -> "Mapping[str, object]":
-    """Return the fields of an op class with their types, in order."""
-    known_fields = _FIELDS.get(cls)
-    if known_fields is None:
+def fields_of(cls: type[Op]) -> Mapping[str, object]:
+    """Return the fields of an op class with their types, in order; the class is checked once."""
+    found = _FIELDS.get(cls)
+    if found is None:
+        found = _FIELDS[cls] = _check_class(cls)
+    return found
+
+
+def _check_class(cls: type[Op]) -> dict[str, object]:
+    if "name" not in vars(cls):
+        raise _misdefined(
+            cls, "has no name of its own", 'write name: ClassVar[str] = "…" in the class'
+        )
+    parameters = vars(cls).get("__dataclass_params__")
+    if parameters is None or not parameters.frozen:
+        raise _misdefined(cls, *NO_DATACLASS)
+    try:
         hints = get_type_hints(cls)
-        names = [field.name for field in fields(cls)] if is_dataclass(cls) else []
-        known_fields = _FIELDS[cls] = {name: hints[name] for name in names}
-    return known_fields
+    except NameError as error:
+        what = f"has a field whose type is not known: {error}"
+        raise _misdefined(cls, what, "import the type where the class is defined") from error
+    found = {field.name: hints[field.name] for field in fields(cls)}  # pyright: ignore[reportArgumentType]  # checked above
+    for name, hint in found.items():
+        names = get_args(hint) if get_origin(hint) is Literal else ()
+        spelled = hint in FIELD_TYPES or getattr(hint, "__name__", "") == "IR"
+        if not spelled and not (names and all(NAME.fullmatch(str(n)) for n in names)):
+            raise _misdefined(
+                cls,
+                f"has a field {name!r} whose type {hint} the text form cannot write",
+                "use int, float, bool, str, Literal names, DType, Dim, Shape, Scalar, "
+                "tuple[int, ...] or IR",
+            )
+    return found
+
+
+def _key(op: Op) -> tuple[object, ...]:
+    key: list[object] = [type(op)]
+    for field, hint in fields_of(type(op)).items():
+        value = getattr(op, field)
+        if hint is float or isinstance(value, (float, bool)):
+            value = float(value) if hint is float else value
+            # To Python 0.0 is -0.0, NaN is not NaN, and 1.0 is True.
+            value = type(value), value if value and value == value else repr(value)
+        key.append(value)
+    return tuple(key)
+
+
+def mentioned(types: Iterable[TensorType], ops: Iterable[Op]) -> dict[str, Symbol]:
+    """Return the symbolic dims that types and ops mention, by name."""
+    found = {symbol for type in types for dim in type.shape for symbol in symbols(dim)}
+    found.update(symbol for op in ops for symbol in op.symbols())
+    return {symbol.name: symbol for symbol in sorted(found, key=str)}
+
+
+def one_result_each(sources: "Sequence[Node]") -> list[TensorType]:
+    """Return the types of nodes that are read as they are, without a pick."""
+    for source in sources:
+        if source.extra:
+            raise GraphError(
+                f"{source} has {len(source.types)} results, and only a pick can read them",
+                hint="read one result with pick{index = 0}",
+            )
+    return [source.type for source in sources]
+
+
+def result_types(op: Op, sources: "Sequence[Node]") -> tuple[TensorType, ...]:
+    """Return the types of all results, or say in a `LabError` why there are none."""
+    fields_of(type(op))
+    try:
+        types = op.types(sources)
+    except LabError:
+        raise
+    except Exception as error:
+        signature = inspect.signature(op.infer)
+        try:
+            signature.bind(*sources)
+        except TypeError:
+            wanted = ", ".join(signature.parameters) or "no sources"
+            message = f"{op.name}: it takes {wanted}, but {len(sources)} sources are given"
+            raise GraphError(message) from None
+        raise _misdefined(type(op), f"has an infer that fails: {error!r}", "mend infer") from error
+    if type(types[0]) is not TensorType:
+        what = f"has an infer that returns {types[0]!r}"
+        raise _misdefined(type(op), what, "return a TensorType")
+    return types
 
 
 # -- families ----------------------------------------------------------------------------------
@@ -281,6 +413,13 @@ def check_rank(name: str, what: str, count: int, shape: Shape) -> None:
             f"{len(shape)} axes",
             hint=f"give {what} one entry for each axis",
         )
+
+
+def made_type(name: str, dtype: DType, shape: Shape) -> TensorType:
+    """Return the type that a source says it has, unless a dim is known to be negative."""
+    if any((high := bounds(dim)[1]) is not None and high < 0 for dim in shape):
+        raise ShapeError(f"{name}: a dim cannot be negative, but the shape is {tuple_text(shape)}")
+    return TensorType(dtype, shape)
 
 
 def never(condition: Dim) -> bool:

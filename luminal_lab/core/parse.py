@@ -2,38 +2,60 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, NoReturn, get_args, get_origin
+from collections.abc import Iterator, Mapping
+from itertools import count
+from typing import Literal, NoReturn, get_args, get_origin
 
 from luminal_lab.core.dims import Dim, Shape, Symbol, parse_dim
 from luminal_lab.core.dtypes import SHORT, DType
-from luminal_lab.core.ir import IR, Derivation, Meta, Node, Table
-from luminal_lab.core.op import OPS, Op, Scalar, TensorType, fields_of
+from luminal_lab.core.ir import IR, NO_META, Derivation, Meta, Node, Table, in_order
+from luminal_lab.core.op import OPS, Op, Scalar, TensorType, fields_of, result_types
 from luminal_lab.core.ops import Input
 from luminal_lab.core.origin import Origin
+from luminal_lab.core.verify import verify_signature
 from luminal_lab.errors import LabError, ParseError, nearest
 
-GAP = r"(?:[ \t\r\n]|#[^\n]*)*"
-NAME = r"[A-Za-z_][A-Za-z0-9_.]*"
-STRING = r'"(?:[^"\\\n]|\\.)*"'
-
-
-def _token(pattern: str) -> re.Pattern[str]:
-    return re.compile(f"({pattern}){GAP}")
-
-
-SPACE = re.compile(GAP)
-VALUE = _token(r"%[A-Za-z0-9_.]+")
-WORD = _token(NAME)
-NUMBER = _token(r"-?[0-9]+")
-QUOTED = _token(STRING)
-OP = _token(rf'{NAME}[ \t]*(?:\{{(?:[^{{}}"\n]|{STRING})*\}})?')
-TYPE = _token(r"[a-z]+[0-9]*\[[^\]\n]*\]")
-DIMS = _token(r"\[[^\]\n]*\]")
-GRAPH = re.compile(rf"^[ \t]*graph[ \t]+({NAME})", re.MULTILINE)
-HEADER_DIM = re.compile(
-    rf"\s*({NAME})\s*(?::\s*(-?\d+)\s*\.\.\s*(-?\d+)?\s*(?:by\s+(\d+))?)?\s*$"
+# No token gives back what it has taken, so that a wrong text costs no more than a right one.
+GAP = r"(?:\s|#[^\n]*+)*+"
+NAME = r"[A-Za-z_][A-Za-z0-9_.]*+"
+VALUE = r"%[A-Za-z0-9_.]++"
+STRING = r'"(?:[^"\\\n]|\\.)*+"'
+TYPE = r"[A-Za-z_]\w*\[[^\]\n]*+\]"
+OP = rf'{NAME}(?:[ \t]*\{{(?:[^{{}}"\n]|{STRING})*+\}})?'
+LINE_PARTS = (
+    (VALUE, "a line such as %y = sin %x : f32[4], or '}',"),
+    ("=", "'='"),
+    (OP, "the name of an op"),
+    (f"(?:{VALUE}(?:{GAP},{GAP}{VALUE})*+)?", ""),
+    (":", "':' and the type, or another source,"),
+    (rf"{TYPE}|\({GAP}{TYPE}(?:{GAP},{GAP}{TYPE})*+{GAP}\)", "a type such as f32[4, 8]"),
 )
+SPACE = re.compile(GAP)
+LINE = re.compile("".join(f"({part}){GAP}" for part, _ in LINE_PARTS))
+ORIGIN = re.compile(
+    rf"@{GAP}(?:(\d{{1,7}})\b{GAP})?(?:((?!via{GAP}{STRING}{GAP}\(){NAME}){GAP})?"
+    rf"(?:({STRING}){GAP}:{GAP}(-?\d{{1,9}}){GAP}({STRING}){GAP})?"
+    rf"(?:via{GAP}({STRING}){GAP}\({GAP}((?:\d{{1,7}}[, ]*+)*+)\){GAP})?"
+)
+GRAPH = re.compile(rf"^[ \t]*(graph)[ \t]+({NAME})", re.MULTILINE)
+HEADER_DIM = re.compile(rf"({NAME})\s*:\s*(-?\d+)\s*\.\.\s*(-?\d+)?\s*(?:\bby\s+(\d+))?")
+SOURCE = re.compile(rf"#[^\n]*+|{VALUE}")
+NAMES = re.compile(NAME)
+QUOTED = re.compile(STRING)
+MARK = re.compile(rf"{STRING}|[()\[\],]")
+INTEGER = re.compile(r"-?\d{1,40}")
+FLOAT = re.compile(r"-?(?:\d+(?:\.\d*|(?=e))(?:e[-+]?\d+)?|inf|nan)")
+Ints = tuple[int, ...]
+WANTED: Mapping[object, str] = {
+    int: "a whole number",
+    float: "a number",
+    str: "a text in quotes",
+    Shape: "a list such as [1, n]",
+    Ints: "a list of numbers such as [1, 2]",
+}
+LARGEST_ID = 9_999_999
+DEEPEST = 64
+"""Calls within calls; the limit keeps Python's own stack from ending first."""
 
 
 def parse(text: str) -> IR:
@@ -50,456 +72,390 @@ def parse(text: str) -> IR:
     }
     <BLANKLINE>
     """
-    starts = {m.group(1): m.start() for m in reversed(list(GRAPH.finditer(text)))}
-    reader = _Reader(text, starts)
-    reader.skip()
-    name = reader.peek_graph()
-    ir = reader.body(name)
-    for other in starts:
-        reader.body(other)
+    starts: dict[str, int] = {}
+    for match in GRAPH.finditer(text):
+        at, name = match.start(1), match[2]
+        if name in starts:
+            fail(text, at, f"graph {name!r} is defined twice", length=len(match[0].rstrip()))
+        starts[name] = at
+    at = skip(text, 0)
+    if at not in starts.values():
+        fail(text, at, "a graph is expected here", hint="a text starts with: graph name(")
+    bodies: dict[str, IR | None] = {}
+    ir = _Reader(text, next(iter(starts)), starts, bodies).graph()
+    for name in starts.keys() - bodies.keys():
+        message = f"graph {name!r} is not called by the first graph, nor by what it calls"
+        fail(text, starts[name], message, hint="parse it as a text of its own")
     return ir
 
 
-class _Reader:
-    """One text: where each graph starts in it, and those that have been read."""
+def fail(text: str, at: int, message: str, *, length: int = 1, hint: str | None = None) -> NoReturn:
+    """Raise a ParseError that shows the place in its line, with a caret below it."""
+    start, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
+    line = text[start : end if end >= 0 else len(text)]
+    number, column = text.count("\n", 0, at) + 1, at - start + 1
+    if not text[at:].strip():
+        message += ", but the text ends"
+    left = max(0, column - 80)  # what is shown of a very long line
+    before = re.sub(r"[^\t]", " ", line[left : column - 1])
+    where = (
+        f"{line[left : column + 60]}\n{before}{'^' * max(1, min(length, len(line) - column + 1))}"
+    )
+    raise ParseError(f"line {number}, column {column}: {message}", where=where, hint=hint)
 
-    def __init__(self, text: str, starts: Mapping[str, int]) -> None:
+
+def skip(text: str, at: int) -> int:
+    """Return where the next token is."""
+    match = SPACE.match(text, at)
+    return at if match is None else match.end()
+
+
+def pieces(text: str, at: int) -> Iterator[tuple[str, int]]:
+    """Yield what stands between commas that are not in brackets or quotes, and each one's place."""
+    depth, start = 0, 0
+    commas: list[int] = []
+    for mark in MARK.finditer(text):
+        depth += (mark[0] in "([") - (mark[0] in ")]")
+        if mark[0] == "," and depth == 0:
+            commas.append(mark.start())
+    for end in (*commas, len(text)):
+        part = text[start:end]
+        if part.strip() or end < len(text):
+            yield part.strip(), at + start + len(part) - len(part.lstrip())
+        start = end + 1
+
+
+def words_of(hint: object) -> Mapping[str, object]:
+    """Return the words that stand for the values of a type, where it has such words."""
+    if get_origin(hint) is Literal:
+        return {str(word): word for word in get_args(hint)}
+    if hint in (bool, Scalar):
+        return {"true": True, "false": False}
+    return SHORT if hint is DType else {}
+
+
+class _Reader:
+    """One graph of a text."""
+
+    def __init__(
+        self, text: str, name: str, starts: Mapping[str, int], bodies: dict[str, IR | None]
+    ) -> None:
         self.text = text
+        self.name = name
         self.starts = starts
-        self.pos = 0
-        self.bodies: dict[str, IR] = {}
-        self.open: list[str] = []
-        self.ends: dict[int, int] = {}
+        self.bodies = bodies
+        """What has been read; None for the graphs that are being read."""
+        self.pos = starts[name]
+        self.table = Table()
+        self.nodes: dict[str, Node] = {}
+        self.dims: dict[str, Symbol] = {}
+        # What equal texts stand for, so that each is read once.
+        self.types: dict[str, tuple[TensorType, ...]] = {}
+        self.made: dict[tuple[object, ...], tuple[Op, tuple[TensorType, ...]]] = {}
+        self.metas: dict[str, Meta] = {}
+        end = min((at for at in starts.values() if at > self.pos), default=len(text))
+        taken = set(map(int, re.findall(r"(?:%|@ )(\d{1,7})\b", text[self.pos : end])))
+        self.free_ids = (id for id in count() if id not in taken)
+
+    # -- the graph -----------------------------------------------------------------------------
+
+    def graph(self) -> IR:
+        self.bodies[self.name] = None
+        self.take(f"graph[ \t]+{NAME}", "a graph")
+        at, dims = self.take(r"(?:\[[^\]]*+\])?", "")
+        for part, place in pieces(dims[1:-1], at + 1):
+            self.declare(part, place)
+        self.take(r"\(", "'(' and the inputs, or '[' and dims,")
+        inputs = [self.input() for _ in self.until(")")]
+        self.take("->", "'->' and the outputs")
+        self.take(r"\(", "'(' and the outputs")
+        outputs_at = self.pos
+        outputs: list[tuple[int, str]] = []
+        carries: list[tuple[tuple[int, str], tuple[int, str]]] = []
+        for _ in self.until(")"):
+            outputs.append(self.take(VALUE, "an output such as %y"))
+            if self.accept("=>"):
+                carries.append((outputs[-1], self.take(VALUE, "the input that it is carried to")))
+        self.take(r"\{", "'{' and the lines of the graph")
+        lines: list[int] = []
+        while not self.accept("}"):
+            lines.append(self.line())
+        if self.pos < len(self.text) and self.pos not in self.starts.values():
+            hint = "each graph starts on a line of its own"
+            self.fail(self.pos, "a graph or the end of the text is expected here", hint=hint)
+        natural = [id for node in in_order(self.table, ()) if (id := node.id) not in inputs]
+        ir = IR(
+            self.table,
+            inputs,
+            [self.source(*output).id for output in outputs],
+            name=self.name,
+            carries=[(self.source(*new).id, self.source(*old).id) for new, old in carries],
+            schedule=() if lines == natural else tuple(lines),
+        )
+        try:
+            verify_signature(ir)
+        except LabError as error:
+            self.fail(outputs_at, error.message.removeprefix("verify: "))
+        self.bodies[self.name] = ir
+        return ir
+
+    def declare(self, text: str, at: int) -> None:
+        match = HEADER_DIM.fullmatch(text)
+        if match is None:
+            hint = "write it as in seq: 1..4096 by 8"
+            self.fail(at, f"{text!r} is not a dim with bounds", length=len(text), hint=hint)
+        name, low, high, multiple = match.groups()
+        if name in self.dims:
+            self.fail(at, f"the dim {name!r} is declared twice", length=len(text))
+        try:
+            limit = None if high is None else int(high)
+            self.dims[name] = Symbol(name, int(low), limit, int(multiple or 1))
+        except LabError as error:
+            self.fail(at, error.message, length=len(text), hint=error.hint)
+
+    def input(self) -> int:
+        at, value = self.take(VALUE, "an input such as %x")
+        self.take(":", "':' and the type of the input")
+        type_at, text = self.take(TYPE, "a type such as f32[4, 8]")
+        type = self.read_types(text, type_at)[0]
+        op = self.checked(Input(type.dtype, type.shape), [], (type,), type_at, type_at)
+        return self.add(at, value, op, (), (type,))
+
+    def line(self) -> int:
+        match = LINE.match(self.text, self.pos)
+        if match is None:
+            for pattern, what in LINE_PARTS:
+                self.take(pattern, what)
+            raise AssertionError("the parts of a line do not make a line")
+        self.pos = match.end()
+        value, _, op_text, sources_text, _, types_text = match.groups()
+        sources = [
+            self.nodes.get(m[0]) or self.source(match.start(4) + m.start(), m[0])
+            for m in SOURCE.finditer(sources_text)
+            if m[0][0] == "%"
+        ]
+        # What several results are made of is in the node, and not only in its type.
+        key = (op_text, types_text, *[node if node.extra else node.type for node in sources])
+        made = self.made.get(key)
+        if made is None:
+            op_at, types_at = match.start(3), match.start(6)
+            types = self.read_types(types_text, types_at)
+            op = self.checked(self.op(op_text, op_at, types[0]), sources, types, op_at, types_at)
+            made = self.made[key] = op, types
+        return self.add(match.start(), value, made[0], tuple([n.id for n in sources]), made[1])
+
+    def source(self, at: int, value: str) -> Node:
+        if value not in self.nodes:
+            message = f"{value} is not defined before this line"
+            self.fail(at, message, length=len(value), hint=nearest(value, self.nodes))
+        return self.nodes[value]
+
+    def checked(
+        self,
+        op: Op,
+        sources: list[Node],
+        types: tuple[TensorType, ...],
+        op_at: int,
+        types_at: int,
+    ) -> Op:
+        try:
+            wanted = result_types(op, sources)
+        except LabError as error:
+            self.fail(op_at, error.message, length=len(op.name), hint=error.hint)
+        if wanted != types:
+            shown = ", ".join(map(str, wanted))
+            message = f"the type does not match: {op.name} makes {shown} here"
+            self.fail(types_at, message, length=len(", ".join(map(str, types))))
+        return op
+
+    def add(
+        self,
+        at: int,
+        value: str,
+        op: Op,
+        sources: tuple[int, ...],
+        types: tuple[TensorType, ...],
+    ) -> int:
+        name = value[1:]
+        number = int(name) if name.isdigit() and len(name) < 8 else None
+        if value in self.nodes:
+            self.fail(at, f"{value} is defined twice", length=len(value))
+        if str(number) != name and not NAMES.fullmatch(name):
+            hint = f"a name starts with a letter or '_', or is a number up to {LARGEST_ID}"
+            self.fail(at, f"{value} is not a name", length=len(value), hint=hint)
+        meta = NO_META if number is not None else Meta(name)
+        if self.text.startswith("@", self.pos):
+            number, meta = self.origin(number, meta)
+        id = next(self.free_ids) if number is None else number
+        if self.table.get(id) is not None:
+            self.fail(at, f"the id {id} is taken by {self.table.get(id)}", length=len(value))
+        self.nodes[value] = node = Node(id, op, sources, types[0], types[1:], meta)
+        self.table.set(id, node)
+        return id
+
+    def origin(self, number: int | None, meta: Meta) -> tuple[int | None, Meta]:
+        match = ORIGIN.match(self.text, self.pos)
+        assert match is not None  # all that follows the "@" may be absent
+        known = self.metas.get(match[0])
+        if known is None:
+            _, scope, file, line, text, rule, parents = match.groups()
+            origin = made = None
+            if file is not None:
+                origin = Origin(
+                    self.string(file, match.start(3)), int(line), self.string(text, match.start(5))
+                )
+            if rule is not None:
+                made = Derivation(
+                    self.string(rule, match.start(6)), tuple(map(int, re.findall(r"\d+", parents)))
+                )
+            known = self.metas[match[0]] = Meta(None, origin, scope or "", made)
+        self.pos = match.end()
+        if not re.match(r"[%}),]|$", self.text[self.pos : self.pos + 1]):
+            hint = '@ id scope "file":line "text" via "rule"(ids), in this order, where known'
+            self.fail(self.pos, "this is not part of an origin", hint=hint)
+        id = number if match[1] is None else int(match[1])
+        if number not in (None, id):
+            self.fail(match.start(1), f"%{number} has the id {number}", length=len(match[1]))
+        return id, known if meta.name is None else known._replace(name=meta.name)
+
+    # -- types and ops -------------------------------------------------------------------------
+
+    def read_types(self, text: str, at: int) -> tuple[TensorType, ...]:
+        found = self.types.get(text)
+        if found is None:
+            inner = text[1:-1] if text[0] == "(" else text
+            parts = pieces(inner, at + (text[0] == "("))
+            found = self.types[text] = tuple(self.read_type(part, place) for part, place in parts)
+        return found
+
+    def read_type(self, text: str, at: int) -> TensorType:
+        dtype, _, dims = text.partition("[")
+        if dtype not in SHORT:
+            hint = nearest(dtype, SHORT) or f"one of {', '.join(SHORT)}"
+            if dtype in DType.__members__:
+                hint = f"did you mean {DType(dtype).short!r}?"
+            self.fail(at, f"there is no dtype {dtype!r}", length=len(dtype), hint=hint)
+        return TensorType(SHORT[dtype], self.shape(dims[:-1], at + len(dtype) + 1))
+
+    def shape(self, text: str, at: int) -> Shape:
+        return tuple([self.dim(part, place) for part, place in pieces(text, at)])
+
+    def dim(self, text: str, at: int) -> Dim:
+        try:
+            dim = int(text) if INTEGER.fullmatch(text) else parse_dim(text, self.dims, declare=True)
+        except LabError as error:
+            self.fail(at, error.message, length=len(text), hint=error.hint)
+        except RecursionError:
+            self.fail(at, "this dim is nested too deeply", length=len(text))
+        if isinstance(dim, int) and abs(dim) >> 63:
+            self.fail(at, "this is too large for a dim", length=len(text))
+        return dim
+
+    def op(self, text: str, at: int, type: TensorType) -> Op:
+        fields = text.partition("{")[2]
+        name = text[: len(text) - len(fields)].rstrip("{ \t")
+        cls = OPS.get(name)
+        if cls is None or cls is Input:
+            self.fail(at, f"there is no op {name!r}", length=len(name), hint=nearest(name, OPS))
+        hints = {f: hint for f, hint in fields_of(cls).items() if f not in cls.in_type}
+        values: dict[str, object] = {field: getattr(type, field) for field in cls.in_type}
+        for part, place in pieces(fields[:-1], at + len(text) - len(fields)):
+            field, equals, literal = part.partition("=")
+            field = field.rstrip()
+            if field not in hints or field in values:
+                what = "is given twice" if field in hints else f"is not a field of {name}"
+                hint = nearest(field, hints) or f"its fields: {', '.join(hints) or 'none'}"
+                self.fail(place, f"{field!r} {what}", length=len(field), hint=hint)
+            if not equals:
+                self.fail(place, f"the value of {field!r} is missing", length=len(field))
+            begin = place + len(part) - len(literal.lstrip())
+            values[field] = self.literal(field, hints[field], literal.strip(), begin)
+        missing = [field for field in hints if field not in values]
+        if missing:
+            what = f"{name} needs the field {missing[0]!r}"
+            self.fail(at, what, length=len(name), hint=f"its fields: {', '.join(hints)}")
+        try:
+            return cls(**values)
+        except Exception as error:  # what the class of a user checks
+            self.fail(at, f"{name} cannot be made: {error}", length=len(text))
+
+    def literal(self, field: str, hint: object, text: str, at: int) -> object:
+        """Return the value of a field, whose type says how it is written."""
+        words = words_of(hint)
+        if text in words:
+            return words[text]
+        if hint == Dim:
+            return self.dim(text, at)
+        if hint in (int, Scalar) and INTEGER.fullmatch(text):
+            return int(text)
+        if hint in (float, Scalar) and (FLOAT.fullmatch(text) or INTEGER.fullmatch(text)):
+            return float(text)
+        if hint == Scalar:
+            return self.dim(text, at)
+        if (hint == Shape or hint == Ints) and text[:1] == "[" and text[-1:] == "]":
+            shape = self.shape(text[1:-1], at + 1)
+            if hint == Shape or all(isinstance(dim, int) for dim in shape):
+                return shape
+        if hint is IR:
+            return self.body(text, at)
+        if hint is str and QUOTED.fullmatch(text):
+            return self.string(text, at)
+        wanted = WANTED.get(hint) or f"one of {', '.join(words)}"
+        message = f"{text!r} is not a value of {field!r}, which is {wanted}"
+        return self.fail(at, message, length=len(text), hint=nearest(text, words))
+
+    def string(self, text: str, at: int) -> str:
+        try:
+            return json.loads(text)
+        except ValueError:
+            hint = r"the escapes are those of JSON: \" \\ \n \t \u00e9"
+            self.fail(at, "this text has an escape that is not known", length=len(text), hint=hint)
+
+    def body(self, name: str, at: int) -> IR:
+        if name not in self.starts:
+            hint = nearest(name, self.starts)
+            message = f"there is no graph {name!r} in this text"
+            self.fail(at, message, length=len(name), hint=hint)
+        if name not in self.bodies:
+            if list(self.bodies.values()).count(None) == DEEPEST:
+                self.fail(at, f"calls are nested more than {DEEPEST} deep", length=len(name))
+            return _Reader(self.text, name, self.starts, self.bodies).graph()
+        found = self.bodies[name]
+        if found is None:
+            self.fail(at, f"graph {name!r} calls itself", length=len(name))
+        return found
 
     # -- tokens --------------------------------------------------------------------------------
 
-    def skip(self) -> None:
-        match = SPACE.match(self.text, self.pos)
-        assert match is not None  # it matches nothing as well
-        self.pos = match.end()
-
-    def take(self, pattern: re.Pattern[str], what: str) -> str:
-        match = pattern.match(self.text, self.pos)
+    def take(self, pattern: str, what: str) -> tuple[int, str]:
+        """Read one token; return its place and its text."""
+        match = re.compile(f"({pattern}){GAP}").match(self.text, self.pos)
         if match is None:
-            self.fail(f"{what} is expected here")
+            self.expect(what)
         self.pos = match.end()
-        return match.group(1)
+        return match.start(), match[1]
 
-    def sees(self, mark: str) -> bool:
-        return self.text.startswith(mark, self.pos)
-
-    def mark(self, mark: str, after: str) -> None:
-        if not self.accept(mark):
-            self.fail(f"'{mark}' is expected {after}")
+    def expect(self, what: str) -> NoReturn:
+        at = self.pos
+        if self.text.startswith("{", at):
+            self.fail(at, "the fields of an op end with '}' on the same line")
+        end = len(self.text[:at].rstrip())
+        if "\n" in self.text[end:at] and re.match(rf"{VALUE}|\}}|graph\b", self.text[at:]):
+            at = end  # what is missing is missing on the line before
+        self.fail(at, f"{what} is expected here")
 
     def accept(self, mark: str) -> bool:
         if self.text.startswith(mark, self.pos):
-            self.pos += len(mark)
-            self.skip()
+            self.pos = skip(self.text, self.pos + len(mark))
             return True
         return False
 
-    def fail(
-        self, message: str, *, at: int | None = None, length: int = 1, hint: str | None = None
-    ) -> NoReturn:
-        at = self.pos if at is None else at
-        start = self.text.rfind("\n", 0, at) + 1
-        end = self.text.find("\n", at)
-        line = self.text[start : end if end >= 0 else len(self.text)]
-        number, column = self.text.count("\n", 0, at) + 1, at - start + 1
-        if not line[column - 1 :].strip() and at >= len(self.text.rstrip()):
-            message += ", but the text ends"
-        where = f"{line}\n{' ' * (column - 1)}{'^' * max(length, 1)}"
-        raise ParseError(f"line {number}, column {column}: {message}", where=where, hint=hint)
-
-    # -- graphs --------------------------------------------------------------------------------
-
-    def peek_graph(self) -> str:
-        match = GRAPH.match(self.text, self.text.rfind("\n", 0, self.pos) + 1)
-        if match is None:
-            self.fail("a graph is expected here", hint="a text starts with: graph name(")
-        return match.group(1)
-
-    def body(self, name: str) -> IR:
-        """Return the graph of this name, reading it if it has not been read."""
-        if name not in self.bodies:
-            back = self.pos
-            self.pos = self.starts[name]
-            self.open.append(name)
-            self.bodies[name] = _GraphReader(self, name).read()
-            self.open.pop()
-            self.skip()
-            if self.pos < len(self.text) and not GRAPH.match(self.text, self.pos):
-                self.fail("a graph or the end of the text is expected here")
-            self.pos = back
-        return self.bodies[name]
-
-
-class _GraphReader:
-    """One graph of a text."""
-
-    def __init__(self, reader: _Reader, name: str) -> None:
-        self.r = reader
-        self.name = name
-        self.dims: dict[str, Symbol] = {}
-        self.nodes: dict[str, Node] = {}
-        self.ops: dict[str, Callable[[TensorType], Op]] = {}
-        self.types: dict[str, TensorType] = {}
-        self.inferred: dict[tuple[object, ...], tuple[TensorType, ...]] = {}
-
-    def read(self) -> IR:
-        r = self.r
-        r.skip()
-        match = GRAPH.match(r.text, r.pos)
-        assert match is not None  # the reader found it here
-        r.pos = match.end()
-        r.skip()
-        if r.sees("["):
-            self.read_dims()
-        r.mark("(", "after the graph's name")
-        lines: list[Node] = []
-        inputs = [self.input() for _ in self.until(")")]
-        r.mark("->", "after the inputs")
-        r.mark("(", "before the outputs")
-        outputs: list[tuple[int, str, tuple[int, str] | None]] = []
-        for _ in self.until(")"):
-            at, output = r.pos, r.take(VALUE, "an output such as %y")
-            carried = None
-            if r.accept("=>"):
-                carried = r.pos, r.take(VALUE, "the input that is carried")
-            outputs.append((at, output, carried))
-        r.mark("{", "before the lines of the graph")
-        while not r.accept("}"):
-            lines.append(self.line())
-        return self.finish(inputs, lines, outputs)
-
-    def until(self, end: str) -> Any:
-        """Yield once for each item of a list, reading the commas and the end."""
-        if self.r.accept(end):
-            return
-        while True:
+    def until(self, end: str) -> Iterator[None]:
+        """Yield before each item of a list, and read the commas and the end."""
+        while not self.accept(end):
             yield
-            if self.r.accept(","):
-                if self.r.accept(end):
-                    return
-                continue
-            self.r.mark(end, "or ',' after this")
-            return
+            if not self.accept(",") and not self.text.startswith(end, self.pos):
+                self.expect(f"',' or '{end}'")
 
-    def read_dims(self) -> None:
-        at = self.r.pos
-        text = self.r.take(DIMS, "a list of dims")
-        for part in text[1:-1].split(","):
-            match = HEADER_DIM.match(part)
-            if match is None:
-                self.r.fail(
-                    f"{part.strip()!r} is not a dim with bounds",
-                    at=at + 1 + text[1:].index(part),
-                    length=len(part),
-                    hint="write it as in seq: 1..4096 by 8",
-                )
-            name, low, high, multiple = match.groups()
-            self.dims[name] = Symbol(
-                name,
-                1 if low is None else int(low),
-                None if high is None else int(high),
-                int(multiple or 1),
-            )
-
-    def input(self) -> Node:
-        at, value = self.r.pos, self.r.take(VALUE, "an input such as %x")
-        self.r.mark(":", "after the input's name")
-        type = self.read_type()
-        return self.add(at, value, Input(type.dtype, type.shape), (), (type,))
-
-    def line(self) -> Node:
-        r = self.r
-        at, value = r.pos, r.take(VALUE, "a line such as %y = sin %x : f32[4], or '}',")
-        r.mark("=", "after the value's name")
-        op_at, make = r.pos, self.op()
-        sources: list[Node] = []
-        if r.sees("%"):
-            while True:
-                sources.append(self.source())
-                if not r.accept(","):
-                    break
-        r.mark(":", "before the type")
-        type_at = r.pos
-        types = (
-            tuple(self.read_type() for _ in self.until(")")) if r.accept("(") else (self.read_type(),)
-        )
-        op = make(types[0])
-        key = (op, *[(s.type, s.extra) for s in sources])
-        wanted = self.inferred.get(key)
-        if wanted is None:
-            try:
-                wanted = self.inferred[key] = op.types(sources)
-            except LabError as error:
-                r.fail(error.message, at=op_at, length=len(op.name), hint=error.hint)
-            except (TypeError, ValueError):
-                r.fail(
-                    f"{op.name} does not take {len(sources)} sources",
-                    at=op_at,
-                    length=len(op.name),
-                )
-        if wanted != types:
-            shown = ", ".join(map(str, wanted))
-            length = r.text.find("\n", type_at) - type_at
-            r.fail(
-                f"the type does not match: {op.name} makes {shown} here", at=type_at, length=length
-            )
-        return self.add(at, value, op, tuple(s.id for s in sources), types)
-
-    def source(self) -> Node:
-        at, value = self.r.pos, self.r.take(VALUE, "a value such as %x")
-        node = self.nodes.get(value[1:])
-        if node is None:
-            self.unknown(at, value)
-        return node
-
-    def unknown(self, at: int, value: str) -> NoReturn:
-        self.r.fail(
-            f"{value} is not defined before this line",
-            at=at,
-            length=len(value),
-            hint=nearest(value, [f"%{name}" for name in self.nodes]),
-        )
-
-    def add(
-        self, at: int, value: str, op: Op, sources: tuple[int, ...], types: tuple[TensorType, ...]
-    ) -> Node:
-        name = value[1:]
-        if name in self.nodes:
-            self.r.fail(f"{value} is defined twice", at=at, length=len(value))
-        if not (name.isdigit() or WORD.fullmatch(name)):
-            self.r.fail(f"{value} is not a name", at=at, length=len(value))
-        meta = self.meta(None if name.isdigit() else name)
-        # Numbers are ids; named nodes take what is left, which `finish` knows.
-        id = int(name) if name.isdigit() else -1 - len(self.nodes)
-        node = Node(id, op, sources, types[0], types[1:], meta)
-        self.nodes[name] = node
-        return node
-
-    def meta(self, name: str | None) -> Meta:
-        r = self.r
-        if not r.accept("@"):
-            return Meta(name)
-        scope = ""
-        origin: Origin | None = None
-        made: Derivation | None = None
-        if not r.sees('"') and not r.sees("via "):
-            scope = r.take(WORD, "a scope")
-        if r.sees('"'):
-            file = json.loads(r.take(QUOTED, "a file name"))
-            r.mark(":", "after the file name")
-            line = int(r.take(NUMBER, "a line number"))
-            origin = Origin(file, line, json.loads(r.take(QUOTED, "the text of the line")))
-        if r.accept("via "):
-            rule = json.loads(r.take(QUOTED, "the name of a rule"))
-            r.mark("(", "after the rule")
-            made = Derivation(
-                rule, tuple(int(r.take(NUMBER, "a node's id")) for _ in self.until(")"))
-            )
-        return Meta(name, origin, scope, made)
-
-    def finish(
-        self,
-        inputs: list[Node],
-        lines: list[Node],
-        outputs: list[tuple[int, str, tuple[int, str] | None]],
-    ) -> IR:
-        used = {node.id for node in self.nodes.values()}
-        new: dict[int, int] = {}
-        free = 0
-        for node in self.nodes.values():
-            if node.id < 0:
-                while free in used:
-                    free += 1
-                new[node.id] = free
-                free += 1
-            else:
-                new[node.id] = node.id
-        table = Table()
-        for node in self.nodes.values():
-            sources = tuple(new[id] for id in node.sources)
-            table.set(new[node.id], node._replace(id=new[node.id], sources=sources))
-        output_ids: list[int] = []
-        carries: list[tuple[int, int]] = []
-        for at, value, carried in outputs:
-            if value[1:] not in self.nodes:
-                self.unknown(at, value)
-            output_ids.append(new[self.nodes[value[1:]].id])
-            if carried is not None:
-                at, target = carried
-                if target[1:] not in self.nodes:
-                    self.unknown(at, target)
-                carries.append((output_ids[-1], new[self.nodes[target[1:]].id]))
-        order = tuple(new[node.id] for node in lines)
-        input_ids = [new[node.id] for node in inputs]
-        ir = IR(table, input_ids, output_ids, name=self.name, carries=carries)
-        given = set(input_ids)
-        if order != tuple(n.id for n in ir.nodes if n.id not in given):
-            ir = IR(
-                table, input_ids, output_ids, name=self.name, carries=carries, schedule=order
-            )
-        return ir
-
-    # -- ops and types -------------------------------------------------------------------------
-
-    def read_type(self) -> TensorType:
-        at, text = self.r.pos, self.r.take(TYPE, "a type such as f32[4, 8]")
-        found = self.types.get(text)
-        if found is None:
-            dtype, _, dims = text[:-1].partition("[")
-            if dtype not in SHORT:
-                self.r.fail(
-                    f"there is no dtype {dtype!r}",
-                    at=at,
-                    length=len(dtype),
-                    hint=nearest(dtype, SHORT) or f"one of {', '.join(SHORT)}",
-                )
-            offset = at + len(dtype) + 1
-            shape = tuple(self.dim(part, offset + k) for k, part in split(dims))
-            found = self.types[text] = TensorType(SHORT[dtype], shape)
-        return found
-
-    def dim(self, text: str, at: int) -> Dim:
-        text = text.strip()
-        if text.lstrip("-").isdigit():
-            return int(text)
-        try:
-            dim = parse_dim(text, self.dims, declare=True)
-        except LabError as error:
-            self.r.fail(error.message, at=at, length=len(text), hint=error.hint)
-        return dim
-
-    def op(self) -> Callable[[TensorType], Op]:
-        """Return what makes the op once the type of its result is read."""
-        at, text = self.r.pos, self.r.take(OP, "the name of an op")
-        make = self.ops.get(text)
-        if make is None:
-            name, brace, fields = text.partition("{")
-            name = name.strip()
-            cls = OPS.get(name)
-            if cls is None or name == Input.name:
-                self.r.fail(
-                    f"there is no op {name!r}", at=at, length=len(name), hint=nearest(name, OPS)
-                )
-            offset = at + len(text) - len(fields)
-            values = self.fields(cls, fields[:-1] if brace else "", offset)
-            missing = [f for f in fields_of(cls) if f not in values and f not in cls.in_type]
-            if missing:
-                self.r.fail(f"{name} needs the field {missing[0]!r}", at=at, length=len(name))
-            make = self.ops[text] = _maker(cls, values)
-        return make
-
-    def fields(self, cls: type[Op], text: str, offset: int) -> dict[str, Any]:
-        known = fields_of(cls)
-        values: dict[str, Any] = {}
-        for start, part in split(text):
-            name, equals, literal = part.partition("=")
-            at = offset + start + len(part) - len(part.lstrip())
-            name = name.strip()
-            if name not in known or not equals:
-                self.r.fail(
-                    f"{cls.name} has no field {name!r}",
-                    at=at,
-                    length=len(name),
-                    hint=nearest(name, known) or f"its fields: {', '.join(known) or 'none'}",
-                )
-            begin = offset + start + part.index("=") + 1
-            begin += len(literal) - len(literal.lstrip())
-            values[name] = self.literal(cls, name, known[name], literal.strip(), begin)
-        return values
-
-    def literal(self, cls: type[Op], field: str, hint: object, text: str, at: int) -> object:
-        if hint is IR:
-            return self.call_body(text, at)
-        if get_origin(hint) is Literal:
-            allowed = [str(value) for value in get_args(hint)]
-            if text not in allowed:
-                self.r.fail(
-                    f"{field} is one of {', '.join(allowed)}",
-                    at=at,
-                    length=len(text),
-                    hint=nearest(text, allowed),
-                )
-            return text
-        if hint in (Dim, Shape, tuple[int, ...]):
-            if hint == Dim:
-                return self.dim(text, at)
-            if text[:1] != "[" or text[-1:] != "]":
-                self.r.fail(f"{field} is a list such as [1, 2]", at=at, length=len(text))
-            return tuple(self.dim(part, at + 1 + k) for k, part in split(text[1:-1]))
-        reader = READERS.get(hint)
-        try:
-            if reader is not None:
-                return reader(text)
-            if hint == Scalar:
-                return self.scalar(text, at)
-        except (ValueError, KeyError):
-            pass
-        self.r.fail(
-            f"{text!r} is not a value of {field} in {cls.name}", at=at, length=len(text)
-        )
-
-    def scalar(self, text: str, at: int) -> Scalar:
-        if text in ("true", "false"):
-            return text == "true"
-        if re.fullmatch(r"-?\d+", text):
-            return int(text)
-        if re.fullmatch(r"-?(\d+\.?\d*(e[-+]?\d+)?|inf|nan)", text):
-            return float(text)
-        return self.dim(text, at)
-
-    def call_body(self, name: str, at: int) -> IR:
-        r = self.r
-        if name not in r.starts:
-            r.fail(
-                f"there is no graph {name!r} in this text",
-                at=at,
-                length=len(name),
-                hint=nearest(name, r.starts),
-            )
-        if name in r.open:
-            r.fail(f"graph {name!r} calls itself", at=at, length=len(name))
-        return r.body(name)
-
-
-def _maker(cls: type[Op], values: dict[str, Any]) -> Callable[[TensorType], Op]:
-    if cls.in_type:
-        return lambda type: cls(**values, **{field: getattr(type, field) for field in cls.in_type})
-    op = cls(**values)
-    return lambda type: op
-
-
-def split(text: str) -> list[tuple[int, str]]:
-    """Split at the commas that are not inside brackets or quotes, with the place of each part."""
-    parts: list[tuple[int, str]] = []
-    depth, start, quoted = 0, 0, False
-    for k, char in enumerate(text):
-        if char == '"' and text[k - 1 : k] != "\\":
-            quoted = not quoted
-        elif not quoted and char in "([":
-            depth += 1
-        elif not quoted and char in ")]":
-            depth -= 1
-        elif char == "," and not depth and not quoted:
-            parts.append((start, text[start:k]))
-            start = k + 1
-    if text[start:].strip():
-        parts.append((start, text[start:]))
-    return parts
-
-
-def _bool(text: str) -> bool:
-    return {"true": True, "false": False}[text]
-
-
-READERS: dict[object, Callable[[str], object]] = {
-    int: int,
-    float: float,
-    bool: _bool,
-    str: json.loads,
-    DType: SHORT.__getitem__,
-}
+    def fail(self, at: int, message: str, *, length: int = 1, hint: str | None = None) -> NoReturn:
+        fail(self.text, at, message, length=length, hint=hint)

@@ -1,6 +1,6 @@
 """IR to text, in the one canonical form.
 
-    text    = graph { graph }                      the first is meant, the others are bodies of calls
+    text    = graph { graph }                     the first is meant, the others are bodies of calls
     graph   = "graph" name [ "[" dims "]" ] "(" inputs ")" "->" "(" outputs ")" "{" { line } "}"
     dims    = name ":" low ".." [ high ] [ "by" multiple ] , …       only those with bounds
     inputs  = value ":" type [ origin ] , …
@@ -9,43 +9,47 @@
     types   = type | "(" type , … ")"
     type    = dtype "[" [ dim , … ] "]"
     literal = number | name | dim | "string" | "[" literal , … "]"
-    origin  = "@" [ scope ] [ "file" ":" line "text" ] [ "via" "rule" "(" id , … ")" ]
+    origin  = "@" [ id ] [ scope ] [ "file" ":" line "text" ] [ "via" "rule" "(" id , … ")" ]
     value   = "%" name;    "#" starts a comment that ends with its line
+
+Each graph starts on a line of its own; an op stands with its fields on one line. A value whose
+name is a number has that number as its id; an origin says the id of one that has a name.
 """
 
 import json
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, get_origin
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, cast
 
-from luminal_lab.core.dims import Dim, Shape, Symbol
+from luminal_lab.core.dims import Symbol
 from luminal_lab.core.dtypes import DType
-from luminal_lab.core.op import Op, Scalar, TensorType, fields_of
-from luminal_lab.errors import DefinitionError
+from luminal_lab.core.op import Op, TensorType, fields_of, mentioned
 
 if TYPE_CHECKING:
-    from luminal_lab.core.ir import IR, Meta, Node
+    from luminal_lab.core.ir import IR, Node
 
 
 def print_ir(ir: "IR", *, origins: bool = False) -> str:
     """Return the text of a graph and, behind it, of the bodies of its calls, each once."""
     bodies = name_bodies(ir)
-    return "\n".join(_graph(body, name, bodies, origins) for body, name in bodies.items())
+    graphs = [(ir, ir.name), *bodies.items()]
+    return "\n".join(_graph(graph, name, bodies, origins) for graph, name in graphs)
 
 
 def print_node(ir: "IR", node: "Node") -> str:
     """Return one node's line, as it stands in the text of its graph."""
     if node.id in ir.input_ids:
         return f"%{node.name}: {node.type}"
-    return _line(ir, node, op_text(node.op), {}, False)
+    sources = [f"%{id}?" if (n := ir.table.get(id)) is None else str(n) for id in node.sources]
+    return _line(node, op_text(node.op), sources, _types(node))
 
 
 def name_bodies(ir: "IR") -> "dict[IR, str]":
-    """Return the graph and all bodies below it, each once, with names that tell them apart."""
-    names: dict[IR, str] = {ir: ir.name}
+    """Return all graphs below this one, each once, with names that tell them apart."""
+    names: dict[IR, str] = {}
     taken = {ir.name}
     todo = [ir]
-    while todo:
-        for node in todo.pop(0):
+    for graph in todo:
+        for node in graph.nodes:
             body = node.op.body_of()
             if body is not None and body not in names:
                 names[body] = unique(body.name, taken)
@@ -65,14 +69,13 @@ def unique(name: str, taken: "Mapping[str, object] | set[str]") -> str:
 
 def op_text(op: Op, bodies: "Mapping[IR, str] | None" = None) -> str:
     """Return an op as it stands in a line: `sum_reduce{axis = 1}`."""
+    fields = fields_of(type(op)).items()
     texts = [
-        f"{name} = {_value(op, name, hint, bodies)}"
-        for name, hint in fields_of(type(op)).items()
+        f"{name} = {_literal(op, getattr(op, name), hint, bodies or {})}"
+        for name, hint in fields
         if name not in op.in_type
     ]
-    if not texts:
-        return op.name
-    return f"{op.name}{{{', '.join(texts)}}}"
+    return f"{op.name}{{{', '.join(texts)}}}" if texts else op.name
 
 
 def dim_declaration(symbol: Symbol) -> str:
@@ -84,62 +87,67 @@ def dim_declaration(symbol: Symbol) -> str:
 # -- the parts ---------------------------------------------------------------------------------
 
 
-def _graph(ir: "IR", name: str, bodies: "Mapping[IR, str]", origins: bool) -> str:
-    def value(id: int) -> str:
-        return f"%{ir[id].name}"
-
-    dims = [
-        dim_declaration(s)
-        for s in ir.symbols.values()
-        if (s.low, s.high, s.multiple_of) != (1, None, 1)
-    ]
-    inputs = [
-        f"{value(n.id)}: {n.type}{_origin(n.meta) if origins else ''}" for n in ir.inputs
-    ]
-    carried = dict(ir.carries)
-    outputs = [
-        f"{value(id)} => {value(carried[id])}" if id in carried else value(id)
-        for id in ir.output_ids
-    ]
-    header = f"graph {name}" + (f"[{', '.join(dims)}]" if dims else "")
-    signature = f"{header}({', '.join(inputs)}) -> ({', '.join(outputs)}) {{"
-    if origins or len(signature) > 100:
-        rows = "".join(f"  {row},\n" for row in inputs)
-        signature = f"{header}(\n{rows}) -> ({', '.join(outputs)}) {{" if inputs else signature
-    texts: dict[Op, str] = {}
-    types: dict[TensorType, str] = {}
-    given = set(ir.input_ids)
-    lines = [signature]
-    for node in ir.nodes:
-        if node.id in given:
-            continue
-        op = texts.get(node.op)
-        if op is None:
-            op = texts[node.op] = op_text(node.op, bodies)
-        lines.append("  " + _line(ir, node, op, types, origins))
-    lines.append("}\n")
-    return "\n".join(lines)
-
-
-def _line(ir: "IR", node: "Node", op: str, types: dict[TensorType, str], origins: bool) -> str:
-    get = ir.table.get
-    names: list[str] = []
-    for id in node.sources:
-        source = get(id)
+class _Names(dict[int, str]):
+    def __missing__(self, id: int) -> str:
         # A broken graph must still print, so that its fault can be shown.
-        names.append(f"%{id}?" if source is None else "%" + (source.meta.name or str(id)))
-    type = types.get(node.type)
-    if type is None:
-        type = types[node.type] = str(node.type)
-    if node.extra:
-        type = f"({', '.join(map(str, node.types))})"
-    sources = f" {', '.join(names)}" if names else ""
-    line = f"%{node.meta.name or node.id} = {op}{sources} : {type}"
-    return line + _origin(node.meta) if origins else line
+        return f"%{id}?"
 
 
-def _origin(meta: "Meta") -> str:
-    parts: list[str] = []
+def _graph(ir: "IR", name: str, bodies: "Mapping[IR, str]", origins: bool) -> str:
+    names = _Names({node.id: f"%{node.meta.name or node.id}" for node in ir.table})
+    given = set(ir.input_ids)
+    ops: dict[Op, str] = {}
+    types: dict[TensorType, str] = {}
+    inputs: dict[int, str] = {}
+    lines: list[str] = []
+    for node in ir.nodes:
+        for type in node.types if node.extra else (node.type,):
+            if type not in types:
+                types[type] = str(type)
+        shown = _types(node) if node.extra else types[node.type]
+        end = _origin(node) if origins else ""
+        if node.id in given:
+            inputs[node.id] = f"{names[node.id]}: {shown}{end}"
+            continue
+        op = ops.get(node.op)
+        if op is None:
+            op = ops[node.op] = op_text(node.op, bodies)
+        lines.append(f"  {_line(node, op, [names[id] for id in node.sources], shown)}{end}")
+    header = f"graph {name}{_dims(mentioned(types, ops).values())}("
+    given_texts = [inputs.get(id, names[id]) for id in ir.input_ids]
+    outputs = f") -> ({', '.join(_outputs(ir, names))}) {{"
+    signature = f"{header}{', '.join(given_texts)}{outputs}"
+    if given_texts and (origins or len(signature) > 100):
+        signature = "\n".join([header, *(f"  {text}," for text in given_texts), outputs])
+    return "\n".join([signature, *lines, "}\n"])
+
+
+def _dims(symbols: Iterable[Symbol]) -> str:
+    bounded = [s for s in symbols if (s.low, s.high, s.multiple_of) != (1, None, 1)]
+    return f"[{', '.join(map(dim_declaration, bounded))}]" if bounded else ""
+
+
+def _outputs(ir: "IR", names: Mapping[int, str]) -> Iterator[str]:
+    carries = list(ir.carries)
+    for id in ir.output_ids:
+        carry = next((carry for carry in carries if carry[0] == id), None)
+        if carry is not None:
+            carries.remove(carry)
+        yield names[id] if carry is None else f"{names[id]} => {names[carry[1]]}"
+
+
+def _line(node: "Node", op: str, sources: list[str], types: str) -> str:
+    between = " " if sources else ""
+    return f"%{node.meta.name or node.id} = {op}{between}{', '.join(sources)} : {types}"
+
+
+def _types(node: "Node") -> str:
+    return f"({', '.join(map(str, node.types))})" if node.extra else str(node.type)
+
+
+def _origin(node: "Node") -> str:
+    meta = node.meta
+    parts = [""] if meta.name is None else ["", str(node.id)]
     if meta.scope:
         parts.append(meta.scope)
     if meta.origin is not None:
@@ -148,45 +156,19 @@ def _origin(meta: "Meta") -> str:
     if meta.made is not None:
         parents = ", ".join(map(str, meta.made.parents))
         parts.append(f"via {json.dumps(meta.made.rule)}({parents})")
-    return f" @ {' '.join(parts)}" if parts else ""
+    return f" @{' '.join(parts)}" if len(parts) > 1 else ""
 
 
-def _value(op: Op, field: str, hint: object, bodies: "Mapping[IR, str] | None") -> str:
-    value = getattr(op, field)
+def _literal(op: Op, value: object, hint: object, bodies: "Mapping[IR, str]") -> str:
     body = op.body_of()
     if body is not None and value is body:
-        return (bodies or {}).get(body, body.name)
-    printer = PRINTERS.get(hint)
-    if printer is None:
-        if get_origin(hint) is not Literal:
-            raise DefinitionError(
-                f"op {op.name!r}: the text form has no spelling for the type of field "
-                f"{field!r}: {hint}",
-                hint="use int, float, bool, str, Literal names, DType, Dim, Shape, "
-                "tuple[int, ...] or IR",
-            )
-        return str(value)
-    return printer(value)
-
-
-def _list(value: tuple[Dim, ...]) -> str:
-    return f"[{', '.join(map(str, value))}]"
-
-
-def _scalar(value: Scalar) -> str:
+        return bodies.get(body, body.name)
+    if isinstance(value, DType):
+        return value.short
     if isinstance(value, bool):
-        return "true" if value else "false"
-    return repr(value) if isinstance(value, float) else str(value)
-
-
-PRINTERS: dict[object, Callable[[Any], str]] = {
-    int: str,
-    float: repr,
-    bool: _scalar,
-    str: json.dumps,
-    DType: lambda dtype: dtype.short,
-    Dim: str,
-    Shape: _list,
-    tuple[int, ...]: _list,
-    Scalar: _scalar,
-}
+        return str(value).lower()
+    if isinstance(value, float) or hint is float:
+        return repr(float(value))  # pyright: ignore[reportArgumentType]  # the hint says so
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(str, cast(tuple[object, ...], value)))}]"
+    return json.dumps(value) if hint is str else str(value)

@@ -1,11 +1,13 @@
 """The laws of the IR: what every graph must satisfy, and which node does not."""
 
+from collections.abc import Hashable
 from typing import NoReturn
 
+from luminal_lab.core.dims import Symbol, symbols
 from luminal_lab.core.ir import IR, Node
-from luminal_lab.core.op import TensorType
-from luminal_lab.core.ops import Call, Input, Pick
-from luminal_lab.core.printer import print_node
+from luminal_lab.core.op import NAME, TensorType, result_types
+from luminal_lab.core.ops import Input
+from luminal_lab.core.printer import dim_declaration, print_node
 from luminal_lab.errors import LabError, VerifyError
 
 
@@ -13,111 +15,117 @@ def verify(ir: IR) -> None:
     """Raise a VerifyError that names the first law broken, and the node, or return nothing.
 
     1. A node's sources are in the graph, and come before it: there is no cycle.
-    2. A node's type is what its op makes of its sources' types.
-    3. Names are unique; a record's id is its place.
+    2. A node's type is what its op makes of its sources' types; of a node with several results
+       only a `Pick` reads.
+    3. Names are unique, and words; a record's id is its place.
     4. The signature lists each `Input` once and nothing else.
-    5. Outputs are in the graph; a carried one has the type of the input that takes it.
-    6. Of a node with several results only a `Pick` reads.
+    5. Outputs are in the graph and have one result; a carried one has the type of the input that
+       takes it, which takes no other.
+    6. A symbolic dim has the same bounds wherever it is mentioned.
     7. Bodies of calls satisfy all of this.
     """
-    _verify(ir, set())
+    graphs = [ir]
+    done: set[int] = set()
+    for graph in graphs:
+        _verify_nodes(graph)
+        verify_signature(graph)
+        for node in graph:
+            body = node.op.body_of()
+            if body is not None and id(body) not in done:
+                done.add(id(body))
+                graphs.append(body)
 
 
-def _verify(ir: IR, done: set[int]) -> None:
+def _verify_nodes(ir: IR) -> None:
     get = ir.table.get
-    inferred: dict[tuple[object, ...], tuple[TensorType, ...]] = {}
-    names: dict[str, Node] = {}
+    inferred: dict[Hashable, tuple[TensorType, ...]] = {}
     placed: set[int] = set()
-    inputs = 0
+    names: set[str] = set()
+    dims: dict[str, Symbol] = {}
     for node in ir.nodes:
-        types: list[TensorType] = []
-        several = False
+        op, name = node.op, node.name
+        key: list[object] = [op]
         for id in node.sources:
             source = get(id)
             if source is None:
                 _fail(ir, node, f"its source {id} is not in the graph")
             if id not in placed:
                 _fail(ir, node, f"it depends on itself by way of {source}")
-            types.append(source.type)
-            several = several or bool(source.extra)
-        placed.add(node.id)
-        op = node.op
-        if several or isinstance(op, (Call, Pick)):
-            if several and not isinstance(op, Pick):
-                _fail(ir, node, "it reads a node with several results without a pick")
-            if isinstance(op, Call) and id_of(op.body) not in done:
-                done.add(id_of(op.body))
-                _verify(op.body, done)
-            wanted = _infer(ir, node)
-        else:
-            key = (op, *types)
-            found = inferred.get(key)
-            wanted = found or inferred.setdefault(key, _infer(ir, node))
-        if wanted[0] != node.type or wanted[1:] != node.extra:
-            shown = ", ".join(map(str, wanted))
-            _fail(ir, node, f"its type is {_types(node)}, but its op makes {shown}")
-        name = node.name
+            # What several results are is in the node, and not only in its type.
+            key.append(source if source.extra else source.type)
+        found = inferred.get(tuple(key))
+        if found is None:
+            found = inferred[tuple(key)] = _infer(ir, node)
+            _verify_dims(ir, node, dims)
+        if found[0] != node.type or found[1:] != node.extra:
+            said, made = (", ".join(map(str, types)) for types in (node.types, found))
+            _fail(ir, node, f"its type is {said}, but its op makes {made}")
         if name in names:
             _fail(ir, node, f"%{name} is the name of another node too")
-        names[name] = node
+        if node.meta.name is not None and not NAME.fullmatch(name):
+            _fail(ir, node, f"{name!r} cannot be a name")
         if get(node.id) is not node:
             _fail(ir, node, f"its id is {node.id}, which is not its place")
-        inputs += isinstance(op, Input)
-    _verify_signature(ir, inputs)
+        names.add(name)
+        placed.add(node.id)
 
 
-def _verify_signature(ir: IR, inputs: int) -> None:
+def _infer(ir: IR, node: Node) -> tuple[TensorType, ...]:
+    try:
+        return result_types(node.op, ir.sources(node))
+    except LabError as error:
+        _fail(ir, node, error.message, error)
+
+
+def _verify_dims(ir: IR, node: Node, dims: dict[str, Symbol]) -> None:
+    mentioned = [s for type in node.types for dim in type.shape for s in symbols(dim)]
+    for symbol in (*mentioned, *node.op.symbols()):
+        other = dims.setdefault(symbol.name, symbol)
+        if other != symbol:
+            both = f"{dim_declaration(symbol)}, but elsewhere {dim_declaration(other)}"
+            _fail(ir, node, f"it mentions the dim {both}")
+
+
+def verify_signature(ir: IR) -> None:
+    """Raise a VerifyError unless a graph whose nodes are right satisfies laws 4 and 5."""
     for id in ir.input_ids:
         node = ir.table.get(id)
         if node is None:
-            _fail(ir, None, f"the signature lists {id}, which is not in the graph")
+            _fail(ir, None, f"the signature lists the input {id}, which is not in the graph")
         if not isinstance(node.op, Input):
             _fail(ir, node, "the signature lists it, but it is not an input")
-    if len(set(ir.input_ids)) != len(ir.input_ids):
-        _fail(ir, None, "the signature lists an input twice")
-    if len(ir.input_ids) != inputs:
-        missing = [n for n in ir.nodes if isinstance(n.op, Input) and n.id not in ir.input_ids]
+        if ir.input_ids.count(id) > 1:
+            _fail(ir, node, "the signature lists it twice")
+    if len(ir.input_ids) != sum(isinstance(node.op, Input) for node in ir.table):
+        listed = set(ir.input_ids)
+        missing = [n for n in ir.nodes if isinstance(n.op, Input) and n.id not in listed]
         _fail(ir, missing[0], "it is an input that the signature does not list")
+    _verify_ends(ir)
+
+
+def _verify_ends(ir: IR) -> None:
     for id in ir.output_ids:
         node = ir.table.get(id)
         if node is None:
-            _fail(ir, None, f"output {id} is not in the graph")
+            _fail(ir, None, f"the output {id} is not in the graph")
         if node.extra:
             _fail(ir, node, "it has several results and cannot be an output without a pick")
     for new, old in ir.carries:
         if new not in ir.output_ids or old not in ir.input_ids:
             _fail(ir, None, f"{new} is carried to {old}, but they are not an output and an input")
-        if ir[new].type != ir[old].type:
-            _fail(
-                ir,
-                ir[new],
-                f"it is carried to {ir[old]}, whose type is {ir[old].type} and not {ir[new].type}",
-            )
-
-
-def id_of(ir: IR) -> int:
-    """Return what tells one IR object from another; the caller keeps it alive."""
-    return id(ir)
-
-
-def _infer(ir: IR, node: Node) -> tuple[TensorType, ...]:
-    try:
-        return node.op.types(ir.sources(node))
-    except LabError as error:
-        _fail(ir, node, error.message, error)
-    except (TypeError, ValueError) as error:
-        _fail(ir, node, f"{node.op.name} does not take {len(node.sources)} sources", error)
-
-
-def _types(node: Node) -> str:
-    return ", ".join(map(str, node.types))
+        node, into = ir[new], ir[old]
+        if node.type != into.type:
+            _fail(ir, node, f"it is carried to {into}, whose type is {into.type}, not {node.type}")
+        if [other for _, other in ir.carries].count(old) > 1:
+            _fail(ir, into, "two outputs are carried to it")
+        if [other for other, _ in ir.carries].count(new) > ir.output_ids.count(new):
+            _fail(ir, node, "it is carried more often than it is an output")
 
 
 def _fail(ir: IR, node: Node | None, message: str, cause: Exception | None = None) -> NoReturn:
-    subject = ir.name if node is None else f"{ir.name}, {node}"
-    where = None
+    subject, where = ir.name, None
     if node is not None:
-        where = print_node(ir, node)
+        subject, where = f"{ir.name}, {node}", print_node(ir, node)
         if node.meta.origin is not None:
             where += f"\n{node.meta.origin}"
         if node.meta.made is not None:

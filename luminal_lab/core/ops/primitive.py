@@ -149,7 +149,8 @@ class SumReduce(Reduce):
     @override
     def eval(self, x: Array) -> Array:
         wide = np.dtype(np.float32) if BY_NUMPY[x.dtype].is_half else x.dtype
-        return np.sum(x, axis=self.axis, keepdims=True, dtype=wide).astype(x.dtype, copy=False)
+        total = np.asarray(np.sum(x, axis=self.axis, keepdims=True, dtype=wide))
+        return total.astype(x.dtype, copy=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,7 @@ class MaxReduce(Reduce):
 
     @override
     def eval(self, x: Array) -> Array:
-        return np.max(x, axis=self.axis, keepdims=True)
+        return np.asarray(np.max(x, axis=self.axis, keepdims=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim
@@ -111,15 +112,17 @@ class Scatter(Op):
     @override
     def eval(self, x: Array, index: Array, values: Array) -> Array:
         check_range("scatter", index, x.shape[self.axis], self.axis)
-        wide = np.float32 if BY_NUMPY[x.dtype].is_half and self.mode == "add" else x.dtype
-        result = np.array(x, dtype=wide)
-        places: list[Array] = list(np.indices(index.shape, sparse=True))
-        places[self.axis] = index.astype(np.int64, copy=False)
-        if self.mode == "add":
-            np.add.at(result, tuple(places), values.astype(wide, copy=False))
-        else:
-            result[tuple(places)] = values
-        return result.astype(x.dtype, copy=False)
+        index = index.astype(np.int64, copy=False)
+        if self.mode == "set":
+            result = np.array(x)
+            np.put_along_axis(result, index, values, self.axis)
+            return result
+        wide = np.float32 if BY_NUMPY[x.dtype].is_half else x.dtype
+        total = np.array(x, dtype=wide)
+        places: list[npt.NDArray[np.int64]] = list(np.indices(index.shape, sparse=True))
+        places[self.axis] = index
+        np.add.at(total, tuple(places), values.astype(wide, copy=False))
+        return total.astype(x.dtype, copy=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +181,7 @@ def check_index(name: str, axis: int, x: TensorType, index: TensorType) -> None:
 
 def check_range(name: str, index: Array, size: int, axis: int) -> None:
     """Raise unless every index is a position on an axis of the given size."""
-    wrong = np.logical_or(index < 0, index >= size)
+    wrong = np.logical_or(np.less(index, 0), np.greater_equal(index, size))
     if wrong.any():
         first = np.argwhere(wrong)[0]
         place = tuple_text([int(k) for k in first])

@@ -7,11 +7,15 @@ from typing import ClassVar
 import numpy as np
 from typing_extensions import override
 
-from luminal_lab.core.dims import Shape
+from luminal_lab.core.dims import Expr, Shape
 from luminal_lab.core.dtypes import Array, DType
-from luminal_lab.core.op import Scalar, Source, TensorType, ints, tuple_text
+from luminal_lab.core.op import Scalar, Source, TensorType, ints, made_type, tuple_text
 from luminal_lab.core.random import uniform
 from luminal_lab.errors import DTypeError, ShapeError
+
+FLOAT_LIMIT = 2**1023
+"""The largest whole number, about, that is a float64."""
+
 
 @dataclass(frozen=True, slots=True)
 class Input(Source):
@@ -24,10 +28,10 @@ class Input(Source):
 
     @override
     def infer(self) -> TensorType:
-        return TensorType(self.dtype, self.shape)
+        return made_type(self.name, self.dtype, self.shape)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Constant(Source):
     """One number everywhere; the number may be a symbolic expression, known when dims are bound."""
 
@@ -39,29 +43,17 @@ class Constant(Source):
 
     @override
     def infer(self) -> TensorType:
-        if isinstance(self.value, float) and not self.dtype.is_float:
-            raise DTypeError(f"constant: {self.value!r} is not a value of {self.dtype}")
-        return TensorType(self.dtype, self.shape)
+        value, dtype = self.value, self.dtype
+        if not isinstance(value, Expr):
+            low, high = (-FLOAT_LIMIT, FLOAT_LIMIT) if dtype.is_float else dtype.limits
+            whole = not isinstance(value, float)
+            if not (low <= value <= high if whole else dtype.is_float):
+                raise DTypeError(f"constant: {value!r} is not a value of {dtype}")
+        return made_type(self.name, dtype, self.shape)
 
     @override
     def eval(self) -> Array:
         return np.broadcast_to(np.asarray(self.value).astype(self.dtype.numpy), ints(self.shape))
-
-    @override
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Constant) and self._key() == other._key()
-
-    @override
-    def __hash__(self) -> int:
-        return hash((self.value, self.dtype, self.shape))
-
-    def _key(self) -> tuple[object, ...]:
-        # 0.0 and -0.0 are equal to Python and NaN is unequal to itself; as constants it is
-        # the other way round.
-        value = self.value
-        if isinstance(value, float):
-            value = ("nan",) if math.isnan(value) else (value, math.copysign(1.0, value))
-        return type(self.value), value, self.dtype, self.shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +71,7 @@ class Iota(Source):
             raise DTypeError("iota: needs a number dtype, but got bool")
         if len(self.shape) != 1:
             raise ShapeError(f"iota: has one axis, but the shape is {tuple_text(self.shape)}")
-        return TensorType(self.dtype, self.shape)
+        return made_type(self.name, self.dtype, self.shape)
 
     @override
     def eval(self) -> Array:
@@ -101,7 +93,7 @@ class Random(Source):
 
     @override
     def infer(self) -> TensorType:
-        return TensorType(DType.float32, self.shape)
+        return made_type(self.name, DType.float32, self.shape)
 
     @override
     def eval(self, step: int = 0) -> Array:

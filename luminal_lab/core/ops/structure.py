@@ -1,4 +1,4 @@
-"""Ops about structure: a region as one node, one output of several, order, and calls to the host."""
+"""Ops about structure: a region as a node, one output of several, order, calls to the host."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,11 +6,11 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from luminal_lab.core.dims import Shape
+from luminal_lab.core.dims import Shape, Symbol
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.ir import IR, Node
-from luminal_lab.core.op import Op, TensorType
-from luminal_lab.errors import ShapeError, VerifyError
+from luminal_lab.core.op import Op, TensorType, made_type, one_result_each
+from luminal_lab.errors import GraphError, ShapeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,21 +25,23 @@ class Call(Op):
         return self.body
 
     @override
+    def symbols(self) -> tuple[Symbol, ...]:
+        return tuple(self.body.symbols.values())
+
+    @override
     def types(self, sources: Sequence[Node]) -> tuple[TensorType, ...]:
-        inputs = self.body.inputs
+        name, inputs = self.body.name, self.body.inputs
         if len(inputs) != len(sources):
-            raise ShapeError(
-                f"call: {self.body.name} has {len(inputs)} inputs, but {len(sources)} sources "
-                f"are given"
+            raise GraphError(
+                f"call: {name} has {len(inputs)} inputs, but {len(sources)} sources are given"
             )
-        for wanted, given in zip(inputs, sources, strict=True):
-            if wanted.type != given.type:
+        for wanted, given in zip(inputs, one_result_each(sources), strict=True):
+            if wanted.type != given:
                 raise ShapeError(
-                    f"call: input {wanted} of {self.body.name} is {wanted.type}, but its source "
-                    f"is {given.type}"
+                    f"call: input {wanted} of {name} is {wanted.type}, but its source is {given}"
                 )
         if not self.body.outputs:
-            raise VerifyError(f"call: {self.body.name} has no outputs")
+            raise GraphError(f"call: {name} has no outputs")
         return tuple(output.type for output in self.body.outputs)
 
 
@@ -52,12 +54,12 @@ class Pick(Op):
 
     @override
     def types(self, sources: Sequence[Node]) -> tuple[TensorType, ...]:
-        (source,) = sources
-        if not 0 <= self.index < len(source.types):
-            raise ShapeError(
-                f"pick: there is no output {self.index}: {source} has {len(source.types)}"
-            )
-        return (source.types[self.index],)
+        if len(sources) != 1:
+            raise GraphError(f"pick: it takes one source, but {len(sources)} are given")
+        count = len(sources[0].types)
+        if not 0 <= self.index < count:
+            raise GraphError(f"pick: there is no output {self.index}: {sources[0]} has {count}")
+        return (sources[0].types[self.index],)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,4 +104,4 @@ class HostCall(Op):
 
     @override
     def infer(self, *sources: TensorType) -> TensorType:
-        return TensorType(self.dtype, self.shape)
+        return made_type(self.name, self.dtype, self.shape)

@@ -203,4 +203,3 @@ class Window(View):
         strides[self.axis] *= self.stride
         strides.append(x.strides[self.axis] * self.dilation)
         return as_strided(x, shape, strides, writeable=False)
-

@@ -423,6 +423,23 @@ class Arithmetic(Lazy):
 
     clamp = clip
 
+    def clamp_min(self, min: Operand) -> Self:
+        """Return x, or the bound where x is below it."""
+        return self.clip(min=min)
+
+    def clamp_max(self, max: Operand) -> Self:
+        """Return x, or the bound where x is above it."""
+        return self.clip(max=max)
+
+    @operation
+    def isclose(
+        self, other: Operand, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    ) -> Self:
+        """Return where |x - y| <= atol + rtol · |y|, or both are the same infinity."""
+        x, y = self.together("isclose", other)
+        near = x.eq(y) | ((x - y).abs() <= y.abs() * rtol + atol) & y.isfinite()
+        return near | x.isnan() & y.isnan() if equal_nan else near
+
     @operation
     def sign(self) -> Self:
         """Return -1, 0 or 1."""

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Self
 
 from luminal_lab.core.builder import operation
-from luminal_lab.core.dims import Dim, Expr, Shape, bounds, known, maximum, minimum
+from luminal_lab.core.dims import Dim, Expr, bounds, known, maximum, minimum
 from luminal_lab.core.dtypes import DType, DTypeLike
 from luminal_lab.core.op import Reduce, Scalar, size_of
-from luminal_lab.core.ops import MaxReduce, Pad, Reshape, SumReduce, Window
+from luminal_lab.core.ops import MaxReduce, Pad, SumReduce, Window
 from luminal_lab.core.tensor.arithmetic import Operand
 from luminal_lab.core.tensor.base import Axis
 from luminal_lab.core.tensor.functions import Functions, beside, in_float, number, widened
@@ -26,9 +26,6 @@ class Reduction(Functions):
 
     # -- what they share ---------------------------------------------------------------------------
 
-    def viewed(self, shape: Shape) -> Self:
-        """Return a reshape to a shape that is known to fit, or this tensor where it has it."""
-        return self if self.shape == shape else self.apply(Reshape(shape))
 
     def mirrored(self) -> Self:
         """Return the values in the opposite order: -x, or for integers what cannot overflow."""

@@ -343,3 +343,30 @@ def test_errors():
     ):
         with pytest.raises(LabError):
             bad()
+
+
+@pytest.mark.parametrize("equal_nan", [False, True])
+def test_isclose(torch, equal_nan):
+    a, b = pairs("float32")
+    for y in (b, a * np.float32(1 + 5e-6), a):
+        against(
+            torch,
+            lambda x, y: x.isclose(y, equal_nan=equal_nan),
+            lambda x, y: torch.isclose(x, y, equal_nan=equal_nan),
+            a,
+            y,
+        )
+
+
+def test_bounds_on_one_side(torch):
+    x = special("float32")
+    against(torch, lambda x: x.clamp_min(1.0), lambda x: x.clamp_min(1.0), x)
+    against(torch, lambda x: x.clamp_max(1.0), lambda x: x.clamp_max(1.0), x)
+
+
+@pytest.mark.parametrize(
+    "name", ["double", "float", "half", "bfloat16", "long", "int", "bool"]
+)
+def test_short_names_of_casts(torch, name):
+    x = np.array([0.0, 1.5, -2.5, 100.0])
+    against(torch, lambda x: getattr(x, name)(), lambda x: getattr(x, name)(), x)
