@@ -100,16 +100,9 @@ ELSEWHERE = {
     "ndimension": "`ndim`",
     "size": "`shape`",
     "type_as": "`cast(other.dtype)`",
-    "float": '`cast("float32")`',
-    "double": '`cast("float64")`',
-    "half": '`cast("float16")`',
-    "bfloat16": '`cast("bfloat16")`',
-    "int": '`cast("int32")`',
-    "long": '`cast("int64")`',
     "short": '`cast("int16")`',
     "char": '`cast("int8")`',
     "byte": '`cast("uint8")`',
-    "bool": '`cast("bool")`',
     "new_full": "`cx.full`",
     "new_ones": "`cx.ones`",
     "new_zeros": "`cx.zeros`",
@@ -118,7 +111,9 @@ ELSEWHERE = {
     "logsigmoid": "`log_sigmoid`",
     "slice_scatter": "`update`",
     "equal": "`eq(…).all()`",
-    "equal_": "`eq(…).all()`",
+    "allclose": "`isclose(…).all()`",
+    "diff": "`differences`; `diff` compares with a reference",
+    "numel": "the product of `shape`",
     "cpu": "`numpy`",
 }
 
@@ -204,10 +199,10 @@ def split(names: Iterable[str]) -> tuple[list[str], list[str]]:
     have: list[str] = []
     lack: list[str] = []
     for name in dict.fromkeys(names):
-        if hasattr(ll.Tensor, name):
-            have.append(f"`{name}`")
-        elif name in ELSEWHERE:
+        if name in ELSEWHERE:
             have.append(f"`{name}` ({ELSEWHERE[name]})")
+        elif hasattr(ll.Tensor, name):
+            have.append(f"`{name}`")
         else:
             lack.append(f"`{name}`")
     return have, lack

@@ -226,8 +226,11 @@ class _Run:
         if all(id in self.values for id in node.sources):
             return op.eval(*[self.values[id] for id in node.sources])
         result = np.empty(self.shapes[node.id], node.dtype.numpy)
-        for region in self._regions(node):
-            result[region] = self._tile(node, region)
+        for number, region in enumerate(self._regions(node)):
+            part = self._tile(node, region)
+            if number == 0:  # in memory as the whole would be: sums later on depend on it
+                result = np.empty_like(part, shape=result.shape)
+            result[region] = part
         return result
 
     def _call(self, body: IR, node: Node) -> Sequence[Array]:

@@ -204,6 +204,7 @@ GOLDEN: list[tuple[Dim, str]] = [
     (X - Y // 4, "x - y//4"),
     (X < 5, "x < 5"),
     (X >= 2, "1 < x"),
+    (SEQ * 3 < 50, "seq < 24"),
     (X * 3 < 10 + Y * 6, "x < 2*y + 4"),
     (both(X < 5, Y < X), "x < 5 and y < x"),
     (either(X < 5, Y < 3), "(x < 5) - (x < 5)*(y < 3) + (y < 3)"),

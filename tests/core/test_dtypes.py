@@ -124,5 +124,5 @@ def test_unknown_dtypes(name: Any, text: str):
 
 @pytest.mark.parametrize("what", [None, 3, [], object, {}, ("float32",), "", ">f4"])
 def test_what_is_no_dtype_at_all(what: Any):
-    with pytest.raises(DTypeError, match="^dtype: .* is not a dtype that luminal_lab has\nhint: "):
+    with pytest.raises(DTypeError, match=r"^dtype: .* is not a dtype that luminal_lab has\nhint: "):
         as_dtype(what)

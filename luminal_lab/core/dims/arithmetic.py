@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, reduce
 from math import gcd
+from operator import attrgetter
 from typing import TypeAlias
 
 from luminal_lab.core.dims.expression import (
@@ -19,6 +20,7 @@ from luminal_lab.core.dims.expression import (
     Symbol,
     made,
     made_in_order,
+    products,
     symbol_of,
     terms_of,
     without,
@@ -65,13 +67,14 @@ def _times(one: Monomial, two: Monomial) -> Monomial:
         return one or two
     # A comparison times itself is itself.
     extra = [atom for atom in two if not (isinstance(atom, Negative) and atom in one)]
-    return tuple(sorted((*one, *extra), key=lambda atom: atom.order))
+    return tuple(sorted((*one, *extra), key=attrgetter("order")))
 
 
 def _canonical(table: Table) -> Dim:
     dim = made(table.items())
     remainders = [a for m, _ in terms_of(dim) for a in m if isinstance(a, Remainder)]
-    return next((_canonical(joined) for joined in _joined(dim, remainders)), dim)
+    joined = next(_joined(dim, remainders), None) if remainders else None
+    return dim if joined is None else _canonical(joined)
 
 
 def _joined(dim: Dim, remainders: list[Remainder]) -> Iterator[Table]:
@@ -220,8 +223,9 @@ def less(x: Dim) -> Dim:
     if high < 0 or low >= 0:
         return int(high < 0)
     divisor = reduce(gcd, (factor for monomial, factor in terms_of(x) if monomial), 0)
-    # g*y + n < 0 where y + n//g < 0
-    return Negative(made((monomial, factor // divisor) for monomial, factor in terms_of(x)))
+    # g*y + n < 0 where y + n//g < 0; but seq < 24 reads better than seq//8 < 3.
+    scale = divisor // reduce(gcd, (factor for factor, parts in products(x) if parts), 0)
+    return Negative(made((m, factor // divisor * scale) for m, factor in terms_of(x)))
 
 
 def minimum(*dims: Dim) -> Dim:

@@ -257,7 +257,7 @@ def terms_of(dim: Dim) -> Terms:
 
 
 def made(terms: Iterable[tuple[Monomial, int]]) -> Dim:
-    """Return the sum of products, which are distinct and contain no remainder to be found."""
+    """Return the sum of distinct products."""
     kept = sorted((term for term in terms if term[1]), key=_order)
     return made_in_order(tuple(kept))
 
