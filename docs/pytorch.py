@@ -117,6 +117,9 @@ ELSEWHERE = {
     "cpu": "`numpy`",
 }
 
+# There by name, to say why a graph cannot have them.
+REFUSED = {"argwhere", "masked_select", "nonzero", "unique"}
+
 # Families of tensor methods that stand outside what a lazy graph of dense real tensors is about.
 OUTSIDE = {
     "changing a tensor in place (names that end in `_`), storage, strides, devices, hooks": """
@@ -151,7 +154,8 @@ DIFFERENCES = """
 - `conv2d(w, bias, stride, padding, dilation, groups)`; `ll.einsum(text, *tensors)`, `ll.concat(list, axis)`, `ll.stack`.
 - `axis` and `dim`, `keepdim` and `keepdims` are both accepted.
 - Functions of `torch.nn.functional` are methods of their first argument: `x.conv2d(w)`, `weight.embedding(tokens)`.
-- What has a shape that depends on values (`nonzero`, `unique`, `masked_select`) is refused: a graph knows its shapes.
+- What has a shape that depends on values (`nonzero`, `unique`, `masked_select`) is refused, with a way around it: a
+  graph knows its shapes before it runs.
 - Out of range, a float becomes the nearest integer of the dtype, and NaN 0; an integer modulo 0 is 0.
 - `x / y` is x times the reciprocal of y, so that the last bit can differ.
 """.strip()
@@ -201,7 +205,7 @@ def split(names: Iterable[str]) -> tuple[list[str], list[str]]:
     for name in dict.fromkeys(names):
         if name in ELSEWHERE:
             have.append(f"`{name}` ({ELSEWHERE[name]})")
-        elif hasattr(ll.Tensor, name):
+        elif hasattr(ll.Tensor, name) and name not in REFUSED:
             have.append(f"`{name}`")
         else:
             lack.append(f"`{name}`")

@@ -238,7 +238,7 @@ class Graph(Sources):
 
     @override
     def missing(self, tensor: Lazy) -> tuple[str, str] | None:
-        self._values = self._known(self.ir, self._changed, self._set_dims)
+        self._values = self._known(self._changed, self._set_dims)
         self._changed = set()
         id = tensor.id
         parameter = self._parameter(id)
@@ -345,7 +345,7 @@ class Graph(Sources):
             changed = {p for p, version in versions.items() if self._versions.get(p) != version}
             news = {self._parameters[parameter] for parameter in changed}
             news |= {node.id for node in ir if _is_random(node.op)}
-            known = self._known(ir, self._changed | self._carried | news, dims)
+            known = self._known(self._changed | self._carried | news, dims)
             steps: list[Step] | None = [] if trace else None
             values = interpret(
                 ir,
@@ -371,12 +371,13 @@ class Graph(Sources):
     def _calls(self) -> dict[int, list[Probe]]:
         return {id: [call for _, call in probes] for id, probes in self._probes.items()}
 
-    def _known(self, ir: IR, changed: set[int], dims: Mapping[str, int]) -> dict[int, Array]:
+    def _known(self, changed: set[int], dims: Mapping[str, int]) -> dict[int, Array]:
         """Return the values that are those of the present inputs."""
         if any(self._bound.get(name, size) != size for name, size in dims.items()):
             return {}
         if not changed or not self._values:
             return self._values
+        ir = self.ir
         stale = ir.descendants(id for id in changed if id in ir)
         return {id: value for id, value in self._values.items() if id not in stale}
 

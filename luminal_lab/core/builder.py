@@ -325,8 +325,7 @@ def operation(
         if ours in known and theirs not in known
     }
 
-    @wraps(function)
-    def call(self: LazyT, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def rename(kwargs: dict[str, object]) -> None:
         for theirs, ours in aliases.items():
             if theirs in kwargs:
                 if ours in kwargs:
@@ -335,11 +334,18 @@ def operation(
                         hint=f"they are two words for one thing; use {ours}",
                     )
                 kwargs[ours] = kwargs.pop(theirs)
+
+    @wraps(function)
+    def call(self: LazyT, /, *args: P.args, **kwargs: P.kwargs) -> R:
         graph = self.graph
         if graph.inside:
+            if kwargs:
+                rename(kwargs)
             return function(self, *args, **kwargs)
         mark = graph.mark()
         try:
+            if kwargs:
+                rename(kwargs)
             return function(self, *args, **kwargs)
         except BaseException as error:
             graph.take_back(mark, error)

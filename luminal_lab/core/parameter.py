@@ -1,14 +1,16 @@
 """A parameter: a value with a shape that any number of graphs can borrow."""
 
 from collections.abc import Callable
+from operator import index
 
 from typing_extensions import override
 
 from luminal_lab.core.binding import fit
-from luminal_lab.core.dims import Dim, Shape
+from luminal_lab.core.dims import Shape
 from luminal_lab.core.dtypes import Array, DType, DTypeLike, as_dtype
-from luminal_lab.core.op import TensorType, tuple_text
-from luminal_lab.errors import InputError, ShapeError
+from luminal_lab.core.op import TensorType
+from luminal_lab.core.origin import here
+from luminal_lab.errors import InputError, LabError, ShapeError
 
 
 class Parameter:
@@ -22,19 +24,23 @@ class Parameter:
 
     def __init__(
         self,
-        shape: tuple[Dim, ...],
+        shape: tuple[int, ...],
         dtype: DTypeLike = "float32",
         *,
         value: object = None,
         provider: Callable[[], object] | None = None,
         name: str | None = None,
     ) -> None:
-        if not all(isinstance(size, int) and size >= 0 for size in shape):
+        try:
+            self.shape: Shape = tuple(index(size) for size in shape)
+        except TypeError:
+            self.shape = (-1,)
+        if min(self.shape, default=0) < 0:
             raise ShapeError(
-                f"parameter: {tuple_text(shape)} is not a shape of known sizes",
-                hint="give whole numbers; an input made by graph.tensor may be symbolic",
+                f"parameter: {shape!r} is not a shape of known sizes",
+                where=str(here() or ""),
+                hint="give a tuple of whole numbers; an input made by graph.tensor may be symbolic",
             )
-        self.shape: Shape = tuple(shape)
         self.dtype: DType = as_dtype(dtype)
         self.name = name
         self.version = 0
@@ -68,10 +74,14 @@ class Parameter:
 
         The value is copied, unless that is not wanted and it is an array of the right dtype.
         """
-        if callable(value) and not hasattr(value, "__array__"):
-            self._value, self._provider = None, value
-        else:
-            self._value = self._fitted(value, copy=copy)
+        try:
+            if callable(value) and not hasattr(value, "__array__"):
+                self._value, self._provider = None, value
+            else:
+                self._value = self._fitted(value, copy=copy)
+        except LabError as error:
+            error.where = error.where or str(here() or "")
+            raise
         self.version += 1
 
     def unload(self) -> None:

@@ -46,7 +46,7 @@ class Inspect(Normal):
         wanted = as_array(reference, "diff").copy()
         if not self.type.is_symbolic and wanted.shape != self.shape:
             raise ShapeError(
-                f"diff: {self.label} is {tuple_text(self.shape)}, but the reference is "
+                f"diff: {self.label} cannot be compared with a reference of "
                 f"{tuple_text(wanted.shape)}",
                 hint="reshape the reference",
             )

@@ -1,0 +1,280 @@
+"""A graph that grows: names, scopes, dims, and calls that leave nothing when they fail."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from luminal_lab.core.op import tuple_text
+from luminal_lab.core.ops import Add, Update
+from luminal_lab.core.verify import verify
+from luminal_lab.errors import AxisError, DimError, GraphError, LabError, ParseError, ShapeError
+from luminal_lab.session import Graph
+from tests.expect import error_of, state
+
+
+def made():
+    """A graph with a bit of everything."""
+    cx = Graph()
+    x = cx.tensor((2, 3), name="x").set(np.ones((2, 3)))
+    s = cx.tensor(("n", 3), name="s")
+    b = cx.tensor((3,), "bool", name="b")
+    y = (x * 2).named("y").retrieve()
+    cx.rand(2).keep()
+    cx.execute()
+    return cx, x, s, b, y
+
+
+OTHER = Graph("other")
+FOREIGN = OTHER.tensor((2, 3), name="foreign")
+
+
+class Wrong(RuntimeError):
+    """An error that is not ours."""
+
+
+def fails(*_):
+    raise Wrong
+
+
+class Unreadable:
+    def __array__(self, *_args, **_options):
+        raise Wrong
+
+
+FAILING = {
+    "add": lambda cx, x, s, b, y: x + np.ones((5, 7)),
+    "add list": lambda cx, x, s, b, y: x + [[1, 2], [3]],
+    "add text": lambda cx, x, s, b, y: x + "3",
+    "add none": lambda cx, x, s, b, y: None + x,
+    "add foreign": lambda cx, x, s, b, y: x + FOREIGN,
+    "add unreadable": lambda cx, x, s, b, y: x + Unreadable(),
+    "where": lambda cx, x, s, b, y: b.where(x, np.ones((4, 4))),
+    "where foreign": lambda cx, x, s, b, y: b.where(x, FOREIGN),
+    "where condition": lambda cx, x, s, b, y: x.where(x, y),
+    "apply dtypes": lambda cx, x, s, b, y: b.apply(Add(), x),
+    "apply number": lambda cx, x, s, b, y: x.apply(Add(), 3),
+    "apply foreign": lambda cx, x, s, b, y: x.apply(Add(), FOREIGN),
+    "apply shapes": lambda cx, x, s, b, y: x.apply(Update(5, 0), b),
+    "reshape": lambda cx, x, s, b, y: x.reshape((5, "q")).reshape(3),
+    "sum axis": lambda cx, x, s, b, y: x.sum(7),
+    "sum both": lambda cx, x, s, b, y: x.sum(axis=0, dim=1),
+    "matmul": lambda cx, x, s, b, y: x.matmul(y),
+    "softmax": lambda cx, x, s, b, y: x.softmax(4),
+    "layer norm": lambda cx, x, s, b, y: x.layer_norm("k"),
+    "variance": lambda cx, x, s, b, y: b.var(3),
+    "cast": lambda cx, x, s, b, y: x.cast("float23"),
+    "after": lambda cx, x, s, b, y: x.after(y, FOREIGN),
+    "tensor shape": lambda cx, x, s, b, y: cx.tensor(("k", -1), name="z"),
+    "tensor dtype": lambda cx, x, s, b, y: cx.tensor(("k", 1), "float23", name="z"),
+    "tensor name": lambda cx, x, s, b, y: cx.tensor(("k", 1), name="a b"),
+    "named": lambda cx, x, s, b, y: y.named(""),
+    "dim": lambda cx, x, s, b, y: cx.dim("n", 3),
+    "dim bounds": lambda cx, x, s, b, y: cx.dim("k", 3, 2),
+    "dim name": lambda cx, x, s, b, y: cx.dim("3k"),
+    "text": lambda cx, x, s, b, y: cx.tensor(("m +", 2)),
+    "full": lambda cx, x, s, b, y: cx.full(("k", 2), 300, "uint8"),
+    "arange": lambda cx, x, s, b, y: cx.arange(0, "k", 0),
+    "linspace": lambda cx, x, s, b, y: cx.linspace(0, 1, "k"),
+    "randint": lambda cx, x, s, b, y: cx.randint(3, 3, 2),
+    "randn": lambda cx, x, s, b, y: cx.randn(2, "p +"),
+    "set": lambda cx, x, s, b, y: x.set([1, 2]),
+    "set symbolic": lambda cx, x, s, b, y: s.set(np.ones((0, 3))),
+    "set unreadable": lambda cx, x, s, b, y: x.set(Unreadable()),
+    "set result": lambda cx, x, s, b, y: y.set([1, 2]),
+    "set dim": lambda cx, x, s, b, y: cx.set_dim("n", 0),
+    "carry": lambda cx, x, s, b, y: cx.carry(y, s),
+    "transfer": lambda cx, x, s, b, y: cx.transfer([x, y], [s, b]),
+    "swap": lambda cx, x, s, b, y: cx.swap(x, b),
+    "function": lambda cx, x, s, b, y: cx.function(len, x, 3, shape=("k",)),
+    "function shape": lambda cx, x, s, b, y: cx.function(len, x, shape=("k", None)),
+    "retrieve": lambda cx, x, s, b, y: cx.retrieve([b, FOREIGN]),
+    "retrieve other": lambda cx, x, s, b, y: cx.keep([b, 3]),
+    "delete": lambda cx, x, s, b, y: cx.delete_inputs(y, b),
+    "missing": lambda cx, x, s, b, y: cx["xx"],
+    "diff": lambda cx, x, s, b, y: y.diff([1, 2]),
+    "diff file": lambda cx, x, s, b, y: y.diff("nowhere.npy"),
+    "len": lambda cx, x, s, b, y: len(s),
+    "bool": lambda cx, x, s, b, y: bool(b),
+    "item": lambda cx, x, s, b, y: y.item(),
+    "index": lambda cx, x, s, b, y: x[9],
+    "iterate": lambda cx, x, s, b, y: list(s),
+    "parameter": lambda cx, x, s, b, y: cx.parameter(3),
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_a_call_that_fails_leaves_nothing(name):
+    call = FAILING[name]
+    cx, *tensors = made()
+    for scoped in (False, True):
+        before = state(cx)
+        with pytest.raises((LabError, Wrong)) as caught:  # noqa: PT012
+            if scoped:
+                with cx.scope("part"):
+                    call(cx, *tensors)
+            else:
+                call(cx, *tensors)
+        assert state(cx) == before
+        assert not cx.inside
+        if isinstance(caught.value, LabError):
+            assert "lambda cx, x, s, b, y: " in str(caught.value.where)
+            assert caught.value.hint
+    verify(cx.ir)
+
+
+@given(st.lists(st.sampled_from(sorted(FAILING)), max_size=12))
+def test_many_calls_that_fail_between_calls_that_do_not(names):
+    cx, *tensors = made()
+    cy, *others = made()
+    for number, name in enumerate(names):
+        with pytest.raises((LabError, Wrong)):
+            FAILING[name](cx, *tensors)
+        one, two = (t[0] + np.full(3, number) for t in (tensors, others))
+        tensors[0], others[0] = one.named(f"next_{number}"), two.named(f"next_{number}")
+    assert cx.ir == cy.ir
+    assert str(cx) == str(cy)
+    assert state(cx)[3:] == state(cy)[3:]
+
+
+def test_an_interrupt_in_the_middle_of_a_call_leaves_nothing():
+    cx, x, *_ = made()
+
+    class Interrupts:
+        def __array__(self, *_args, **_options):
+            raise KeyboardInterrupt
+
+    before = state(cx)
+    for call in (lambda: x + Interrupts(), lambda: x.set(Interrupts())):
+        with pytest.raises(KeyboardInterrupt):
+            call()
+        assert state(cx) == before
+    x + 1
+
+
+def test_ids_of_what_failed_are_free_of_its_data():
+    cx = Graph()
+    x = cx.tensor((2,), name="x")
+    with pytest.raises(ShapeError):
+        x + np.ones(5)
+    y = x * 2
+    assert y.id == 2
+    error_of(y.numpy)
+    x + [1, 2]
+    assert list(cx._data) == [cx.ir.inputs[-1].id]
+
+
+# -- names and scopes ------------------------------------------------------------------------------
+
+
+def test_names_are_made_unique():
+    cx = Graph()
+    names = [cx.tensor((2,), name="x").name for _ in range(3)]
+    assert names == ["x", "x_2", "x_3"]
+    y = cx["x"] + cx["x_2"]
+    assert y.name == "3"
+    assert y.named("x").name == "x_4"
+    assert y.named("y").name == "y"
+    assert y.named("y").name == "y"
+    assert cx.tensor((2,), name="x_4").name == "x_4"
+    assert cx["y"].id == y.id
+
+
+@pytest.mark.parametrize("name", ["", "a b", "é", "1x", "x-y", "%x", "x\n", 5, b"x", "🦆"])
+def test_names_that_text_cannot_have(name):
+    cx = Graph()
+    messages = {
+        error_of(call, GraphError).message
+        for call in (
+            lambda: cx.tensor((2,), name=name),
+            lambda: cx.ones(2).named(name),
+        )
+    }
+    assert messages == {f"{name!r} cannot be the name of a tensor"}
+    assert error_of(lambda: Graph(name)).message == f"{name!r} cannot be the name of a graph"
+    error = error_of(lambda: cx.scope(name).__enter__())
+    assert error.message == f"{name!r} cannot be the name of a scope"
+    assert error.hint == (
+        "a name is letters, digits, '_' and '.', and starts with a letter or '_'"
+    )
+
+
+def test_scopes_nest_and_end_with_their_block():
+    cx = Graph()
+    x = cx.tensor((2,))
+    with cx.scope("block0"):
+        a = x + x
+        with cx.scope("attention"):
+            b = a.relu()
+        c = b + a
+        with pytest.raises(ZeroDivisionError), cx.scope("wrong"):
+            raise ZeroDivisionError
+        d = c + c
+    scopes = [tensor.node.meta.scope for tensor in (x, a, b, c, d, d + d)]
+    assert scopes == ["", "block0", "block0.attention", "block0", "block0", ""]
+
+
+# -- shapes and dims -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shape", "text"),
+    [
+        ((2, 3), "(2, 3)"),
+        ([2, 3], "(2, 3)"),
+        (5, "(5,)"),
+        ("n", "(n,)"),
+        ((), "()"),
+        ((np.int64(2), np.uint8(3)), "(2, 3)"),
+        (("n", "n + 1", "2*n"), "(n, n + 1, 2*n)"),
+        ((0, 10**30), f"(0, {10**30})"),
+    ],
+)
+def test_shapes(shape, text):
+    assert tuple_text(Graph().tensor(shape).shape) == text
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind", "message"),
+    [
+        ((2, -1), ShapeError, "shape: a dim cannot be negative, but one is -1"),
+        (-3, ShapeError, "shape: a dim cannot be negative, but one is -3"),
+        ((2.0, 3), ShapeError, "shape: 2.0 is not a dim"),
+        ((None,), ShapeError, "shape: None is not a dim"),
+        (None, ShapeError, "shape: None is not a shape"),
+        (2.5, ShapeError, "shape: 2.5 is not a shape"),
+        (((2, 3), 4), ShapeError, "shape: (2, 3) is not a dim"),
+        (("n +",), ParseError, "'n +' is not a dim"),
+        (("",), ParseError, "'' is not a dim"),
+        (("n ** 2",), ParseError, "'n ** 2' cannot stand in a dim"),
+        (("lambda",), ParseError, "'lambda' is not a dim"),
+        (("n // 0",), ShapeError, "a dim is divided by 0"),
+        (("a[0]",), ParseError, "'a[0]' cannot stand in a dim"),
+    ],
+)
+def test_what_is_no_shape(shape, kind, message):
+    cx = Graph()
+    error = error_of(lambda: cx.tensor(shape), kind)
+    assert error.message == message
+    assert error.where is not None
+    assert cx._dims == {}
+
+
+def test_dims_of_other_graphs_may_be_used_if_they_mean_the_same():
+    one, two = Graph(), Graph()
+    n = one.dim("n", 1, 8)
+    two.tensor((n, 2))
+    two.tensor(("n", 2))
+    assert two.dim("n", 1, 8) == n
+    error = error_of(lambda: two.tensor((one.dim("n", 1, 9), 2)), DimError)
+    assert error.message == "dim 'n': in this graph it is 1..8, and here 1..9"
+    assert error.hint == "make the dim with this graph's dim(...)"
+
+
+def test_axis_and_dim_are_one_word():
+    x = Graph().tensor((2, 3))
+    assert x.sum(dim=0).shape == x.sum(axis=0).shape == x.sum(0).shape == (3,)
+    assert x.sum(dim=0, keepdims=True).shape == (1, 3)
+    error = error_of(lambda: x.sum(axis=0, dim=1), AxisError)
+    assert error.message == "sum: both axis and dim are given"
+    assert error.hint == "they are two words for one thing; use axis"

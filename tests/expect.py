@@ -1,0 +1,39 @@
+"""What tests of the session share: all of its state, and the error that a call ends in."""
+
+import pytest
+
+from luminal_lab.errors import LabError
+
+
+def state(cx):
+    """Everything that an error must leave as it was."""
+    values = {id: value.tobytes() for id, value in cx._values.items()}
+    data = {id: array.tobytes() for id, array in cx._data.items()}
+    return (
+        str(cx),
+        cx.ir,
+        cx.ir.next_id,
+        values,
+        data,
+        cx.step,
+        dict(cx._dims),
+        dict(cx._names),
+        list(cx._inputs),
+        dict(cx._bound),
+        dict(cx._set_dims),
+        {id: set(cells) for id, cells in cx._outputs.items()},
+        set(cx._kept),
+        dict(cx._carries),
+        dict(cx._parameters),
+        dict(cx._functions),
+        {id: len(calls) for id, calls in cx._probes.items()},
+        set(cx._providers),
+        cx._streams,
+        cx._scope,
+    )
+
+
+def error_of(call, kind=LabError):
+    with pytest.raises(kind) as caught:
+        call()
+    return caught.value
