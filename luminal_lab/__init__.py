@@ -21,7 +21,7 @@ from luminal_lab.core.parameter import Parameter
 from luminal_lab.core.parse import parse
 from luminal_lab.core.tensor import Tensor
 from luminal_lab.core.tensor.arithmetic import where
-from luminal_lab.core.tensor.movement import concat, stack
+from luminal_lab.core.tensor.joining import concat, stack
 from luminal_lab.core.tensor.product import einsum
 from luminal_lab.core.verify import verify
 from luminal_lab.errors import (

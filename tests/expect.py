@@ -1,11 +1,13 @@
 """What tests of the session share: all of its state, and the error that a call ends in."""
 
+from typing import Any
+
 import pytest
 
 from luminal_lab.errors import LabError
 
 
-def state(cx):
+def state(cx: Any) -> Any:
     """Everything that an error must leave as it was."""
     values = {id: value.tobytes() for id, value in cx._values.items()}
     data = {id: array.tobytes() for id, array in cx._data.items()}
@@ -33,7 +35,8 @@ def state(cx):
     )
 
 
-def error_of(call, kind=LabError):
+def error_of(call: Any, kind: Any = LabError) -> Any:
+    """Return the error that a call ends in."""
     with pytest.raises(kind) as caught:
         call()
     return caught.value

@@ -1,5 +1,7 @@
 """Parameters: values that graphs borrow, made when they are first needed."""
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -8,6 +10,9 @@ from luminal_lab.core.parameter import Parameter
 from luminal_lab.errors import DTypeError, InputError, LabError, ShapeError
 from luminal_lab.session import Graph
 from tests.expect import error_of
+
+SYMBOLIC: Any = ("n",)
+NUMBER: Any = 3
 
 
 def test_a_provider_is_called_once_for_all_graphs_when_the_value_is_needed():
@@ -18,9 +23,8 @@ def test_a_provider_is_called_once_for_all_graphs_when_the_value_is_needed():
         return np.arange(6).reshape(2, 3)
 
     weight = Parameter((2, 3), provider=provide, name="w")
-    results = []
-    for cx in (Graph("one"), Graph("two")):
-        results.append((cx, (cx.parameter(weight) * 2).retrieve()))
+    graphs = Graph("one"), Graph("two")
+    results = [(cx, (cx.parameter(weight) * 2).retrieve()) for cx in graphs]
     assert not calls
     assert not weight.is_loaded
     for cx, y in results:
@@ -71,9 +75,13 @@ def test_dtypes(dtype):
         ),
         (lambda w: w.set("ab"), DTypeError, "parameter w: a str that holds <U2"),
         (lambda w: Parameter((2,), "int8", value=[0.5, 1]), DTypeError, "a parameter is int8, but"),
-        (lambda w: Parameter(("n",)), ShapeError, "parameter: ('n',) is not a shape of known sizes"),
+        (
+            lambda w: Parameter(SYMBOLIC),
+            ShapeError,
+            "parameter: ('n',) is not a shape of known sizes",
+        ),
         (lambda w: Parameter((-1,)), ShapeError, "parameter: (-1,) is not a shape of known sizes"),
-        (lambda w: Parameter(3), ShapeError, "parameter: 3 is not a shape of known sizes"),
+        (lambda w: Parameter(NUMBER), ShapeError, "parameter: 3 is not a shape of known sizes"),
         (lambda w: Parameter((2,)).value, InputError, "a parameter: it has no value"),
         (lambda w: Parameter((2,), "float23"), DTypeError, "dtype: 'float23' is not a dtype"),
     ],

@@ -11,7 +11,7 @@ class Tensor(Inspect):
 
     __slots__ = ()
 
-    # PyTorch's short names of casts stand last: in a class, they hide Python's own from what follows.
+    # PyTorch's short names of casts stand last, as they hide Python's own from what follows.
 
     def double(self) -> "Tensor":
         """Return the values in float64."""

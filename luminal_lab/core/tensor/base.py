@@ -247,7 +247,7 @@ class Lazy:
         return self
 
     @operation
-    def numpy(self) -> Array:
+    def numpy(self) -> npt.NDArray[Any]:
         """Return the value, which a run must have computed."""
         return self.graph.owned(self).copy()
 
@@ -262,7 +262,7 @@ class Lazy:
             )
         return value.item()
 
-    def tolist(self) -> object:
+    def tolist(self) -> Any:  # noqa: ANN401  # a number, or lists of lists
         """Return the value as nested lists of Python numbers."""
         return self.numpy().tolist()
 

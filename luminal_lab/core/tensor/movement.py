@@ -8,12 +8,12 @@ from typing import Self, TypeAlias, TypeVar, cast
 
 from luminal_lab.core.builder import DimLike, operation
 from luminal_lab.core.dims import Dim, Expr, Shape, known, maximum, minimum
-from luminal_lab.core.dtypes import DType, promote_all, scalar_dtype
-from luminal_lab.core.op import Scalar, TensorType, never, size_of, tuple_text
-from luminal_lab.core.ops import Contiguous, Flip, Iota, Pad, Permute, Reshape, Slice, Window
-from luminal_lab.core.tensor.arithmetic import ADD, Arithmetic, Operand
+from luminal_lab.core.dtypes import DType, scalar_dtype
+from luminal_lab.core.op import TensorType, never, size_of, tuple_text
+from luminal_lab.core.ops import Contiguous, Flip, Iota, Permute, Reshape, Slice, Window
+from luminal_lab.core.tensor.arithmetic import Arithmetic, Operand
 from luminal_lab.core.tensor.base import Axis, Lazy
-from luminal_lab.errors import AxisError, DTypeError, GraphError, RangeError, ShapeError
+from luminal_lab.errors import AxisError, RangeError, ShapeError
 
 T = TypeVar("T", bound="Movement")
 V = TypeVar("V")
@@ -289,24 +289,6 @@ class Movement(Arithmetic):
         place = self.position("select", axis, index)
         return self.cut({axis: (place, place + 1, 1)}).squeeze(axis)
 
-    @operation
-    def excise(self, axis: int, spacing: int, size: int) -> Self:
-        """Return an axis from which, after each `spacing` elements, `size` are cut out.
-
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((6,), name="x").excise(0, 2, 1).lowering())
-        %1 = reshape{shape = [2, 3]} %x : f32[2, 3]
-        %2 = slice{start = [0, 0], stop = [2, 2], step = [1, 1]} %1 : f32[2, 2]
-        %3 = reshape{shape = [4]} %2 : f32[4]
-        """
-        axis = self.axis_of("excise", axis)
-        keep = whole("excise: the spacing", spacing, 1)
-        period, total = keep + whole("excise: the size", size, 0), self.shape[axis]
-        count = (total + period - 1) // period
-        rows = self.pad_along(axis, 0, count * period - total).unflatten(axis, (count, period))
-        kept = rows.narrow(axis + 1, 0, keep).flatten(axis, axis + 1)
-        return kept.narrow(axis, 0, total // period * keep + minimum(total % period, keep))
-
     def __iter__(self) -> Iterator[Self]:
         return map(partial(self.select, 0), range(len(self)))
 
@@ -432,234 +414,6 @@ class Movement(Arithmetic):
                 result = twice.cut({at: (start, start + size, 1)})
         return result
 
-    # -- margins -----------------------------------------------------------------------------------
-
-    @operation
-    def pad(self, pairs: Pairs, value: Scalar = 0, mode: str = "constant") -> Self:
-        """Return it with margins, (before, after) for each axis.
-
-        They hold a value, or by the mode "reflect" what is mirrored at the edge, by "replicate"
-        the edge itself, by "circular" what is at the other end.
-
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((3,), name="x").pad(((1, 2),), value=9).lowering())
-        %1 = pad{before = [1], after = [2]} %x : f32[6]
-        %2 = constant{value = true} : bool[3]
-        %3 = pad{before = [1], after = [2]} %2 : bool[6]
-        %4 = constant{value = 9.0} : f32[6]
-        %5 = where %3, %1, %4 : f32[6]
-        """
-        rows = [list(listed((row,))) for row in listed((pairs,))]
-        if len(rows) != self.ndim or any(len(row) != 2 for row in rows):
-            raise ShapeError(
-                f"pad: {pairs!r} is not a pair (before, after) for each axis of {self.label}",
-                hint="as in x.pad(((0, 0), (1, 1)))",
-            )
-        margins = [[self.graph.as_integer(end) for end in row] for row in rows]
-        if mode != "constant":
-            result = self
-            for axis, (before, after) in enumerate(margins):
-                result = result._edged(mode, axis, before, after)
-            return result
-        if all(row == [0, 0] for row in margins):
-            return self
-        number = self.operand(value)
-        if isinstance(number, Lazy):
-            raise DTypeError(f"pad: {value!r} is not a number", hint="pad with 0 and use where")
-        before, after = zip(*margins, strict=True)
-        op = Pad(before, after)
-        padded = self.apply(op)
-        if number == 0 and (isinstance(number, int) or str(number) == "0.0"):
-            return padded
-        inside = self.full_like(True, DType.bool_).apply(op)
-        return inside.where(padded, padded.full_like(number))
-
-    def pad_along(self, axis: int, before: DimLike, after: DimLike, value: Scalar = 0) -> Self:
-        """Return it with margins on one axis."""
-        pairs: list[tuple[DimLike, DimLike]] = [(0, 0)] * self.ndim
-        pairs[self.axis_of("pad_along", axis)] = (before, after)
-        return self.pad(pairs, value)
-
-    def _edged(self, mode: str, axis: int, before: Dim, after: Dim) -> Self:
-        size = self.shape[axis]
-        parts: dict[str, tuple[Dim, tuple[Dim, Dim], tuple[Dim, Dim]]] = {
-            "reflect": (size - 1, (1, before + 1), (size - 1 - after, size - 1)),
-            "circular": (size, (size - before, size), (0, after)),
-            "replicate": (maximum(before, after) if size != 0 else 0, (0, 1), (size - 1, size)),
-        }
-        if mode not in parts:
-            raise ShapeError(
-                f"pad: there is no mode {mode!r}",
-                hint="one of 'constant', 'reflect', 'replicate', 'circular'",
-            )
-        limit, *ends = parts[mode]
-        if any(never(n >= 0) or never(n <= limit) for n in (before, after)):
-            raise ShapeError(
-                f"pad: ({before}, {after}) on axis {axis} of {self.label} is not for the mode "
-                f"{mode!r}",
-                hint=f"each side can be 0 to {limit}" if mode != "replicate" else "0 or more, of 1",
-            )
-        if before == after == 0:
-            return self
-        head, tail = (self.cut({axis: (start, stop, 1)}) for start, stop in ends)
-        if mode == "reflect":
-            head, tail = head.flip(axis), tail.flip(axis)
-        if mode == "replicate":
-            head, tail = (
-                part.stretch(self.type.with_axis(axis, n).shape)
-                for part, n in ((head, before), (tail, after))
-            )
-        return self.join("pad", [head, self, tail], axis)
-
-    # -- joining -----------------------------------------------------------------------------------
-
-    @operation
-    def join(self, what: str, tensors: Sequence[Operand], axis: int) -> Self:
-        """Return tensors one after another along an axis, or, to "stack" them, along a new one.
-
-        Every value stays as it is: padded parts are added up where that is exact, and chosen by
-        position in floats, where 0 + -0 would lose the sign.
-        """
-        parts = [self.tensor_of(tensor) for tensor in tensors]
-        first, new = parts[0], what == "stack"
-        axis = first.axis_of(what, axis, extra=new)
-        for part in parts[1:]:
-            sizes = enumerate(zip(part.shape, first.shape, strict=False))
-            if part.ndim != first.ndim or any(a != b for k, (a, b) in sizes if new or k != axis):
-                raise ShapeError(
-                    f"{what}: the shapes must be equal{'' if new else f' apart from axis {axis}'}, "
-                    f"but they are {first.label} and {part.label}",
-                    hint="expand, pad or slice one of them first",
-                )
-        dtype = promote_all([(part.dtype, part.ndim) for part in parts])
-        parts = [(part.unsqueeze(axis) if new else part).cast(dtype) for part in parts]
-        parts = [part for part in parts if part.shape[axis] != 0] or parts[:1]
-        total, at = sum(part.shape[axis] for part in parts), parts[0].shape[axis]
-        result = parts[0].pad_along(axis, 0, total - at)
-        for part in parts[1:]:
-            padded = part.pad_along(axis, at, total - at - part.shape[axis])
-            if dtype.is_float:
-                inside = self.constant(True, DType.bool_, part.type.with_axis(axis, at).shape)
-                result = inside.pad_along(axis, 0, total - at).where(result, padded)
-            else:
-                result = result.apply(ADD, padded)
-            at = at + part.shape[axis]
-        return result
-
-    def concat(self, others: Operand | Sequence[Operand], axis: int = 0) -> Self:
-        """Return this tensor and others one after another along an axis."""
-        return self.join("concat", [self, *_several(others)], axis)
-
-    cat = concat_along = concat
-
-    def stack(self, others: Operand | Sequence[Operand], axis: int = 0) -> Self:
-        """Return this tensor and others along a new axis."""
-        return self.join("stack", [self, *_several(others)], axis)
-
-    @operation
-    def pile(self, tensors: Sequence[Operand], rank: int, axis: int) -> Self:
-        """Return tensors, made to have at least a rank, one after another along an axis."""
-        parts = [self.tensor_of(tensor).atleast(rank) for tensor in tensors]
-        return self.join("concat", parts, min(axis, parts[0].ndim - 1))
-
-    @operation
-    def mesh(self, tensors: Sequence[Operand], indexing: str) -> tuple[Self, ...]:
-        """Return each list of coordinates spread over the grid that they all span."""
-        lines = [self.tensor_of(tensor).flatten() for tensor in tensors]
-        shape = tuple(line.shape[0] for line in lines)
-        meshes = [line.along(axis, shape) for axis, line in enumerate(lines)]
-        swap = indexing == "xy" and len(shape) > 1
-        return tuple(mesh.transpose(0, 1) if swap else mesh for mesh in meshes)
-
-    # -- matrices ----------------------------------------------------------------------------------
-
-    @operation
-    def tril(self, k: DimLike = 0) -> Self:
-        """Return zeros above the k-th diagonal of the last two axes.
-
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2, 3)).tril().op_counts()
-        {'add': 1, 'constant': 2, 'expand': 2, 'iota': 2, 'less_than': 1, 'reshape': 2, 'where': 1}
-        """
-        rows, columns = self._grid("tril")
-        return (columns < rows + (self.graph.as_integer(k) + 1)).where(self, self.full_like(0))
-
-    @operation
-    def triu(self, k: DimLike = 0) -> Self:
-        """Return zeros below the k-th diagonal of the last two axes."""
-        rows, columns = self._grid("triu")
-        return (rows + (self.graph.as_integer(k) - 1) < columns).where(self, self.full_like(0))
-
-    def _grid(self, what: str) -> tuple[Self, Self]:
-        rows, columns = (self.shape[self.axis_of(what, axis)] for axis in (-2, -1))
-        return self.iota(rows).unsqueeze(1), self.iota(columns)
-
-    @operation
-    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Self:
-        """Return the diagonal of two axes, or one beside it, as the last axis.
-
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2, 2), name="x").diagonal().lowering())
-        %1 = reshape{shape = [4]} %x : f32[4]
-        %2 = pad{before = [0], after = [2]} %1 : f32[6]
-        %3 = reshape{shape = [2, 3]} %2 : f32[2, 3]
-        %4 = slice{start = [0, 0], stop = [2, 1], step = [1, 1]} %3 : f32[2, 1]
-        %5 = reshape{shape = [2]} %4 : f32[2]
-        """
-        self.axes_of("diagonal", (axis1, axis2))
-        x, k = self.movedim((axis1, axis2), (-2, -1)), whole("diagonal: the offset", offset)
-        first = minimum(max(-k, 0), x.shape[-2]), minimum(max(k, 0), x.shape[-1])
-        size = minimum(x.shape[-2] - first[0], x.shape[-1] - first[1])
-        x = x.narrow(-2, first[0], size).narrow(-1, first[1], size).flatten(-2)
-        # One more column turns the diagonal into the first column.
-        return x.pad_along(-1, 0, size).unflatten(-1, (size, size + 1)).select(-1, 0)
-
-    @operation
-    def diag_embed(self, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Self:
-        """Return matrices, in two new axes, with the last axis on the diagonal or beside it."""
-        size = self.shape[self.axis_of("diag_embed", -1)]
-        k = whole("diag_embed: the offset", offset)
-        flat = self.unsqueeze(-1).pad_along(-1, 0, size).flatten(-2).narrow(-1, 0, size * size)
-        square = flat.unflatten(-1, (size, size))
-        square = square.pad_along(-2, max(-k, 0), max(k, 0)).pad_along(-1, max(k, 0), max(-k, 0))
-        square.axes_of("diag_embed", (axis1, axis2))
-        return square.movedim((-2, -1), (axis1, axis2))
-
-    @operation
-    def diag(self, k: int = 0) -> Self:
-        """Return the matrix with this diagonal, or the diagonal of this matrix."""
-        if self.ndim not in (1, 2):
-            raise ShapeError(
-                f"diag: {self.label} has {self.ndim} axes, and must have one or two",
-                hint="use diagonal or diag_embed",
-            )
-        return self.diag_embed(k) if self.ndim == 1 else self.diagonal(k)
-
-    # -- images ------------------------------------------------------------------------------------
-
-    @operation
-    def pixel_shuffle(self, factor: int) -> Self:
-        """Return (…, c·r², h, w) as (…, c, h·r, w·r): channels spread over the image."""
-        r = whole("pixel_shuffle: the factor", factor, 1)
-        x = self.unflatten(-3, (-1, r, r))
-        b = x.ndim - 5
-        x = x.permute(*range(b), b, b + 3, b + 1, b + 4, b + 2)
-        return x.viewed((*x.shape[: b + 1], self.shape[-2] * r, self.shape[-1] * r))
-
-    @operation
-    def pixel_unshuffle(self, factor: int) -> Self:
-        """Return (…, c, h·r, w·r) as (…, c·r², h, w): the image gathered into channels."""
-        r = whole("pixel_unshuffle: the factor", factor, 1)
-        x = self.unflatten(-1, (-1, r)).unflatten(-3, (-1, r))
-        b = x.ndim - 5
-        return x.permute(*range(b), b, b + 2, b + 4, b + 1, b + 3).flatten(b, b + 2)
-
-    @operation
-    def channel_shuffle(self, groups: int) -> Self:
-        """Return the channels, on axis 1, in turn from each group."""
-        count = whole("channel_shuffle: the number of groups", groups, 1)
-        return self.unflatten(1, (count, -1)).transpose(1, 2).flatten(1, 2)
-
     # -- what these are made of --------------------------------------------------------------------
 
     def tensor_of(self, value: object) -> Self:
@@ -764,7 +518,7 @@ class Movement(Arithmetic):
         return tuple(part if dim == -1 else dim for dim in dims)
 
 
-# -- arguments and functions of lists --------------------------------------------------------------
+# -- arguments -------------------------------------------------------------------------------------
 
 
 def listed(values: Sequence[V | Sequence[V]]) -> Sequence[V]:
@@ -783,64 +537,3 @@ def whole(what: str, value: object, least: int | None = None) -> int:
     if least is not None and number < least:
         raise ShapeError(f"{what} is {number}", hint=f"give a whole number, and at least {least}")
     return number
-
-
-def _several(others: Operand | Sequence[Operand]) -> Sequence[Operand]:
-    return others if isinstance(others, (tuple, list)) else [others]  # pyright: ignore
-
-
-def lead(what: str, tensors: Sequence[T]) -> T:
-    """Return the first tensor of a list, whose graph the others must belong to."""
-    if isinstance(tensors, (tuple, list)):
-        for tensor in tensors:
-            if isinstance(tensor, Lazy):  # pyright: ignore[reportUnnecessaryIsInstance]  # or data
-                return tensor
-    raise GraphError(f"{what}: there is no tensor in {tensors!r}", hint="give a list of tensors")
-
-
-def concat(tensors: Sequence[T], axis: int = 0, *, dim: int | None = None) -> T:
-    """Return tensors one after another along an axis.
-
-    >>> from luminal_lab.session import Graph
-    >>> cx = Graph()
-    >>> a, b = cx.tensor((2,), "int32", "a"), cx.tensor((3,), "int32", "b")
-    >>> print(concat([a, b]).lowering())
-    %2 = pad{before = [0], after = [3]} %a : i32[5]
-    %3 = pad{before = [2], after = [0]} %b : i32[5]
-    %4 = add %2, %3 : i32[5]
-    """
-    return lead("concat", tensors).join("concat", tensors, axis if dim is None else dim)
-
-
-def stack(tensors: Sequence[T], axis: int = 0, *, dim: int | None = None) -> T:
-    """Return tensors of one shape along a new axis.
-
-    >>> from luminal_lab.session import Graph
-    >>> cx = Graph()
-    >>> stack([cx.tensor((2,)), cx.tensor((2,))]).op_counts()
-    {'constant': 1, 'pad': 3, 'reshape': 2, 'where': 1}
-    """
-    return lead("stack", tensors).join("stack", tensors, axis if dim is None else dim)
-
-
-def hstack(tensors: Sequence[T]) -> T:
-    """Return tensors side by side: along the second axis, or the first if there is just one."""
-    return lead("hstack", tensors).pile(tensors, 1, 1)
-
-
-def vstack(tensors: Sequence[T]) -> T:
-    """Return tensors as rows, one below another."""
-    return lead("vstack", tensors).pile(tensors, 2, 0)
-
-
-def dstack(tensors: Sequence[T]) -> T:
-    """Return tensors one behind another, along the third axis."""
-    return lead("dstack", tensors).pile(tensors, 3, 2)
-
-
-def meshgrid(*tensors: T | Sequence[T], indexing: str = "ij") -> tuple[T, ...]:
-    """Return the coordinates of all points of the grid that lists of coordinates span."""
-    return lead("meshgrid", listed(tensors)).mesh(listed(tensors), indexing)
-
-
-cat = concat

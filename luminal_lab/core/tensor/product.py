@@ -14,7 +14,8 @@ from luminal_lab.core.tensor.arithmetic import MUL, Operand
 from luminal_lab.core.tensor.base import Lazy
 from luminal_lab.core.tensor.functions import widened
 from luminal_lab.core.tensor.indexing import Indexing
-from luminal_lab.core.tensor.movement import lead, listed, whole
+from luminal_lab.core.tensor.joining import lead
+from luminal_lab.core.tensor.movement import listed, whole
 from luminal_lab.errors import AxisError, DTypeError, ShapeError
 
 Labels: TypeAlias = Sequence[str]

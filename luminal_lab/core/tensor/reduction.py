@@ -9,9 +9,9 @@ from luminal_lab.core.dims import Dim, Expr, bounds, known, maximum, minimum
 from luminal_lab.core.dtypes import DType, DTypeLike
 from luminal_lab.core.op import Reduce, Scalar, size_of
 from luminal_lab.core.ops import MaxReduce, Pad, SumReduce, Window
+from luminal_lab.core.tensor.activation import Activations, beside, in_float, number, widened
 from luminal_lab.core.tensor.arithmetic import Operand
 from luminal_lab.core.tensor.base import Axis
-from luminal_lab.core.tensor.functions import Functions, beside, in_float, number, widened
 from luminal_lab.core.tensor.movement import whole
 from luminal_lab.errors import ShapeError
 
@@ -19,13 +19,12 @@ RADIX = 8
 """How many positions one step of a scan combines."""
 
 
-class Reduction(Functions):
+class Reduction(Activations):
     """Reductions over one axis, several, or all (None); with `keepdim` those stay, of size 1."""
 
     __slots__ = ()
 
     # -- what they share ---------------------------------------------------------------------------
-
 
     def mirrored(self) -> Self:
         """Return the values in the opposite order: -x, or for integers what cannot overflow."""

@@ -2,6 +2,7 @@
 
 import itertools
 import operator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,10 @@ from luminal_lab.core.tensor.base import constant_of, value_text
 from luminal_lab.errors import AxisError, DTypeError, GraphError, LabError, ShapeError
 from luminal_lab.session import Graph
 from tests.expect import error_of, state
+
+WRONG: Any = 3
+AXIS: Any = np.int64(-1)
+HALF: Any = np.float32(2.5)
 
 
 def computed(data, dtype="float32"):
@@ -98,7 +103,7 @@ def test_truth_before_there_is_a_value():
         "if": lambda: 1 if x > 0 else 2,
         "not": lambda: not x,
         "and": lambda: (x > 0) and (x < 1),
-        "in": lambda: x in [z],
+        "in": lambda: x in (z, z),
         "chain": lambda: 0 < x < 1,
         "max": lambda: max(x, z),
         "any": lambda: any([x, z]),
@@ -125,9 +130,7 @@ def test_lengths_and_iteration():
     assert list(cx.tensor((0, 3))) == []
     for tensor, call in itertools.product((s, c), (len, list)):
         error = error_of(lambda tensor=tensor, call=call: call(tensor))
-        assert error.message == (
-            f"len: {tensor.label} has no first axis of known size"
-        )
+        assert error.message == (f"len: {tensor.label} has no first axis of known size")
         assert error.hint
 
 
@@ -232,23 +235,23 @@ def test_tensors_of_another_graph_in_every_position():
     }
     for name, call in calls.items():
         error = error_of(call, GraphError)
-        assert "belongs to the graph 't" in error.message or "to the graph 'o" in error.message, name
+        assert "belongs to the graph 't" in error.message or "to the graph 'o" in error.message, (
+            name
+        )
         assert ("'one'" in error.message) == ("'two'" in error.message) == True, name  # noqa: E712
         assert error.hint, name
         assert f'"{name}": lambda: ' in str(error.where), name
     assert state(one) == before[0]
     two.drop([])
     message = error_of(lambda: x + y).message
-    assert message == (
-        "add: %y (2, 2) belongs to the graph 'two', and %x (2, 2) to another, 'one'"
-    )
+    assert message == ("add: %y (2, 2) belongs to the graph 'two', and %x (2, 2) to another, 'one'")
 
 
 def test_applying_an_op_by_hand():
     cx = Graph()
     x = cx.tensor((2,), name="x")
     assert x.apply(Add(), x).shape == (2,)
-    error = error_of(lambda: x.apply(Add(), 3), GraphError)
+    error = error_of(lambda: x.apply(Add(), WRONG), GraphError)
     assert error.message == "add: 3 is not a tensor"
     error = error_of(lambda: x.apply(Add(), cx.tensor((3,))), ShapeError)
     assert "x.apply(Add(), cx.tensor((3,)))" in str(error.where)
@@ -287,13 +290,13 @@ def test_axes_of_what_has_none():
 
 def test_numpy_integers_are_axes():
     x = Graph().tensor((2, 3))
-    assert x.sum(np.int64(-1)).shape == (2,)
+    assert x.sum(AXIS).shape == (2,)
 
 
 def test_constants_are_values_of_their_dtype():
     assert constant_of(True, DType.float32, ()).value == 1.0
     assert constant_of(2, DType.bool_, ()).value is True
-    assert constant_of(np.float32(2.5), DType.float64, ()).value == 2.5
+    assert constant_of(HALF, DType.float64, ()).value == 2.5
     for value, dtype in [(300, "uint8"), (-1, "uint8"), (1 << 63, "int64"), (10**400, "float32")]:
         error = error_of(lambda v=value, d=dtype: constant_of(v, DType(d), ()), DTypeError)
         assert error.message.startswith(f"constant: {value} is not a value of {dtype}, which holds")

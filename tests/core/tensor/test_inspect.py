@@ -1,5 +1,7 @@
 """Looking at values and lowerings: probes, comparisons, text of what a value is computed by."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,8 @@ from luminal_lab.core.tensor.inspect import compare
 from luminal_lab.errors import GraphError, InputError, ShapeError
 from luminal_lab.session import Graph
 from tests.expect import error_of
+
+WRONG: Any = 3
 
 
 def compared(value, wanted):
@@ -81,7 +85,13 @@ def test_differences_from_an_array_a_list_a_file_and_torch(tmp_path, capsys, tor
     cx = Graph()
     y = (cx.tensor((2,)).set([1, 2]) * 2).named("y")
     wanted = np.array([2.0, 4.0])
-    for reference in (wanted, [2, 4], path, str(path), torch.tensor([2.0, 4.0], requires_grad=True)):
+    for reference in (
+        wanted,
+        [2, 4],
+        path,
+        str(path),
+        torch.tensor([2.0, 4.0], requires_grad=True),
+    ):
         assert y.diff(reference) is y
     wanted[:] = 7  # what was given then counts
     cx.execute()
@@ -156,5 +166,5 @@ def test_order():
     assert [node.op.name for node in cx.ir][-2:] == ["after", "graph_break"]
     assert y.type == x.type
     assert x.after().shape == (2,)
-    assert error_of(lambda: x.after(3), GraphError).message == "after: 3 is not a tensor"
+    assert error_of(lambda: x.after(WRONG), GraphError).message == "after: 3 is not a tensor"
     error_of(lambda: x.after(other.tensor(2)), GraphError)

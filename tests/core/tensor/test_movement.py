@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from luminal_lab.core.tensor.movement import (
+from luminal_lab.core.tensor.joining import (
     concat,
     dstack,
     hstack,

@@ -1,0 +1,125 @@
+"""The tree of errors, its text, and the page that shows one example of each class."""
+
+import ast
+import linecache
+import pickle
+import re
+import warnings
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import luminal_lab as ll
+from luminal_lab import errors
+from luminal_lab.core.op import OPS
+from luminal_lab.errors import LabError, LabWarning, nearest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "errors.md"
+BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CLASSES = {
+    name: value
+    for name, value in vars(errors).items()
+    if isinstance(value, type) and issubclass(value, (LabError, LabWarning))
+}
+
+
+class Example(NamedTuple):
+    """A wrong example with its message, and the right one; and where they stand on the page."""
+
+    section: str
+    line: int
+    wrong: str
+    message: str
+    right: str
+
+
+def sections():
+    """Return the text of each section by its title."""
+    parts = re.split(r"^## (\w+)\n", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def examples():
+    for section, text in sections().items():
+        blocks = [(match[1], match[2]) for match in BLOCK.finditer(text)]
+        assert [kind for kind, _ in blocks] == ["python", "text", "python"] * (len(blocks) // 3)
+        for number in range(0, len(blocks), 3):
+            wrong, message, right = (block for _, block in blocks[number : number + 3])
+            yield Example(section, number // 3, wrong, message, right)
+
+
+def run(code):
+    """Run an example as the file model.py."""
+    linecache.cache["model.py"] = (len(code), None, code.splitlines(keepends=True), "model.py")
+    exec(compile(code, "model.py", "exec"), {"ll": ll, "__name__": "model"})
+
+
+@pytest.fixture(autouse=True)
+def _ops_as_they_were():
+    before = dict(OPS)
+    yield
+    OPS.clear()
+    OPS.update(before)
+
+
+@pytest.mark.parametrize("example", list(examples()), ids=lambda e: f"{e.section}-{e.line}")
+def test_the_page_shows_what_happens(example):
+    kind = CLASSES[example.section]
+    with warnings.catch_warnings(action="error"), pytest.raises(kind) as caught:
+        run(example.wrong)
+    assert f"{type(caught.value).__name__}: {caught.value}\n" == example.message
+    if example.section != "LabError":
+        assert type(caught.value) is kind
+
+
+@pytest.mark.parametrize("example", list(examples()), ids=lambda e: f"{e.section}-{e.line}")
+def test_what_the_page_calls_right_is_right(example):
+    run(example.right)
+
+
+def test_the_page_has_a_section_for_each_class_in_the_order_of_the_tree():
+    assert list(sections()) == list(CLASSES)
+
+
+def test_a_class_that_is_raised_has_an_example():
+    raised = set()
+    for path in (ROOT / "luminal_lab").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                raised.add(node.func.id)
+    shown = {example.section for example in examples()}
+    missing = (CLASSES.keys() & raised) - shown
+    assert missing == set()
+
+
+def test_the_docstring_draws_the_tree():
+    doc = errors.__doc__
+    assert doc is not None
+    rows = re.findall(r"^[│├└─ ]*── (\w+) +\(([\w, ]+)\) +(\S.*)$", doc, re.MULTILINE)
+    assert [name for name, _, _ in rows] == [
+        n for n in CLASSES if n not in ("LabError", "LabWarning")
+    ]
+    for name, bases, _ in rows:
+        found = {base.__name__ for base in CLASSES[name].__mro__}
+        assert set(bases.split(", ")) <= found
+    assert re.search(r"^│   └── DimError", doc, re.MULTILINE)
+
+
+@pytest.mark.parametrize("kind", [c for c in CLASSES.values() if issubclass(c, LabError)])
+def test_the_parts_of_an_error(kind):
+    assert str(kind("what")) == "what"
+    error = kind("what", where="line 1\nline 2", hint="do that")
+    assert str(error) == "what\n  line 1\n  line 2\nhint: do that"
+    assert (error.message, error.where, error.hint) == ("what", "line 1\nline 2", "do that")
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again)) == (kind, str(error))
+    assert kind.__doc__
+    assert getattr(ll, kind.__name__) is kind
+
+
+def test_the_nearest_word():
+    assert nearest("float23", ["float32", "int8"]) == "did you mean 'float32'?"
+    assert nearest("something", ["float32", "int8"]) is None
+    assert nearest("x", []) is None
