@@ -319,11 +319,11 @@ def operation(
     # Of a method that another decorator has wrapped, the signature of its own counts.
     code = getattr(function, "__wrapped__", function).__code__
     known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    aliases = {
-        theirs: ours
-        for theirs, ours in (("dim", "axis"), ("keepdims", "keepdim"))
-        if ours in known and theirs not in known
-    }
+    # dim for axis, dim0 for axis0, start_dim for start_axis, …
+    aliases = {name.replace("axis", "dim"): name for name in known if "axis" in name}
+    aliases |= {"dims": "axis"} if "axis" in known else {}
+    aliases |= {"keepdims": "keepdim"} if "keepdim" in known else {}
+    aliases = {theirs: ours for theirs, ours in aliases.items() if theirs not in known}
 
     def rename(kwargs: dict[str, object]) -> None:
         for theirs, ours in aliases.items():
