@@ -268,7 +268,7 @@ def _check_class(cls: type[Op]) -> dict[str, object]:
 def _key(op: Op) -> tuple[object, ...]:
     key: list[object] = [type(op)]
     for field, hint in fields_of(type(op)).items():
-        value = getattr(op, field)
+        value: Any = getattr(op, field)
         if hint is float or isinstance(value, (float, bool)):
             value = float(value) if hint is float else value
             # To Python 0.0 is -0.0, NaN is not NaN, and 1.0 is True.
@@ -307,8 +307,10 @@ def result_types(op: Op, sources: "Sequence[Node]") -> tuple[TensorType, ...]:
         try:
             signature.bind(*sources)
         except TypeError:
-            wanted = ", ".join(signature.parameters) or "no sources"
-            message = f"{op.name}: it takes {wanted}, but {len(sources)} sources are given"
+            wanted = ", ".join(signature.parameters) or "none"
+            message = (
+                f"{op.name}: its sources are {wanted}, but their number here is {len(sources)}"
+            )
             raise GraphError(message) from None
         raise _misdefined(type(op), f"has an infer that fails: {error!r}", "mend infer") from error
     if type(types[0]) is not TensorType:

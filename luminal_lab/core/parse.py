@@ -12,6 +12,7 @@ from luminal_lab.core.ir import IR, NO_META, Derivation, Meta, Node, Table, in_o
 from luminal_lab.core.op import OPS, Op, Scalar, TensorType, fields_of, result_types
 from luminal_lab.core.ops import Input
 from luminal_lab.core.origin import Origin
+from luminal_lab.core.printer import dim_declaration
 from luminal_lab.core.verify import verify_signature
 from luminal_lab.errors import LabError, ParseError, nearest
 
@@ -38,7 +39,9 @@ ORIGIN = re.compile(
     rf"(?:via{GAP}({STRING}){GAP}\({GAP}((?:\d{{1,7}}[, ]*+)*+)\){GAP})?"
 )
 GRAPH = re.compile(rf"^[ \t]*(graph)[ \t]+({NAME})", re.MULTILINE)
-HEADER_DIM = re.compile(rf"({NAME})\s*:\s*(-?\d+)\s*\.\.\s*(-?\d+)?\s*(?:\bby\s+(\d+))?")
+HEADER_DIM = re.compile(
+    rf"({NAME})\s*:\s*(-?\d{{1,18}})\s*\.\.\s*(-?\d{{1,18}})?\s*(?:\bby\s+(\d{{1,18}}))?"
+)
 SOURCE = re.compile(rf"#[^\n]*+|{VALUE}")
 NAMES = re.compile(NAME)
 QUOTED = re.compile(STRING)
@@ -46,6 +49,7 @@ MARK = re.compile(rf"{STRING}|[()\[\],]")
 INTEGER = re.compile(r"-?\d{1,40}")
 FLOAT = re.compile(r"-?(?:\d+(?:\.\d*|(?=e))(?:e[-+]?\d+)?|inf|nan)")
 Ints = tuple[int, ...]
+LISTS: tuple[object, ...] = Shape, Ints
 WANTED: Mapping[object, str] = {
     int: "a whole number",
     float: "a number",
@@ -53,6 +57,7 @@ WANTED: Mapping[object, str] = {
     Shape: "a list such as [1, n]",
     Ints: "a list of numbers such as [1, 2]",
 }
+START = "a text starts with a line such as: graph name(%x: f32[2]) -> (%y) {"
 LARGEST_ID = 9_999_999
 DEEPEST = 64
 """Calls within calls; the limit keeps Python's own stack from ending first."""
@@ -80,7 +85,7 @@ def parse(text: str) -> IR:
         starts[name] = at
     at = skip(text, 0)
     if at not in starts.values():
-        fail(text, at, "a graph is expected here", hint="a text starts with: graph name(")
+        fail(text, at, "a graph should stand here", hint=START)
     bodies: dict[str, IR | None] = {}
     ir = _Reader(text, next(iter(starts)), starts, bodies).graph()
     for name in starts.keys() - bodies.keys():
@@ -182,14 +187,14 @@ class _Reader:
             lines.append(self.line())
         if self.pos < len(self.text) and self.pos not in self.starts.values():
             hint = "each graph starts on a line of its own"
-            self.fail(self.pos, "a graph or the end of the text is expected here", hint=hint)
+            self.fail(self.pos, "a graph or the end of the text should stand here", hint=hint)
         natural = [id for node in in_order(self.table, ()) if (id := node.id) not in inputs]
         ir = IR(
             self.table,
             inputs,
-            [self.source(*output).id for output in outputs],
+            [self.end(*output) for output in outputs],
             name=self.name,
-            carries=[(self.source(*new).id, self.source(*old).id) for new, old in carries],
+            carries=[(self.end(*new), self.end(*old)) for new, old in carries],
             schedule=() if lines == natural else tuple(lines),
         )
         try:
@@ -244,11 +249,14 @@ class _Reader:
             made = self.made[key] = op, types
         return self.add(match.start(), value, made[0], tuple([n.id for n in sources]), made[1])
 
-    def source(self, at: int, value: str) -> Node:
+    def source(self, at: int, value: str, where: str = "before this line") -> Node:
         if value not in self.nodes:
-            message = f"{value} is not defined before this line"
+            message = f"{value} is not defined {where}"
             self.fail(at, message, length=len(value), hint=nearest(value, self.nodes))
         return self.nodes[value]
+
+    def end(self, at: int, value: str) -> int:
+        return self.source(at, value, "in this graph").id
 
     def checked(
         self,
@@ -356,15 +364,16 @@ class _Reader:
         name = text[: len(text) - len(fields)].rstrip("{ \t")
         cls = OPS.get(name)
         if cls is None or cls is Input:
-            self.fail(at, f"there is no op {name!r}", length=len(name), hint=nearest(name, OPS))
+            hint = "inputs stand in the first line" if cls else nearest(name, OPS)
+            self.fail(at, f"there is no op {name!r}", length=len(name), hint=hint)
         hints = {f: hint for f, hint in fields_of(cls).items() if f not in cls.in_type}
         values: dict[str, object] = {field: getattr(type, field) for field in cls.in_type}
         for part, place in pieces(fields[:-1], at + len(text) - len(fields)):
             field, equals, literal = part.partition("=")
             field = field.rstrip()
             if field not in hints or field in values:
-                what = "is given twice" if field in hints else f"is not a field of {name}"
-                hint = nearest(field, hints) or f"its fields: {', '.join(hints) or 'none'}"
+                what = "is given twice" if field in values else f"is not a field of {name}"
+                hint = nearest(field, hints.keys() - values) or f"its fields: {', '.join(hints)}"
                 self.fail(place, f"{field!r} {what}", length=len(field), hint=hint)
             if not equals:
                 self.fail(place, f"the value of {field!r} is missing", length=len(field))
@@ -392,7 +401,7 @@ class _Reader:
             return float(text)
         if hint == Scalar:
             return self.dim(text, at)
-        if (hint == Shape or hint == Ints) and text[:1] == "[" and text[-1:] == "]":
+        if hint in LISTS and text[:1] == "[" and text[-1:] == "]":
             shape = self.shape(text[1:-1], at + 1)
             if hint == Shape or all(isinstance(dim, int) for dim in shape):
                 return shape
@@ -419,10 +428,16 @@ class _Reader:
         if name not in self.bodies:
             if list(self.bodies.values()).count(None) == DEEPEST:
                 self.fail(at, f"calls are nested more than {DEEPEST} deep", length=len(name))
-            return _Reader(self.text, name, self.starts, self.bodies).graph()
+            _Reader(self.text, name, self.starts, self.bodies).graph()
         found = self.bodies[name]
         if found is None:
             self.fail(at, f"graph {name!r} calls itself", length=len(name))
+        for symbol in found.symbols.values():
+            here = self.dims.get(symbol.name, Symbol(symbol.name))
+            if here != symbol:
+                there = f"{dim_declaration(symbol)} in {name}, and {dim_declaration(here)} here"
+                hint = "the headers of both graphs must declare it alike"
+                self.fail(at, f"a dim is {there}", length=len(name), hint=hint)
         return found
 
     # -- tokens --------------------------------------------------------------------------------
@@ -431,18 +446,21 @@ class _Reader:
         """Read one token; return its place and its text."""
         match = re.compile(f"({pattern}){GAP}").match(self.text, self.pos)
         if match is None:
-            self.expect(what)
+            self.expect(what, pattern)
         self.pos = match.end()
         return match.start(), match[1]
 
-    def expect(self, what: str) -> NoReturn:
-        at = self.pos
+    def expect(self, what: str, pattern: str) -> NoReturn:
+        at, hint = self.pos, None
         if self.text.startswith("{", at):
             self.fail(at, "the fields of an op end with '}' on the same line")
+        word = NAMES.match(self.text, at)
+        if word is not None and (pattern == VALUE or f"%{word[0]}" in self.nodes):
+            hint = "the name of a value begins with '%'"
         end = len(self.text[:at].rstrip())
         if "\n" in self.text[end:at] and re.match(rf"{VALUE}|\}}|graph\b", self.text[at:]):
             at = end  # what is missing is missing on the line before
-        self.fail(at, f"{what} is expected here")
+        self.fail(at, f"{what} should stand here", hint=hint)
 
     def accept(self, mark: str) -> bool:
         if self.text.startswith(mark, self.pos):
@@ -455,7 +473,7 @@ class _Reader:
         while not self.accept(end):
             yield
             if not self.accept(",") and not self.text.startswith(end, self.pos):
-                self.expect(f"',' or '{end}'")
+                self.expect(f"',' or '{end}'", end)
 
     def fail(self, at: int, message: str, *, length: int = 1, hint: str | None = None) -> NoReturn:
         fail(self.text, at, message, length=length, hint=hint)

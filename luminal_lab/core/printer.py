@@ -151,11 +151,11 @@ def _origin(node: "Node") -> str:
     if meta.scope:
         parts.append(meta.scope)
     if meta.origin is not None:
-        file, text = (json.dumps(part) for part in (meta.origin.file, meta.origin.text))
-        parts.append(f"{file}:{meta.origin.line} {text}")
+        file, line, text = meta.origin
+        parts.append(f"{_quoted(file)}:{line} {_quoted(text)}")
     if meta.made is not None:
         parents = ", ".join(map(str, meta.made.parents))
-        parts.append(f"via {json.dumps(meta.made.rule)}({parents})")
+        parts.append(f"via {_quoted(meta.made.rule)}({parents})")
     return f" @{' '.join(parts)}" if len(parts) > 1 else ""
 
 
@@ -171,4 +171,8 @@ def _literal(op: Op, value: object, hint: object, bodies: "Mapping[IR, str]") ->
         return repr(float(value))  # pyright: ignore[reportArgumentType]  # the hint says so
     if isinstance(value, tuple):
         return f"[{', '.join(map(str, cast(tuple[object, ...], value)))}]"
-    return json.dumps(value) if hint is str else str(value)
+    return _quoted(str(value)) if hint is str else str(value)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=not text.isprintable())

@@ -111,9 +111,10 @@ def _verify_ends(ir: IR) -> None:
         if node.extra:
             _fail(ir, node, "it has several results and cannot be an output without a pick")
     for new, old in ir.carries:
-        if new not in ir.output_ids or old not in ir.input_ids:
-            _fail(ir, None, f"{new} is carried to {old}, but they are not an output and an input")
-        node, into = ir[new], ir[old]
+        node, into = ir.table.get(new), ir.table.get(old)
+        if not node or not into or new not in ir.output_ids or old not in ir.input_ids:
+            pair = f"{node or new} is carried to {into or old}"
+            _fail(ir, node, f"{pair}, but they are not an output and an input")
         if node.type != into.type:
             _fail(ir, node, f"it is carried to {into}, whose type is {into.type}, not {node.type}")
         if [other for _, other in ir.carries].count(old) > 1:

@@ -32,8 +32,10 @@ class Call(Op):
     def types(self, sources: Sequence[Node]) -> tuple[TensorType, ...]:
         name, inputs = self.body.name, self.body.inputs
         if len(inputs) != len(sources):
+            wanted = ", ".join(map(str, inputs)) or "none"
             raise GraphError(
-                f"call: {name} has {len(inputs)} inputs, but {len(sources)} sources are given"
+                f"call: the inputs of {name} are {wanted}, but the number of sources is "
+                f"{len(sources)}"
             )
         for wanted, given in zip(inputs, one_result_each(sources), strict=True):
             if wanted.type != given:
@@ -54,12 +56,17 @@ class Pick(Op):
 
     @override
     def types(self, sources: Sequence[Node]) -> tuple[TensorType, ...]:
-        if len(sources) != 1:
-            raise GraphError(f"pick: it takes one source, but {len(sources)} are given")
-        count = len(sources[0].types)
-        if not 0 <= self.index < count:
-            raise GraphError(f"pick: there is no output {self.index}: {sources[0]} has {count}")
-        return (sources[0].types[self.index],)
+        if len(sources) != 1 or not sources[0].extra:
+            given = (
+                f"{sources[0]}, which has one" if len(sources) == 1 else f"{len(sources)} sources"
+            )
+            raise GraphError(f"pick: it takes a node with several results, and not {given}")
+        types = sources[0].types
+        if not 0 <= self.index < len(types):
+            raise GraphError(
+                f"pick: there is no result {self.index}: {sources[0]} has {len(types)}"
+            )
+        return (types[self.index],)
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,7 +147,8 @@ class Pad(View):
 
     @override
     def eval(self, x: Array) -> Array:
-        return np.pad(x, list(zip(ints(self.before), ints(self.after), strict=True)))
+        widths = list(zip(ints(self.before), ints(self.after), strict=True))
+        return np.pad(x, widths) if widths else x
 
 
 @dataclass(frozen=True, slots=True)
