@@ -5,9 +5,9 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from typing_extensions import override
 
-from luminal_lab.core.binding import bind_dims, fit
+from luminal_lab.core.binding import bind_dims, fit, solve_shape
 from luminal_lab.core.builder import ShapeLike
-from luminal_lab.core.dims import check_bounds
+from luminal_lab.core.dims import Symbol, check_bounds
 from luminal_lab.core.dtypes import Array, DTypeLike
 from luminal_lab.core.interpret import Environment, Probe, Step, interpret, stoppable
 from luminal_lab.core.ir import IR, Node
@@ -75,7 +75,14 @@ class Graph(Sources):
         self._bound: dict[str, int] = {}
         self._changed: set[int] = set()  # inputs that are newer than the values
         self._carried: set[int] = set()  # the same, but from the next run on
-        self._cells = _Cells(self)
+        # Notebook cells: the one that runs, and what each made, now and when it ran before.
+        self._cell: str | None = None
+        self._first = 0
+        self._made: dict[str | None, set[int]] = {}
+        self._past: dict[str, set[int]] = {}
+        shell = running_shell()
+        if shell is not None:
+            shell.before_each_cell(self._begin)
 
     # -- the graph ---------------------------------------------------------------------------------
 
@@ -130,7 +137,7 @@ class Graph(Sources):
                     f"function: {call!r} cannot be called",
                     hint="give a Python function first, and then the tensors that it takes",
                 )
-            wanted = name or getattr(call, "__name__", "function").strip("<>")
+            wanted = str(name or getattr(call, "__name__", "function").strip("<>"))
             key = unique(wanted, {n for n, f in self._functions.items() if f is not call})
             type = self.type_of(shape, dtype)
             sources = tuple(self._own("function", tensor).id for tensor in tensors)
@@ -167,19 +174,22 @@ class Graph(Sources):
         self._providers.pop(node.id, None)
         if callable(data):
             self._providers[node.id] = data
-        else:
-            self._data[node.id] = data
+            return
+        self._data[node.id] = data
+        if self._is_new(solve_shape(node.shape, data.shape, {})):
+            self._values = {}
 
     def _parameter(self, id: int) -> Parameter | None:
         return next((p for p, of in self._parameters.items() if of == id), None)
 
-    def set_dim(self, name: str, size: int) -> None:
+    def set_dim(self, name: str | Symbol, size: int) -> None:
         """Give a symbolic dim its size, where no input's data does."""
         with self.whole():
+            name = str(name)
             if name not in self._dims:
                 raise DimError(
                     f"set_dim: this graph has no dim {name!r}",
-                    hint=nearest(str(name), self._dims) or "dims come with tensors, or dim(...)",
+                    hint=nearest(name, self._dims) or "dims come with tensors, or dim(...)",
                 )
             number = self.as_integer(size)
             if not isinstance(number, int):
@@ -210,31 +220,29 @@ class Graph(Sources):
     def transfer(self, source: Tree, target: Tree) -> None:
         """Move values to inputs, of this graph or another, without copying them."""
         with self.whole():
-            moves = [(*pair, *_values("transfer", *pair)) for pair in pairs(source, target)]
-            for given, taking, node, value in moves:
-                if given is not taking:
-                    _session(taking).give(node, value)
-            for given in {given for given, *_ in moves} - {taking for _, taking, *_ in moves}:
+            moves = [(*pair, *_moved("transfer", *pair)) for pair in pairs(source, target)]
+            for given, *_ in moves:
                 _session(given).forget(given.id)
+            for _, taking, node, value in moves:
+                _session(taking).give(node, value)
 
     def swap(self, a: Tree, b: Tree) -> None:
         """Exchange the data of inputs."""
         with self.whole():
-            both = [(*pair, *_values("swap", *pair)) for pair in pairs(a, b)]
-            both += [(*pair, *_values("swap", *pair)) for pair in pairs(b, a)]
-            for _, taking, node, value in both:
+            moves = [
+                (to, *_moved("swap", of, to)) for x, y in pairs(a, b) for of, to in ((x, y), (y, x))
+            ]
+            for taking, node, value in moves:
                 _session(taking).give(node, value)
 
     @override
     def owned(self, tensor: Lazy) -> Array:
-        missing = self.missing(tensor)
-        if tensor.id in self._values:
-            return self._values[tensor.id]
-        node = self.node(tensor.id)
-        if isinstance(node.op, Input) and (missing is None or node.id in self._providers):
-            return self._input_value(node)
-        what, hint = missing or ("", "")
-        raise NotComputedError(f"read: {tensor.label} is {what}", hint=hint)
+        missing, id = self.missing(tensor), tensor.id
+        if id in self._values:
+            return self._values[id]
+        if missing is None or id in self._providers or self._parameter(id) is not None:
+            return self._input_value(self.node(id))
+        raise NotComputedError(f"read: {tensor.label} is {missing[0]}", hint=missing[1])
 
     @override
     def missing(self, tensor: Lazy) -> tuple[str, str] | None:
@@ -271,7 +279,7 @@ class Graph(Sources):
                 if not isinstance(node.op, Input):
                     self.put(node._replace(op=Input(node.dtype, node.shape), sources=()))
                     self._data[id] = value
-            gone = self.unused(behind)
+            gone = self._unused(behind)
             self.supersede(gone)
             for id in gone:
                 self.forget(id)
@@ -283,7 +291,7 @@ class Graph(Sources):
     def hold(self, tensor: Lazy, *, output: bool) -> None:
         id = self._own("retrieve" if output else "keep", tensor).id
         if output:
-            self._outputs.setdefault(id, set()).add(self._cells.now)
+            self._outputs.setdefault(id, set()).add(self._cell)
         else:
             self._kept.add(id)
 
@@ -320,7 +328,7 @@ class Graph(Sources):
     @override
     def probe(self, tensor: Lazy, call: Probe) -> None:
         id = self._own("probe", tensor).id
-        self._probes.setdefault(id, []).append((self._cells.now, call))
+        self._probes.setdefault(id, []).append((self._cell, call))
         self._unseen.add(id)
 
     # -- running -----------------------------------------------------------------------------------
@@ -373,13 +381,16 @@ class Graph(Sources):
 
     def _known(self, changed: set[int], dims: Mapping[str, int]) -> dict[int, Array]:
         """Return the values that are those of the present inputs."""
-        if any(self._bound.get(name, size) != size for name, size in dims.items()):
+        if self._is_new(dims):
             return {}
         if not changed or not self._values:
             return self._values
         ir = self.ir
         stale = ir.descendants(id for id in changed if id in ir)
         return {id: value for id, value in self._values.items() if id not in stale}
+
+    def _is_new(self, dims: Mapping[str, int]) -> bool:
+        return any(self._bound.get(name, size) != size for name, size in dims.items())
 
     def _bind(self, ir: IR, needed: set[int]) -> dict[str, int]:
         shapes: dict[Node, tuple[int, ...]] = {}
@@ -440,8 +451,10 @@ class Graph(Sources):
         for place in (self._outputs, self._carries, self._probes, self._values):
             place.pop(id, None)
 
-    def withdraw(self, cell: str) -> None:
-        """Forget what a notebook cell asked for."""
+    def _begin(self, cell: str) -> None:
+        """Close the cell that ran before, and supersede what this one made when it ran before."""
+        self._made.setdefault(self._cell, set()).update(range(self._first, self.next_id))
+        self._cell, self._first = cell, self.next_id
         for id, cells in list(self._outputs.items()):
             cells.discard(cell)
             if not cells:
@@ -451,8 +464,16 @@ class Graph(Sources):
             probes[:] = [(asking, call) for asking, call in probes if asking != cell]
             if not probes:
                 del self._probes[id]
+        self.stale |= self._made.pop(cell, set())
+        gone = self._unused(self.stale)
+        self.supersede(gone)
+        self.stale -= gone
+        for id in self._past.pop(cell, set()) & self._gone.keys():
+            self._data.pop(id, None)
+            self._providers.pop(id, None)
+        self._past[cell] = gone
 
-    def unused(self, ids: Iterable[int]) -> set[int]:
+    def _unused(self, ids: Iterable[int]) -> set[int]:
         """Return those of some nodes that nothing else reads, retrieves or is carried to."""
         ir = self.ir
         gone: set[int] = set()
@@ -462,40 +483,6 @@ class Graph(Sources):
             if users <= gone and id not in self._outputs:
                 gone.add(id)
         return gone
-
-    def purge(self, ids: Iterable[int]) -> None:
-        """Forget the data of those of some nodes that are still superseded."""
-        for id in ids:
-            if id in self._gone:
-                self._data.pop(id, None)
-                self._providers.pop(id, None)
-
-
-class _Cells:
-    """Which notebook cell made which nodes, so that running one again supersedes its nodes."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.now: str | None = None
-        self.start = 0
-        self.made: dict[str | None, set[int]] = {}
-        self.past: dict[str, set[int]] = {}
-        shell = running_shell()
-        if shell is not None:
-            shell.before_each_cell(self.begin)
-
-    def begin(self, cell: str) -> None:
-        """Close the cell that ran before, and supersede what this one made when it ran before."""
-        graph = self.graph
-        self.made.setdefault(self.now, set()).update(range(self.start, graph.next_id))
-        self.now, self.start = cell, graph.next_id
-        graph.withdraw(cell)
-        graph.stale |= self.made.pop(cell, set())
-        gone = graph.unused(graph.stale)
-        graph.supersede(gone)
-        graph.stale -= gone
-        graph.purge(self.past.pop(cell, set()))
-        self.past[cell] = gone
 
 
 def leaves(what: str, tree: Tree) -> Iterator[Tensor]:
@@ -518,7 +505,7 @@ def pairs(a: Tree, b: Tree) -> Iterator[tuple[Tensor, Tensor]]:
     ones, others = _branches(a), _branches(b)
     if ones is None or others is None or ones.keys() != others.keys():
         raise GraphError(
-            f"transfer: the two sides differ: {_outline(a)} and {_outline(b)}",
+            f"the two sides differ: {_outline(a)} and {_outline(b)}",
             hint="give both sides the same structure of lists, tuples and dicts",
         )
     for key, one in ones.items():
@@ -542,7 +529,7 @@ def _outline(tree: Tree) -> str:
     return f"a {type(tree).__name__} of {len(branches)}"
 
 
-def _values(what: str, source: Lazy, target: Lazy) -> tuple[Node, Array]:
+def _moved(what: str, source: Lazy, target: Lazy) -> tuple[Node, Array]:
     """Return the input that a value moves to, and the value as it fits there."""
     return _session(target).fitted(what, target, _session(source).owned(source))
 

@@ -29,7 +29,7 @@ class Example(NamedTuple):
     """A wrong example with its message, and the right one; and where they stand on the page."""
 
     section: str
-    line: int
+    number: int
     wrong: str
     message: str
     right: str
@@ -64,17 +64,24 @@ def _ops_as_they_were():
     OPS.update(before)
 
 
-@pytest.mark.parametrize("example", list(examples()), ids=lambda e: f"{e.section}-{e.line}")
-def test_the_page_shows_what_happens(example):
-    kind = CLASSES[example.section]
-    with warnings.catch_warnings(action="error"), pytest.raises(kind) as caught:
+def message_of(example):
+    with warnings.catch_warnings(action="error"), pytest.raises(CLASSES[example.section]) as caught:
         run(example.wrong)
-    assert f"{type(caught.value).__name__}: {caught.value}\n" == example.message
     if example.section != "LabError":
-        assert type(caught.value) is kind
+        assert type(caught.value) is CLASSES[example.section]
+    return f"{type(caught.value).__name__}: {caught.value}\n"
 
 
-@pytest.mark.parametrize("example", list(examples()), ids=lambda e: f"{e.section}-{e.line}")
+def test_the_page_shows_what_happens(golden):
+    page = PAGE.read_text(encoding="utf-8")
+    for example in examples():
+        before = f"```python\n{example.wrong}```\n\n```text\n"
+        assert page.count(before) == 1
+        page = page.replace(before + example.message, before + message_of(example))
+    golden(page, "../docs/errors.md")
+
+
+@pytest.mark.parametrize("example", list(examples()), ids=lambda e: f"{e.section}-{e.number}")
 def test_what_the_page_calls_right_is_right(example):
     run(example.right)
 

@@ -1,7 +1,11 @@
 """The examples of README.md run, and print what README.md says that they print."""
 
 import doctest
+import re
 
+import pytest
+
+import luminal_lab as ll
 from tests.readme import README, examples
 
 
@@ -13,6 +17,17 @@ def test_the_examples_print_what_is_written_under_them():
     test = doctest.DocTest(found, {}, README.name, str(README), 0, text)
     result = doctest.DocTestRunner(verbose=False).run(test, out=said.append)
     assert not result.failed, "".join(said)
+
+
+def test_the_mistake_is_reported_in_the_words_of_the_page():
+    said = re.search(r"```text\n>>> (.*)\n((?:.*\n)*?)```", README.read_text(encoding="utf-8"))
+    assert said is not None
+    cx = ll.Graph()
+    b = cx.tensor((1, 4), name="b")
+    with pytest.raises(ll.ShapeError) as caught:
+        eval(said[1], {"b": b})
+    caught.value.where = "cell 5, line 1:  b.matmul(b)"  # what it is in the fifth cell
+    assert str(caught.value) == said[2].rstrip()
 
 
 def test_an_example_keeps_its_line_and_ends_with_its_block():

@@ -4,6 +4,7 @@ Whatever shows the history of a graph (snapshots, diffs, stepping, maps forward 
 this log; who edits need not know of any of it.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
@@ -78,8 +79,9 @@ class Edit(Lookup):
         super().__init__(ir.table.copy(), ir.name, ir.signature)
         self.base = ir
         self.log: list[Change] = []
-        # No node has a lower rank than its sources: what a search for cycles can leave out.
-        self._ranks = {node.id: rank for rank, node in enumerate(ir.nodes)}
+        # Each node ranks above its sources, so that a search for cycles knows where to stop. The
+        # gaps leave room for what is inserted between.
+        self._ranks = {node.id: place << 32 for place, node in enumerate(ir.nodes)}
 
     def ir(self) -> IR:
         """Return the graph as it is now; untouched records are the same objects as before."""
@@ -104,7 +106,7 @@ class Edit(Lookup):
         meta = Meta(name, first.origin, first.scope, made)
         ids = tuple(node.id for node in found)
         node = Node(self.table.size, op, ids, types[0], types[1:], meta)
-        self._ranks[node.id] = max([self._ranks[id] for id in ids], default=0)
+        self._ranks[node.id] = max([self._ranks[id] for id in ids], default=0) + (1 << 8)
         signature = self.signature
         if isinstance(op, Input):
             signature = signature._replace(inputs=(*signature.inputs, node.id))
@@ -176,7 +178,7 @@ class Edit(Lookup):
 
     def _refuse_cycle(self, old: Node, new: Node, users: set[int]) -> None:
         """Raise if `new` is computed from any of the users that would read it."""
-        lowest = min((self._ranks[id] for id in users), default=self.table.size)
+        lowest = min([self._ranks[id] for id in users], default=math.inf)
         todo, seen = [new.id], {new.id}
         while todo:
             id = todo.pop()
@@ -191,11 +193,11 @@ class Edit(Lookup):
             todo += fresh
 
     def _lift(self, id: int) -> None:
-        """Give what is computed from a node at least the rank that it has."""
+        """Give what is computed from a node higher ranks than it has."""
         todo = [id]
         while todo:
             id = todo.pop()
             for user in self.readers.get(id, ()):
-                if self._ranks[user] < self._ranks[id]:
-                    self._ranks[user] = self._ranks[id]
+                if self._ranks[user] <= self._ranks[id]:
+                    self._ranks[user] = self._ranks[id] + 1
                     todo.append(user)

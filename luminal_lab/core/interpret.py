@@ -28,6 +28,8 @@ LARGE = 64 << 20
 """Bytes from which on a value is made in tiles, if only one op reads it."""
 TILE = 2 << 20
 """Bytes of the largest intermediate of one tile: about what a core's own cache holds."""
+DEEPEST = 100
+"""How many values in a row are deferred: making a tile calls itself for each."""
 MOST, MOST_AXES = 1 << 60, 64
 """Elements and axes that NumPy can address."""
 
@@ -111,6 +113,7 @@ class _Run:
         self.uses = {id: len(users) for id, users in self.users.items()}
         self.ops: dict[int, Op] = {}
         self.shapes = {id: value.shape for id, value in known.items()}
+        self.depths: dict[int, int] = {}  # of what is deferred
         self.now: Node | None = None
 
     def _needed(self) -> dict[int, Node]:
@@ -128,7 +131,9 @@ class _Run:
             for node in self.needed.values():
                 self.now = node
                 self._bind(node)
-                if self._deferred(node):
+                depth = 1 + max([0, *[self.depths.get(id, 0) for id in node.sources]])
+                if depth < DEEPEST and self._deferred(node):
+                    self.depths[node.id] = depth
                     continue
                 start = perf_counter()
                 value = self._value(node)

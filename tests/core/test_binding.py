@@ -54,7 +54,6 @@ class Fails:
 @pytest.mark.parametrize(
     "data",
     [[1, 2], (1.0, 2.0), [True, 2], np.array([1, 2], np.int8), np.array([1, 2.0]), Converts()],
-    ids=repr,
 )
 def test_whatever_is_an_array_is_read(data):
     array = fitted(data)
@@ -224,7 +223,6 @@ def test_what_does_not_fit_is_said(data, shape, dtype, text):
         (np.zeros(2, [("a", "f4")]), "a ndarray that holds [('a', '<f4')]"),
         (N, "a Symbol that holds Symbol"),
     ],
-    ids=str,
 )
 def test_what_holds_no_numbers_is_named(data, held):
     assert held in message(data, kind=DTypeError)

@@ -202,6 +202,17 @@ def test_several_outputs_and_readers_in_tiles(tiles):
     np.testing.assert_array_equal(big.numpy(), wide)
 
 
+def test_long_chains_in_tiles(tiles):
+    cx = Graph()
+    x = source(cx, (16, 16))
+    y = x
+    for _ in range(1500):
+        y = y + x
+    y = y.sum(0).retrieve()
+    cx.execute()
+    np.testing.assert_allclose(y.numpy(), 1501 * x.numpy().sum(0), rtol=1e-3)
+
+
 def test_sources_of_what_is_made_in_tiles_are_freed():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(interpreter, "LARGE", 256)

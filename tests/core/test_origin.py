@@ -297,6 +297,12 @@ report["text"] = value("str(cx)")
 assert run("first.retrieve()\ncx.execute()\ns = first.tolist()", "D") is None
 report["retrieved"] = value("s")
 report["error"] = run("first + np.ones(7)", "E")
+report["lowering"] = value("hidden.lowering()")
+run(cell, "A")
+run("first = y\nfirst.print()", "B")
+run(cell, "A")
+run("first.named('other')\nname = first.name", "H")
+report["named"] = value("name")
 report["error_hidden"] = run("hidden + np.ones(7)", "F")
 report["after"] = value("str(cx)")
 run("y = y * 2", "G")
@@ -311,7 +317,8 @@ report["twice"] = value("s")
     assert report["retrieved"] == [2, 4, 6]
     for error in (report["error"], report["error_hidden"]):
         assert "the shapes cannot be broadcast together" in error
-    assert report["after"].count(" = sin ") == 1
+    assert report["lowering"].count(" = sin ") == 1
+    assert report["named"] == "other"
     assert report["twice"] == [8, 16, 24]
 
 

@@ -100,7 +100,9 @@ class Lazy:
 
     def constant(self, value: Scalar, dtype: DType, shape: Shape) -> Self:
         """Return a constant in this tensor's graph."""
-        return self.made(constant_of(value, dtype, shape), (), TensorType(dtype, shape))
+        same = dtype is self.type.dtype and shape is self.type.shape
+        type = self.type if same else TensorType(dtype, shape)
+        return self.made(constant_of(value, dtype, shape), (), type)
 
     @operation
     def cast(self, dtype: DTypeLike) -> Self:
@@ -154,10 +156,11 @@ class Lazy:
         shape = broadcast(what, tensors)
         fitted: list[Self] = []
         for x in operands:
-            if isinstance(x, Lazy):
-                fitted.append(x.cast(dtype).stretch(shape))
-            else:
-                fitted.append(self.constant(x, dtype, shape))
+            if not isinstance(x, Lazy):
+                x = self.constant(x, dtype, shape)
+            elif x.type.dtype is not dtype:
+                x = x.cast(dtype)
+            fitted.append(x if x.type.shape == shape else x.stretch(shape))
         return fitted
 
     def stretch(self, shape: Shape) -> Self:
@@ -316,6 +319,8 @@ def value_text(value: Array) -> str:
 
 def as_scalar(what: str, value: Any) -> Scalar:  # noqa: ANN401  # a caller may err
     """Return a number, which may be one of NumPy's, or a symbolic dim as it is."""
+    if type(value) in (bool, int, float):
+        return value
     number = value
     if isinstance(value, np.generic):  # bfloat16's item() is no Python number
         number = float(number) if str(number.dtype) == "bfloat16" else number.item()

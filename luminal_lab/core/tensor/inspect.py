@@ -9,6 +9,7 @@ import numpy as np
 from luminal_lab.core.binding import as_array
 from luminal_lab.core.builder import operation
 from luminal_lab.core.dtypes import Array
+from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import tuple_text
 from luminal_lab.core.ops import After, GraphBreak, Input
 from luminal_lab.core.printer import print_node
@@ -64,13 +65,8 @@ class Inspect(Normal):
         %1 = constant{value = 2.0} : f32[2]
         %2 = mul %x, %1 : f32[2]
         """
-        ir = self.graph.snapshot((self.id,), ())
-        behind = ir.ancestors([self.id])
-        return "\n".join(
-            print_node(ir, node)
-            for node in ir
-            if node.id in behind and not isinstance(node.op, Input)
-        )
+        ir, nodes = self._behind()
+        return "\n".join(print_node(ir, node) for node in nodes)
 
     def op_counts(self) -> dict[str, int]:
         """Return how many nodes of each op this value is computed by, inputs not counted.
@@ -79,10 +75,13 @@ class Inspect(Normal):
         >>> (Graph().tensor((2,), name="x") * 2).op_counts()
         {'constant': 1, 'mul': 1}
         """
+        return dict(sorted(Counter(node.op.name for node in self._behind()[1]).items()))
+
+    def _behind(self) -> tuple[IR, list[Node]]:
+        self.graph.revive([self.id])
         ir = self.graph.snapshot((self.id,), ())
         behind = ir.ancestors([self.id])
-        names = [n.op.name for n in ir if n.id in behind and not isinstance(n.op, Input)]
-        return dict(sorted(Counter(names).items()))
+        return ir, [n for n in ir if n.id in behind and not isinstance(n.op, Input)]
 
     # -- order -------------------------------------------------------------------------------------
 

@@ -70,8 +70,8 @@ class Product(Indexing):
         inner, meets = self.shape[-1], y.shape[-2:][0]
         if inner != meets:
             raise ShapeError(
-                f"matmul: the inner dims differ: {self.label} and {y.label}, "
-                f"so {inner} meets {meets}",
+                f"matmul: the inner dims differ: %{self.name} is {tuple_text(self.shape)} and "
+                f"%{y.name} is {tuple_text(y.shape)}, so {inner} meets {meets}",
                 hint=_transposing(self, y),
             )
         batch = [f"axis {axis}" for axis in range(-max(self.ndim, y.ndim), -2)]

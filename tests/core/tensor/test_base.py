@@ -163,7 +163,6 @@ def test_numpy_leaves_operators_to_the_tensor():
         (np.array([1, 2], np.float16), "float32"),
         (np.array(2.5), "float32"),
     ],
-    ids=repr,
 )
 def test_operands_of_all_kinds(operand, dtype):
     cx = Graph()
@@ -192,7 +191,6 @@ def test_torch_tensors_are_operands(torch):
         (np.zeros(2, np.uint32), DTypeError, "dtype: 'uint32' is not a dtype that"),
         (np.zeros(3), ShapeError, "add: the shapes cannot be broadcast together: %x (2,) and %"),
     ],
-    ids=str,
 )
 def test_what_is_no_operand(operand, kind, message):
     cx = Graph()

@@ -280,22 +280,22 @@ def einsum_of(text, *shapes):
 ERRORS = {
     "inner": (
         matmul_of((3, 4), (5, 6)),
-        "matmul: the inner dims differ: %a (3, 4) and %b (5, 6), so 4 meets 5",
+        "matmul: the inner dims differ: %a is (3, 4) and %b is (5, 6), so 4 meets 5",
         "the last axis of one must be as long as the second to last of the other",
     ),
     "transposed": (
         matmul_of((3, 4), (5, 4)),
-        "matmul: the inner dims differ: %a (3, 4) and %b (5, 4), so 4 meets 5",
+        "matmul: the inner dims differ: %a is (3, 4) and %b is (5, 4), so 4 meets 5",
         "%b.T is (4, 5); did you mean to transpose the other one?",
     ),
     "transposed first": (
         matmul_of((2, 3, 4), (3, 6)),
-        "matmul: the inner dims differ: %a (2, 3, 4) and %b (3, 6), so 4 meets 3",
+        "matmul: the inner dims differ: %a is (2, 3, 4) and %b is (3, 6), so 4 meets 3",
         "%a.mT is (2, 4, 3); did you mean to transpose the first one?",
     ),
     "vectors": (
         matmul_of((3,), (4,)),
-        "matmul: the inner dims differ: %a (3,) and %b (4,), so 3 meets 4",
+        "matmul: the inner dims differ: %a is (3,) and %b is (4,), so 3 meets 4",
         "the last axis of one must be as long as the first of the other",
     ),
     "batches": (
