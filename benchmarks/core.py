@@ -56,9 +56,7 @@ def best(call: Callable[[], object], rounds: int = 5) -> float:
 
 def in_process(code: str) -> str:
     """Run code in a new Python, and return the last line that it prints."""
-    done = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     return done.stdout.strip().splitlines()[-1]
 
 
@@ -68,6 +66,7 @@ def import_time() -> Iterator[tuple[str, str]]:
         "import time; a = time.perf_counter(); import {}; "
         "b = time.perf_counter(); import luminal_lab; print((b - a, time.perf_counter() - b))"
     )
+    in_process("import luminal_lab; print()")
     pairs = [
         json.loads(in_process(template.format(DEPENDENCIES)).replace("(", "[").replace(")", "]"))
         for _ in range(9)
@@ -105,8 +104,7 @@ def lab_model(config: gpt2.Config, seq: int) -> tuple[ll.Graph, dict[str, ll.Ten
     """Build GPT-2's graph, without data."""
     cx = ll.Graph()
     weights = {
-        name: cx.tensor(shape, name=name)
-        for name, shape in gpt2.weight_shapes(config).items()
+        name: cx.tensor(shape, name=name) for name, shape in gpt2.weight_shapes(config).items()
     }
     tokens = cx.tensor((1, seq), "int64", name="tokens")
     gpt2.lab_logits(cx, weights, tokens, config).retrieve()
@@ -141,7 +139,8 @@ def tracing() -> Iterator[tuple[str, str]]:
     else:
         # Tracing needs no device, and tinygrad finds none where there is no clang.
         os.environ.setdefault("DEV", "NULL")
-        from tinygrad import Tensor, dtypes
+        from tinygrad.dtype import dtypes
+        from tinygrad.tensor import Tensor
 
         tensors = {n: Tensor.empty(*s) for n, s in shapes.items()}
         ids = Tensor.empty(1, TOKENS, dtype=dtypes.int32)
@@ -203,10 +202,14 @@ def snapshots() -> Iterator[tuple[str, str]]:
         seconds.append(time.perf_counter() - start)
         sizes.append(tracemalloc.get_traced_memory()[0])
         tracemalloc.stop()
-    yield "snapshot of 50,000 nodes after one edit, median time", (
-        f"{statistics.median(seconds) * 1e6:.0f} µs"
+    yield (
+        "snapshot of 50,000 nodes after one edit, median time",
+        (f"{statistics.median(seconds) * 1e6:.0f} µs"),
     )
-    yield "snapshot of 50,000 nodes after one edit, median bytes", f"{statistics.median(sizes):,.0f}"
+    yield (
+        "snapshot of 50,000 nodes after one edit, median bytes",
+        f"{statistics.median(sizes):,.0f}",
+    )
 
 
 def local_edits() -> Iterator[tuple[str, str]]:
@@ -258,8 +261,9 @@ def interpreter_memory() -> Iterator[tuple[str, str]]:
     """Measure the memory that GPT-2 small's arithmetic takes in the interpreter."""
     code = PEAK.format(here=str(Path(__file__).parent), tokens=TOKENS)
     peak, weights, seconds = map(float, in_process(code).split())
-    yield f"GPT-2 small, {TOKENS} tokens, interpreter: peak beyond weights (goal: 4 GiB)", (
-        f"{peak:.2f} GiB"
+    yield (
+        f"GPT-2 small, {TOKENS} tokens, interpreter: peak beyond weights (goal: 4 GiB)",
+        (f"{peak:.2f} GiB"),
     )
     yield "  its weights", f"{weights:.2f} GiB"
     yield "  its time", f"{seconds:.1f} s"

@@ -114,7 +114,7 @@ def jax_logits(config: Config) -> Callable[..., Any]:
 
 def tinygrad_logits(weights: Mapping[str, Any], tokens: Any, config: Config) -> Any:
     """Build the same lazy graph in tinygrad."""
-    from tinygrad import Tensor
+    from tinygrad.tensor import Tensor
 
     batch, seq = tokens.shape
     heads, size = config.heads, config.width // config.heads

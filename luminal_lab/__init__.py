@@ -1,13 +1,13 @@
 """luminal_lab: a deep-learning compiler you can see through, for notebooks.
 
-    import luminal_lab as ll
+import luminal_lab as ll
 
-    cx = ll.Graph()
-    x = cx.tensor(("batch", 4), name="x")
-    y = x.softmax(-1).retrieve()
-    x.set([[1.0, 2.0, 3.0, 4.0]])
-    cx.execute()
-    print(y)
+cx = ll.Graph()
+x = cx.tensor(("batch", 4), name="x")
+y = x.softmax(-1).retrieve()
+x.set([[1.0, 2.0, 3.0, 4.0]])
+cx.execute()
+print(y)
 """
 
 from luminal_lab import errors
@@ -17,12 +17,7 @@ from luminal_lab.core.edit import Edit
 from luminal_lab.core.interpret import interpret
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Binary, Elementwise, Op, Reduce, Source, TensorType, Unary, View
-from luminal_lab.core.parameter import Parameter
 from luminal_lab.core.parse import parse
-from luminal_lab.core.tensor import Tensor
-from luminal_lab.core.tensor.arithmetic import where
-from luminal_lab.core.tensor.joining import concat, stack
-from luminal_lab.core.tensor.product import einsum
 from luminal_lab.core.verify import verify
 from luminal_lab.errors import (
     AxisError,
@@ -44,6 +39,11 @@ from luminal_lab.errors import (
     VerifyError,
 )
 from luminal_lab.session import Graph, Run
+from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arithmetic import where
+from luminal_lab.tensor.joining import concat, stack
+from luminal_lab.tensor.parameter import Parameter
+from luminal_lab.tensor.product import einsum
 
 __version__ = "0.1.0"
 

@@ -5,21 +5,22 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from typing_extensions import override
 
-from luminal_lab.core.binding import bind_dims, fit, solve_shape
+from luminal_lab.core.binding import fit, solve_shape
 from luminal_lab.core.builder import ShapeLike
 from luminal_lab.core.dims import Symbol, check_bounds
 from luminal_lab.core.dtypes import Array, DTypeLike
 from luminal_lab.core.interpret import Environment, Probe, Step, interpret, stoppable
 from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.lazy import Lazy
 from luminal_lab.core.op import Op
 from luminal_lab.core.ops import HostCall, Input, Random
 from luminal_lab.core.origin import running_shell
-from luminal_lab.core.parameter import Parameter
 from luminal_lab.core.printer import unique
-from luminal_lab.core.sources import Sources
-from luminal_lab.core.tensor import Tensor
-from luminal_lab.core.tensor.base import Lazy
 from luminal_lab.errors import DimError, GraphError, InputError, NotComputedError, nearest
+from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.parameter import Parameter
+from luminal_lab.tensor.sizes import bind_dims
+from luminal_lab.tensor.sources import Sources
 
 Tree: TypeAlias = "Tensor | Iterable[Tree] | Mapping[str, Tree]"
 

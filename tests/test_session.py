@@ -16,7 +16,6 @@ import pytest
 
 from luminal_lab.core.interpret import Step
 from luminal_lab.core.ops import Slice, Update
-from luminal_lab.core.parameter import Parameter
 from luminal_lab.errors import (
     DimError,
     DTypeError,
@@ -28,6 +27,7 @@ from luminal_lab.errors import (
     ShapeError,
 )
 from luminal_lab.session import Graph
+from luminal_lab.tensor.parameter import Parameter
 from tests.expect import error_of, state
 
 ROOT = Path(__file__).resolve().parents[1]

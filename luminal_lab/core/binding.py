@@ -18,7 +18,6 @@ from luminal_lab.core.dims import (
     symbols,
 )
 from luminal_lab.core.dtypes import BY_NUMPY, KIND_ORDER, Array, DType
-from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import TensorType, tuple_text
 from luminal_lab.errors import DimError, DTypeError, InputError, LabError
 
@@ -68,7 +67,7 @@ def fit(
         )
     found = solve_shape(type.shape, array.shape, {})
     for axis, (dim, size) in enumerate(zip(type.shape, array.shape, strict=True)):
-        if _contradicts(dim, size, found):
+        if contradicts(dim, size, found):
             raise InputError(
                 f"{subject}, so that axis {axis} has {size} and not {substitute(dim, found)}",
                 hint="reshape the data, or make the tensor with the shape of the data",
@@ -94,7 +93,7 @@ def solve_shape(
     return found
 
 
-def _contradicts(dim: Dim, size: int, sizes: Mapping[str, int]) -> bool:
+def contradicts(dim: Dim, size: int, sizes: Mapping[str, int]) -> bool:
     """Return whether a dim cannot have a size, whatever its unknown symbols are."""
     left = substitute(dim, sizes)
     if not isinstance(left, Expr):
@@ -106,59 +105,6 @@ def _contradicts(dim: Dim, size: int, sizes: Mapping[str, int]) -> bool:
     return (size - number) % math.gcd(*terms.values()) != 0 or (
         impossible and not isinstance(left, Symbol)  # whose own error says more
     )
-
-
-def bind_dims(
-    ir: IR, needed: set[int], shapes: Mapping[Node, tuple[int, ...]], given: Mapping[str, int]
-) -> dict[str, int]:
-    """Return the size of every symbol that the needed nodes mention."""
-    if not ir.symbols:
-        return {}
-    sizes = {name: size for name, size in given.items() if name in ir.symbols}
-    sources = dict.fromkeys(sizes, "set_dim")
-    before = -1
-    while before < len(sizes):
-        before = len(sizes)
-        for node, shape in shapes.items():
-            for name, size in solve_shape(node.shape, shape, sizes).items():
-                sizes[name], sources[name] = size, f"%{node.name}"
-    for node, shape in shapes.items():
-        for dim, size in zip(node.shape, shape, strict=True):
-            if _contradicts(dim, size, sizes):
-                wanted = tuple_text([substitute(d, sizes) for d in node.shape])
-                names = [s.name for d in node.shape for s in symbols(d) if s.name in sizes]
-                raise DimError(
-                    f"execute: the data of %{node.name} is {tuple_text(shape)}, but it should be "
-                    f"{wanted} with "
-                    + ", ".join(
-                        f"{n} = {sizes[n]} from {sources[n]}" for n in dict.fromkeys(names)
-                    ),
-                    where=str(node.meta.origin or ""),
-                    hint="set all inputs that share a dim to data of one size",
-                )
-    _check_bound(ir, needed, sizes)
-    return sizes
-
-
-def _check_bound(ir: IR, needed: set[int], sizes: Mapping[str, int]) -> None:
-    """Raise unless each symbol that the needed nodes mention has a size within its bounds."""
-    checked: set[Symbol] = set()
-    for id in sorted(needed):
-        node = ir[id]
-        mentioned = [s for type in node.types for dim in type.shape for s in symbols(dim)]
-        for symbol in (*mentioned, *node.op.symbols()):
-            if symbol in checked:
-                continue
-            checked.add(symbol)
-            if symbol.name not in sizes:
-                raise DimError(
-                    f"execute: dim {symbol.name!r} is not bound; it comes from %{node.name}: "
-                    f"{node.type}",
-                    where=str(node.meta.origin or ""),
-                    hint="give data to an input that has it, or call "
-                    f'cx.set_dim("{symbol.name}", …)',
-                )
-            check_bounds(symbol, sizes[symbol.name])
 
 
 def bound_shape(what: str, shape: tuple[Dim, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:

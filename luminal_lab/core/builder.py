@@ -18,7 +18,7 @@ from luminal_lab.core.printer import unique
 from luminal_lab.errors import AxisError, DimError, GraphError, LabError, ShapeError
 
 if TYPE_CHECKING:
-    from luminal_lab.core.tensor.base import Lazy
+    from luminal_lab.core.lazy import Lazy
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -69,8 +69,8 @@ class DType(StrEnum):
         """Smallest and largest value of an integer or bool dtype."""
         if self.kind == "bool":
             return 0, 1
-        info = np.iinfo(self.numpy)
-        return int(info.min), int(info.max)
+        low = 0 if self.is_unsigned else -(1 << (8 * self.itemsize - 1))
+        return low, low + (1 << 8 * self.itemsize) - 1
 
 
 SHORT = {member.short: member for member in DType}
@@ -88,9 +88,10 @@ def as_dtype(like: DTypeLike) -> DType:
         return like
     if isinstance(like, type) and like in (bool, int, float):  # np.dtype("float64") == float
         return scalar_dtype(like(0))
+    if isinstance(like, str) and like in SHORT:
+        return SHORT[like]
     try:
-        # np.dtype(None) would be float64.
-        return SHORT[like] if like in SHORT else BY_NUMPY[np.dtype(like or "none")]  # type: ignore[index]
+        return BY_NUMPY[np.dtype(like or "none")]  # np.dtype(None) would be float64
     except (TypeError, KeyError):
         # torch.float32 and its like print as "torch.float32".
         name = getattr(like, "__name__", str(like)).removeprefix("torch.")
@@ -134,7 +135,9 @@ def promote(a: DType, b: DType) -> DType:
     return a if a.itemsize > b.itemsize else b
 
 
-def promote_all(tensors: Iterable[tuple[DType, int]], scalars: Iterable[bool | float] = ()) -> DType:
+def promote_all(
+    tensors: Iterable[tuple[DType, int]], scalars: Iterable[bool | float] = ()
+) -> DType:
     """Return the common dtype of tensors, given as (dtype, rank), and Python scalars.
 
     As in PyTorch a tensor with axes outweighs one without, and both outweigh a scalar, unless

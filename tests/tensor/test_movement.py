@@ -9,14 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from luminal_lab.core.tensor.joining import (
-    concat,
-    dstack,
-    hstack,
-    meshgrid,
-    stack,
-    vstack,
-)
 from luminal_lab.errors import (
     AxisError,
     DTypeError,
@@ -26,7 +18,15 @@ from luminal_lab.errors import (
     ShapeError,
 )
 from luminal_lab.session import Graph
-from tests.core.tensor.against import INTS, against, draw, interpret, special
+from luminal_lab.tensor.joining import (
+    concat,
+    dstack,
+    hstack,
+    meshgrid,
+    stack,
+    vstack,
+)
+from tests.tensor.against import INTS, against, draw, interpret, special
 
 Function = Callable[[Any], Any]
 

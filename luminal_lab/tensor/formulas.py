@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from luminal_lab.core.dtypes import DType
 
 if TYPE_CHECKING:
-    from luminal_lab.core.tensor.functions import Functions
+    from luminal_lab.tensor.functions import Functions
 
 F = TypeVar("F", bound="Functions")
 

@@ -9,7 +9,7 @@ import pytest
 
 from luminal_lab.errors import AxisError, DTypeError, LabError, RangeError, ShapeError
 from luminal_lab.session import Graph
-from tests.core.tensor.against import against, draw, interpret, same
+from tests.tensor.against import against, draw, interpret, same
 
 INF, NAN = math.inf, math.nan
 # Sums in another order, and a reciprocal where PyTorch divides.

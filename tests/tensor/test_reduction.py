@@ -6,7 +6,7 @@ import pytest
 
 from luminal_lab.errors import AxisError, DTypeError, ShapeError
 from luminal_lab.session import Graph
-from tests.core.tensor.against import FLOATS, INTS, against, draw, interpret, special
+from tests.tensor.against import FLOATS, INTS, against, draw, interpret, special
 
 SHAPES = [(), (5,), (1,), (4, 3), (3, 3), (2, 1, 5), (0, 3), (3, 0), (2, 3, 4), (1, 1)]
 FULL = [shape for shape in SHAPES if 0 not in shape]

@@ -7,7 +7,7 @@ import pytest
 
 from luminal_lab.errors import LabError
 from luminal_lab.session import Graph
-from tests.core.tensor.against import FLOATS, against, draw
+from tests.tensor.against import FLOATS, against, draw
 
 CONVS = {
     "plain": {},

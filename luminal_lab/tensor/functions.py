@@ -14,14 +14,14 @@ import numpy as np
 from luminal_lab.core.builder import operation
 from luminal_lab.core.dims import Dim
 from luminal_lab.core.dtypes import DType
+from luminal_lab.core.lazy import Lazy
 from luminal_lab.core.op import tuple_text
 from luminal_lab.core.ops import Reshape, Sin, Sqrt
-from luminal_lab.core.tensor import formulas
-from luminal_lab.core.tensor.arithmetic import Operand
-from luminal_lab.core.tensor.base import Lazy
-from luminal_lab.core.tensor.formulas import LAST, LN2, LOG2E
-from luminal_lab.core.tensor.joining import Joining
 from luminal_lab.errors import DTypeError, ShapeError
+from luminal_lab.tensor import formulas
+from luminal_lab.tensor.arithmetic import Operand
+from luminal_lab.tensor.formulas import LAST, LN2, LOG2E
+from luminal_lab.tensor.joining import Joining
 
 T = TypeVar("T", bound=Joining)
 P = ParamSpec("P")

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from luminal_lab.core.tensor.inspect import compare
 from luminal_lab.errors import GraphError, InputError, ShapeError
 from luminal_lab.session import Graph
+from luminal_lab.tensor.inspect import compare
 from tests.expect import error_of
 
 WRONG: Any = 3

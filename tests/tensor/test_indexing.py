@@ -18,7 +18,7 @@ from luminal_lab.errors import (
     ShapeError,
 )
 from luminal_lab.session import Graph
-from tests.core.tensor.against import INTS, against, draw, interpret, special
+from tests.tensor.against import INTS, against, draw, interpret, special
 
 Function = Callable[..., Any]
 

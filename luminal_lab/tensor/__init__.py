@@ -2,7 +2,7 @@
 
 from typing import final
 
-from luminal_lab.core.tensor.inspect import Inspect
+from luminal_lab.tensor.inspect import Inspect
 
 
 @final

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from luminal_lab.core.op import size_of
-from luminal_lab.core.tensor.product import cdist, chain_matmul, einsum, multi_dot
 from luminal_lab.errors import AxisError, DTypeError, GraphError, LabError, ShapeError
 from luminal_lab.session import Graph
-from tests.core.tensor.against import FLOATS, INTS, against, draw, interpret
+from luminal_lab.tensor.product import cdist, chain_matmul, einsum, multi_dot
+from tests.tensor.against import FLOATS, INTS, against, draw, interpret
 
 MATMULS = [
     ((4,), (4,)),

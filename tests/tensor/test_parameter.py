@@ -6,9 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from luminal_lab.core.parameter import Parameter
 from luminal_lab.errors import DTypeError, InputError, LabError, ShapeError
 from luminal_lab.session import Graph
+from luminal_lab.tensor.parameter import Parameter
 from tests.expect import error_of
 
 SYMBOLIC: Any = ("n",)

@@ -10,7 +10,7 @@ import pytest
 
 from luminal_lab.errors import DTypeError, GraphError, LabError, ShapeError
 from luminal_lab.session import Graph
-from tests.core.tensor.against import (
+from tests.tensor.against import (
     FLOATS,
     INTS,
     against,
@@ -364,9 +364,7 @@ def test_bounds_on_one_side(torch):
     against(torch, lambda x: x.clamp_max(1.0), lambda x: x.clamp_max(1.0), x)
 
 
-@pytest.mark.parametrize(
-    "name", ["double", "float", "half", "bfloat16", "long", "int", "bool"]
-)
+@pytest.mark.parametrize("name", ["double", "float", "half", "bfloat16", "long", "int", "bool"])
 def test_short_names_of_casts(torch, name):
     x = np.array([0.0, 1.5, -2.5, 100.0])
     against(torch, lambda x: getattr(x, name)(), lambda x: getattr(x, name)(), x)

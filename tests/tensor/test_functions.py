@@ -9,7 +9,7 @@ import pytest
 
 from luminal_lab.errors import DTypeError, LabError, RangeError, ShapeError
 from luminal_lab.session import Graph
-from tests.core.tensor.against import (
+from tests.tensor.against import (
     FLOATS,
     INTS,
     against,

@@ -9,9 +9,9 @@ from typing_extensions import override
 from luminal_lab.core.builder import operation
 from luminal_lab.core.dims import Expr
 from luminal_lab.core.dtypes import DType, promote_all
+from luminal_lab.core.lazy import Lazy, broadcast
 from luminal_lab.core.op import Op
 from luminal_lab.core.ops import Add, Exp2, LessThan, Log2, Mod, Mul, Recip, Sqrt, Where
-from luminal_lab.core.tensor.base import Lazy, broadcast
 from luminal_lab.errors import DTypeError
 
 Operand: TypeAlias = Lazy | npt.ArrayLike | Expr

@@ -14,11 +14,11 @@ from luminal_lab.core.dims import Dim, Expr, Shape, maximum, minimum
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import Reduce, Scalar, never, size_of, tuple_text
 from luminal_lab.core.ops import Gather, MaxReduce, SumReduce, Window
-from luminal_lab.core.tensor.arithmetic import Operand
-from luminal_lab.core.tensor.functions import number, widened
-from luminal_lab.core.tensor.movement import whole
-from luminal_lab.core.tensor.product import Product, contract
 from luminal_lab.errors import ShapeError, nearest
+from luminal_lab.tensor.arithmetic import Operand
+from luminal_lab.tensor.functions import number, widened
+from luminal_lab.tensor.movement import whole
+from luminal_lab.tensor.product import Product, contract
 
 P = ParamSpec("P")
 T = TypeVar("T", bound="Windowed")
