@@ -16,8 +16,7 @@ import numpy as np
 from luminal_lab.core.dims import Dim, Shape, Symbol, both, evaluate, evaluate_array, substitute
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.ir import IR, Node, NodeLike
-from luminal_lab.core.op import TensorType, size_of
-from luminal_lab.core.op import View as ViewOp
+from luminal_lab.core.op import TensorType, View as ViewOp, size_of
 from luminal_lab.core.ops import Expand, Flip, Pad, Permute, Reshape, Slice, Window
 
 

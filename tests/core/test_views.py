@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from luminal_lab.core.dims import Dim, Shape, Symbol, evaluate, known
-from luminal_lab.core.op import Op
-from luminal_lab.core.op import View as ViewOp
+from luminal_lab.core.op import Op, View as ViewOp
 from luminal_lab.core.ops import Expand, Flip, Pad, Permute, Reshape, Slice, Window
 from luminal_lab.core.parse import parse
 from luminal_lab.core.views import View, apply, view_of

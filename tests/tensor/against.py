@@ -7,8 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from luminal_lab.core.interpret import Environment
-from luminal_lab.core.interpret import interpret as evaluate
+from luminal_lab.core.interpret import Environment, interpret as evaluate
 from luminal_lab.session import Graph
 
 # One rounding of the result, or a few of float32 and float64, which do their sums in another order.

@@ -14,24 +14,28 @@ expression.py says what an expression is, arithmetic.py keeps it canonical, limi
 large it can be, values.py puts numbers in, text.py reads it and writes C.
 """
 
-from luminal_lab.core.dims.arithmetic import both as both
-from luminal_lab.core.dims.arithmetic import either as either
-from luminal_lab.core.dims.arithmetic import equal as equal
-from luminal_lab.core.dims.arithmetic import maximum as maximum
-from luminal_lab.core.dims.arithmetic import minimum as minimum
-from luminal_lab.core.dims.arithmetic import negate as negate
-from luminal_lab.core.dims.expression import Dim as Dim
-from luminal_lab.core.dims.expression import Expr as Expr
-from luminal_lab.core.dims.expression import Shape as Shape
-from luminal_lab.core.dims.expression import Symbol as Symbol
-from luminal_lab.core.dims.limits import bounds as bounds
-from luminal_lab.core.dims.limits import known as known
-from luminal_lab.core.dims.text import parse_dim as parse_dim
-from luminal_lab.core.dims.text import render_c as render_c
-from luminal_lab.core.dims.values import check_bounds as check_bounds
-from luminal_lab.core.dims.values import evaluate as evaluate
-from luminal_lab.core.dims.values import evaluate_array as evaluate_array
-from luminal_lab.core.dims.values import evaluate_float as evaluate_float
-from luminal_lab.core.dims.values import solve as solve
-from luminal_lab.core.dims.values import substitute as substitute
-from luminal_lab.core.dims.values import symbols as symbols
+from luminal_lab.core.dims.arithmetic import (
+    both as both,
+    either as either,
+    equal as equal,
+    maximum as maximum,
+    minimum as minimum,
+    negate as negate,
+)
+from luminal_lab.core.dims.expression import (
+    Dim as Dim,
+    Expr as Expr,
+    Shape as Shape,
+    Symbol as Symbol,
+)
+from luminal_lab.core.dims.limits import bounds as bounds, known as known
+from luminal_lab.core.dims.text import parse_dim as parse_dim, render_c as render_c
+from luminal_lab.core.dims.values import (
+    check_bounds as check_bounds,
+    evaluate as evaluate,
+    evaluate_array as evaluate_array,
+    evaluate_float as evaluate_float,
+    solve as solve,
+    substitute as substitute,
+    symbols as symbols,
+)
