@@ -270,7 +270,7 @@ def _key(op: Op) -> tuple[object, ...]:
     for field, hint in fields_of(type(op)).items():
         value: Any = getattr(op, field)
         if hint is float or isinstance(value, (float, bool)):
-            value = float(value) if hint is float else value
+            value = value if isinstance(value, bool) and hint is not float else float(value)
             # To Python 0.0 is -0.0, NaN is not NaN, and 1.0 is True.
             value = type(value), value if value and value == value else repr(value)
         key.append(value)

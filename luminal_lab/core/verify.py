@@ -123,7 +123,7 @@ def _verify_ends(ir: IR) -> None:
             _fail(ir, node, "it is carried more often than it is an output")
 
 
-def _fail(ir: IR, node: Node | None, message: str, cause: Exception | None = None) -> NoReturn:
+def _fail(ir: IR, node: Node | None, message: str, cause: LabError | None = None) -> NoReturn:
     subject, where = ir.name, None
     if node is not None:
         subject, where = f"{ir.name}, {node}", print_node(ir, node)
@@ -131,4 +131,5 @@ def _fail(ir: IR, node: Node | None, message: str, cause: Exception | None = Non
             where += f"\n{node.meta.origin}"
         if node.meta.made is not None:
             where += f"\nmade by the rule {node.meta.made.rule!r}"
-    raise VerifyError(f"verify: {subject}: {message}", where=where) from cause
+    hint = None if cause is None else cause.hint
+    raise VerifyError(f"verify: {subject}: {message}", where=where, hint=hint) from cause

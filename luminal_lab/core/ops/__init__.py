@@ -1,45 +1,56 @@
 """The ops, a file for each family; importing this package registers them all."""
 
 from luminal_lab.core.ops.primitive import (
-    Add as Add,
-    Contiguous as Contiguous,
-    Exp2 as Exp2,
-    LessThan as LessThan,
-    Log2 as Log2,
-    MaxReduce as MaxReduce,
-    Mod as Mod,
-    Mul as Mul,
-    Recip as Recip,
-    Sin as Sin,
-    Sqrt as Sqrt,
-    SumReduce as SumReduce,
+    Add,
+    Contiguous,
+    Exp2,
+    LessThan,
+    Log2,
+    MaxReduce,
+    Mod,
+    Mul,
+    Recip,
+    Sin,
+    Sqrt,
+    SumReduce,
 )
-from luminal_lab.core.ops.select import (
-    Cast as Cast,
-    Gather as Gather,
-    Scatter as Scatter,
-    Update as Update,
-    Where as Where,
-)
-from luminal_lab.core.ops.source import (
-    Constant as Constant,
-    Input as Input,
-    Iota as Iota,
-    Random as Random,
-)
-from luminal_lab.core.ops.structure import (
-    After as After,
-    Call as Call,
-    GraphBreak as GraphBreak,
-    HostCall as HostCall,
-    Pick as Pick,
-)
-from luminal_lab.core.ops.view import (
-    Expand as Expand,
-    Flip as Flip,
-    Pad as Pad,
-    Permute as Permute,
-    Reshape as Reshape,
-    Slice as Slice,
-    Window as Window,
-)
+from luminal_lab.core.ops.select import Cast, Gather, Scatter, Update, Where
+from luminal_lab.core.ops.source import Constant, Input, Iota, Random
+from luminal_lab.core.ops.structure import After, Call, GraphBreak, HostCall, Pick
+from luminal_lab.core.ops.view import Expand, Flip, Pad, Permute, Reshape, Slice, Window
+
+__all__ = [
+    "Add",
+    "After",
+    "Call",
+    "Cast",
+    "Constant",
+    "Contiguous",
+    "Exp2",
+    "Expand",
+    "Flip",
+    "Gather",
+    "GraphBreak",
+    "HostCall",
+    "Input",
+    "Iota",
+    "LessThan",
+    "Log2",
+    "MaxReduce",
+    "Mod",
+    "Mul",
+    "Pad",
+    "Permute",
+    "Pick",
+    "Random",
+    "Recip",
+    "Reshape",
+    "Scatter",
+    "Sin",
+    "Slice",
+    "Sqrt",
+    "SumReduce",
+    "Update",
+    "Where",
+    "Window",
+]
