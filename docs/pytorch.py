@@ -134,7 +134,7 @@ OUTSIDE = {
     "complex numbers": """
         cdouble cfloat chalf conj conj_physical is_complex is_conj imag real resolve_conj resolve_neg""",
     "sparse and quantised tensors": """
-        ccol_indices coalesce col_indices crow_indices dense_dim dequantize indices is_coalesced is_quantized
+        ccol_indices coalesce col_indices crow_indices dense_dim dequantize index indices is_coalesced is_quantized
         is_sparse is_sparse_csr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale
         q_zero_point qscheme row_indices sparse_dim sparse_mask to_dense to_sparse to_sparse_bsc
         to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr values""",
@@ -176,7 +176,7 @@ def page() -> str:
         "# PyTorch's operations, and ours",
         "",
         "Made by `python docs/pytorch.py`, which asks the library what it has. Operations are called as PyTorch calls",
-        "them, with these differences:",
+        "them, with the differences below. What stands in parentheses is what to write instead of the name before it.",
         "",
         DIFFERENCES,
         "",

@@ -88,9 +88,9 @@ class Lazy:
             if getattr(other, "graph", None) is not self.graph:
                 self._foreign(other, op.name)
         type = op.infer(self.type, *[other.type for other in others])
-        return self.made(op, (self.id, *[other.id for other in others]), type)
+        return self._made(op, (self.id, *[other.id for other in others]), type)
 
-    def made(self, op: Op, sources: tuple[int, ...], type: TensorType) -> Self:
+    def _made(self, op: Op, sources: tuple[int, ...], type: TensorType) -> Self:
         """Add a node whose type is known, and return its tensor."""
         return self.__class__(self.graph, self.graph.append(op, sources, type), type)
 
@@ -102,7 +102,7 @@ class Lazy:
         """Return a constant in this tensor's graph."""
         same = dtype is self.type.dtype and shape is self.type.shape
         type = self.type if same else TensorType(dtype, shape)
-        return self.made(constant_of(value, dtype, shape), (), type)
+        return self._made(constant_of(value, dtype, shape), (), type)
 
     @operation
     def cast(self, dtype: DTypeLike) -> Self:
@@ -113,11 +113,11 @@ class Lazy:
         dtype = as_dtype(dtype)
         if dtype is self.dtype:
             return self
-        return self.made(Cast(dtype), (self.id,), self.type.with_dtype(dtype))
+        return self._made(Cast(dtype), (self.id,), self.type.with_dtype(dtype))
 
     # -- fitting operands together -----------------------------------------------------------------
 
-    def operand(self, value: object, what: str = "operand") -> "Self | Scalar":
+    def _operand(self, value: object, what: str = "operand") -> "Self | Scalar":
         """Return an operand: a tensor of this graph, or a Python scalar (or symbolic dim)."""
         if isinstance(value, Lazy):
             if value.graph is not self.graph:
@@ -147,9 +147,9 @@ class Lazy:
             hint="make both in one graph, or move the value with graph.transfer",
         )
 
-    def together(self, what: str, *values: object) -> list[Self]:
+    def _together(self, what: str, *values: object) -> list[Self]:
         """Return this tensor and others in one dtype and one shape, by PyTorch's rules."""
-        operands = [self, *[self.operand(value, what) for value in values]]
+        operands = [self, *[self._operand(value, what) for value in values]]
         tensors = [x for x in operands if isinstance(x, Lazy)]
         scalars = [0 if isinstance(x, Expr) else x for x in operands if not isinstance(x, Lazy)]
         dtype = promote_all([(t.dtype, t.ndim) for t in tensors], scalars)
@@ -160,10 +160,10 @@ class Lazy:
                 x = self.constant(x, dtype, shape)
             elif x.type.dtype is not dtype:
                 x = x.cast(dtype)
-            fitted.append(x if x.type.shape == shape else x.stretch(shape))
+            fitted.append(x if x.type.shape == shape else x._stretch(shape))
         return fitted
 
-    def stretch(self, shape: Shape) -> Self:
+    def _stretch(self, shape: Shape) -> Self:
         """Return this tensor broadcast to a shape that it is known to fit."""
         tensor = self
         if tensor.shape == shape:
@@ -173,11 +173,11 @@ class Lazy:
             tensor = tensor.apply(Reshape((1,) * missing + tensor.shape))
         return tensor if tensor.shape == shape else tensor.apply(Expand(shape))
 
-    def as_float(self) -> Self:
+    def _as_float(self) -> Self:
         """Return this tensor, converted to float32 if it holds integers or bools."""
         return self if self.dtype.is_float else self.cast(DType.float32)
 
-    def axis_of(self, what: str, axis: int, *, extra: int = 0) -> int:
+    def _axis_of(self, what: str, axis: int, *, extra: int = 0) -> int:
         """Return an axis counted from the front; `extra` more axes are allowed for."""
         rank = self.ndim + extra
         try:
@@ -193,12 +193,12 @@ class Lazy:
             )
         return number % rank
 
-    def axes_of(self, what: str, axis: Axis) -> tuple[int, ...]:
+    def _axes_of(self, what: str, axis: Axis) -> tuple[int, ...]:
         """Return the axes that an argument names, in order; all of them for None."""
         if axis is None:
             return tuple(range(self.ndim))
         listed = list(axis) if isinstance(axis, Sequence) else [axis]
-        axes = [self.axis_of(what, one) for one in listed]
+        axes = [self._axis_of(what, one) for one in listed]
         for one, given in zip(axes, listed, strict=True):
             if axes.count(one) > 1:
                 raise AxisError(

@@ -99,10 +99,10 @@ class Activations(Functions):
         %4 = mul %x, %1 : f32[2]
         %5 = where %3, %x, %4 : f32[2]
         """
-        slope = self.operand(weight, "prelu")
+        slope = self._operand(weight, "prelu")
         if isinstance(slope, Lazy) and slope.ndim == 1 and slope.shape != (1,):
-            slope = self.aligned("prelu", "weight", slope, range(1, self.ndim)[:1])
-        dtype, (x, slope) = self.floats("prelu", slope)
+            slope = self._aligned("prelu", "weight", slope, range(1, self.ndim)[:1])
+        dtype, (x, slope) = self._floats("prelu", slope)
         return (x > 0).where(x, x * slope).cast(dtype)
 
     @in_float
@@ -320,14 +320,14 @@ class Activations(Functions):
         >>> sum(Graph().tensor((2, 4)).glu().op_counts().values())
         27
         """
-        k = self.axis_of("glu", axis)
+        k = self._axis_of("glu", axis)
         size = self.shape[k]
         if never(size % 2 < 1):
             raise ShapeError(
                 f"glu: axis {axis} of {self.label} has size {size}, which has no half",
                 hint="the axis must be of even size",
             )
-        first, second = self.cut({k: (0, size // 2, 1)}), self.cut({k: (size // 2, size, 1)})
+        first, second = self._cut({k: (0, size // 2, 1)}), self._cut({k: (size // 2, size, 1)})
         return first * second.sigmoid()
 
     swish = silu
@@ -343,7 +343,7 @@ class Activations(Functions):
         >>> Graph().tensor((2,)).lerp(0.0, 0.5).op_counts()
         {'add': 4, 'constant': 9, 'less_than': 2, 'mul': 6, 'where': 2}
         """
-        dtype, (x, y, part) = self.floats("lerp", end, weight)
+        dtype, (x, y, part) = self._floats("lerp", end, weight)
         way = y - x
         near, far = x + part * way, y - way * (-part + 1.0)
         return (formulas.magnitude(part) < 0.5).where(near, far).cast(dtype)
@@ -359,7 +359,7 @@ class Activations(Functions):
         %3 = mul %1, %2 : f32[2]
         %4 = add %x, %3 : f32[2]
         """
-        x, a, b = self.together("addcmul", tensor1, tensor2)
+        x, a, b = self._together("addcmul", tensor1, tensor2)
         product = widened(a) * widened(b)
         return (widened(x) + (product if value == 1 else product * value)).cast(x.dtype)
 
@@ -377,5 +377,5 @@ class Activations(Functions):
         %6 = mul %4, %5 : f32[2]
         %7 = add %x, %6 : f32[2]
         """
-        dtype, (x, a, b) = self.floats("addcdiv", tensor1, tensor2)
+        dtype, (x, a, b) = self._floats("addcdiv", tensor1, tensor2)
         return (x + a * b.recip() * value).cast(dtype)

@@ -25,10 +25,10 @@ class Arithmetic(Lazy):
 
     __slots__ = ()
 
-    def binary(self, op: Op, other: Operand) -> Self:
+    def _binary(self, op: Op, other: Operand) -> Self:
         """Return a binary op of this tensor and anything that can be fitted to it."""
         if isinstance(other, Lazy) and other.type == self.type and other.graph is self.graph:
-            return self.made(op, (self.id, other.id), op.infer(self.type, other.type))
+            return self._made(op, (self.id, other.id), op.infer(self.type, other.type))
         return self._fitted(op, other)
 
     @operation
@@ -38,16 +38,16 @@ class Arithmetic(Lazy):
             outside = other and not 2**-24 <= abs(other) < 65520
             if outside and math.isfinite(other):
                 return self.cast(DType.float32)._fitted(op, other).cast(self.dtype)
-        x, y = self.together(op.name, other)
+        x, y = self._together(op.name, other)
         return x.apply(op, y)
 
     # -- sums and products -------------------------------------------------------------------------
 
     def __add__(self, other: Operand) -> Self:
-        return self.binary(ADD, other)
+        return self._binary(ADD, other)
 
     def __mul__(self, other: Operand) -> Self:
-        return self.binary(MUL, other)
+        return self._binary(MUL, other)
 
     # Both are commutative, and a constant stands last either way.
     __radd__ = __add__
@@ -72,7 +72,7 @@ class Arithmetic(Lazy):
             and not isinstance(other, bool)
             and not self.dtype.is_unsigned
         ):
-            return self.binary(ADD, -other)
+            return self._binary(ADD, -other)
         x, y = self._numbers("sub", other)
         return x.apply(ADD, y.neg())
 
@@ -82,7 +82,7 @@ class Arithmetic(Lazy):
         return y.apply(ADD, x.neg())
 
     def _numbers(self, what: str, other: Operand) -> list[Self]:
-        values = self.together(what, other)
+        values = self._together(what, other)
         if values[0].dtype is DType.bool_:
             raise DTypeError(
                 f"{what}: needs numbers, but {self.label} and the other side are bool",
@@ -101,18 +101,18 @@ class Arithmetic(Lazy):
     def div(self, other: Operand) -> Self:
         """Return x / y as x times the reciprocal of y; integers become float32 first."""
         if isinstance(other, (int, float)) and other and math.isfinite(1 / other):
-            return self.as_float() * (1 / other)
-        x, y = self.together("div", other)
-        return x.as_float().apply(MUL, y.as_float().apply(RECIP))
+            return self._as_float() * (1 / other)
+        x, y = self._together("div", other)
+        return x._as_float().apply(MUL, y._as_float().apply(RECIP))
 
     @operation
     def __rtruediv__(self, other: Operand) -> Self:
         if isinstance(other, (int, float)) and other == 1:
-            return self.as_float().apply(RECIP)
+            return self._as_float().apply(RECIP)
         if isinstance(other, (int, float)):
-            return self.as_float().apply(RECIP) * other
-        x, y = self.together("div", other)
-        return y.as_float().apply(MUL, x.as_float().apply(RECIP))
+            return self._as_float().apply(RECIP) * other
+        x, y = self._together("div", other)
+        return y._as_float().apply(MUL, x._as_float().apply(RECIP))
 
     @operation
     def remainder(self, other: Operand) -> Self:
@@ -144,7 +144,7 @@ class Arithmetic(Lazy):
             size = y.abs()
             return (x < 0).where(-(-x).apply(MOD, size), x.apply(MOD, size))
         rest = x.apply(MOD, y)
-        return (rest.truth() & ((rest < 0) ^ (x < 0))).where(rest - y, rest)
+        return (rest._truth() & ((rest < 0) ^ (x < 0))).where(rest - y, rest)
 
     __truediv__ = divide = true_divide = div
     __mod__ = remainder
@@ -153,7 +153,7 @@ class Arithmetic(Lazy):
     @operation
     def recip(self) -> Self:
         """Return 1 / x."""
-        return self.as_float().apply(RECIP)
+        return self._as_float().apply(RECIP)
 
     reciprocal = recip
 
@@ -163,7 +163,7 @@ class Arithmetic(Lazy):
     def pow(self, exponent: Operand) -> Self:
         """Return x to a power, with C's rules for negative bases, zeros and infinities."""
         if isinstance(exponent, (int, float)) and math.isfinite(exponent):
-            x = self.as_float() if isinstance(exponent, float) else self
+            x = self._as_float() if isinstance(exponent, float) else self
             if x.dtype.is_half and exponent != 2:
                 return x.cast(DType.float32).pow(exponent).cast(x.dtype)
             if exponent != int(exponent):
@@ -178,7 +178,7 @@ class Arithmetic(Lazy):
     def __rpow__(self, base: Operand) -> Self:
         if base == 2 and self.dtype.is_float:
             return self.exp2()
-        x, y = self.together("pow", base)
+        x, y = self._together("pow", base)
         return y.pow(x)
 
     __pow__ = pow  # noqa: A003  # that very method
@@ -186,7 +186,7 @@ class Arithmetic(Lazy):
     @operation
     def exp2(self) -> Self:
         """Return 2 to the power of x."""
-        return self.as_float().apply(Exp2())
+        return self._as_float().apply(Exp2())
 
     def _whole_power(self, n: int) -> Self:
         if n < 0:
@@ -219,22 +219,22 @@ class Arithmetic(Lazy):
     @operation
     def log2(self) -> Self:
         """Return the logarithm to base 2."""
-        return self.as_float().apply(Log2())
+        return self._as_float().apply(Log2())
 
     # -- comparison --------------------------------------------------------------------------------
 
     def __lt__(self, other: Operand) -> Self:
-        return self.binary(LESS, other)
+        return self._binary(LESS, other)
 
     @operation
     def __gt__(self, other: Operand) -> Self:
-        x, y = self.together("less_than", other)
+        x, y = self._together("less_than", other)
         return y.apply(LESS, x)
 
     @operation
     def le(self, other: Operand) -> Self:
         """Return x <= y; False where either is NaN."""
-        x, y = self.together("less_than", other)
+        x, y = self._together("less_than", other)
         below = y.apply(LESS, x).logical_not()
         if not x.dtype.is_float:
             return below
@@ -244,13 +244,13 @@ class Arithmetic(Lazy):
     @operation
     def ge(self, other: Operand) -> Self:
         """Return x >= y; False where either is NaN."""
-        x, y = self.together("less_than", other)
+        x, y = self._together("less_than", other)
         return y.le(x)
 
     @operation
     def eq(self, other: Operand) -> Self:
         """Return whether x and y are equal; False where either is NaN."""
-        x, y = self.together("eq", other)
+        x, y = self._together("eq", other)
         same = (x.apply(LESS, y) | y.apply(LESS, x)).logical_not()
         if not x.dtype.is_float:
             return same
@@ -297,7 +297,7 @@ class Arithmetic(Lazy):
     # -- logic -------------------------------------------------------------------------------------
 
     def _truths(self, what: str, *others: Operand) -> list[Self]:
-        values = self.together(what, *others)
+        values = self._together(what, *others)
         for value in values:
             if value.dtype is not DType.bool_:
                 raise DTypeError(
@@ -332,32 +332,32 @@ class Arithmetic(Lazy):
     bitwise_not = __invert__
 
     @operation
-    def truth(self) -> Self:
+    def _truth(self) -> Self:
         """Return the value as a bool: whether it is not 0."""
         return self.cast(DType.bool_)
 
     @operation
     def logical_not(self) -> Self:
         """Return whether the value is 0 or False."""
-        return ~self.truth()
+        return ~self._truth()
 
     @operation
     def logical_and(self, other: Operand) -> Self:
         """Return whether both values are not 0."""
-        x, y = self.together("logical_and", other)
-        return x.truth() & y.truth()
+        x, y = self._together("logical_and", other)
+        return x._truth() & y._truth()
 
     @operation
     def logical_or(self, other: Operand) -> Self:
         """Return whether any of both values is not 0."""
-        x, y = self.together("logical_or", other)
-        return x.truth() | y.truth()
+        x, y = self._together("logical_or", other)
+        return x._truth() | y._truth()
 
     @operation
     def logical_xor(self, other: Operand) -> Self:
         """Return whether just one of both values is not 0."""
-        x, y = self.together("logical_xor", other)
-        return x.truth() ^ y.truth()
+        x, y = self._together("logical_xor", other)
+        return x._truth() ^ y._truth()
 
     # -- choice ------------------------------------------------------------------------------------
 
@@ -372,23 +372,23 @@ class Arithmetic(Lazy):
                 f"where: the condition {self.label} is {self.dtype} and not bool",
                 hint="compare it with something, as in (c != 0).where(a, b)",
             )
-        a, b = self.operand(x), self.operand(y)
+        a, b = self._operand(x), self._operand(y)
         tensors = [t for t in (a, b) if isinstance(t, Lazy)]
         scalars = [0 if isinstance(s, Expr) else s for s in (a, b) if not isinstance(s, Lazy)]
         dtype = promote_all([(t.dtype, t.ndim) for t in tensors], scalars)
         shape = broadcast("where", [self, *tensors])
         p, q = (
-            value.cast(dtype).stretch(shape)
+            value.cast(dtype)._stretch(shape)
             if isinstance(value, Lazy)
             else self.constant(value, dtype, shape)
             for value in (a, b)
         )
-        return p.made(WHERE, (self.stretch(shape).id, p.id, q.id), p.type)
+        return p._made(WHERE, (self._stretch(shape).id, p.id, q.id), p.type)
 
     @operation
     def masked_fill(self, mask: Lazy, value: Operand) -> Self:
         """Return x with the value where the mask holds."""
-        chosen = self.operand(mask)
+        chosen = self._operand(mask)
         if not isinstance(chosen, Lazy):
             raise DTypeError(f"masked_fill: the mask is {mask!r} and not a tensor of bools")
         if isinstance(value, (int, float)):
@@ -398,7 +398,7 @@ class Arithmetic(Lazy):
     @operation
     def maximum(self, other: Operand) -> Self:
         """Return the larger of x and y; NaN where either is, and at a tie half of each."""
-        x, y = self.together("maximum", other)
+        x, y = self._together("maximum", other)
         if not x.dtype.is_float:
             return (x < y).where(y, x)
         return (x < y).where(y, (y < x).where(x, x * 0.5 + y * 0.5))
@@ -406,7 +406,7 @@ class Arithmetic(Lazy):
     @operation
     def minimum(self, other: Operand) -> Self:
         """Return the smaller of x and y; NaN where either is, and at a tie half of each."""
-        x, y = self.together("minimum", other)
+        x, y = self._together("minimum", other)
         if not x.dtype.is_float:
             return (x < y).where(x, y)
         return (x < y).where(x, (y < x).where(y, x * 0.5 + y * 0.5))
@@ -436,7 +436,7 @@ class Arithmetic(Lazy):
         self, other: Operand, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
     ) -> Self:
         """Return where |x - y| <= atol + rtol · |y|, or both are the same infinity."""
-        x, y = self.together("isclose", other)
+        x, y = self._together("isclose", other)
         near = x.eq(y) | ((x - y).abs() <= y.abs() * rtol + atol) & y.isfinite()
         return near | x.isnan() & y.isnan() if equal_nan else near
 

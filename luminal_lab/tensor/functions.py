@@ -4,6 +4,9 @@ Each is chosen by three things: in float32 it is within 1e-6 of the true value w
 normal number, its derivative is finite wherever it has one, and it takes few ops.
 """
 
+# The functions of this file are parts of its class.
+# pyright: reportPrivateUsage=false
+
 import math
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -34,7 +37,7 @@ def in_float(formula: Callable[Concatenate[T, P], T]) -> Callable[Concatenate[T,
     @operation
     @wraps(formula)
     def call(self: T, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        x = self.as_float()
+        x = self._as_float()
         return formula(widened(x), *args, **kwargs).cast(x.dtype)
 
     return call
@@ -69,14 +72,14 @@ class Functions(Joining):
 
     __slots__ = ()
 
-    def floats(self, what: str, *others: Operand) -> tuple[DType, list[Self]]:
+    def _floats(self, what: str, *others: Operand) -> tuple[DType, list[Self]]:
         """Return the float dtype of what operands make, and them in the dtype to compute in."""
-        values = [value.as_float() for value in self.together(what, *others)]
+        values = [value._as_float() for value in self._together(what, *others)]
         return values[0].dtype, [widened(value) for value in values]
 
-    def aligned(self, what: str, name: str, value: Operand, axes: Sequence[int]) -> Self:
+    def _aligned(self, what: str, name: str, value: Operand, axes: Sequence[int]) -> Self:
         """Return a parameter that has the sizes of some axes, in this tensor's rank."""
-        given = self.operand(value, what)
+        given = self._operand(value, what)
         wanted = tuple(self.shape[axis] for axis in axes)
         if not isinstance(given, Lazy) or given.shape != wanted:
             said = given.label if isinstance(given, Lazy) else repr(given)
@@ -184,7 +187,7 @@ class Functions(Joining):
         >>> Graph().tensor((2,)).logaddexp(0.0).op_counts()
         {'add': 7, 'constant': 10, 'exp2': 1, 'less_than': 2, 'log2': 1, 'mul': 5, 'where': 4}
         """
-        dtype, (x, y) = self.floats("logaddexp", other)
+        dtype, (x, y) = self._floats("logaddexp", other)
         difference, below = x - y, x < y
         gap = below.where(difference, -difference)  # NaN for equal infinities
         usual = gap < 1
@@ -199,7 +202,7 @@ class Functions(Joining):
         >>> Graph().tensor((2,)).xlogy(2.0).op_counts()
         {'add': 2, 'constant': 9, 'less_than': 7, 'log2': 1, 'mul': 6, 'where': 1}
         """
-        dtype, (x, y) = self.floats("xlogy", other)
+        dtype, (x, y) = self._floats("xlogy", other)
         return (x * (x.eq(0) & y.isnan().logical_not()).where(1.0, y).log()).cast(dtype)
 
     # -- roots and powers --------------------------------------------------------------------------
@@ -212,7 +215,7 @@ class Functions(Joining):
         >>> print(Graph().tensor((2,), name="x").sqrt().lowering())
         %1 = sqrt %x : f32[2]
         """
-        return self.as_float().apply(Sqrt())
+        return self._as_float().apply(Sqrt())
 
     @in_float
     def rsqrt(self) -> Self:
@@ -245,7 +248,7 @@ class Functions(Joining):
         >>> print(Graph().tensor((2,), name="x").sin().lowering())
         %1 = sin %x : f32[2]
         """
-        return self.as_float().apply(Sin())
+        return self._as_float().apply(Sin())
 
     @in_float
     def cos(self) -> Self:
@@ -316,7 +319,7 @@ class Functions(Joining):
         >>> Graph().tensor((2,)).atan2(1.0).op_counts()
         {'add': 10, 'constant': 26, 'less_than': 10, 'mul': 15, 'recip': 4, 'sqrt': 1, 'where': 9}
         """
-        dtype, (y, x) = self.floats("atan2", other)
+        dtype, (y, x) = self._floats("atan2", other)
         high, wide = formulas.magnitude(y), formulas.magnitude(x)
         steep = wide < high
         large, small = steep.where(high, wide), steep.where(wide, high)
@@ -479,7 +482,7 @@ class Functions(Joining):
         %5 = where %2, %4, %3 : f32[2]
         %6 = mod %x, %5 : f32[2]
         """
-        x = self.as_float()
+        x = self._as_float()
         return x.remainder((x < 0).where(-1.0, x.full_like(1.0)))
 
     @operation
@@ -522,7 +525,7 @@ class Functions(Joining):
         >>> Graph().tensor((2,)).copysign(1.0).op_counts()
         {'add': 3, 'constant': 7, 'less_than': 7, 'mul': 1, 'recip': 2, 'where': 1}
         """
-        x, sign = (value.as_float() for value in self.together("copysign", other))
+        x, sign = (value._as_float() for value in self._together("copysign", other))
         return sign.signbit().eq(x.signbit()).where(x, -x)
 
     @operation

@@ -78,14 +78,14 @@ class Indexing(Reduction):
                 parts[axis] = item
                 kept.append(axis)
             elif isinstance(item, (int, np.integer, Expr)):
-                place = self.position("index", axis, item)  # pyright: ignore[reportArgumentType]
+                place = self._position("index", axis, item)  # pyright: ignore[reportArgumentType]
                 parts[axis] = (place, place + 1, 1)
             else:
                 arrays.append((len(kept), item))  # pyright: ignore[reportArgumentType]
                 kept.append(axis)
             axis += 1
-        part = self.sliced(parts)
-        part = part.viewed(tuple(1 if axis is None else part.shape[axis] for axis in kept))
+        part = self._sliced(parts)
+        part = part._viewed(tuple(1 if axis is None else part.shape[axis] for axis in kept))
         return part._at(arrays, together=runs.count(True) == 1) if arrays else part
 
     def __setitem__(self, key: object, value: object) -> NoReturn:
@@ -126,11 +126,11 @@ class Indexing(Reduction):
         found = [self.index("index", at, size) for (_, at), size in zip(arrays, sizes, strict=True)]
         if len(found) == 1:
             return x._take(first, found[0])
-        found = [at.cast(DType.int64) for at in found[0].together("index", *found[1:])]
+        found = [at.cast(DType.int64) for at in found[0]._together("index", *found[1:])]
         flat, inside = found[0], (found[0] > -1) & (found[0] < sizes[0])
         for at, size in zip(found[1:], sizes[1:], strict=True):
             flat, inside = flat * size + at, inside & (at > -1) & (at < size)
-        x = x.viewed((*x.shape[:first], size_of(sizes), *x.shape[first + len(sizes) :]))
+        x = x._viewed((*x.shape[:first], size_of(sizes), *x.shape[first + len(sizes) :]))
         return x._take(first, inside.where(flat, -1))
 
     # -- reading -----------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ class Indexing(Reduction):
                         )
                     places, size = np.where(places < 0, places + size, places), None
                 given = places
-        index = self.tensor_of(given)
+        index = self._tensor_of(given)
         if index.dtype.kind != "int":
             raise DTypeError(
                 f"{what}: the index {index.label} is {index.dtype}, and must hold integers",
@@ -165,8 +165,8 @@ class Indexing(Reduction):
         """Return slices along an axis, in whose place the axes of the index stand."""
         flat = index.flatten()
         shape = self.type.with_axis(axis, flat.shape[0]).shape
-        found = self.apply(Gather(axis), flat.along(axis, shape))
-        return found.viewed((*shape[:axis], *index.shape, *shape[axis + 1 :]))
+        found = self.apply(Gather(axis), flat._along(axis, shape))
+        return found._viewed((*shape[:axis], *index.shape, *shape[axis + 1 :]))
 
     @operation
     def take(self, index: Index, axis: int | None = None) -> Self:
@@ -183,13 +183,13 @@ class Indexing(Reduction):
         %7 = gather{axis = 0} %x, %6 : f32[2]
         """
         x = self.flatten() if axis is None else self
-        axis = x.axis_of("take", 0 if axis is None else axis)
+        axis = x._axis_of("take", 0 if axis is None else axis)
         return x._take(axis, x.index("take", index, x.shape[axis]))
 
     @operation
     def index_select(self, axis: int, index: Index) -> Self:
         """Return slices along an axis, by a vector of positions."""
-        return self._take(self.axis_of("index_select", axis), self.index("index_select", index))
+        return self._take(self._axis_of("index_select", axis), self.index("index_select", index))
 
     @operation
     def embedding(self, tokens: Index) -> Self:
@@ -229,7 +229,7 @@ class Indexing(Reduction):
         places = self.index("take_along_dim", index)
         if axis is None:
             return self.flatten().gather(0, places.flatten())
-        axis = self.axis_of("take_along_dim", axis)
+        axis = self._axis_of("take_along_dim", axis)
         if places.ndim != self.ndim:
             raise ShapeError(
                 f"take_along_dim: the index {places.label} and {self.label} differ in rank",
@@ -242,7 +242,7 @@ class Indexing(Reduction):
 
     def _region(self, what: str, axis: int, index: Index) -> tuple[int, Self, Self]:
         """Return the axis, the index as a tensor, and the part that the index is about."""
-        axis, places = self.axis_of(what, axis), self.index(what, index)
+        axis, places = self._axis_of(what, axis), self.index(what, index)
         sizes = list(enumerate(zip(places.shape, self.shape, strict=False)))
         if places.ndim != self.ndim or any(never(a <= b) for k, (a, b) in sizes if k != axis):
             raise ShapeError(
@@ -250,7 +250,7 @@ class Indexing(Reduction):
                 f"axis {axis} may be larger",
                 hint="expand the index, or use take or index_select for whole slices",
             )
-        return axis, places, self.cut({k: (0, a, 1) for k, (a, _) in sizes if k != axis})
+        return axis, places, self._cut({k: (0, a, 1) for k, (a, _) in sizes if k != axis})
 
     # -- writing -----------------------------------------------------------------------------------
 
@@ -283,7 +283,7 @@ class Indexing(Reduction):
 
     def _source(self, what: str, places: Self, src: Operand | None) -> Self:
         """Return the values that go where an index says."""
-        value = self.operand(src)
+        value = self._operand(src)
         if not isinstance(value, Lazy):
             return self.constant(value, self.dtype, places.shape)
         sizes = list(zip(places.shape, value.shape, strict=False))
@@ -298,7 +298,7 @@ class Indexing(Reduction):
                 f"{self.dtype}",
                 hint="convert one of them with cast",
             )
-        return value.cut({k: (0, a, 1) for k, (a, _) in enumerate(sizes)})
+        return value._cut({k: (0, a, 1) for k, (a, _) in enumerate(sizes)})
 
     def _put_back(self, part: Self, done: Self) -> Self:
         """Return this tensor with its first part replaced."""
@@ -325,7 +325,7 @@ class Indexing(Reduction):
             ones = self.full_like(int(include_self), DType.int64)
             count = ones._scatter(what, "add", axis, index, 1).clip(1)
             return total / count if self.dtype.is_float else total // count.cast(self.dtype)
-        low = self.least
+        low = self._least
         high = math.inf if self.dtype.is_float else self.dtype.limits[1]
         neutral = {"prod": 1, "amax": low, "amin": high}.get(str(reduce))
         if neutral is None:
@@ -336,7 +336,7 @@ class Indexing(Reduction):
         axis, places, part = self._region(what, axis, index)
         base = part if include_self else part._scatter(what, "set", axis, places, neutral)
         values = self._source(what, places, src).movedim(axis, -1).unsqueeze(-2)
-        rows = self.iota(self.shape[axis], DType.int64).unsqueeze(-1)
+        rows = self._iota(self.shape[axis], DType.int64).unsqueeze(-1)
         mine = places.movedim(axis, -1).unsqueeze(-2).eq(rows)
         values = mine.where(values, base.full_like(neutral).movedim(axis, -1).unsqueeze(-1))
         if reduce == "prod":
@@ -348,13 +348,13 @@ class Indexing(Reduction):
     @operation
     def index_add(self, axis: int, index: Index, source: Operand, alpha: float = 1) -> Self:
         """Return it with slices added to those at the positions of a vector."""
-        values = self.tensor_of(source) * alpha if alpha != 1 else self.tensor_of(source)
+        values = self._tensor_of(source) * alpha if alpha != 1 else self._tensor_of(source)
         return self._rows("index_add", "add", axis, index, values)
 
     @operation
     def index_copy(self, axis: int, index: Index, source: Operand) -> Self:
         """Return it with slices in the place of those at the positions of a vector."""
-        return self._rows("index_copy", "set", axis, index, self.tensor_of(source))
+        return self._rows("index_copy", "set", axis, index, self._tensor_of(source))
 
     @operation
     def index_fill(self, axis: int, index: Index, value: float) -> Self:
@@ -364,8 +364,8 @@ class Indexing(Reduction):
     def _rows(
         self, what: str, mode: Literal["set", "add"], axis: int, index: Index, src: Operand
     ) -> Self:
-        axis, flat = self.axis_of(what, axis), self.index(what, index).flatten()
-        places = flat.along(axis, self.type.with_axis(axis, flat.shape[0]).shape)
+        axis, flat = self._axis_of(what, axis), self.index(what, index).flatten()
+        places = flat._along(axis, self.type.with_axis(axis, flat.shape[0]).shape)
         return self._scatter(what, mode, axis, places, src)
 
     @operation
@@ -378,8 +378,8 @@ class Indexing(Reduction):
         >>> print(cx.tensor((64, 8), name="cache").update(rows, "p").lowering())
         %2 = update{axis = 0, at = p} %cache, %rows : f32[64, 8]
         """
-        axis = self.axis_of("update", axis)
-        return self.apply(Update(axis, self.graph.as_dim(at)), self.tensor_of(rows))
+        axis = self._axis_of("update", axis)
+        return self.apply(Update(axis, self.graph.as_dim(at)), self._tensor_of(rows))
 
     @operation
     def one_hot(self, num_classes: DimLike) -> Self:
@@ -403,7 +403,7 @@ class Indexing(Reduction):
                 f"bincount: its size would depend on the data of {self.label}",
                 hint="give the number of bins, as in x.bincount(minlength=10)",
             )
-        values = 1 if weights is None else self.tensor_of(weights).flatten()
+        values = 1 if weights is None else self._tensor_of(weights).flatten()
         dtype = values.dtype if isinstance(values, Lazy) else DType.int64
         zeros = self.constant(0, dtype, (self.graph.as_dim(minlength),))
         return zeros._scatter("bincount", "add", 0, self.flatten(), values)
@@ -417,12 +417,12 @@ class Indexing(Reduction):
     def _ranks(self, descending: bool) -> Self:
         """Return each one's place in the order of the last axis: how many come before it."""
         mine, other = self.unsqueeze(-1), self.unsqueeze(-2)
-        position = self.iota(self.shape[-1])
+        position = self._iota(self.shape[-1])
         earlier = position < position.unsqueeze(-1)
         less, more = precedes(other, mine), precedes(mine, other)
         # Of equal ones the first comes first.
         before = earlier.where(~less, more) if descending else earlier.where(~more, less)
-        return before.cast(DType.int64).apply(SumReduce(self.ndim)).viewed(self.shape)
+        return before.cast(DType.int64).apply(SumReduce(self.ndim))._viewed(self.shape)
 
     @operation
     def argsort(self, axis: int = -1, descending: bool = False, stable: bool = True) -> Self:
@@ -432,9 +432,9 @@ class Indexing(Reduction):
         >>> Graph().tensor((4,), "int32").argsort().op_counts()["scatter"]
         1
         """
-        axis = self.axis_of("argsort", axis)
+        axis = self._axis_of("argsort", axis)
         ranks = self.movedim(axis, -1)._ranks(descending)
-        places = self.iota(ranks.shape[-1], DType.int64).stretch(ranks.shape)
+        places = self._iota(ranks.shape[-1], DType.int64)._stretch(ranks.shape)
         op = Scatter(ranks.ndim - 1, "set")
         return ranks.full_like(0).apply(op, ranks, places).movedim(-1, axis)
 
@@ -462,7 +462,7 @@ class Indexing(Reduction):
 
         Long axes are cut into blocks, whose own first k then compete: of equal ones the first wins.
         """
-        axis, count = self.axis_of("topk", axis), whole("topk: k", k, 0)
+        axis, count = self._axis_of("topk", axis), whole("topk: k", k, 0)
         if never(count <= self.shape[axis]):
             raise RangeError(
                 f"topk: k is {count}, and axis {axis} of {self.label} has {self.shape[axis]}",
@@ -476,10 +476,12 @@ class Indexing(Reduction):
         if isinstance(size, Expr) or size <= 2 * block:
             return self.argsort(-1, largest).narrow(-1, 0, k)
         count = -(-size // block)
-        worst = self.least if largest else math.nan if self.dtype.is_float else self.dtype.limits[1]
+        worst = (
+            self._least if largest else math.nan if self.dtype.is_float else self.dtype.limits[1]
+        )
         blocks = self.pad_along(-1, 0, count * block - size, worst).unflatten(-1, (count, block))
         winners = blocks._best(k, largest)
-        starts = self.iota(count, DType.int64).unsqueeze(-1) * block
+        starts = self._iota(count, DType.int64).unsqueeze(-1) * block
         final = blocks.gather(-1, winners).flatten(-2)._best(k, largest)
         return (winners + starts).flatten(-2).gather(-1, final)
 
@@ -495,7 +497,7 @@ class Indexing(Reduction):
         """Return the median, of two the lower one, and with an axis where it was; NaN wins."""
         if axis is None:
             return self.flatten().median(0)[0]
-        axis = self.axis_of("median", axis)
+        axis = self._axis_of("median", axis)
         size = self.shape[axis]
         if size == 0:
             raise ShapeError(
@@ -511,7 +513,7 @@ class Indexing(Reduction):
     @operation
     def searchsorted(self, values: Operand, right: bool = False) -> Self:
         """Return how many of these sorted numbers are below each value, or equal if right."""
-        sought = self.tensor_of(values)
+        sought = self._tensor_of(values)
         dtype = promote_all([(t.dtype, t.ndim) for t in (self, sought)])
         if self.ndim == 0 or (self.ndim > 1 and self.shape[:-1] != sought.shape[:-1]):
             raise ShapeError(
@@ -522,12 +524,12 @@ class Indexing(Reduction):
         mine, edge = sought.cast(dtype).unsqueeze(-1), self.cast(dtype)
         edge = edge if self.ndim == 1 else edge.unsqueeze(-2)
         before = ~precedes(mine, edge) if right else precedes(edge, mine)
-        return before.cast(DType.int64).apply(SumReduce(before.ndim - 1)).viewed(sought.shape)
+        return before.cast(DType.int64).apply(SumReduce(before.ndim - 1))._viewed(sought.shape)
 
     @operation
     def bucketize(self, boundaries: Operand, right: bool = False) -> Self:
         """Return for each value how many of the sorted boundaries come before it."""
-        return self.tensor_of(boundaries).searchsorted(self, right)
+        return self._tensor_of(boundaries).searchsorted(self, right)
 
 
 def precedes(x: T, y: T) -> T:

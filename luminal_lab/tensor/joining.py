@@ -1,5 +1,8 @@
 """Margins, joining, and what is made by both: matrices of zeros above or below, image blocks."""
 
+# The functions of this file are parts of its class.
+# pyright: reportPrivateUsage=false
+
 from collections.abc import Sequence
 from typing import Self, TypeVar
 
@@ -52,7 +55,7 @@ class Joining(Movement):
             return result
         if all(row == [0, 0] for row in margins):
             return self
-        number = self.operand(value)
+        number = self._operand(value)
         if isinstance(number, Lazy):
             raise DTypeError(f"pad: {value!r} is not a number", hint="pad with 0 and use where")
         before, after = zip(*margins, strict=True)
@@ -66,7 +69,7 @@ class Joining(Movement):
     def pad_along(self, axis: int, before: DimLike, after: DimLike, value: Scalar = 0) -> Self:
         """Return it with margins on one axis."""
         pairs: list[tuple[DimLike, DimLike]] = [(0, 0)] * self.ndim
-        pairs[self.axis_of("pad_along", axis)] = (before, after)
+        pairs[self._axis_of("pad_along", axis)] = (before, after)
         return self.pad(pairs, value)
 
     def _edged(self, mode: str, axis: int, before: Dim, after: Dim) -> Self:
@@ -90,12 +93,12 @@ class Joining(Movement):
             )
         if before == after == 0:
             return self
-        head, tail = (self.cut({axis: (start, stop, 1)}) for start, stop in ends)
+        head, tail = (self._cut({axis: (start, stop, 1)}) for start, stop in ends)
         if mode == "reflect":
             head, tail = head.flip(axis), tail.flip(axis)
         if mode == "replicate":
             head, tail = (
-                part.stretch(self.type.with_axis(axis, n).shape)
+                part._stretch(self.type.with_axis(axis, n).shape)
                 for part, n in ((head, before), (tail, after))
             )
         return self.join("pad", [head, self, tail], axis)
@@ -110,7 +113,7 @@ class Joining(Movement):
         %2 = slice{start = [0, 0], stop = [2, 2], step = [1, 1]} %1 : f32[2, 2]
         %3 = reshape{shape = [4]} %2 : f32[4]
         """
-        axis = self.axis_of("excise", axis)
+        axis = self._axis_of("excise", axis)
         keep = whole("excise: the spacing", spacing, 1)
         period, total = keep + whole("excise: the size", size, 0), self.shape[axis]
         count = (total + period - 1) // period
@@ -127,9 +130,9 @@ class Joining(Movement):
         Every value stays as it is: padded parts are added up where that is exact, and chosen by
         position in floats, where 0 + -0 would lose the sign.
         """
-        parts = [self.tensor_of(tensor) for tensor in tensors]
+        parts = [self._tensor_of(tensor) for tensor in tensors]
         first, new = parts[0], what == "stack"
-        axis = first.axis_of(what, axis, extra=new)
+        axis = first._axis_of(what, axis, extra=new)
         for part in parts[1:]:
             sizes = enumerate(zip(part.shape, first.shape, strict=False))
             if part.ndim != first.ndim or any(a != b for k, (a, b) in sizes if new or k != axis):
@@ -164,17 +167,17 @@ class Joining(Movement):
         return self.join("stack", [self, *_several(others)], axis)
 
     @operation
-    def pile(self, tensors: Sequence[Operand], rank: int, axis: int) -> Self:
+    def _pile(self, tensors: Sequence[Operand], rank: int, axis: int) -> Self:
         """Return tensors, made to have at least a rank, one after another along an axis."""
-        parts = [self.tensor_of(tensor).atleast(rank) for tensor in tensors]
+        parts = [self._tensor_of(tensor).atleast(rank) for tensor in tensors]
         return self.join("concat", parts, min(axis, parts[0].ndim - 1))
 
     @operation
-    def mesh(self, tensors: Sequence[Operand], indexing: str) -> tuple[Self, ...]:
+    def _mesh(self, tensors: Sequence[Operand], indexing: str) -> tuple[Self, ...]:
         """Return each list of coordinates spread over the grid that they all span."""
-        lines = [self.tensor_of(tensor).flatten() for tensor in tensors]
+        lines = [self._tensor_of(tensor).flatten() for tensor in tensors]
         shape = tuple(line.shape[0] for line in lines)
-        meshes = [line.along(axis, shape) for axis, line in enumerate(lines)]
+        meshes = [line._along(axis, shape) for axis, line in enumerate(lines)]
         swap = indexing == "xy" and len(shape) > 1
         return tuple(mesh.transpose(0, 1) if swap else mesh for mesh in meshes)
 
@@ -198,8 +201,8 @@ class Joining(Movement):
         return (rows + (self.graph.as_integer(k) - 1) < columns).where(self, self.full_like(0))
 
     def _grid(self, what: str) -> tuple[Self, Self]:
-        rows, columns = (self.shape[self.axis_of(what, axis)] for axis in (-2, -1))
-        return self.iota(rows).unsqueeze(1), self.iota(columns)
+        rows, columns = (self.shape[self._axis_of(what, axis)] for axis in (-2, -1))
+        return self._iota(rows).unsqueeze(1), self._iota(columns)
 
     @operation
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Self:
@@ -213,7 +216,7 @@ class Joining(Movement):
         %4 = slice{start = [0, 0], stop = [2, 1], step = [1, 1]} %3 : f32[2, 1]
         %5 = reshape{shape = [2]} %4 : f32[2]
         """
-        self.axes_of("diagonal", (axis1, axis2))
+        self._axes_of("diagonal", (axis1, axis2))
         x, k = self.movedim((axis1, axis2), (-2, -1)), whole("diagonal: the offset", offset)
         first = minimum(max(-k, 0), x.shape[-2]), minimum(max(k, 0), x.shape[-1])
         size = minimum(x.shape[-2] - first[0], x.shape[-1] - first[1])
@@ -224,12 +227,12 @@ class Joining(Movement):
     @operation
     def diag_embed(self, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Self:
         """Return matrices, in two new axes, with the last axis on the diagonal or beside it."""
-        size = self.shape[self.axis_of("diag_embed", -1)]
+        size = self.shape[self._axis_of("diag_embed", -1)]
         k = whole("diag_embed: the offset", offset)
         flat = self.unsqueeze(-1).pad_along(-1, 0, size).flatten(-2).narrow(-1, 0, size * size)
         square = flat.unflatten(-1, (size, size))
         square = square.pad_along(-2, max(-k, 0), max(k, 0)).pad_along(-1, max(k, 0), max(-k, 0))
-        square.axes_of("diag_embed", (axis1, axis2))
+        square._axes_of("diag_embed", (axis1, axis2))
         return square.movedim((-2, -1), (axis1, axis2))
 
     @operation
@@ -251,7 +254,7 @@ class Joining(Movement):
         x = self.unflatten(-3, (-1, r, r))
         b = x.ndim - 5
         x = x.permute(*range(b), b, b + 3, b + 1, b + 4, b + 2)
-        return x.viewed((*x.shape[: b + 1], self.shape[-2] * r, self.shape[-1] * r))
+        return x._viewed((*x.shape[: b + 1], self.shape[-2] * r, self.shape[-1] * r))
 
     @operation
     def pixel_unshuffle(self, factor: int) -> Self:
@@ -308,22 +311,22 @@ def stack(tensors: Sequence[T], axis: int = 0, *, dim: int | None = None) -> T:
 
 def hstack(tensors: Sequence[T]) -> T:
     """Return tensors side by side: along the second axis, or the first if there is just one."""
-    return lead("hstack", tensors).pile(tensors, 1, 1)
+    return lead("hstack", tensors)._pile(tensors, 1, 1)
 
 
 def vstack(tensors: Sequence[T]) -> T:
     """Return tensors as rows, one below another."""
-    return lead("vstack", tensors).pile(tensors, 2, 0)
+    return lead("vstack", tensors)._pile(tensors, 2, 0)
 
 
 def dstack(tensors: Sequence[T]) -> T:
     """Return tensors one behind another, along the third axis."""
-    return lead("dstack", tensors).pile(tensors, 3, 2)
+    return lead("dstack", tensors)._pile(tensors, 3, 2)
 
 
 def meshgrid(*tensors: T | Sequence[T], indexing: str = "ij") -> tuple[T, ...]:
     """Return the coordinates of all points of the grid that lists of coordinates span."""
-    return lead("meshgrid", listed(tensors)).mesh(listed(tensors), indexing)
+    return lead("meshgrid", listed(tensors))._mesh(listed(tensors), indexing)
 
 
 cat = concat

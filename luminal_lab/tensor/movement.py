@@ -42,7 +42,7 @@ class Movement(Arithmetic):
         >>> print(Graph().tensor((2, 3, 4), name="x").permute(2, 0, 1).lowering())
         %1 = permute{axes = [2, 0, 1]} %x : f32[4, 2, 3]
         """
-        order = tuple(self.axis_of("permute", axis) for axis in listed(axes))
+        order = tuple(self._axis_of("permute", axis) for axis in listed(axes))
         return self if order == tuple(range(self.ndim)) else self.apply(Permute(order))
 
     @operation
@@ -54,7 +54,7 @@ class Movement(Arithmetic):
         %1 = permute{axes = [2, 1, 0]} %x : f32[4, 3, 2]
         """
         order = list(range(self.ndim))
-        a, b = self.axis_of("transpose", axis0), self.axis_of("transpose", axis1)
+        a, b = self._axis_of("transpose", axis0), self._axis_of("transpose", axis1)
         order[a], order[b] = b, a
         return self if a == b else self.apply(Permute(tuple(order)))
 
@@ -68,8 +68,8 @@ class Movement(Arithmetic):
         >>> print(Graph().tensor((2, 3, 4), name="x").movedim(0, -1).lowering())
         %1 = permute{axes = [1, 2, 0]} %x : f32[3, 4, 2]
         """
-        before = [self.axis_of("movedim", axis) for axis in listed((source,))]
-        after = [self.axis_of("movedim", axis) for axis in listed((destination,))]
+        before = [self._axis_of("movedim", axis) for axis in listed((source,))]
+        after = [self._axis_of("movedim", axis) for axis in listed((destination,))]
         if not len(set(before)) == len(before) == len(after) == len(set(after)):
             raise AxisError(
                 f"movedim: {source} to {destination} does not give each moved axis of "
@@ -107,56 +107,56 @@ class Movement(Arithmetic):
         >>> print(Graph().tensor(("n", 4), name="x").reshape(2, -1).lowering())
         %1 = reshape{shape = [2, 2*n]} %x : f32[2, 2*n]
         """
-        return self.viewed(self._sizes("reshape", listed(shape)))
+        return self._viewed(self._sizes("reshape", listed(shape)))
 
     view = reshape
 
     @operation
     def reshape_as(self, other: Operand) -> Self:
         """Return the elements in the shape of another tensor."""
-        return self.reshape(self.tensor_of(other).shape)
+        return self.reshape(self._tensor_of(other).shape)
 
     view_as = reshape_as
 
     @operation
     def flatten(self, start_axis: int = 0, end_axis: int = -1) -> Self:
         """Return the axes from one to another, both included, as one axis."""
-        x = self if self.ndim else self.viewed((1,))
-        start, end = x.axis_of("flatten", start_axis), x.axis_of("flatten", end_axis)
+        x = self if self.ndim else self._viewed((1,))
+        start, end = x._axis_of("flatten", start_axis), x._axis_of("flatten", end_axis)
         if start > end:
             raise AxisError(
                 f"flatten: axis {start_axis} of {self.label} comes after axis {end_axis}",
                 hint="the first axis comes first",
             )
         merged = size_of(x.shape[start : end + 1])
-        return x.viewed((*x.shape[:start], merged, *x.shape[end + 1 :]))
+        return x._viewed((*x.shape[:start], merged, *x.shape[end + 1 :]))
 
     ravel = flatten
 
     @operation
     def unflatten(self, axis: int, sizes: Sequence[DimLike]) -> Self:
         """Return one axis as several of the given sizes, of which one may be -1."""
-        axis = self.axis_of("unflatten", axis)
+        axis = self._axis_of("unflatten", axis)
         dims = self._sizes("unflatten", listed((sizes,)), axis)
-        return self.viewed((*self.shape[:axis], *dims, *self.shape[axis + 1 :]))
+        return self._viewed((*self.shape[:axis], *dims, *self.shape[axis + 1 :]))
 
     @operation
     def squeeze(self, axis: Axis = None) -> Self:
         """Return it without the given axes, or without all, as far as they have size 1."""
-        axes = self.axes_of("squeeze", axis)
-        return self.viewed(tuple(d for k, d in enumerate(self.shape) if k not in axes or d != 1))
+        axes = self._axes_of("squeeze", axis)
+        return self._viewed(tuple(d for k, d in enumerate(self.shape) if k not in axes or d != 1))
 
     @operation
     def unsqueeze(self, axis: int) -> Self:
         """Return it with a new axis of size 1 before the given one."""
-        axis = self.axis_of("unsqueeze", axis, extra=1)
-        return self.viewed((*self.shape[:axis], 1, *self.shape[axis:]))
+        axis = self._axis_of("unsqueeze", axis, extra=1)
+        return self._viewed((*self.shape[:axis], 1, *self.shape[axis:]))
 
     @operation
     def atleast(self, rank: int) -> Self:
         """Return it with axes of size 1 so that it has at least `rank`, as NumPy places them."""
         first = int(self.ndim < min(rank, 2))
-        return self.viewed((1,) * first + self.shape + (1,) * (rank - self.ndim - first))
+        return self._viewed((1,) * first + self.shape + (1,) * (rank - self.ndim - first))
 
     atleast_1d = partialmethod(atleast, 1)
     atleast_2d = partialmethod(atleast, 2)
@@ -188,21 +188,21 @@ class Movement(Arithmetic):
                 f"expand: {self.label} cannot become {tuple_text(dims)}",
                 hint="only size 1 can be repeated; -1 keeps a size, and new axes come first",
             )
-        return self.stretch((*dims[:new], *[a if b == -1 else b for a, b in pairs]))
+        return self._stretch((*dims[:new], *[a if b == -1 else b for a, b in pairs]))
 
     broadcast_to = expand
 
     @operation
     def expand_as(self, other: Operand) -> Self:
         """Return it expanded to the shape of another tensor."""
-        return self.expand(self.tensor_of(other).shape)
+        return self.expand(self._tensor_of(other).shape)
 
     @operation
     def expand_dim(self, axis: int, size: DimLike) -> Self:
         """Return it with a new axis along which it is repeated."""
-        axis = self.axis_of("expand_dim", axis, extra=1)
+        axis = self._axis_of("expand_dim", axis, extra=1)
         wide = (*self.shape[:axis], self.graph.as_dim(size), *self.shape[axis:])
-        return self.unsqueeze(axis).stretch(wide)
+        return self.unsqueeze(axis)._stretch(wide)
 
     @operation
     def repeat(self, *sizes: DimLike | Sequence[DimLike]) -> Self:
@@ -223,9 +223,9 @@ class Movement(Arithmetic):
                 hint="give a count for each axis, or use tile",
             )
         pairs = list(zip(counts, (1,) * new + self.shape, strict=True))
-        apart = self.viewed(tuple(dim for _, size in pairs for dim in (1, size)))
-        wide = apart.stretch(tuple(dim for pair in pairs for dim in pair))
-        return wide.viewed(tuple(count * size for count, size in pairs))
+        apart = self._viewed(tuple(dim for _, size in pairs for dim in (1, size)))
+        wide = apart._stretch(tuple(dim for pair in pairs for dim in pair))
+        return wide._viewed(tuple(count * size for count, size in pairs))
 
     @operation
     def tile(self, *sizes: DimLike | Sequence[DimLike]) -> Self:
@@ -237,7 +237,7 @@ class Movement(Arithmetic):
     def repeat_interleave(self, repeats: DimLike, axis: int | None = None) -> Self:
         """Return each slice along an axis so many times in a row; without an axis each element."""
         x = self.flatten() if axis is None else self
-        axis = x.axis_of("repeat_interleave", 0 if axis is None else axis)
+        axis = x._axis_of("repeat_interleave", 0 if axis is None else axis)
         return x.expand_dim(axis + 1, repeats).flatten(axis, axis + 1)
 
     # -- parts -------------------------------------------------------------------------------------
@@ -262,19 +262,19 @@ class Movement(Arithmetic):
                 f"slice: {len(parts)} ranges are given for the {self.ndim} axes of {self.label}",
                 hint="give at most one range for each axis",
             )
-        return self.sliced({axis: slice(*part) for axis, part in enumerate(parts)})
+        return self._sliced({axis: slice(*part) for axis, part in enumerate(parts)})
 
     @operation
     def slice_along(self, axis: int, start: End = None, stop: End = None, step: int = 1) -> Self:
         """Return a range of one axis."""
-        return self.sliced({self.axis_of("slice_along", axis): slice(start, stop, step)})
+        return self._sliced({self._axis_of("slice_along", axis): slice(start, stop, step)})
 
     @operation
     def narrow(self, axis: int, start: DimLike, length: DimLike) -> Self:
         """Return so many positions of one axis, which must all be there."""
-        axis = self.axis_of("narrow", axis)
+        axis = self._axis_of("narrow", axis)
         first = self._place(axis, start)
-        return self.cut({axis: (first, first + self.graph.as_dim(length), 1)})
+        return self._cut({axis: (first, first + self.graph.as_dim(length), 1)})
 
     @operation
     def select(self, axis: int, index: DimLike) -> Self:
@@ -285,9 +285,9 @@ class Movement(Arithmetic):
         %1 = slice{start = [2, 0], stop = [3, 4], step = [1, 1]} %x : f32[1, 4]
         %2 = reshape{shape = [4]} %1 : f32[4]
         """
-        axis = self.axis_of("select", axis)
-        place = self.position("select", axis, index)
-        return self.cut({axis: (place, place + 1, 1)}).squeeze(axis)
+        axis = self._axis_of("select", axis)
+        place = self._position("select", axis, index)
+        return self._cut({axis: (place, place + 1, 1)}).squeeze(axis)
 
     def __iter__(self) -> Iterator[Self]:
         return map(partial(self.select, 0), range(len(self)))
@@ -295,14 +295,14 @@ class Movement(Arithmetic):
     @operation
     def unbind(self, axis: int = 0) -> tuple[Self, ...]:
         """Return all positions of an axis, each without the axis."""
-        size = self.shape[self.axis_of("unbind", axis)]
+        size = self.shape[self._axis_of("unbind", axis)]
         count = whole(f"unbind: the size of axis {axis} of {self.label}", size)
         return tuple(self.select(axis, k) for k in range(count))
 
     @operation
     def split(self, size: DimLike | Sequence[DimLike], axis: int = 0) -> tuple[Self, ...]:
         """Return pieces of one size, the last perhaps smaller, or of the sizes in a list."""
-        axis = self.axis_of("split", axis)
+        axis = self._axis_of("split", axis)
         total = self.shape[axis]
         if not isinstance(size, (int, str, Expr)):
             sizes = list(self.graph.as_shape(tuple(listed((size,)))))
@@ -327,7 +327,7 @@ class Movement(Arithmetic):
     @operation
     def chunk(self, chunks: int, axis: int = 0) -> tuple[Self, ...]:
         """Return at most so many pieces of equal size, the last perhaps smaller."""
-        axis, count = self.axis_of("chunk", axis), whole("chunk: the number of pieces", chunks, 1)
+        axis, count = self._axis_of("chunk", axis), whole("chunk: the number of pieces", chunks, 1)
         total = self.shape[axis]
         part = total // count
         if total % count != 0:
@@ -344,7 +344,7 @@ class Movement(Arithmetic):
             ends = pairwise([0, *sections, None])
             return tuple(self.slice_along(axis, start, stop) for start, stop in ends)
         count = whole("tensor_split: the number of pieces", sections, 1)
-        total = self.shape[self.axis_of("tensor_split", axis)]
+        total = self.shape[self._axis_of("tensor_split", axis)]
         if total % count == 0:
             return self.chunk(count, axis)
         return self.split([(total + count - 1 - k) // count for k in range(count)], axis)
@@ -357,7 +357,7 @@ class Movement(Arithmetic):
         >>> print(Graph().tensor((2, 9), name="x").unfold(1, 3, 2).lowering())
         %1 = window{axis = 1, size = 3, stride = 2, dilation = 1} %x : f32[2, 4, 3]
         """
-        axis, span = self.axis_of("unfold", axis), self.graph.as_dim(size)
+        axis, span = self._axis_of("unfold", axis), self.graph.as_dim(size)
         step, dilation = whole("unfold: the step", step, 1), whole("unfold: dilation", dilation, 1)
         return self.apply(Window(axis, span, step, dilation))
 
@@ -370,7 +370,7 @@ class Movement(Arithmetic):
     @operation
     def flip(self, axis: Axis = None, *more: int) -> Self:
         """Return it with some axes, or all, read from back to front."""
-        axes = self.axes_of("flip", axis if axis is None else (*listed((axis,)), *more))
+        axes = self._axes_of("flip", axis if axis is None else (*listed((axis,)), *more))
         return self.apply(Flip(axes)) if axes else self
 
     flipud, fliplr = partialmethod(flip, 0), partialmethod(flip, 1)
@@ -378,9 +378,9 @@ class Movement(Arithmetic):
     @operation
     def rot90(self, k: int = 1, axis: Sequence[int] = (0, 1)) -> Self:
         """Return it turned by k right angles, from the first given axis towards the second."""
-        if len(pair := listed((axis,))) != 2 or len(self.axes_of("rot90", axis)) != 2:
+        if len(pair := listed((axis,))) != 2 or len(self._axes_of("rot90", axis)) != 2:
             raise AxisError(f"rot90: {axis!r} are not two axes of {self.label}", hint="try (0, 1)")
-        a, b = (self.axis_of("rot90", one) for one in pair)
+        a, b = (self._axis_of("rot90", one) for one in pair)
         quarter = whole("rot90: k", k) % 4
         turned = self.flip([(), (b,), (a, b), (a,)][quarter])
         return turned.transpose(a, b) if quarter % 2 else turned
@@ -397,7 +397,7 @@ class Movement(Arithmetic):
         %4 = slice{start = [3], stop = [7], step = [1]} %3 : f32[4]
         """
         if axis is None:
-            return self.flatten().roll(shift, 0).viewed(self.shape)
+            return self.flatten().roll(shift, 0)._viewed(self.shape)
         shifts, axes = listed((shift,)), listed((axis,))
         if len(shifts) != len(axes):
             raise ShapeError(
@@ -406,38 +406,40 @@ class Movement(Arithmetic):
             )
         result = self
         for by, at in zip(shifts, axes, strict=True):
-            at, by = self.axis_of("roll", at), self.graph.as_integer(by)
+            at, by = self._axis_of("roll", at), self.graph.as_integer(by)
             size = self.shape[at]
             start = 0 if size == 0 else -by % size
             if start != 0:
                 twice = result.expand_dim(at, 2).flatten(at, at + 1)
-                result = twice.cut({at: (start, start + size, 1)})
+                result = twice._cut({at: (start, start + size, 1)})
         return result
 
     # -- what these are made of --------------------------------------------------------------------
 
-    def tensor_of(self, value: object) -> Self:
+    def _tensor_of(self, value: object) -> Self:
         """Return an operand as a tensor of this graph: data becomes an input."""
-        x = self.operand(value)
+        x = self._operand(value)
         if isinstance(x, Lazy):
             return x
         return self.constant(x, DType.int64 if isinstance(x, Expr) else scalar_dtype(x), ())
 
-    def iota(self, size: Dim, dtype: DType = DType.int32) -> Self:
+    def _iota(self, size: Dim, dtype: DType = DType.int32) -> Self:
         """Return 0, 1, 2, … up to but not including a size."""
-        return self.made(Iota(dtype, (size,)), (), TensorType(dtype, (size,)))
+        return self._made(Iota(dtype, (size,)), (), TensorType(dtype, (size,)))
 
-    def viewed(self, shape: Shape) -> Self:
+    def _viewed(self, shape: Shape) -> Self:
         """Return a reshape to a shape that is known to fit, or this tensor where it has it."""
         if shape == self.shape:
             return self
-        return self.made(Reshape(shape), (self.id,), self.type.with_shape(shape))
+        return self._made(Reshape(shape), (self.id,), self.type.with_shape(shape))
 
-    def along(self, axis: int, shape: Shape) -> Self:
+    def _along(self, axis: int, shape: Shape) -> Self:
         """Return a vector along one axis of a shape, and repeated along the others."""
-        return self.viewed((1,) * axis + self.shape + (1,) * (len(shape) - axis - 1)).stretch(shape)
+        return self._viewed((1,) * axis + self.shape + (1,) * (len(shape) - axis - 1))._stretch(
+            shape
+        )
 
-    def cut(self, spans: Mapping[int, Span]) -> Self:
+    def _cut(self, spans: Mapping[int, Span]) -> Self:
         """Return (start, stop, step) of some axes, all within the axis."""
         full = [spans.get(axis, (0, size, 1)) for axis, size in enumerate(self.shape)]
         shape = list(self.shape)
@@ -451,9 +453,9 @@ class Movement(Arithmetic):
         type = self.type.with_shape(tuple(shape))
         if type.shape == self.shape:
             return self
-        return self.made(Slice(*zip(*full, strict=True)), (self.id,), type)
+        return self._made(Slice(*zip(*full, strict=True)), (self.id,), type)
 
-    def sliced(self, parts: Mapping[int, Part]) -> Self:
+    def _sliced(self, parts: Mapping[int, Part]) -> Self:
         """Return a part, by Python's slices of some axes, or by what is known to lie on them."""
         spans: dict[int, Span] = {}
         for axis, part in parts.items():
@@ -477,9 +479,9 @@ class Movement(Arithmetic):
         # From the back, the same is counted on the flipped axis.
         back = tuple(sorted(axis for axis, span in spans.items() if span[2] < 0))
         x = self.flip(back)
-        return x.cut({axis: (a, b, abs(step)) for axis, (a, b, step) in spans.items()})
+        return x._cut({axis: (a, b, abs(step)) for axis, (a, b, step) in spans.items()})
 
-    def position(self, what: str, axis: int, index: DimLike) -> Dim:
+    def _position(self, what: str, axis: int, index: DimLike) -> Dim:
         """Return a position on an axis, counted from the front."""
         place, size = self._place(axis, index), self.shape[axis]
         if never(place >= 0) or never(place < size):

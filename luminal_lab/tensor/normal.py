@@ -55,7 +55,7 @@ class Normal(Windowed):
         return (-self).softmax(axis, dtype)
 
     def _powers(self, what: str, axis: Axis, dtype: DTypeLike | None) -> Self:
-        axes, x = self.axes_of(what, axis), self if dtype is None else self.cast(dtype)
+        axes, x = self._axes_of(what, axis), self if dtype is None else self.cast(dtype)
         return x._log_shares(axes) if what == "log_softmax" else x._shares(axes)
 
     @in_float
@@ -63,18 +63,18 @@ class Normal(Windowed):
         """Return the softmax over axes; if `empty`, 0 where all is -inf, which is NaN otherwise."""
         top = self._top(axes)
         power = ((self + -(top.isfinite().where(top, 0.0) if empty else top)) * LOG2E).exp2()
-        total = power.reduced(SumReduce, tuple(axes))
+        total = power._reduced(SumReduce, tuple(axes))
         return power * ((total > 0).where(total, 1.0) if empty else total).recip()
 
     @in_float
     def _log_shares(self, axes: Sequence[int]) -> Self:
         below = self + -self._top(axes)
-        return below + -(below * LOG2E).exp2().reduced(SumReduce, tuple(axes)).log()
+        return below + -(below * LOG2E).exp2()._reduced(SumReduce, tuple(axes)).log()
 
     def _top(self, axes: Sequence[int]) -> Self:
         # Of nothing there is no largest value, but a sum; and it is not used.
         empty = any(self.shape[axis] == 0 for axis in axes)
-        return self.reduced(SumReduce if empty else MaxReduce, tuple(axes))
+        return self._reduced(SumReduce if empty else MaxReduce, tuple(axes))
 
     # -- over axes ---------------------------------------------------------------------------------
 
@@ -92,7 +92,7 @@ class Normal(Windowed):
         %6 = expand{shape = [2, 4]} %5 : f32[2, 4]
         %7 = add %x, %6 : f32[2, 4]
         """
-        return self + -self.mean(self.axes_of("mean_norm", axis), keepdim=True)
+        return self + -self.mean(self._axes_of("mean_norm", axis), keepdim=True)
 
     @in_float
     def std_norm(self, axis: Axis, eps: float = 1e-5) -> Self:
@@ -102,7 +102,7 @@ class Normal(Windowed):
         >>> Graph().tensor((2, 4)).std_norm(1).op_counts()
         {'add': 1, 'constant': 2, 'expand': 1, 'mul': 3, 'recip': 1, 'sqrt': 1, 'sum_reduce': 1}
         """
-        axes = self.axes_of("std_norm", axis)
+        axes = self._axes_of("std_norm", axis)
         return self * ((self * self).mean(axes, keepdim=True) + eps).rsqrt()
 
     @in_float
@@ -119,7 +119,7 @@ class Normal(Windowed):
         >>> Graph().tensor((2, 4)).layer_norm(1).op_counts()
         {'add': 2, 'constant': 4, 'expand': 2, 'mul': 5, 'recip': 1, 'sqrt': 1, 'sum_reduce': 2}
         """
-        axes = self.axes_of("layer_norm", axis)
+        axes = self._axes_of("layer_norm", axis)
         x = self.mean_norm(axes).std_norm(axes, eps)
         return self._adjusted(x, "layer_norm", axes, weight, bias)
 
@@ -131,7 +131,7 @@ class Normal(Windowed):
         >>> Graph().tensor((2, 4)).rms_norm(1).op_counts()
         {'add': 1, 'constant': 2, 'expand': 1, 'mul': 3, 'recip': 1, 'sqrt': 1, 'sum_reduce': 1}
         """
-        axes = self.axes_of("rms_norm", axis)
+        axes = self._axes_of("rms_norm", axis)
         least = 2.0 ** (-52 if self.dtype is DType.float64 else -23)
         x = self.std_norm(axes, least if eps is None else eps)
         return self._adjusted(x, "rms_norm", axes, weight)
@@ -144,7 +144,7 @@ class Normal(Windowed):
         >>> sum(Graph().tensor((2, 4)).normalize().op_counts().values())
         10
         """
-        axes = self.axes_of("normalize", axis)
+        axes = self._axes_of("normalize", axis)
         if p == 2:
             # The root is taken last, so that its gradient is finite where all is 0.
             least = number("normalize", "eps", eps) ** 2
@@ -174,8 +174,8 @@ class Normal(Windowed):
                 f"group_norm: the {channels} channels of {self.label} are no {groups} equal groups",
                 hint="num_groups must divide the size of axis 1",
             )
-        x = self.viewed((self.shape[0], groups, channels // groups, *self.shape[2:]))
-        x = x.layer_norm(tuple(range(2, x.ndim)), eps).viewed(self.shape)
+        x = self._viewed((self.shape[0], groups, channels // groups, *self.shape[2:]))
+        x = x.layer_norm(tuple(range(2, x.ndim)), eps)._viewed(self.shape)
         return self._adjusted(x, "group_norm", (1,), weight, bias)
 
     @in_float
@@ -208,8 +208,8 @@ class Normal(Windowed):
         {'add': 2, 'constant': 2, 'expand': 2, 'mul': 2, 'recip': 1, 'reshape': 2, 'sqrt': 1}
         """
         self._channels("batch_norm", 2)
-        mean = self.aligned("batch_norm", "running_mean", running_mean, (1,))
-        scale = (self.aligned("batch_norm", "running_var", running_var, (1,)) + eps).rsqrt()
+        mean = self._aligned("batch_norm", "running_mean", running_mean, (1,))
+        scale = (self._aligned("batch_norm", "running_var", running_var, (1,)) + eps).rsqrt()
         return self._adjusted((self + -mean) * scale, "batch_norm", (1,), weight, bias)
 
     @in_float
@@ -244,8 +244,8 @@ class Normal(Windowed):
         bias: Operand | None = None,
     ) -> Self:
         """Return x times a weight and plus a bias, which have the sizes of axes of this tensor."""
-        x = x if weight is None else x * self.aligned(what, "weight", weight, axes)
-        return x if bias is None else x + self.aligned(what, "bias", bias, axes)
+        x = x if weight is None else x * self._aligned(what, "weight", weight, axes)
+        return x if bias is None else x + self._aligned(what, "bias", bias, axes)
 
     # -- distances ---------------------------------------------------------------------------------
 
@@ -257,7 +257,7 @@ class Normal(Windowed):
         >>> sum(Graph().tensor((2, 4)).cosine_similarity([[1.0]]).op_counts().values())
         24
         """
-        dtype, (x, y) = self.floats("cosine_similarity", other)
+        dtype, (x, y) = self._floats("cosine_similarity", other)
         return (x.normalize(2, axis, eps) * y.normalize(2, axis, eps)).sum(axis).cast(dtype)
 
     @operation
@@ -270,7 +270,7 @@ class Normal(Windowed):
         >>> sum(Graph().tensor((2, 4)).pairwise_distance([1.0, 2.0, 3.0, 4.0]).op_counts().values())
         16
         """
-        dtype, (x, y) = self.floats("pairwise_distance", other)
+        dtype, (x, y) = self._floats("pairwise_distance", other)
         return (x - y + eps).norm(p, -1, keepdim).cast(dtype)
 
     # -- dropout -----------------------------------------------------------------------------------
@@ -317,7 +317,7 @@ class Normal(Windowed):
         if not training or chance == 0:
             return self
         type = TensorType(DType.float32, self.shape[:rank] + (1,) * (self.ndim - rank))
-        draw = self.made(Random(self.graph.seed, self.graph.next_stream(), type.shape), (), type)
+        draw = self._made(Random(self.graph.seed, self.graph.next_stream(), type.shape), (), type)
         return (draw < 1 - chance).where(self * (1 / (1 - chance) if chance < 1 else 0.0), 0.0)
 
     dropout1d = dropout2d = dropout3d = feature_dropout
@@ -346,7 +346,7 @@ class Normal(Windowed):
         31
         """
         query, keys, values = (
-            widened(tensor.as_float()) for tensor in (self, *self._heads(key, value, enable_gqa))
+            widened(tensor._as_float()) for tensor in (self, *self._heads(key, value, enable_gqa))
         )
         size = query.shape[-1]
         if scale is None and isinstance(size, int):
@@ -354,22 +354,22 @@ class Normal(Windowed):
         factor = query.constant(size, query.dtype, ()).rsqrt() if scale is None else scale
         scores = (query * factor).matmul(keys.transpose(-2, -1))
         if is_causal:
-            row, column = (query.iota(size) for size in scores.shape[-2:])
+            row, column = (query._iota(size) for size in scores.shape[-2:])
             scores = (row.unsqueeze(1) < column).where(-math.inf, scores)
         if attn_mask is not None:
-            mask = self.tensor_of(attn_mask)
+            mask = self._tensor_of(attn_mask)
             hidden = mask.dtype is DType.bool_
             scores = mask.where(scores, -math.inf) if hidden else scores + mask
         weights = scores._shares((scores.ndim - 1,), empty=attn_mask is not None)
-        return weights.dropout(dropout_p).matmul(values).cast(self.as_float().dtype)
+        return weights.dropout(dropout_p).matmul(values).cast(self._as_float().dtype)
 
     def _heads(self, key: Operand, value: Operand, shared: bool) -> list[Self]:
         """Return keys and values, with as many heads (axis -3) as this query."""
         what, found = "scaled_dot_product_attention", list[Self]()
         for given in (key, value):
-            tensor = self.tensor_of(given)
+            tensor = self._tensor_of(given)
             if shared:
-                ours, theirs = (x.shape[x.axis_of(what, -3)] for x in (self, tensor))
+                ours, theirs = (x.shape[x._axis_of(what, -3)] for x in (self, tensor))
                 if never(ours % theirs < 1):
                     raise ShapeError(
                         f"{what}: {self.label} has {ours} heads, and {tensor.label} {theirs}",

@@ -1,5 +1,8 @@
 """Products: matmul, einsum and their relatives, all of them made by one function, `contract`."""
 
+# The functions of this file are parts of its class.
+# pyright: reportPrivateUsage=false
+
 import re
 from collections.abc import Sequence
 from functools import cache, reduce
@@ -29,13 +32,13 @@ class Product(Indexing):
 
     def other(self, what: str, value: Operand, *ranks: int) -> Self:
         """Return an operand that must be a tensor, of one of the given ranks if there are any."""
-        tensor = self.operand(value)
+        tensor = self._operand(value)
         if not isinstance(tensor, Lazy):
             raise DTypeError(f"{what}: {value!r} is no tensor", hint="use * for multiples")
-        tensor.check_rank(what, *ranks)
+        tensor._check_rank(what, *ranks)
         return tensor
 
-    def check_rank(self, what: str, *ranks: int) -> None:
+    def _check_rank(self, what: str, *ranks: int) -> None:
         """Raise unless the rank is one of those given; any will do if none is."""
         if ranks and self.ndim not in ranks:
             wanted = " or ".join(map(str, ranks))
@@ -89,25 +92,25 @@ class Product(Indexing):
     @operation
     def dot(self, other: Operand) -> Self:
         """Return the inner product of two vectors."""
-        self.check_rank("dot", 1)
+        self._check_rank("dot", 1)
         return self.matmul(self.other("dot", other, 1))
 
     @operation
     def mm(self, other: Operand) -> Self:
         """Return the product of two matrices."""
-        self.check_rank("mm", 2)
+        self._check_rank("mm", 2)
         return self.matmul(self.other("mm", other, 2))
 
     @operation
     def bmm(self, other: Operand) -> Self:
         """Return the products of two batches of matrices."""
-        self.check_rank("bmm", 3)
+        self._check_rank("bmm", 3)
         return self.matmul(self.other("bmm", other, 3))
 
     @operation
     def mv(self, other: Operand) -> Self:
         """Return the product of a matrix and a vector."""
-        self.check_rank("mv", 2)
+        self._check_rank("mv", 2)
         return self.matmul(self.other("mv", other, 1))
 
     vdot = dot
@@ -124,7 +127,7 @@ class Product(Indexing):
     @operation
     def outer(self, other: Operand) -> Self:
         """Return each element of one vector times each of another."""
-        self.check_rank("outer", 1)
+        self._check_rank("outer", 1)
         return self.unsqueeze(1) * self.other("outer", other, 1)
 
     @operation
@@ -146,7 +149,7 @@ class Product(Indexing):
             count = whole("tensordot: the number of axes", dims, 0)
             dims = range(self.ndim - count, self.ndim), range(count)
         pairs = [
-            [t.axis_of("tensordot", axis) for axis in listed((axes,))]
+            [t._axis_of("tensordot", axis) for axis in listed((axes,))]
             for t, axes in zip((self, y), dims, strict=False)
         ]
         left, right = [f"{k}" for k in range(self.ndim)], [f"other {k}" for k in range(y.ndim)]
@@ -177,15 +180,15 @@ class Product(Indexing):
         y = self.other("kron", other)
         rank = max(self.ndim, y.ndim)
         a, b = ((1,) * (rank - t.ndim) + t.shape for t in (self, y))
-        x = self.viewed(tuple(dim for size in a for dim in (size, 1)))
-        y = y.viewed(tuple(dim for size in b for dim in (1, size)))
-        return (x * y).viewed(tuple(p * q for p, q in zip(a, b, strict=True)))
+        x = self._viewed(tuple(dim for size in a for dim in (size, 1)))
+        y = y._viewed(tuple(dim for size in b for dim in (1, size)))
+        return (x * y)._viewed(tuple(p * q for p, q in zip(a, b, strict=True)))
 
     @operation
     def cross(self, other: Operand, axis: int = -1) -> Self:
         """Return the cross product along an axis, whose three positions are x, y and z."""
-        x, y = self.together("cross", other)
-        along = x.axis_of("cross", axis)
+        x, y = self._together("cross", other)
+        along = x._axis_of("cross", axis)
         if x.shape[along] != 3:
             raise ShapeError(
                 f"cross: axis {along} of {x.label} has size {x.shape[along]} and not 3",
@@ -212,11 +215,11 @@ class Product(Indexing):
         lead, out = [f"axis {k}" for k in range(self.ndim - 1)], ["out"][: w.ndim - 1]
         terms = (self, [*lead, "in"]), (w, [*out, "in"])
         x = contract("linear", [*lead, *out], *terms, wide=True)
-        return x.biased("linear", bias, range(len(lead), x.ndim), self, w)
+        return x._biased("linear", bias, range(len(lead), x.ndim), self, w)
 
-    def biased(self, what: str, bias: Operand | None, axes: Sequence[int], *factors: Self) -> Self:
+    def _biased(self, what: str, bias: Operand | None, axes: Sequence[int], *factors: Self) -> Self:
         """Return this product plus a bias on some axes, in the dtype that the factors make."""
-        x = self if bias is None else self + self.aligned(what, "bias", bias, axes)
+        x = self if bias is None else self + self._aligned(what, "bias", bias, axes)
         return x.cast(promote_all([(factor.dtype, factor.ndim) for factor in factors]))
 
     @operation
@@ -273,13 +276,13 @@ def contract(
         )
     order, shape = list(dims), tuple(dims.values())
     factors = [
-        _arranged(widened(tensor.cast(dtype)), labels, order).stretch(shape)
+        _arranged(widened(tensor.cast(dtype)), labels, order)._stretch(shape)
         for tensor, labels in terms
     ]
     total = reduce(lambda x, y: x.apply(MUL, y), factors)
     for axis in reversed(range(len(result), len(order))):
         total = total.apply(SumReduce(axis))
-    total = total.viewed(shape[: len(result)])
+    total = total._viewed(shape[: len(result)])
     return total if wide else total.cast(dtype)
 
 
@@ -289,7 +292,7 @@ def _arranged(tensor: T, labels: Labels, order: Labels) -> T:
     if axes != sorted(axes):
         tensor = tensor.apply(Permute(tuple(axes)))
     sizes = iter(tensor.shape)
-    return tensor.viewed(tuple(next(sizes) if label in labels else 1 for label in order))
+    return tensor._viewed(tuple(next(sizes) if label in labels else 1 for label in order))
 
 
 # -- einsum ----------------------------------------------------------------------------------------

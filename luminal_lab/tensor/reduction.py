@@ -26,29 +26,29 @@ class Reduction(Activations):
 
     # -- what they share ---------------------------------------------------------------------------
 
-    def mirrored(self) -> Self:
+    def _mirrored(self) -> Self:
         """Return the values in the opposite order: -x, or for integers what cannot overflow."""
         if self.dtype.is_float:
             return self.neg()
         return ~self if self.dtype is DType.bool_ else self.neg() + sum(self.dtype.limits)
 
     @property
-    def least(self) -> Scalar:
+    def _least(self) -> Scalar:
         """The smallest value of the dtype."""
         return -math.inf if self.dtype.is_float else self.dtype.limits[0]
 
-    def reduced(self, op: type[Reduce], axes: tuple[int, ...], keepdim: bool = True) -> Self:
+    def _reduced(self, op: type[Reduce], axes: tuple[int, ...], keepdim: bool = True) -> Self:
         """Return this tensor reduced over axes, which stay with size 1 if `keepdim` is set."""
         result = self
         for axis in reversed(axes):
             result = result.apply(op(axis))
         if keepdim:
             return result
-        return result.viewed(tuple(dim for k, dim in enumerate(self.shape) if k not in axes))
+        return result._viewed(tuple(dim for k, dim in enumerate(self.shape) if k not in axes))
 
-    def filled(self, what: str, axis: Axis) -> tuple[int, ...]:
+    def _filled(self, what: str, axis: Axis) -> tuple[int, ...]:
         """Return axes, none of which may be empty."""
-        axes = self.axes_of(what, axis)
+        axes = self._axes_of(what, axis)
         for one in axes:
             if self.shape[one] == 0:
                 raise ShapeError(
@@ -60,14 +60,14 @@ class Reduction(Activations):
     def _size(self, axes: tuple[int, ...]) -> Dim:
         return size_of([self.shape[axis] for axis in axes])
 
-    def over(self, count: Dim, less: float = 0) -> Self:
+    def _over(self, count: Dim, less: float = 0) -> Self:
         """Return the values divided by a count less a correction, which is 0 if below."""
         if isinstance(count, Expr):
             given = self.full_like(count)
             return self * ((given + -less).clip(0) if less else given).recip()
         return self * (1 / (count - less) if count > less else math.inf)
 
-    def root(self) -> Self:
+    def _root(self) -> Self:
         """Return the square root, written so that its gradient at 0 is 0."""
         positive = self > 0
         return positive.where(positive.where(self, 1.0).sqrt(), self)
@@ -83,10 +83,10 @@ class Reduction(Activations):
         %1 = sum_reduce{axis = 1} %x : f32[2, 1]
         %2 = reshape{shape = [2]} %1 : f32[2]
         """
-        axes, x = self.axes_of("sum", axis), self._summed_as(dtype)
+        axes, x = self._axes_of("sum", axis), self._summed_as(dtype)
         # One reduction of 16-bit floats sums in float32 by itself.
         wide = widened(x) if len(axes) > 1 else x
-        return wide.reduced(SumReduce, axes, keepdim).cast(x.dtype)
+        return wide._reduced(SumReduce, axes, keepdim).cast(x.dtype)
 
     def _summed_as(self, dtype: DTypeLike | None) -> Self:
         return self.cast(dtype or (self.dtype if self.dtype.is_float else DType.int64))
@@ -102,7 +102,7 @@ class Reduction(Activations):
     @operation
     def count_nonzero(self, axis: Axis = None, keepdim: bool = False) -> Self:
         """Return how many elements are not 0."""
-        return self.truth().sum(axis, keepdim)
+        return self._truth().sum(axis, keepdim)
 
     @operation
     def mean(
@@ -116,20 +116,20 @@ class Reduction(Activations):
         %2 = constant{value = 0.25} : f32[2, 1]
         %3 = mul %1, %2 : f32[2, 1]
         """
-        axes = self.axes_of("mean", axis)
+        axes = self._axes_of("mean", axis)
         return (self if dtype is None else self.cast(dtype))._mean(axes, keepdim)
 
     @in_float
     def _mean(self, axes: tuple[int, ...], keepdim: bool) -> Self:
-        return self.reduced(SumReduce, axes, keepdim).over(self._size(axes))
+        return self._reduced(SumReduce, axes, keepdim)._over(self._size(axes))
 
     @operation
     def nanmean(self, axis: Axis = None, keepdim: bool = False) -> Self:
         """Return the mean of all but NaNs."""
-        axes, x = self.axes_of("nanmean", axis), widened(self.as_float())
+        axes, x = self._axes_of("nanmean", axis), widened(self._as_float())
         there = self.isnan().logical_not().cast(x.dtype)
         total = x.nansum(axes, keepdim) * there.sum(axes, keepdim).recip()
-        return total.cast(self.as_float().dtype)
+        return total.cast(self._as_float().dtype)
 
     @operation
     def var(
@@ -182,14 +182,14 @@ class Reduction(Activations):
         keepdim: bool,
         unbiased: bool | None = None,
     ) -> tuple[Self, Self]:
-        axes, x = self.axes_of(what, axis), self.as_float()
+        axes, x = self._axes_of(what, axis), self._as_float()
         less = number(what, "correction", correction if unbiased is None else unbiased)
         wide = widened(x)
         mean = wide._mean(axes, True)
         away = wide + -mean
-        spread = (away * away).reduced(SumReduce, axes).over(self._size(axes), less)
+        spread = (away * away)._reduced(SumReduce, axes)._over(self._size(axes), less)
         if "std" in what:
-            spread = spread.root()
+            spread = spread._root()
         both = (moment if keepdim else moment.squeeze(axes) for moment in (spread, mean))
         first, second = (moment.cast(x.dtype) for moment in both)
         return first, second
@@ -202,39 +202,39 @@ class Reduction(Activations):
         >>> Graph().tensor((2, 3)).norm(2, 1, keepdim=True).op_counts()
         {'constant': 2, 'less_than': 1, 'mul': 1, 'sqrt': 1, 'sum_reduce': 1, 'where': 2}
         """
-        axes = self.axes_of("norm", axis)
+        axes = self._axes_of("norm", axis)
         power = 2.0 if p == "fro" else number("norm", "p", p)  # pyright: ignore[reportArgumentType]
         if power < 0 or power == math.inf:
-            self.filled("norm", axes)
+            self._filled("norm", axes)
         return self._norm(power, axes, keepdim)
 
     @in_float
     def _norm(self, p: float, axes: tuple[int, ...], keepdim: bool) -> Self:
         if p == 2 and self._size(axes) != 1:  # a single square might overflow
-            return (self * self).reduced(SumReduce, axes, keepdim).root()
+            return (self * self)._reduced(SumReduce, axes, keepdim)._root()
         size = self.abs()
         if p == 0:
-            return self.truth().cast(self.dtype).reduced(SumReduce, axes, keepdim)
+            return self._truth().cast(self.dtype)._reduced(SumReduce, axes, keepdim)
         if p == math.inf or self._size(axes) == 1:
             return size.max(axes, keepdim)
         if p == -math.inf:
             return size.min(axes, keepdim)
         if p == 1:
-            return size.reduced(SumReduce, axes, keepdim)
-        return size.pow(p).reduced(SumReduce, axes, keepdim).pow(1 / p)
+            return size._reduced(SumReduce, axes, keepdim)
+        return size.pow(p)._reduced(SumReduce, axes, keepdim).pow(1 / p)
 
     @operation
     def logsumexp(self, axis: Axis = None, keepdim: bool = False) -> Self:
         """Return log(sum(exp(x))) without overflow."""
-        return self._log_sum_exp(self.axes_of("logsumexp", axis), keepdim)
+        return self._log_sum_exp(self._axes_of("logsumexp", axis), keepdim)
 
     @in_float
     def _log_sum_exp(self, axes: tuple[int, ...], keepdim: bool) -> Self:
         if self._size(axes) == 0:
-            return self.reduced(SumReduce, axes, keepdim).log()
-        top = self.reduced(MaxReduce, axes)
+            return self._reduced(SumReduce, axes, keepdim).log()
+        top = self._reduced(MaxReduce, axes)
         top = top.isfinite().where(top, 0.0)
-        total = (self + -top).exp().reduced(SumReduce, axes).log() + top
+        total = (self + -top).exp()._reduced(SumReduce, axes).log() + top
         return total if keepdim else total.squeeze(axes)
 
     @operation
@@ -257,7 +257,7 @@ class Reduction(Activations):
         >>> print(Graph().tensor((2, 3), name="x").max(1, keepdim=True).lowering())
         %1 = max_reduce{axis = 1} %x : f32[2, 1]
         """
-        return self.reduced(MaxReduce, self.filled("max", axis), keepdim)
+        return self._reduced(MaxReduce, self._filled("max", axis), keepdim)
 
     @operation
     def min(self, axis: Axis = None, keepdim: bool = False) -> Self:
@@ -271,8 +271,8 @@ class Reduction(Activations):
         %4 = constant{value = -1.0} : f32[1]
         %5 = mul %3, %4 : f32[1]
         """
-        axes = self.filled("min", axis)
-        return self.mirrored().reduced(MaxReduce, axes, keepdim).mirrored()
+        axes = self._filled("min", axis)
+        return self._mirrored()._reduced(MaxReduce, axes, keepdim)._mirrored()
 
     amax, amin = max, min
 
@@ -284,11 +284,11 @@ class Reduction(Activations):
     @operation
     def any(self, axis: Axis = None, keepdim: bool = False) -> Self:
         """Return whether any element is not 0; of nothing that is False."""
-        axes, x = self.axes_of("any", axis), self.truth()
+        axes, x = self._axes_of("any", axis), self._truth()
         empty = [k in axes and not known(dim >= 1) for k, dim in enumerate(x.shape)]
         if True in empty:  # one False more changes nothing, and then there is an element
             x = x.apply(Pad((0,) * x.ndim, tuple(map(int, empty))))
-        return x.reduced(MaxReduce, axes, keepdim)
+        return x._reduced(MaxReduce, axes, keepdim)
 
     @operation
     def all(self, axis: Axis = None, keepdim: bool = False) -> Self:
@@ -306,28 +306,28 @@ class Reduction(Activations):
         {'add': 1, 'constant': 3, 'expand': 2, 'flip': 1, 'iota': 1, 'less_than': 1,
          'max_reduce': 2, 'mul': 1, 'reshape': 2, 'where': 1}
         """
-        return self._position("argmax", self, axis, keepdim)
+        return self._first_position("argmax", self, axis, keepdim)
 
     @operation
     def argmin(self, axis: int | None = None, keepdim: bool = False) -> Self:
         """Return the first position of the smallest value (NaN, if there is one) as int64."""
-        return self._position("argmin", self.mirrored(), axis, keepdim)
+        return self._first_position("argmin", self._mirrored(), axis, keepdim)
 
-    def _position(self, what: str, x: Self, axis: int | None, keepdim: bool) -> Self:
-        along = 0 if axis is None else self.axis_of(what, axis)
-        self.filled(what, None if axis is None else along)
+    def _first_position(self, what: str, x: Self, axis: int | None, keepdim: bool) -> Self:
+        along = 0 if axis is None else self._axis_of(what, axis)
+        self._filled(what, None if axis is None else along)
         if axis is None:
-            x = x.viewed((size_of(x.shape),))
+            x = x._viewed((size_of(x.shape),))
         top = x.apply(MaxReduce(along))
         less = x < top
         if x.dtype.is_float:  # a square is above -1 unless it is NaN
             less = less | ((top * top > -1) < (x * x > -1))
         # Counted from the back, the first of equals has the largest number.
         size = x.shape[along]
-        back = self.iota(size, DType.int64).flip().reshape(size, *[1] * (x.ndim - 1 - along))
+        back = self._iota(size, DType.int64).flip().reshape(size, *[1] * (x.ndim - 1 - along))
         found = -less.where(0, back).apply(MaxReduce(along)) + (size - 1)
         if axis is None:
-            return found.viewed((1,) * self.ndim if keepdim else ())
+            return found._viewed((1,) * self.ndim if keepdim else ())
         return found if keepdim else found.squeeze(along)
 
     # -- products ----------------------------------------------------------------------------------
@@ -345,7 +345,7 @@ class Reduction(Activations):
         >>> Graph().tensor((5,)).prod().op_counts()
         {'mul': 3, 'reshape': 1, 'slice': 5}
         """
-        axes, x = self.axes_of("prod", axis), self._summed_as(dtype)
+        axes, x = self._axes_of("prod", axis), self._summed_as(dtype)
         result = widened(x)
         for one in reversed(axes):
             result = result._product(one)
@@ -364,9 +364,9 @@ class Reduction(Activations):
         odd: list[Self] = []
         while size > 1:
             if size % 2:
-                odd.append(x.cut({axis: (size - 1, size, 1)}))
+                odd.append(x._cut({axis: (size - 1, size, 1)}))
             size //= 2
-            x = x.cut({axis: (0, size, 1)}) * x.cut({axis: (size, 2 * size, 1)})
+            x = x._cut({axis: (0, size, 1)}) * x._cut({axis: (size, 2 * size, 1)})
         for left in odd:
             x = x * left
         return x
@@ -393,32 +393,32 @@ class Reduction(Activations):
         %3 = sum_reduce{axis = 1} %2 : f32[6, 1]
         %4 = reshape{shape = [6]} %3 : f32[6]
         """
-        along, x = self.axis_of("cumsum", axis), self._summed_as(dtype)
+        along, x = self._axis_of("cumsum", axis), self._summed_as(dtype)
         return widened(x)._scan(along, 0, lambda part: part.sum(-1)).cast(x.dtype)
 
     @operation
     def cumprod(self, axis: int, dtype: DTypeLike | None = None) -> Self:
         """Return the products of all up to each position."""
-        along, x = self.axis_of("cumprod", axis), self._summed_as(dtype)
+        along, x = self._axis_of("cumprod", axis), self._summed_as(dtype)
         return widened(x)._scan(along, 1, lambda part: part.prod(-1)).cast(x.dtype)
 
     @operation
     def cummax(self, axis: int) -> Self:
         """Return the largest value up to each position; NaN wins."""
-        along = self.axis_of("cummax", axis)
-        return self._scan(along, self.least, lambda part: part.max(-1))
+        along = self._axis_of("cummax", axis)
+        return self._scan(along, self._least, lambda part: part.max(-1))
 
     @operation
     def cummin(self, axis: int) -> Self:
         """Return the smallest value up to each position; NaN wins."""
-        along, x = self.axis_of("cummin", axis), self.mirrored()
-        return x._scan(along, x.least, lambda part: part.max(-1)).mirrored()
+        along, x = self._axis_of("cummin", axis), self._mirrored()
+        return x._scan(along, x._least, lambda part: part.max(-1))._mirrored()
 
     @operation
     def logcumsumexp(self, axis: int) -> Self:
         """Return the `logsumexp` of all up to each position."""
-        along, x = self.axis_of("logcumsumexp", axis), self.as_float()
-        return widened(x)._scan(along, x.least, lambda part: part.logsumexp(-1)).cast(x.dtype)
+        along, x = self._axis_of("logcumsumexp", axis), self._as_float()
+        return widened(x)._scan(along, x._least, lambda part: part.logsumexp(-1)).cast(x.dtype)
 
     def _scan(self, axis: int, neutral: Scalar, combine: Callable[[Self], Self]) -> Self:
         """Return what `combine`, which reduces the last axis, makes of all up to each position.
@@ -446,7 +446,7 @@ class Reduction(Activations):
     @operation
     def differences(self, n: int = 1, axis: int = -1) -> Self:
         """Return each position less the one before it, n times over; PyTorch's `diff`."""
-        along, x = self.axis_of("differences", axis), self
+        along, x = self._axis_of("differences", axis), self
         for _ in range(whole("differences: n", n, 0)):
             later, earlier = x._neighbours(along)
             x = later ^ earlier if x.dtype is DType.bool_ else later - earlier
@@ -455,16 +455,16 @@ class Reduction(Activations):
     @operation
     def trapezoid(self, x: Operand | None = None, dx: Operand = 1.0, axis: int = -1) -> Self:
         """Return the integral along an axis by trapezoids, at positions x or at a distance dx."""
-        along = self.axis_of("trapezoid", axis)
-        later, earlier = widened(self.as_float())._neighbours(along)
+        along = self._axis_of("trapezoid", axis)
+        later, earlier = widened(self._as_float())._neighbours(along)
         if x is not None:
-            at = self.tensor_of(x)
+            at = self._tensor_of(x)
             dx = at.differences(1, -1 if at.ndim == 1 else along)
             if at.ndim == 1:
-                dx = dx.viewed((dx.shape[0],) + (1,) * (self.ndim - 1 - along))
-        return ((later + earlier) * 0.5 * dx).sum(along).cast(self.as_float().dtype)
+                dx = dx._viewed((dx.shape[0],) + (1,) * (self.ndim - 1 - along))
+        return ((later + earlier) * 0.5 * dx).sum(along).cast(self._as_float().dtype)
 
     def _neighbours(self, axis: int) -> tuple[Self, Self]:
         size = self.shape[axis]
         first, last = minimum(1, size), maximum(size - 1, 0)
-        return self.cut({axis: (first, size, 1)}), self.cut({axis: (0, last, 1)})
+        return self._cut({axis: (first, size, 1)}), self._cut({axis: (0, last, 1)})

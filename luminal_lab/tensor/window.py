@@ -4,6 +4,9 @@ Values are [batch, channels, *spatial]. No patch is copied: windows are views, a
 them is a sum of products (`contract`), a sum or a maximum over the axes within each window.
 """
 
+# The functions of this file are parts of its class.
+# pyright: reportPrivateUsage=false
+
 import math
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -37,7 +40,7 @@ def over(count: int, method: Callable[Concatenate[T, P], T]) -> Callable[Concate
 
     @wraps(method)
     def call(self: T, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        self.check_rank(name, count + 1, count + 2)
+        self._check_rank(name, count + 1, count + 2)
         if self.ndim == count + 2:
             return method(self, *args, **kwargs)
         return method(self.unsqueeze(0), *args, **kwargs).squeeze(0)
@@ -70,7 +73,7 @@ class Windowed(Product):
 
     # -- what they share ---------------------------------------------------------------------------
 
-    def spatial(self, what: str) -> tuple[str, int]:
+    def _spatial(self, what: str) -> tuple[str, int]:
         """Return an operation's name with the number of spatial axes, and that number."""
         if self.ndim < 3:
             raise ShapeError(
@@ -126,7 +129,7 @@ class Windowed(Product):
         %10 = sum_reduce{axis = 3} %9 : f32[1, 4, 4, 1, 1]
         %11 = reshape{shape = [1, 4, 4]} %10 : f32[1, 4, 4]
         """
-        what, count = self.spatial("conv")
+        what, count = self._spatial("conv")
         w = self.other(what, weight, count + 2)
         steps, gaps = each(what, count, stride=stride, dilation=dilation)
         margins: Margins = [(0, 0)] * count
@@ -157,7 +160,7 @@ class Windowed(Product):
             wide=True,
         )
         result = result.flatten(1, 2) if group else result
-        return result.biased(what, bias, (1,), self, w)
+        return result._biased(what, bias, (1,), self, w)
 
     conv1d, conv2d, conv3d = over(1, conv), over(2, conv), over(3, conv)
 
@@ -202,7 +205,7 @@ class Windowed(Product):
         >>> x.conv_transpose(w, stride=2).op_counts()
         {'expand': 2, 'mul': 1, 'pad': 2, 'permute': 2, 'reshape': 8, 'slice': 2, 'sum_reduce': 2}
         """
-        what, count = self.spatial("conv_transpose")
+        what, count = self._spatial("conv_transpose")
         w = self.other(what, weight, count + 2)
         steps, gaps, pads, more = each(
             what,
@@ -242,13 +245,13 @@ class Windowed(Product):
                 f"{tuple_text(wanted)}",
                 hint="use less padding",
             )
-        result = spread.overlapped(wanted, steps, gaps, pads)
-        return result.biased(what, bias, (1,), self, w)
+        result = spread._overlapped(wanted, steps, gaps, pads)
+        return result._biased(what, bias, (1,), self, w)
 
     conv_transpose1d, conv_transpose2d = over(1, conv_transpose), over(2, conv_transpose)
     conv_transpose3d = over(3, conv_transpose)
 
-    def overlapped(
+    def _overlapped(
         self, wanted: Shape, steps: Sequence[int], gaps: Sequence[int], pads: Sequence[int]
     ) -> Self:
         """Return windows, whose axes are [b, c, kernel, space, kernel, space, ...], added up.
@@ -263,8 +266,8 @@ class Windowed(Product):
             kernel, length = x.shape[axis : axis + 2]
             row = maximum(length + (kernel - 1) * gap, pad + size)
             x = x.pad_along(axis + 1, 0, row + gap - length).flatten(axis, axis + 1)
-            x = x.cut({axis: (0, kernel * row, 1)}).unflatten(axis, (kernel, row))
-            x = x.reduced(SumReduce, (axis,), False).cut({axis: (pad, pad + size, 1)})
+            x = x._cut({axis: (0, kernel * row, 1)}).unflatten(axis, (kernel, row))
+            x = x._reduced(SumReduce, (axis,), False)._cut({axis: (pad, pad + size, 1)})
         return x
 
     # -- patches -----------------------------------------------------------------------------------
@@ -279,7 +282,7 @@ class Windowed(Product):
         >>> Graph().tensor((1, 3, 8, 8)).patches(2).shape
         (1, 12, 49)
         """
-        what, count = self.spatial("unfold")
+        what, count = self._spatial("unfold")
         sizes, gaps, steps, pads = each(
             what, count, kernel_size=kernel_size, dilation=dilation, stride=stride, padding=padding
         )
@@ -307,7 +310,7 @@ class Windowed(Product):
         >>> Graph().tensor((1, 12, 49)).fold((8, 8), 2).shape
         (1, 3, 8, 8)
         """
-        self.check_rank("fold", 2, 3)
+        self._check_rank("fold", 2, 3)
         count = len(output_size) if isinstance(output_size, Sequence) else 2
         wanted, sizes, gaps, pads, steps = each(
             "fold",
@@ -332,7 +335,7 @@ class Windowed(Product):
         x = self if self.ndim == 3 else self.unsqueeze(0)
         x = widened(x).reshape(x.shape[0], -1, *sizes, *space)
         x = x.permute(0, 1, *(axis for k in range(count) for axis in (2 + k, 2 + count + k)))
-        x = x.overlapped(wanted, steps, gaps, pads).cast(self.dtype)
+        x = x._overlapped(wanted, steps, gaps, pads).cast(self.dtype)
         return x if self.ndim == 3 else x.squeeze(0)
 
     # -- pooling -----------------------------------------------------------------------------------
@@ -346,7 +349,7 @@ class Windowed(Product):
         dilation: Sizes,
         ceil_mode: bool,
     ) -> "Pooling":
-        what, count = self.spatial(what)
+        what, count = self._spatial(what)
         stride = kernel if stride is None else stride
         sizes, steps, pads, gaps = each(
             what, count, kernel_size=kernel, stride=stride, padding=padding, dilation=dilation
@@ -386,7 +389,7 @@ class Windowed(Product):
         %3 = reshape{shape = [1, 2, 3]} %2 : f32[1, 2, 3]
         """
         pooling = self._pooling("max_pool", kernel_size, stride, padding, dilation, ceil_mode)
-        return pooling.reduce(self, MaxReduce, self.least)
+        return pooling.reduce(self, MaxReduce, self._least)
 
     @operation
     def avg_pool(
@@ -409,7 +412,7 @@ class Windowed(Product):
         %5 = mul %3, %4 : f32[1, 2, 3]
         """
         pooling = self._pooling("avg_pool", kernel_size, stride, padding, 1, ceil_mode)
-        x = self.as_float()
+        x = self._as_float()
         total = pooling.reduce(widened(x), SumReduce)
         pads = [pad if count_include_pad else 0 for pad in pooling.pads]
         inner: Margins = [(pad, pad) for pad in pads]
@@ -417,7 +420,7 @@ class Windowed(Product):
         if divisor_override is not None:
             size = whole(f"{pooling.what}: the divisor_override", divisor_override, 1)
         if divisor_override is not None or inner == pooling.margins:
-            return total.over(size).cast(x.dtype)
+            return total._over(size).cast(x.dtype)
         shape = tuple(n + a + b for n, (a, b) in zip(self.shape[2:], inner, strict=True))
         left = [(p - a, q - b) for (p, q), (a, b) in zip(pooling.margins, inner, strict=True)]
         ones = total.constant(1, total.dtype, (1, 1, *shape))
@@ -434,9 +437,9 @@ class Windowed(Product):
     ) -> Self:
         """Return (sum of x^p)^(1/p) of each window, p being the norm's type."""
         p = number("lp_pool", "norm_type", norm_type)
-        mean = widened(self.as_float()).pow(p).avg_pool(kernel_size, stride, 0, ceil_mode)
+        mean = widened(self._as_float()).pow(p).avg_pool(kernel_size, stride, 0, ceil_mode)
         size = math.prod(each("lp_pool", self.ndim - 2, kernel_size=kernel_size)[0])
-        return (mean * size).pow(1 / p).cast(self.as_float().dtype)
+        return (mean * size).pow(1 / p).cast(self._as_float().dtype)
 
     max_pool1d, max_pool2d, max_pool3d = over(1, max_pool), over(2, max_pool), over(3, max_pool)
     avg_pool1d, avg_pool2d, avg_pool3d = over(1, avg_pool), over(2, avg_pool), over(3, avg_pool)
@@ -461,11 +464,11 @@ class Windowed(Product):
         %4 = constant{value = 0.3333333333333333} : f32[1, 2, 2]
         %5 = mul %3, %4 : f32[1, 2, 2]
         """
-        x = self.as_float()
+        x = self._as_float()
         return widened(x)._adaptive("adaptive_avg_pool", output_size, SumReduce).cast(x.dtype)
 
     def _adaptive(self, what: str, output_size: Resized, op: type[Reduce]) -> Self:
-        what, count = self.spatial(what)
+        what, count = self._spatial(what)
         given = output_size if isinstance(output_size, Sequence) else [output_size] * count
         wanted = [1 if size is None else size for size in given]
         (sizes,) = each(what, count, output_size=wanted)
@@ -478,16 +481,16 @@ class Windowed(Product):
             if given[axis - 2] is None or size == length:
                 continue
             if length % size == 0:
-                x = x.unflatten(axis, (size, length // size)).reduced(op, (axis + 1,), False)
-                x = x.over(length // size) if op is SumReduce else x
+                x = x.unflatten(axis, (size, length // size))._reduced(op, (axis + 1,), False)
+                x = x._over(length // size) if op is SumReduce else x
                 continue
-            at, first = self.iota(length) * size, (self.iota(size) * length).unsqueeze(1)
+            at, first = self._iota(length) * size, (self._iota(size) * length).unsqueeze(1)
             inside = (first < at + size) & (at < first + length)
             inside = inside.reshape(size, length, *[1] * (x.ndim - axis - 1))
-            fill = 0 if op is SumReduce else x.least
-            x = inside.where(x.unsqueeze(axis), fill).reduced(op, (axis + 1,), False)
+            fill = 0 if op is SumReduce else x._least
+            x = inside.where(x.unsqueeze(axis), fill)._reduced(op, (axis + 1,), False)
             if op is SumReduce:
-                x = x * inside.cast(x.dtype).reduced(op, (1,), False).recip()
+                x = x * inside.cast(x.dtype)._reduced(op, (1,), False).recip()
         return x
 
     adaptive_avg_pool1d = over(1, adaptive_avg_pool)
@@ -518,7 +521,7 @@ class Windowed(Product):
         %2 = expand{shape = [1, 1, 2, 2]} %1 : f32[1, 1, 2, 2]
         %3 = reshape{shape = [1, 1, 4]} %2 : f32[1, 1, 4]
         """
-        _, count = self.spatial("interpolate")
+        _, count = self._spatial("interpolate")
         if mode not in MODES:
             raise ShapeError(
                 f"interpolate: there is no mode {mode!r}",
@@ -532,7 +535,7 @@ class Windowed(Product):
                 f"{count} spatial axes",
                 hint="give one of both, as one number or as one for each spatial axis",
             )
-        x = self if "nearest" in mode else widened(self.as_float())
+        x = self if "nearest" in mode else widened(self._as_float())
         for axis, (one, length) in enumerate(zip(wanted, self.shape[2:], strict=True), 2):
             old = 0 if isinstance(length, Expr) else length
             if size is None:
@@ -551,14 +554,14 @@ class Windowed(Product):
                     f"interpolate: axis {axis} of {self.label} cannot become {one} by {mode!r}",
                     hint="a symbolic size can be resized by 'nearest' and a whole factor",
                 )
-        return x if "nearest" in mode else x.cast(self.as_float().dtype)
+        return x if "nearest" in mode else x.cast(self._as_float().dtype)
 
     def _resized(self, axis: int, old: int, new: int, mode: str, ratio: float, align: bool) -> Self:
         """Return one axis resized, whose positions are `ratio` of the old ones apart."""
         if mode == "area":
             sizes = [new if k == axis else None for k in range(2, self.ndim)]
             return self._adaptive("interpolate", sizes, SumReduce)
-        at = self.iota(new, self.dtype if self.dtype is DType.float64 else DType.float32)
+        at = self._iota(new, self.dtype if self.dtype is DType.float64 else DType.float32)
         if align and "nearest" not in mode:
             at = at * ((old - 1) / max(new - 1, 1))
         else:
@@ -576,7 +579,7 @@ class Windowed(Product):
         parts: list[Self] = []
         for offset, weight in weights.items():
             place = (first + offset).clip(0, old - 1).cast(DType.int64).reshape(new, *ones)
-            taken = self.apply(Gather(axis), place.stretch(self.type.with_axis(axis, new).shape))
+            taken = self.apply(Gather(axis), place._stretch(self.type.with_axis(axis, new).shape))
             parts.append(taken if weight is None else taken * weight.reshape(new, *ones))
         total = parts[0]
         for part in parts[1:]:
@@ -608,4 +611,4 @@ class Pooling(NamedTuple):
     def reduce(self, x: T, op: type[Reduce], fill: Scalar = 0) -> T:
         """Return one value for each window."""
         windows = x.windows(self.what, self.sizes, self.steps, self.gaps, self.margins, fill)
-        return windows.reduced(op, tuple(range(x.ndim, windows.ndim)), False)
+        return windows._reduced(op, tuple(range(x.ndim, windows.ndim)), False)

@@ -5,8 +5,7 @@ from contextlib import suppress
 from difflib import unified_diff
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.edit import Edit, replay, undo

@@ -3,8 +3,7 @@
 import tracemalloc
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from luminal_lab.core.dims import Symbol
 from luminal_lab.core.dtypes import DType

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from luminal_lab.core import ops
 from luminal_lab.core.dims import Dim, Symbol
