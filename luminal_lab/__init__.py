@@ -14,7 +14,6 @@ from luminal_lab import errors
 from luminal_lab.core.dims import Dim, Expr, Symbol
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.edit import Edit
-from luminal_lab.core.interpret import interpret
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Binary, Elementwise, Op, Reduce, Source, TensorType, Unary, View
 from luminal_lab.core.parse import parse
@@ -36,9 +35,10 @@ from luminal_lab.errors import (
     RangeError,
     RecordingError,
     ShapeError,
+    UnknownNameError,
     VerifyError,
 )
-from luminal_lab.session import Graph, Run
+from luminal_lab.session import Graph, Run, run
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.arithmetic import where
 from luminal_lab.tensor.joining import concat, stack
@@ -82,13 +82,14 @@ __all__ = [
     "Tensor",
     "TensorType",
     "Unary",
+    "UnknownNameError",
     "VerifyError",
     "View",
     "concat",
     "einsum",
     "errors",
-    "interpret",
     "parse",
+    "run",
     "stack",
     "verify",
     "where",

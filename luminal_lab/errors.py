@@ -2,8 +2,9 @@
 
 LabError
 ├── ShapeError          (ValueError)         shapes that do not fit, an axis that is not there
-│   └── DimError        (ValueError)         a symbolic dim: unbound, out of bounds, contradicting
-├── AxisError           (ShapeError, IndexError)  an unknown axis, or one given twice
+│   ├── DimError        (ValueError)         a symbolic dim: unbound, out of bounds, contradicting
+│   └── AxisError       (IndexError)         an unknown axis, or one given twice
+├── UnknownNameError    (AttributeError)     a method or attribute that is not there
 ├── DTypeError          (TypeError)          a dtype that the op or the data does not allow
 ├── RangeError          (IndexError)         an index in data that is out of range or not a number
 ├── InputError          (ValueError)         an input never set, or set with what does not fit
@@ -52,6 +53,10 @@ class DimError(ShapeError):
 
 class AxisError(ShapeError, IndexError):
     """An axis that the tensor does not have, or one given twice."""
+
+
+class UnknownNameError(LabError, AttributeError):
+    """A method or attribute that is not there; the nearest one is named."""
 
 
 class DTypeError(LabError, TypeError):

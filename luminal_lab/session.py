@@ -1,7 +1,7 @@
 """The session, `cx = ll.Graph()`: what was written, the data of its inputs, and its results."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, NoReturn, TypeAlias, cast
 
 from typing_extensions import override
 
@@ -14,15 +14,32 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.lazy import Lazy
 from luminal_lab.core.op import Op
 from luminal_lab.core.ops import HostCall, Input, Random
-from luminal_lab.core.origin import running_shell
+from luminal_lab.core.origin import here, running_shell
 from luminal_lab.core.printer import unique
-from luminal_lab.errors import DimError, GraphError, InputError, NotComputedError, nearest
+from luminal_lab.errors import (
+    DimError,
+    GraphError,
+    InputError,
+    NotComputedError,
+    UnknownNameError,
+    nearest,
+)
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.sizes import bind_dims
 from luminal_lab.tensor.sources import Sources
 
 Tree: TypeAlias = "Tensor | Iterable[Tree] | Mapping[str, Tree]"
+
+
+PUBLIC = tuple(
+    """
+    arange carry constant delete_inputs dim downstream drop execute eye full function ir keep
+    linspace name ones parameter parameters rand randint randn reset retrieve scope seed set_dim step
+    swap tensor transfer zeros
+    """.split()  # noqa: SIM905  # a list of names reads better so
+)
+"""What a graph has for its users; the rest is for its tensors."""
 
 
 class Run(NamedTuple):
@@ -87,6 +104,17 @@ class Graph(Sources):
 
     # -- the graph ---------------------------------------------------------------------------------
 
+    def __dir__(self) -> Iterable[str]:
+        """Return the names that completion shows: what is for users."""
+        return sorted([*PUBLIC, *(name for name in object.__dir__(self) if name[:2] == "__")])
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name[:2] == "__":
+            raise AttributeError(name)
+        raise UnknownNameError(
+            f"a graph has no {name!r}", where=str(here() or "") or None, hint=nearest(name, PUBLIC)
+        )
+
     @property
     def ir(self) -> IR:
         """What was written, as a value."""
@@ -94,7 +122,7 @@ class Graph(Sources):
 
     @override
     def __str__(self) -> str:
-        return str(self.ir)
+        return str(self.ir).rstrip()
 
     @override
     def __repr__(self) -> str:
@@ -199,13 +227,23 @@ class Graph(Sources):
             self._set_dims[name] = number
 
     def carry(self, new: Tensor, old: Tensor) -> Tensor:
-        """Make an output the value of an input in the next run, without a copy."""
+        """Make an output the value of an input in the next run, without a copy.
+
+        >>> cx = Graph()
+        >>> count = cx.tensor((), name="count").set(0)
+        >>> total = cx.carry(count + 1, count)
+        >>> for _ in range(3):
+        ...     cx.execute()
+        >>> total.item()
+        3.0
+        """
         with self.whole():
             node = self._input("carry", old)
             if self._own("carry", new).type != node.type:
                 raise GraphError(
                     f"carry: {new.label} is {new.type}, but the input {old.label} is {node.type}",
-                    hint="both must have one shape and dtype; cast or reshape the new value",
+                    hint="both must have one type; what grows is an input of its full size, "
+                    "whose rows are set with update(rows, at)",
                 )
             for one, other in self._carries.items():
                 if (one == new.id) != (other == old.id):
@@ -406,7 +444,7 @@ class Graph(Sources):
                 raise InputError(
                     f"execute: the input %{node.name} was never set; it is {node.type}",
                     where=str(node.meta.origin or ""),
-                    hint="give it data with set(...) before execute()",
+                    hint="give it data with set(...), or drop() the outputs that need it",
                 )
         return bind_dims(ir, needed, shapes, self._set_dims)
 
@@ -484,6 +522,44 @@ class Graph(Sources):
             if users <= gone and id not in self._outputs:
                 gone.add(id)
         return gone
+
+
+def run(
+    ir: IR,
+    data: Mapping[str, object] | None = None,
+    *,
+    dims: Mapping[str, int] | None = None,
+    step: int = 0,
+) -> tuple[Array, ...]:
+    """Return the outputs of a graph, for data by the names of its inputs.
+
+    >>> from luminal_lab.core.parse import parse
+    >>> ir = parse("graph g(%x: f32[n]) -> (%y) { %y = add %x, %x : f32[n] }")
+    >>> run(ir, {"x": [1, 2]})
+    (array([2., 4.], dtype=float32),)
+    """
+    given = dict(data or {})
+    arrays: dict[int, Array] = {}
+    for node in ir.inputs:
+        if node.name not in given:
+            raise InputError(
+                f"run: there is no data for the input %{node.name}, which is {node.type}",
+                hint=nearest(node.name, given) or f'give it as in run(ir, {{"{node.name}": …}})',
+            )
+        what = f"run: %{node.name}"
+        arrays[node.id] = fit(what, given.pop(node.name), node.type, ir.symbols, copy=True)
+    if given:
+        name = next(iter(given))
+        known = [node.name for node in ir.inputs]
+        raise InputError(f"run: the graph has no input {name!r}", hint=nearest(name, known))
+    shapes = {node: arrays[node.id].shape for node in ir.inputs}
+    sizes = bind_dims(ir, {node.id for node in ir}, shapes, dims or {})
+
+    def data_of(node: Node) -> Array:
+        return arrays[node.id]
+
+    values = interpret(ir, Environment(data_of, sizes, step))
+    return tuple(values[id] for id in ir.output_ids)
 
 
 def leaves(what: str, tree: Tree) -> Iterator[Tensor]:

@@ -111,7 +111,7 @@ def test_the_docstring_draws_the_tree():
     for name, bases, _ in rows:
         found = {base.__name__ for base in CLASSES[name].__mro__}
         assert set(bases.split(", ")) <= found
-    assert re.search(r"^│   └── DimError", doc, re.MULTILINE)
+    assert re.search(r"^│   ├── DimError", doc, re.MULTILINE)
 
 
 @pytest.mark.parametrize("kind", [c for c in CLASSES.values() if issubclass(c, LabError)])

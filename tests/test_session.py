@@ -16,6 +16,7 @@ import pytest
 
 from luminal_lab.core.interpret import Step
 from luminal_lab.core.ops import Slice, Update
+from luminal_lab.core.parse import parse
 from luminal_lab.errors import (
     DimError,
     DTypeError,
@@ -25,8 +26,9 @@ from luminal_lab.errors import (
     NotComputedError,
     RangeError,
     ShapeError,
+    UnknownNameError,
 )
-from luminal_lab.session import Graph
+from luminal_lab.session import PUBLIC, Graph, run
 from luminal_lab.tensor.parameter import Parameter
 from tests.expect import error_of, state
 
@@ -481,7 +483,7 @@ def test_an_input_never_set():
     x.sum(0).retrieve()
     error = error_of(cx.execute, InputError)
     assert error.message == "execute: the input %x was never set; it is i8[2, n]"
-    assert error.hint == "give it data with set(...) before execute()"
+    assert error.hint == "give it data with set(...), or drop() the outputs that need it"
     assert 'x = cx.tensor((2, "n"), "int8", name="x")' in str(error.where)
 
 
@@ -1026,3 +1028,55 @@ def test_ctrl_c_in_a_process():
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=20)[0].splitlines() == ["Interrupted 0", "[1.0, 2.0]"]
+
+
+# -- names -----------------------------------------------------------------------------------------
+
+
+def test_completion_shows_what_is_for_users():
+    cx = Graph()
+    shown = [name for name in dir(cx) if not name.startswith("_")]
+    assert shown == sorted(PUBLIC)
+    for name in shown:
+        getattr(cx, name)
+        assert name in vars(cx) or getattr(Graph, name).__doc__, name
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "hint"),
+    [
+        ("cx", "exceute", "did you mean 'execute'?"),
+        ("x", "sofmax", "did you mean 'softmax'?"),
+        ("x", "cuda", "a lazy tensor is on no device"),
+        ("x", "add_", "nothing changes in place; use x = x.add(...)"),
+    ],
+)
+def test_a_name_that_is_not_there(of, name, hint):
+    cx = Graph()
+    values = {"cx": cx, "x": cx.tensor((2,), name="x")}
+    assert not hasattr(values[of], name)
+    error = error_of(lambda: getattr(values[of], name), UnknownNameError)
+    assert error.message == f"a {'graph' if of == 'cx' else 'tensor'} has no {name!r}"
+    assert error.hint == hint
+
+
+# -- graphs that no session wrote ------------------------------------------------------------------
+
+
+def test_a_parsed_graph_runs():
+    ir = parse("graph g(%x: f32[n, 2], %y: f32[n, 2]) -> (%z, %x) { %z = add %x, %y : f32[n, 2] }")
+    z, x = run(ir, {"x": [[1, 2]], "y": np.ones((1, 2))})
+    np.testing.assert_array_equal(z, [[2, 3]])
+    np.testing.assert_array_equal(x, [[1, 2]])
+
+
+def test_data_that_a_graph_cannot_run_with():
+    ir = parse("graph g(%x: f32[n, 2]) -> (%y) { %y = add %x, %x : f32[n, 2] }")
+    assert error_of(lambda: run(ir), InputError).message == (
+        "run: there is no data for the input %x, which is f32[n, 2]"
+    )
+    error = error_of(lambda: run(ir, {"x": [[1, 2]], "z": 1}), InputError)
+    assert error.message == "run: the graph has no input 'z'"
+    assert error_of(lambda: run(ir, {"x": [1]}), InputError).message == (
+        "run: %x is (n, 2), but the data is (1,)"
+    )

@@ -254,6 +254,10 @@ class Builder(ABC):
             self._dims[name] = symbol
             return symbol
 
+    def has_dim(self, name: str) -> bool:
+        """Return whether this graph has a dim of this name."""
+        return name in self._dims
+
     def as_dim(self, like: DimLike) -> Dim:
         """Return the dim that a number, a name, or an expression such as "p + 1" stands for."""
         dim = self.as_integer(like)

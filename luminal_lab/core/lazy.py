@@ -18,9 +18,9 @@ from luminal_lab.core.dtypes import (
     promote_all,
     scalar_dtype,
 )
-from luminal_lab.core.op import Op, Scalar, TensorType, tuple_text
+from luminal_lab.core.op import Op, Scalar, TensorType, result_types, tuple_text
 from luminal_lab.core.ops import Cast, Constant, Expand, Input, Reshape
-from luminal_lab.errors import AxisError, DTypeError, GraphError, ShapeError
+from luminal_lab.errors import AxisError, DefinitionError, DTypeError, GraphError, ShapeError
 
 if TYPE_CHECKING:
     from luminal_lab.core.ir import Node
@@ -82,12 +82,16 @@ class Lazy:
     def apply(self, op: Op, *others: "Lazy") -> Self:
         """Add a node with this op on this tensor and others, and return its tensor.
 
-        This is how a user's own op is called, too.
+        This is how a user's own op is called, too: x.apply(MyOp()).
         """
+        if not isinstance(op, Op):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
+            raise DefinitionError(
+                f"apply: {op!r} is not an op", hint="give a value of an op class: x.apply(MyOp())"
+            )
         for other in others:
             if getattr(other, "graph", None) is not self.graph:
                 self._foreign(other, op.name)
-        type = op.infer(self.type, *[other.type for other in others])
+        (type,) = result_types(op, [self.node, *[other.node for other in others]])
         return self._made(op, (self.id, *[other.id for other in others]), type)
 
     def _made(self, op: Op, sources: tuple[int, ...], type: TensorType) -> Self:
@@ -142,9 +146,8 @@ class Lazy:
                 f"{what}: {value!r} is not a tensor", hint="make one with graph.tensor(...)"
             )
         raise GraphError(
-            f"{what}: {value.label} belongs to the graph {value.graph.name!r}, and {self.label} to "
-            f"another, {self.graph.name!r}",
-            hint="make both in one graph, or move the value with graph.transfer",
+            f"{what}: {value.label} belongs to another graph than {self.label}",
+            hint="make both in one graph, or move the value: cx.transfer(theirs, an_input_of_ours)",
         )
 
     def _together(self, what: str, *values: object) -> list[Self]:

@@ -14,19 +14,17 @@ from typing import (
     Any,
     ClassVar,
     Final,
-    Literal,
     TypeAlias,
     cast,
     final,
     get_args,
-    get_origin,
     get_type_hints,
 )
 
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Expr, Shape, Symbol, bounds, evaluate, known, symbols
-from luminal_lab.core.dtypes import Array, DType
+from luminal_lab.core.dtypes import Array, DType, as_dtype
 from luminal_lab.errors import (
     AxisError,
     DefinitionError,
@@ -57,6 +55,8 @@ class TensorType:
     shape: Final[Shape]
 
     def __init__(self, dtype: DType, shape: Shape) -> None:
+        if type(dtype) is not DType or type(shape) is not tuple:  # from a user's own op
+            dtype, shape = as_dtype(dtype), tuple(shape)
         self.dtype = dtype
         self.shape = shape
         self._hash = hash((dtype, shape))
@@ -127,15 +127,11 @@ class Op:
     # a type checker takes to be compatible with every signature.
     def infer(self, *args: Any, **kwargs: Any) -> TensorType:
         """Return the result's type for sources of the given types, or raise."""
-        raise _misdefined(
-            type(self), "has no infer", "define infer, which returns the result's type"
-        )
+        raise _fault(type(self), "has no infer", "define infer, which returns the result's type")
 
     def eval(self, *args: Any, **kwargs: Any) -> Array:
         """Return the result for NumPy arrays: this is what the op means."""
-        raise _misdefined(
-            type(self), "has no eval", "define eval, which says in NumPy what it means"
-        )
+        raise _fault(type(self), "has no eval", "define eval, which says in NumPy what it means")
 
     def types(self, sources: "Sequence[Node]") -> tuple[TensorType, ...]:
         """Return the types of all results; more than one only for a `Call`."""
@@ -160,7 +156,7 @@ class Op:
     # -- as a value --------------------------------------------------------------------------------
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        raise _misdefined(type(self), *NO_DATACLASS)
+        raise _fault(type(self), *NO_DATACLASS)
 
     @override
     def __eq__(self, other: object) -> bool:
@@ -194,40 +190,30 @@ def _bound(value: object, dims: Mapping[str, int]) -> object:
 
 OPS: dict[str, type[Op]] = {}
 """Every op class by its name in the text form."""
+_FIELDS: dict[type[Op], dict[str, object]] = {}
 NO_DATACLASS = "is no frozen dataclass", "write @dataclass(frozen=True, slots=True) above the class"
+
+
+def _fault(cls: type[Op], what: str, hint: str) -> DefinitionError:
+    subject = f"op {cls.name!r}" if hasattr(cls, "name") else "op"
+    return DefinitionError(f"{subject}: the class {cls.__name__} {what}", hint=hint)
 
 
 def _register(cls: type[Op]) -> None:
     # `dataclass(slots=True)` makes the class a second time, then with all that the first has.
     if "__dataclass_fields__" not in vars(cls):
-        old = OPS.get(cls.name)
-        place = f"{cls.__module__}.{cls.__qualname__}"
+        old, place = OPS.get(cls.name, cls), (cls.__module__, cls.__qualname__)
         if not NAME.fullmatch(cls.name):
-            raise _misdefined(cls, "has a name that is no word", "use letters, digits, '_' and '.'")
-        if not cls.__doc__ or "__doc__" not in vars(cls):
-            raise _misdefined(cls, "has no docstring", "say in one sentence what the op computes")
-        if old is not None and f"{old.__module__}.{old.__qualname__}" != place:
-            raise DefinitionError(
-                f"op {cls.name!r}: {place} defines it, and so does "
-                f"{old.__module__}.{old.__qualname__}",
-                hint="give the new op another name",
-            )
-        if old is not None:
-            warnings.warn(
-                f"op {cls.name!r} was defined again; the new definition is used from here on",
-                LabWarning,
-                stacklevel=3,
-            )
+            raise _fault(cls, "has a name that is no word", "use letters, digits, '_' and '.'")
+        if not vars(cls).get("__doc__"):
+            raise _fault(cls, "has no docstring", "say in one sentence what the op computes")
+        if (old.__module__, old.__qualname__) != place:
+            other = f"{old.__module__}.{old.__qualname__}"
+            raise _fault(cls, f"has the name of another op, {other}", "give it another name")
+        if old is not cls:
+            again = f"op {cls.name!r} was defined again; the new definition is used from here on"
+            warnings.warn(again, LabWarning, stacklevel=3)
     OPS[cls.name] = cls
-
-
-def _misdefined(cls: type[Op], what: str, hint: str) -> DefinitionError:
-    name = getattr(cls, "name", None)
-    subject = "op" if name is None else f"op {name!r}"
-    return DefinitionError(f"{subject}: the class {cls.__name__} {what}", hint=hint)
-
-
-_FIELDS: dict[type[Op], dict[str, object]] = {}
 
 
 def fields_of(cls: type[Op]) -> Mapping[str, object]:
@@ -240,23 +226,21 @@ def fields_of(cls: type[Op]) -> Mapping[str, object]:
 
 def _check_class(cls: type[Op]) -> dict[str, object]:
     if "name" not in vars(cls):
-        raise _misdefined(
-            cls, "has no name of its own", 'write name: ClassVar[str] = "…" in the class'
-        )
-    parameters = vars(cls).get("__dataclass_params__")
-    if parameters is None or not parameters.frozen:
-        raise _misdefined(cls, *NO_DATACLASS)
+        raise _fault(cls, "has no name of its own", 'write name: ClassVar[str] = "…" in the class')
+    if not getattr(vars(cls).get("__dataclass_params__"), "frozen", False):
+        raise _fault(cls, *NO_DATACLASS)
     try:
         hints = get_type_hints(cls)
     except NameError as error:
         what = f"has a field whose type is not known: {error}"
-        raise _misdefined(cls, what, "import the type where the class is defined") from error
+        raise _fault(cls, what, "import the type where the class is defined") from error
     found = {field.name: hints[field.name] for field in fields(cls)}  # pyright: ignore[reportArgumentType]  # checked above
     for name, hint in found.items():
-        names = get_args(hint) if get_origin(hint) is Literal else ()
-        spelled = hint in FIELD_TYPES or getattr(hint, "__name__", "") == "IR"
-        if not spelled and not (names and all(NAME.fullmatch(str(n)) for n in names)):
-            raise _misdefined(
+        words = get_args(hint)
+        if hint in FIELD_TYPES or getattr(hint, "__name__", "") == "IR":
+            continue
+        if not words or not all(isinstance(w, str) and NAME.fullmatch(w) for w in words):
+            raise _fault(
                 cls,
                 f"has a field {name!r} whose type {hint} the text form cannot write",
                 "use int, float, bool, str, Literal names, DType, Dim, Shape, Scalar, "
@@ -312,10 +296,10 @@ def result_types(op: Op, sources: "Sequence[Node]") -> tuple[TensorType, ...]:
                 f"{op.name}: its sources are {wanted}, but their number here is {len(sources)}"
             )
             raise GraphError(message) from None
-        raise _misdefined(type(op), f"has an infer that fails: {error!r}", "mend infer") from error
+        raise _fault(type(op), f"has an infer that fails: {error!r}", "mend infer") from error
     if type(types[0]) is not TensorType:
         what = f"has an infer that returns {types[0]!r}"
-        raise _misdefined(type(op), what, "return a TensorType")
+        raise _fault(type(op), what, "return a TensorType")
     return types
 
 

@@ -4,6 +4,7 @@ The user's line is the innermost frame outside this package. A frame's (code, in
 is looked up once and then found in a dict, so that asking for it costs well under a microsecond.
 """
 
+import contextlib
 import linecache
 import sys
 from collections.abc import Callable
@@ -50,7 +51,9 @@ def here() -> Origin | None:
 
 def _is_ours(file: str) -> bool:
     folder = Path(here.__code__.co_filename).parents[1]
-    return _OURS.setdefault(file, Path(file).is_relative_to(folder))
+    # contextlib runs our context managers' code.
+    ours = Path(file).is_relative_to(folder) or file == contextlib.__file__
+    return _OURS.setdefault(file, ours)
 
 
 def _look_up(frame: FrameType) -> Origin:

@@ -1,8 +1,23 @@
 """The lazy tensor: a chain of classes, one family of operations each, on those before it."""
 
-from typing import final
+from typing import NoReturn, final
 
+from luminal_lab.core.origin import here
+from luminal_lab.errors import UnknownNameError, nearest
 from luminal_lab.tensor.inspect import Inspect
+
+INSTEAD = {
+    "backward": "gradients are a transformation of the graph and not a method of a value",
+    "cpu": "a lazy tensor is on no device; numpy() gives the value after a run",
+    "cuda": "a lazy tensor is on no device",
+    "device": "a lazy tensor is on no device",
+    "dim": "use ndim",
+    "execute": "the graph is executed: cx.execute()",
+    "numel": "use shape",
+    "size": "use shape",
+    "to": "use cast(dtype); a lazy tensor is on no device",
+}
+"""What to write for what PyTorch's tensors have and ours do not."""
 
 
 @final
@@ -10,6 +25,17 @@ class Tensor(Inspect):
     """A lazy value: a handle to a node of a graph. Nothing is computed before the graph runs."""
 
     __slots__ = ()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name[:2] == "__":  # what NumPy and others ask for, and can do without
+            raise AttributeError(name)
+        in_place = name.endswith("_") and hasattr(type(self), name[:-1])
+        hint = f"nothing changes in place; use x = x.{name[:-1]}(...)" if in_place else None
+        raise UnknownNameError(
+            f"a tensor has no {name!r}",
+            where=str(here() or "") or None,
+            hint=hint or INSTEAD.get(name) or nearest(name, dir(type(self))),
+        )
 
     # PyTorch's short names of casts stand last, as they hide Python's own from what follows.
 

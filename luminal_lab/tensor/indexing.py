@@ -30,6 +30,7 @@ BLOCK = 128
 def dynamic(what: str, hint: str) -> Callable[..., NoReturn]:
     """Return a method that refuses: the shape of its result would depend on the data."""
 
+    @operation
     def refuse(self: Lazy, *_: object, **__: object) -> NoReturn:
         raise ShapeError(f"{what}: its shape would depend on the data of {self.label}", hint=hint)
 
@@ -377,8 +378,18 @@ class Indexing(Reduction):
         >>> rows = cx.tensor((1, 8), name="rows")
         >>> print(cx.tensor((64, 8), name="cache").update(rows, "p").lowering())
         %2 = update{axis = 0, at = p} %cache, %rows : f32[64, 8]
+
+        The position is a number or a dim, 0 or more; what it is in a run, `cx.set_dim` says. With
+        `cx.carry(new, cache)` the next run starts from what this one made.
         """
         axis = self._axis_of("update", axis)
+        if isinstance(at, Lazy):
+            raise ShapeError(
+                f"update: the position is the tensor {at.label}, and must be a number or a dim",
+                hint='name a dim, as in update(rows, "p"), or use scatter for positions in data',
+            )
+        if isinstance(at, str) and at.isidentifier() and not self.graph.has_dim(at):
+            self.graph.dim(at, 0)  # the first position is 0
         return self.apply(Update(axis, self.graph.as_dim(at)), self._tensor_of(rows))
 
     @operation

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.builder import Builder, DimLike, Mark, ShapeLike
@@ -26,8 +27,20 @@ class Sources(Builder):
     def tensor(
         self, shape: ShapeLike, dtype: DTypeLike = "float32", name: str | None = None
     ) -> Tensor:
-        """Return an input; its data comes with `set`. Dims are numbers or names."""
+        """Return an input; its data comes with `set`. Dims are numbers or names.
+
+        >>> from luminal_lab.session import Graph
+        >>> cx = Graph()
+        >>> x = cx.tensor(("batch", 3), name="x").set([[1, 2, 3]])
+        >>> x.shape
+        (batch, 3)
+        """
         with self.whole():
+            if isinstance(shape, (list, np.ndarray)):
+                raise ShapeError(
+                    f"tensor: {shape!r} is not a shape, which is a tuple",
+                    hint="a tensor of data takes its shape first: cx.tensor((3,)).set([1, 2, 3])",
+                )
             type = self.type_of(shape, dtype)
             return self.source(Input(type.dtype, type.shape), name)
 

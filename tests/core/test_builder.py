@@ -220,7 +220,6 @@ def test_scopes_nest_and_end_with_their_block():
     ("shape", "text"),
     [
         ((2, 3), "(2, 3)"),
-        ([2, 3], "(2, 3)"),
         (5, "(5,)"),
         ("n", "(n,)"),
         ((), "()"),
@@ -277,3 +276,9 @@ def test_axis_and_dim_are_one_word():
     error = error_of(lambda: x.sum(axis=0, dim=1), AxisError)
     assert error.message == "sum: both axis and dim are given"
     assert error.hint == "they are two words for one thing; use axis"
+
+
+def test_data_is_not_a_shape():
+    error = error_of(lambda: Graph().tensor([1, 2, 3]))
+    assert error.message == "tensor: [1, 2, 3] is not a shape, which is a tuple"
+    assert error.hint == ("a tensor of data takes its shape first: cx.tensor((3,)).set([1, 2, 3])")

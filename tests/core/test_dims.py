@@ -479,13 +479,13 @@ def test_errors_of_values():
     fails(
         DimError,
         "dim 'b': 9 is out of its bounds, which are 1 to 4\n"
-        "hint: declare wider bounds with dim(name, low, high), or use other data",
+        "hint: use other data, or first of all declare it: cx.dim(\"b\", low, high)",
         check_bounds, B, 9,
     )  # fmt: skip
     fails(
         DimError,
         "dim 'n': 0 is out of its bounds, which are at least 1\n"
-        "hint: declare wider bounds with dim(name, low, high), or use other data",
+        "hint: use other data, or first of all declare it: cx.dim(\"n\", low, high)",
         check_bounds, N, 0,
     )  # fmt: skip
     fails(

@@ -148,7 +148,7 @@ def whole_and_tiled(build, monkeypatch, tile=128):
 
 def source(cx, shape, dtype="float32"):
     data = np.random.default_rng(5).standard_normal(shape).astype(np.float32)
-    return cx.tensor(shape, dtype).set(data.astype(DType(dtype).numpy))
+    return cx.tensor(tuple(shape), dtype).set(data.astype(DType(dtype).numpy))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])

@@ -2,6 +2,7 @@
 
 import itertools
 import operator
+import re
 from typing import Any
 
 import numpy as np
@@ -233,16 +234,13 @@ def test_tensors_of_another_graph_in_every_position():
     }
     for name, call in calls.items():
         error = error_of(call, GraphError)
-        assert "belongs to the graph 't" in error.message or "to the graph 'o" in error.message, (
-            name
-        )
-        assert ("'one'" in error.message) == ("'two'" in error.message) == True, name  # noqa: E712
+        assert re.search("belongs to (another|the) graph", error.message), name
         assert error.hint, name
         assert f'"{name}": lambda: ' in str(error.where), name
     assert state(one) == before[0]
     two.drop([])
     message = error_of(lambda: x + y).message
-    assert message == ("add: %y (2, 2) belongs to the graph 'two', and %x (2, 2) to another, 'one'")
+    assert message == "add: %y (2, 2) belongs to another graph than %x (2, 2)"
 
 
 def test_applying_an_op_by_hand():

@@ -190,12 +190,12 @@ def test_two_places_cannot_define_ops_of_one_name(cube: str):
     with pytest.raises(DefinitionError) as caught:
         cell(cube, "elsewhere")
     assert str(caught.value) == (
-        "op 'test.cube': elsewhere.Cube defines it, and so does __main__.Cube\n"
-        "hint: give the new op another name"
+        "op 'test.cube': the class Cube has the name of another op, __main__.Cube\n"
+        "hint: give it another name"
     )
     assert OPS["test.cube"] is first
     with pytest.raises(
-        DefinitionError, match=r"'add': __main__\.Mine defines it, and so does lumi"
+        DefinitionError, match="'add': the class Mine has the name of another op, lumi"
     ):
         cell(cube.replace("test.cube", "add").replace("class Cube", "class Mine"))
     assert OPS["add"] is Add

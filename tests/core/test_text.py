@@ -342,7 +342,7 @@ class Picky(Op):
 @pytest.mark.parametrize(
     ("op", "message"),
     [
-        ("test.picky{size = -1}", "test.picky cannot be made: size is negative"),
+        ("test.picky{size = -1}", "this cannot be read: size is negative"),
         (
             "test.picky{size = 1}",
             "op 'test.picky': the class Picky has an infer that fails: KeyError('oh')",

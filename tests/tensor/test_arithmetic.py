@@ -325,8 +325,8 @@ def test_errors():
         "constant: -1 is not a value of uint8, which holds 0 to 255"
     )
     assert text(GraphError, lambda: x * other) == (
-        "mul: %y (2, 3) belongs to the graph 'second', and %x (2, 3) to another, 'main'\n"
-        "hint: make both in one graph, or move the value with graph.transfer"
+        "mul: %y (2, 3) belongs to another graph than %x (2, 3)\n"
+        "hint: make both in one graph, or move the value: cx.transfer(theirs, an_input_of_ours)"
     )
     for bad in (
         lambda: x + "one",

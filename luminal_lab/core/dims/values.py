@@ -134,7 +134,7 @@ def check_bounds(symbol: Symbol, value: int) -> None:
         limits = f"at least {low}" if high is None else f"{low} to {high}"
         raise DimError(
             f"dim {name!r}: {value} is out of its bounds, which are {limits}",
-            hint="declare wider bounds with dim(name, low, high), or use other data",
+            hint=f'use other data, or first of all declare it: cx.dim("{name}", low, high)',
         )
     if value % symbol.multiple_of:
         raise DimError(
