@@ -1,5 +1,7 @@
 """The session, `cx = ll.Graph()`: what was written, the data of its inputs, and its results."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, NoReturn, TypeAlias, cast
 
@@ -35,8 +37,8 @@ Tree: TypeAlias = "Tensor | Iterable[Tree] | Mapping[str, Tree]"
 PUBLIC = tuple(
     """
     arange carry constant delete_inputs dim downstream drop execute eye full function ir keep
-    linspace name ones parameter parameters rand randint randn reset retrieve scope seed set_dim step
-    swap tensor transfer zeros
+    linspace name ones parameter parameters rand randint randn reset retrieve scope seed set_dim
+    step swap tensor transfer zeros
     """.split()  # noqa: SIM905  # a list of names reads better so
 )
 """What a graph has for its users; the rest is for its tensors."""
@@ -122,7 +124,7 @@ class Graph(Sources):
 
     @override
     def __str__(self) -> str:
-        return str(self.ir).rstrip()
+        return str(self.ir)
 
     @override
     def __repr__(self) -> str:

@@ -70,7 +70,6 @@ class Edit(Lookup):
     graph g(%x: f32[2]) -> (%2) {
       %2 = sin %x : f32[2]
     }
-    <BLANKLINE>
     >>> [change.kind for change in edit.log]
     ['insert', 'replace', 'erase']
     """

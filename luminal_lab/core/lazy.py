@@ -1,5 +1,7 @@
 """The lazy tensor itself: a handle to a node, and the few steps that all operations are made of."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
 
@@ -58,7 +60,7 @@ class Lazy:
         return len(self.type.shape)
 
     @property
-    def node(self) -> "Node":
+    def node(self) -> Node:
         """The record of this tensor in its graph."""
         return self.graph.node(self.id)
 
@@ -79,7 +81,7 @@ class Lazy:
     # -- making nodes ----------------------------------------------------------------------------
 
     @operation
-    def apply(self, op: Op, *others: "Lazy") -> Self:
+    def apply(self, op: Op, *others: Lazy) -> Self:
         """Add a node with this op on this tensor and others, and return its tensor.
 
         This is how a user's own op is called, too: x.apply(MyOp()).
@@ -121,7 +123,7 @@ class Lazy:
 
     # -- fitting operands together -----------------------------------------------------------------
 
-    def _operand(self, value: object, what: str = "operand") -> "Self | Scalar":
+    def _operand(self, value: object, what: str = "operand") -> Self | Scalar:
         """Return an operand: a tensor of this graph, or a Python scalar (or symbolic dim)."""
         if isinstance(value, Lazy):
             if value.graph is not self.graph:

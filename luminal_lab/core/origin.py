@@ -6,9 +6,9 @@ is looked up once and then found in a dict, so that asking for it costs well und
 
 import contextlib
 import linecache
+import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 from weakref import WeakMethod
@@ -50,10 +50,9 @@ def here() -> Origin | None:
 
 
 def _is_ours(file: str) -> bool:
-    folder = Path(here.__code__.co_filename).parents[1]
+    folder = os.path.dirname(os.path.dirname(here.__code__.co_filename)) + os.sep  # noqa: PTH120  # pathlib is slow to import
     # contextlib runs our context managers' code.
-    ours = Path(file).is_relative_to(folder) or file == contextlib.__file__
-    return _OURS.setdefault(file, ours)
+    return _OURS.setdefault(file, file.startswith(folder) or file == contextlib.__file__)
 
 
 def _look_up(frame: FrameType) -> Origin:

@@ -78,7 +78,6 @@ def parse(text: str) -> IR:
     graph double(%x: f32[4]) -> (%y) {
       %y = add %x, %x : f32[4]
     }
-    <BLANKLINE>
     """
     starts: dict[str, Piece] = {}
     for match in GRAPH.finditer(text):

@@ -32,7 +32,7 @@ def print_ir(ir: "IR", *, origins: bool = False) -> str:
     """Return the text of a graph and, behind it, of the bodies of its calls, each once."""
     bodies = name_bodies(ir)
     graphs = [(ir, ir.name), *bodies.items()]
-    return "\n".join(_graph(graph, name, bodies, origins) for graph, name in graphs)
+    return "\n\n".join(_graph(graph, name, bodies, origins) for graph, name in graphs)
 
 
 def print_node(ir: "IR", node: "Node") -> str:
@@ -119,7 +119,7 @@ def _graph(ir: "IR", name: str, bodies: "Mapping[IR, str]", origins: bool) -> st
     signature = f"{header}{', '.join(given_texts)}{outputs}"
     if given_texts and (origins or len(signature) > 100):
         signature = "\n".join([header, *(f"  {text}," for text in given_texts), outputs])
-    return "\n".join([signature, *lines, "}\n"])
+    return "\n".join([signature, *lines, "}"])
 
 
 def _dims(symbols: Iterable[Symbol]) -> str:

@@ -43,8 +43,8 @@ def _verify_nodes(ir: IR) -> None:
     names: set[str] = set()
     dims: dict[str, Symbol] = {}
     for node in ir.nodes:
-        op, name = node.op, node.name
-        key: list[object] = [op]
+        name = node.meta.name
+        key: list[object] = [node.op]
         for id in node.sources:
             source = get(id)
             if source is None:
@@ -60,13 +60,10 @@ def _verify_nodes(ir: IR) -> None:
         if found[0] != node.type or found[1:] != node.extra:
             said, made = (", ".join(map(str, types)) for types in (node.types, found))
             _fail(ir, node, f"its type is {said}, but its op makes {made}")
-        if name in names:
-            _fail(ir, node, f"%{name} is the name of another node too")
-        if node.meta.name is not None and not NAME.fullmatch(name):
-            _fail(ir, node, f"{name!r} cannot be a name")
+        if name is not None:  # what has none has a number, which is no name
+            _verify_name(ir, node, name, names)
         if get(node.id) is not node:
             _fail(ir, node, f"its id is {node.id}, which is not its place")
-        names.add(name)
         placed.add(node.id)
 
 
@@ -75,6 +72,14 @@ def _infer(ir: IR, node: Node) -> tuple[TensorType, ...]:
         return result_types(node.op, ir.sources(node))
     except LabError as error:
         _fail(ir, node, error.message, error)
+
+
+def _verify_name(ir: IR, node: Node, name: str, names: set[str]) -> None:
+    if name in names:
+        _fail(ir, node, f"%{name} is the name of another node too")
+    if not NAME.fullmatch(name):
+        _fail(ir, node, f"{name!r} cannot be a name")
+    names.add(name)
 
 
 def _verify_dims(ir: IR, node: Node, dims: dict[str, Symbol]) -> None:

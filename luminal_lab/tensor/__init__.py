@@ -1,5 +1,7 @@
 """The lazy tensor: a chain of classes, one family of operations each, on those before it."""
 
+from __future__ import annotations
+
 from typing import NoReturn, final
 
 from luminal_lab.core.origin import here
@@ -39,30 +41,30 @@ class Tensor(Inspect):
 
     # PyTorch's short names of casts stand last, as they hide Python's own from what follows.
 
-    def double(self) -> "Tensor":
+    def double(self) -> Tensor:
         """Return the values in float64."""
         return self.cast("float64")
 
-    def half(self) -> "Tensor":
+    def half(self) -> Tensor:
         """Return the values in float16."""
         return self.cast("float16")
 
-    def bfloat16(self) -> "Tensor":
+    def bfloat16(self) -> Tensor:
         """Return the values in bfloat16."""
         return self.cast("bfloat16")
 
-    def long(self) -> "Tensor":
+    def long(self) -> Tensor:
         """Return the values in int64."""
         return self.cast("int64")
 
-    def float(self) -> "Tensor":
+    def float(self) -> Tensor:
         """Return the values in float32."""
         return self.cast("float32")
 
-    def int(self) -> "Tensor":
+    def int(self) -> Tensor:
         """Return the values in int32."""
         return self.cast("int32")
 
-    def bool(self) -> "Tensor":
+    def bool(self) -> Tensor:
         """Return whether the values are not 0."""
         return self.cast("bool")

@@ -1,5 +1,7 @@
 """Activations: what stands between the layers of a network, and mixtures of values."""
 
+from __future__ import annotations
+
 import math
 from typing import Self
 

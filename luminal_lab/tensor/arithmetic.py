@@ -1,5 +1,7 @@
 """Arithmetic, comparison, logic and choice: Python's operators, and what they are made of."""
 
+from __future__ import annotations
+
 import math
 from typing import Self, TypeAlias, TypeVar
 

@@ -1,5 +1,7 @@
 """The formulas behind the functions: accurate in float32, with finite derivatives."""
 
+from __future__ import annotations
+
 import math
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -80,7 +82,7 @@ def finite(x: F) -> F:
     return (x < 2).where(x, 0.0)
 
 
-def polynomial(x: F, coefficients: "Coefficients", scale: float = 1.0) -> F:
+def polynomial(x: F, coefficients: Coefficients, scale: float = 1.0) -> F:
     """Return a polynomial, with the coefficients for the dtype of x, times a scale."""
     *rest, last = coefficients["f64" if x.dtype is DType.float64 else "f32"]
     result = x.full_like(last * scale)

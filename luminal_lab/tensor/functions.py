@@ -4,9 +4,10 @@ Each is chosen by three things: in float32 it is within 1e-6 of the true value w
 normal number, its derivative is finite wherever it has one, and it takes few ops.
 """
 
+from __future__ import annotations
+
 # The functions of this file are parts of its class.
 # pyright: reportPrivateUsage=false
-
 import math
 from collections.abc import Callable, Sequence
 from functools import wraps

@@ -1,5 +1,7 @@
 """Indexing by data: `x[...]`, gather and scatter, embedding, and sorting by counting."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from types import EllipsisType

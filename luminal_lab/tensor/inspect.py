@@ -1,8 +1,10 @@
 """Looking at values and lowerings, and order between nodes."""
 
+from __future__ import annotations
+
+import os
 from collections import Counter
-from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 
@@ -36,9 +38,9 @@ class Inspect(Normal):
 
         What was found is printed.
         """
-        if isinstance(reference, (str, Path)):
+        if isinstance(reference, str) or hasattr(reference, "__fspath__"):
             try:
-                reference = np.load(reference)
+                reference = np.load(os.fspath(cast("str", reference)))
             except (OSError, ValueError, EOFError) as error:
                 raise InputError(
                     f"diff: {str(reference)!r} cannot be read as a .npy file: {error}",

@@ -1,8 +1,9 @@
 """Margins, joining, and what is made by both: matrices of zeros above or below, image blocks."""
 
+from __future__ import annotations
+
 # The functions of this file are parts of its class.
 # pyright: reportPrivateUsage=false
-
 from collections.abc import Sequence
 from typing import Self, TypeVar
 

@@ -1,5 +1,7 @@
 """Movement of data by views: other orders and shapes, parts, margins, and joining."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial, partialmethod
 from itertools import pairwise

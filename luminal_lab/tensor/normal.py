@@ -1,5 +1,7 @@
 """Normalisation: softmax, norms over axes, groups and channels, dropout, attention."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from typing import Self

@@ -1,5 +1,7 @@
 """A parameter: a value with a shape that any number of graphs can borrow."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from operator import index
 

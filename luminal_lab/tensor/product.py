@@ -1,8 +1,9 @@
 """Products: matmul, einsum and their relatives, all of them made by one function, `contract`."""
 
+from __future__ import annotations
+
 # The functions of this file are parts of its class.
 # pyright: reportPrivateUsage=false
-
 import re
 from collections.abc import Sequence
 from functools import cache, reduce

@@ -1,5 +1,7 @@
 """Reductions over axes, and scans along one: sums, extremes, products, moments, positions."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from typing import Self

@@ -1,5 +1,7 @@
 """The sizes of symbolic dims in a run: from the data of its inputs, or given by hand."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from luminal_lab.core.binding import contradicts, solve_shape

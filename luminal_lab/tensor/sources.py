@@ -1,5 +1,7 @@
 """What a graph begins with: inputs, parameters, constants, ranges, random numbers."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

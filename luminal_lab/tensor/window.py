@@ -4,9 +4,10 @@ Values are [batch, channels, *spatial]. No patch is copied: windows are views, a
 them is a sum of products (`contract`), a sum or a maximum over the axes within each window.
 """
 
+from __future__ import annotations
+
 # The functions of this file are parts of its class.
 # pyright: reportPrivateUsage=false
-
 import math
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -348,7 +349,7 @@ class Windowed(Product):
         padding: Sizes,
         dilation: Sizes,
         ceil_mode: bool,
-    ) -> "Pooling":
+    ) -> Pooling:
         what, count = self._spatial(what)
         stride = kernel if stride is None else stride
         sizes, steps, pads, gaps = each(
