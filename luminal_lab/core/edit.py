@@ -9,7 +9,17 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from luminal_lab.core.builder import check_name
-from luminal_lab.core.ir import IR, Derivation, Lookup, Meta, Node, NodeLike, Signature, Table
+from luminal_lab.core.ir import (
+    IR,
+    Derivation,
+    Lookup,
+    Meta,
+    Node,
+    NodeLike,
+    Signature,
+    Table,
+    check_ir,
+)
 from luminal_lab.core.op import Op, result_types
 from luminal_lab.core.ops import Input
 from luminal_lab.core.printer import unique
@@ -75,6 +85,7 @@ class Edit(Lookup):
     """
 
     def __init__(self, ir: IR) -> None:
+        check_ir("Edit", ir)
         super().__init__(ir.table.copy(), ir.name, ir.signature)
         self.base = ir
         self.log: list[Change] = []

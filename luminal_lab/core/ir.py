@@ -369,3 +369,12 @@ def _isomorphic(a: IR, b: IR) -> bool:
     if not all(map(pair, ends_a, ends_b)):
         return False
     return {(match.get(new), match.get(old)) for new, old in a.carries} == set(b.carries)
+
+
+def check_ir(what: str, ir: object) -> None:
+    """Raise unless something is a graph as a value."""
+    if not isinstance(ir, IR):
+        raise GraphError(
+            f"{what}: needs an IR, and not a {ir.__class__.__name__}",
+            hint="cx.ir is what a session wrote, and parse reads one from text",
+        )

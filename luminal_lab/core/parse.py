@@ -79,6 +79,8 @@ def parse(text: str) -> IR:
       %y = add %x, %x : f32[4]
     }
     """
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
+        raise ParseError(f"parse: needs a text, and not a {text.__class__.__name__}")
     starts: dict[str, Piece] = {}
     for match in GRAPH.finditer(text):
         start, name = Piece(match.start(1), match[1]), match[2]

@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from typing import NoReturn
 
 from luminal_lab.core.dims import Symbol, symbols
-from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.ir import IR, Node, check_ir
 from luminal_lab.core.op import NAME, TensorType, result_types
 from luminal_lab.core.ops import Input
 from luminal_lab.core.printer import dim_declaration, print_node
@@ -24,6 +24,7 @@ def verify(ir: IR) -> None:
     6. A symbolic dim has the same bounds wherever it is mentioned.
     7. Bodies of calls satisfy all of this.
     """
+    check_ir("verify", ir)
     graphs = [ir]
     done: set[int] = set()
     for graph in graphs:

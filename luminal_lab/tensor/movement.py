@@ -1,4 +1,4 @@
-"""Movement of data by views: other orders and shapes, parts, margins, and joining."""
+"""Movement of data by views: other orders and shapes, repetition, and parts."""
 
 from __future__ import annotations
 

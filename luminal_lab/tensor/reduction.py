@@ -253,7 +253,7 @@ class Reduction(Activations):
 
     @operation
     def max(self, axis: Axis = None, keepdim: bool = False) -> Self:
-        """Return the largest value; NaN wins.
+        """Return the largest value, and only that (`argmax` gives its position); NaN wins.
 
         >>> from luminal_lab.session import Graph
         >>> print(Graph().tensor((2, 3), name="x").max(1, keepdim=True).lowering())
@@ -263,7 +263,7 @@ class Reduction(Activations):
 
     @operation
     def min(self, axis: Axis = None, keepdim: bool = False) -> Self:
-        """Return the smallest value; NaN wins.
+        """Return the smallest value, and only that (`argmin` gives its position); NaN wins.
 
         >>> from luminal_lab.session import Graph
         >>> print(Graph().tensor((3,), name="x").min(keepdim=True).lowering())
@@ -406,13 +406,13 @@ class Reduction(Activations):
 
     @operation
     def cummax(self, axis: int) -> Self:
-        """Return the largest value up to each position; NaN wins."""
+        """Return the largest value up to each position, without where it is; NaN wins."""
         along = self._axis_of("cummax", axis)
         return self._scan(along, self._least, lambda part: part.max(-1))
 
     @operation
     def cummin(self, axis: int) -> Self:
-        """Return the smallest value up to each position; NaN wins."""
+        """Return the smallest value up to each position, without where it is; NaN wins."""
         along, x = self._axis_of("cummin", axis), self._mirrored()
         return x._scan(along, x._least, lambda part: part.max(-1))._mirrored()
 

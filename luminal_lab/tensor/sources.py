@@ -38,6 +38,11 @@ class Sources(Builder):
         (batch, 3)
         """
         with self.whole():
+            if isinstance(dtype, int) and not isinstance(dtype, bool):
+                raise ShapeError(
+                    f"tensor: the shape is {shape!r} and the dtype {dtype!r}",
+                    hint=f"a shape is one tuple: cx.tensor(({shape}, {dtype}))",
+                )
             if isinstance(shape, (list, np.ndarray)):
                 raise ShapeError(
                     f"tensor: {shape!r} is not a shape, which is a tuple",

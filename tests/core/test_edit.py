@@ -3,6 +3,7 @@
 import re
 from contextlib import suppress
 from difflib import unified_diff
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -15,8 +16,10 @@ from luminal_lab.core.ops import Add, Cast, Exp2, Input, Mul, Sin, Sqrt
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.parse import parse
 from luminal_lab.core.verify import verify
-from luminal_lab.errors import GraphError, LabError, VerifyError
+from luminal_lab.errors import GraphError, LabError, ParseError, VerifyError
+from luminal_lab.session import Graph
 from tests.core.graphs import graphs
+from tests.expect import error_of
 
 TEXT = """graph g(%x: f32[2], %z: f32[2]) -> (%y => %x, %s) {
   %s = sin %x : f32[2] @ block "file":3 "s = x.sin()"
@@ -340,3 +343,14 @@ def test_random_edits(ir: IR, data: st.DataObject):
         if after.users(node)
     }
     assert parse(str(after)) == after
+
+
+def test_a_session_is_not_a_graph():
+    cx: Any = Graph()
+    for call in (Edit, verify):
+        error = error_of(lambda call=call: call(cx), GraphError)
+        assert error.message.endswith("needs an IR, and not a Graph")
+        assert error.hint == "cx.ir is what a session wrote, and parse reads one from text"
+    assert error_of(lambda: parse(cx), ParseError).message == (
+        "parse: needs a text, and not a Graph"
+    )

@@ -253,3 +253,9 @@ def test_shapes_of_random_numbers():
     cx.set_dim("n", 3)
     assert value(cx, n).shape == (3, 2)
     assert value(cx, cx.randn(0, 3)).shape == (0, 3)
+
+
+def test_a_shape_that_is_no_tuple():
+    error = error_of(lambda: Graph().tensor(2, 3))  # pyright: ignore[reportArgumentType]
+    assert error.message == "tensor: the shape is 2 and the dtype 3"
+    assert error.hint == "a shape is one tuple: cx.tensor((2, 3))"
