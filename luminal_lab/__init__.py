@@ -19,6 +19,7 @@ from luminal_lab.core.op import Binary, Elementwise, Op, Reduce, Source, TensorT
 from luminal_lab.core.parse import parse
 from luminal_lab.core.verify import verify
 from luminal_lab.errors import (
+    ArgumentError,
     AxisError,
     DefinitionError,
     DeviceError,
@@ -49,6 +50,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "IR",
+    "ArgumentError",
     "AxisError",
     "Binary",
     "DType",

@@ -6,6 +6,7 @@ LabError
 │   └── AxisError       (IndexError)         an unknown axis, or one given twice
 ├── UnknownNameError    (AttributeError)     a method or attribute that is not there
 ├── DTypeError          (TypeError)          a dtype that the op or the data does not allow
+├── ArgumentError       (TypeError, ValueError)  an argument of a kind that it cannot be
 ├── RangeError          (IndexError)         an index in data that is out of range or not a number
 ├── InputError          (ValueError)         an input never set, or set with what does not fit
 ├── GraphError          (ValueError)         a tensor of another graph, or used as what it is not
@@ -61,6 +62,10 @@ class UnknownNameError(LabError, AttributeError):
 
 class DTypeError(LabError, TypeError):
     """A dtype that an op or some data does not allow."""
+
+
+class ArgumentError(LabError, TypeError, ValueError):
+    """An argument of a kind that it cannot be, such as an array where a flag is meant."""
 
 
 class RangeError(LabError, IndexError):

@@ -262,6 +262,11 @@ class Graph(Sources):
         """Move values to inputs, of this graph or another, without copying them."""
         with self.whole():
             moves = [(*pair, *_moved("transfer", *pair)) for pair in pairs(source, target)]
+            for k, (_, taking, *_) in enumerate(moves):
+                if any(taking.node is other.node for _, other, *_ in moves[:k]):
+                    raise GraphError(
+                        f"transfer: {taking.label} is to take two values", hint="name it once"
+                    )
             for given, *_ in moves:
                 _session(given).forget(given.id)
             for _, taking, node, value in moves:
@@ -380,42 +385,55 @@ class Graph(Sources):
         With `keep_all` every value on the way is kept and can be read; with `trace` the time and
         the bytes of each node are returned.
         """
-        with self.whole(), stoppable(lambda: None):
-            ir = self.ir
-            asked = self._outputs.keys() | self._probes.keys()
-            if not asked:
-                raise GraphError(
-                    "execute: nothing is retrieved, so that there is nothing to compute",
-                    hint="call retrieve() on the tensors whose values you want",
-                )
-            needed = ir.ancestors(asked)
-            dims = self._bind(ir, needed)
-            versions = {parameter: parameter.version for parameter in self._parameters}
-            changed = {p for p, version in versions.items() if self._versions.get(p) != version}
-            news = {self._parameters[parameter] for parameter in changed}
-            news |= {node.id for node in ir if _is_random(node.op)}
-            known = self._known(self._changed | self._carried | news, dims)
-            steps: list[Step] | None = [] if trace else None
-            values = interpret(
-                ir,
-                Environment(self._input_value, dims, self.step, self._functions, self._calls()),
-                wanted={id for id in needed if not ir[id].extra}
-                if keep_all
-                else asked | (needed & self._kept),
-                known={id: value for id, value in known.items() if id not in self._unseen},
-                trace=steps,
+        if self.running:
+            raise GraphError(
+                f"execute: the graph {self.name!r} is running already",
+                where=str(here() or "") or None,
+                hint="what a run calls, and other threads, use graphs of their own",
             )
-            # Nothing fails from here on.
-            kept = self._outputs.keys() | self._kept
-            self._values = {id: v for id, v in known.items() if id in kept} | values
-            self._bound |= dims
-            self._versions = versions
-            self._changed, self._carried, self._unseen = set(), set(), set()
-            self.step += 1
-            for new, old in self._carries.items():
-                self.give(self.node(old), self._values[new])
-            self._changed, self._carried = set(), self._changed
-            return None if steps is None else Run(tuple(steps))
+        self.running = True
+        try:
+            with self.whole(), stoppable(lambda: None):
+                return self._execute(keep_all, trace)
+        finally:
+            self.running = False
+
+    def _execute(self, keep_all: bool, trace: bool) -> Run | None:
+        ir = self.ir
+        asked = self._outputs.keys() | self._probes.keys()
+        if not asked:
+            raise GraphError(
+                "execute: nothing is retrieved, so that there is nothing to compute",
+                hint="call retrieve() on the tensors whose values you want",
+            )
+        needed = ir.ancestors(asked)
+        dims = self._bind(ir, needed)
+        versions = {parameter: parameter.version for parameter in self._parameters}
+        changed = {p for p, version in versions.items() if self._versions.get(p) != version}
+        news = {self._parameters[parameter] for parameter in changed}
+        news |= {node.id for node in ir if _is_random(node.op)}
+        known = self._known(self._changed | self._carried | news, dims)
+        steps: list[Step] | None = [] if trace else None
+        values = interpret(
+            ir,
+            Environment(self._input_value, dims, self.step, self._functions, self._calls()),
+            wanted={id for id in needed if not ir[id].extra}
+            if keep_all
+            else asked | (needed & self._kept),
+            known={id: value for id, value in known.items() if id not in self._unseen},
+            trace=steps,
+        )
+        # Nothing fails from here on.
+        kept = self._outputs.keys() | self._kept
+        self._values = {id: v for id, v in known.items() if id in kept} | values
+        self._bound |= dims
+        self._versions = versions
+        self._changed, self._carried, self._unseen = set(), set(), set()
+        self.step += 1
+        for new, old in self._carries.items():
+            self.give(self.node(old), self._values[new])
+        self._changed, self._carried = set(), self._changed
+        return None if steps is None else Run(tuple(steps))
 
     def _calls(self) -> dict[int, list[Probe]]:
         return {id: [call for _, call in probes] for id, probes in self._probes.items()}

@@ -1084,3 +1084,36 @@ def test_data_that_a_graph_cannot_run_with():
     assert error_of(lambda: run(ir, {"x": [1]}), InputError).message == (
         "run: %x is (n, 2), but the data is (1,)"
     )
+
+
+# -- while a graph runs --------------------------------------------------------------------------
+
+
+def test_what_a_run_calls_cannot_write_the_graph():
+    cx = Graph()
+    x = cx.tensor((2,), name="x").set([1, 2])
+    errors: list[GraphError] = []
+
+    def writes(value: np.ndarray) -> np.ndarray:
+        errors.extend(error_of(call, GraphError) for call in (lambda: x * 3, cx.execute))
+        return value
+
+    y = cx.function(writes, x, shape=2).retrieve()
+    before = str(cx)
+    cx.execute()
+    assert y.tolist() == [1, 2]
+    assert str(cx) == before
+    assert [error.message for error in errors] == [
+        "constant: the graph 'main' is running, and cannot be written meanwhile",
+        "execute: the graph 'main' is running already",
+    ]
+    assert (x * 3).retrieve().id == y.id + 2
+
+
+def test_an_input_takes_one_value():
+    cx = Graph()
+    a, b = (cx.tensor((2,), name=name).set([1, 2]) for name in "ab")
+    c = cx.tensor((2,), name="c")
+    error = error_of(lambda: cx.transfer([a, b], [c, c]), GraphError)
+    assert error.message == "transfer: %c (2,) is to take two values"
+    assert a.tolist() == b.tolist() == [1, 2]

@@ -2,7 +2,7 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from operator import index
@@ -15,7 +15,7 @@ from luminal_lab.core.op import Op, TensorType
 from luminal_lab.core.ops import Input
 from luminal_lab.core.origin import here
 from luminal_lab.core.printer import unique
-from luminal_lab.errors import AxisError, DimError, GraphError, LabError, ShapeError
+from luminal_lab.errors import ArgumentError, AxisError, DimError, GraphError, LabError, ShapeError
 
 if TYPE_CHECKING:
     from luminal_lab.core.lazy import Lazy
@@ -51,6 +51,8 @@ class Builder(ABC):
         self._streams = 0
         self.stale: set[int] = set()
         """Nodes whose notebook cell has run again, but that something still uses."""
+        self.running = False
+        """Whether a run is under way: what it calls must not write."""
         self.inside = False
         """Whether a high-level operation is being lowered."""
 
@@ -92,6 +94,11 @@ class Builder(ABC):
 
     def append(self, op: Op, sources: tuple[int, ...], type: TensorType) -> int:
         """Add a node whose type is known, and return its id."""
+        if self.running:
+            raise GraphError(
+                f"{op.name}: the graph {self.name!r} is running, and cannot be written meanwhile",
+                hint="let functions, probes and providers of data work on arrays alone",
+            )
         if self._meta is None or not self.inside:
             origin = here()
             key = (id_of(origin), self._scope)
@@ -282,11 +289,14 @@ class Builder(ABC):
                     )
             return like
         try:
-            return int(index(like))  # pyright: ignore[reportArgumentType]  # it is tried
+            size = int(index(like))  # pyright: ignore[reportArgumentType]  # it is tried
         except TypeError:
             raise ShapeError(
                 f"shape: {like!r} is not a dim", hint='a dim is a number or a name such as "seq"'
             ) from None
+        if abs(size) < 1 << 62:
+            return size
+        raise ShapeError(f"shape: {size} is too large for a dim", hint="a dim has 62 bits")
 
     def as_shape(self, like: "ShapeLike") -> Shape:
         """Return the shape that a dim or a sequence of dims stands for."""
@@ -332,37 +342,24 @@ def operation(
     function: Callable[Concatenate[LazyT, P], R],
 ) -> Callable[Concatenate[LazyT, P], R]:
     """Mark a method of tensors as an operation: whole or not at all, `dim` accepted for `axis`."""
-    # Of a method that another decorator has wrapped, the signature of its own counts.
-    code = getattr(function, "__wrapped__", function).__code__
-    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    # dim for axis, dim0 for axis0, start_dim for start_axis, …
-    aliases = {name.replace("axis", "dim"): name for name in known if "axis" in name}
-    aliases |= {"dims": "axis"} if "axis" in known else {}
-    aliases |= {"keepdims": "keepdim"} if "keepdim" in known else {}
-    aliases = {theirs: ours for theirs, ours in aliases.items() if theirs not in known}
-
-    def rename(kwargs: dict[str, object]) -> None:
-        for theirs, ours in aliases.items():
-            if theirs in kwargs:
-                if ours in kwargs:
-                    raise AxisError(
-                        f"{function.__name__}: both {ours} and {theirs} are given",
-                        hint=f"they are two words for one thing; use {ours}",
-                    )
-                kwargs[ours] = kwargs.pop(theirs)
+    aliases = _aliases(function)
 
     @wraps(function)
     def call(self: LazyT, /, *args: P.args, **kwargs: P.kwargs) -> R:
         graph = self.graph
         if graph.inside:
             if kwargs:
-                rename(kwargs)
+                _rename(function.__name__, kwargs, aliases)
             return function(self, *args, **kwargs)
         mark = graph.mark()
         try:
             if kwargs:
-                rename(kwargs)
+                _rename(function.__name__, kwargs, aliases)
             return function(self, *args, **kwargs)
+        except Exception as error:
+            wrong = _as_ours(function.__name__, error)
+            graph.take_back(mark, wrong)
+            raise wrong from error.__cause__ if wrong is error else error
         except BaseException as error:
             graph.take_back(mark, error)
             raise
@@ -370,6 +367,40 @@ def operation(
             graph.inside = False
 
     return call
+
+
+def _aliases(function: Callable[..., object]) -> dict[str, str]:
+    """Return PyTorch's words for the parameters of an operation."""
+    # Of a method that another decorator has wrapped, the signature of its own counts.
+    code = getattr(function, "__wrapped__", function).__code__
+    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    # dim for axis, dim0 for axis0, start_dim for start_axis, …
+    aliases = {name.replace("axis", "dim"): name for name in known if "axis" in name}
+    aliases |= {"dims": "axis"} if "axis" in known else {}
+    aliases |= {"keepdims": "keepdim"} if "keepdim" in known else {}
+    return {theirs: ours for theirs, ours in aliases.items() if theirs not in known}
+
+
+def _rename(name: str, kwargs: dict[str, object], aliases: Mapping[str, str]) -> None:
+    for theirs in aliases.keys() & kwargs.keys():
+        ours = aliases[theirs]
+        if ours in kwargs:
+            raise AxisError(
+                f"{name}: both {ours} and {theirs} are given",
+                hint=f"they are two words for one thing; use {ours}",
+            )
+        kwargs[ours] = kwargs.pop(theirs)
+
+
+def _as_ours(name: str, error: Exception) -> Exception:
+    trace = error.__traceback__
+    # One frame deep it is the call itself that Python refuses: an unknown argument.
+    if isinstance(error, LabError) or trace is None or trace.tb_next is None:
+        return error
+    return ArgumentError(
+        f"{name}: an argument is of a kind that it cannot be: {error}",
+        hint=f"help(ll.Tensor.{name}) says what the arguments are",
+    )
 
 
 def check_name(name: object, what: str) -> str:

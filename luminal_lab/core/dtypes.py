@@ -91,8 +91,8 @@ def as_dtype(like: DTypeLike) -> DType:
     if isinstance(like, str) and like in SHORT:
         return SHORT[like]
     try:
-        return BY_NUMPY[np.dtype(like or "none")]  # np.dtype(None) would be float64
-    except (TypeError, KeyError):
+        return BY_NUMPY[np.dtype(like or "none")]  # of None it would be float64
+    except (TypeError, KeyError, ValueError):
         # torch.float32 and its like print as "torch.float32".
         name = getattr(like, "__name__", str(like)).removeprefix("torch.")
         if name in DType.__members__ or name == "bool":

@@ -73,6 +73,10 @@ class Node(NamedTuple):
         """The name that the text form shows, without the %."""
         return self.meta.name or str(self.id)
 
+    def is_version_of(self, other: "Node") -> bool:
+        """Return whether this can be another's record, before or after its sources changed."""
+        return (self.id, self.op, self.type) == (other.id, other.op, other.type)
+
     # A record is itself and nothing else: two equal lines of text are two nodes.
     __eq__ = object.__eq__
     __ne__ = object.__ne__
@@ -165,8 +169,17 @@ class Lookup:
                 hint = nearest(name, self.names)
                 raise GraphError(f"{self.name}: there is no node %{name}", hint=hint)
             key = self.names[name]
+        if not isinstance(key, (int, Node)):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
+            raise GraphError(
+                f"{self.name}: {key!r} names no node", hint="give a node, its id or its name"
+            )
         id = key if isinstance(key, int) else key.id
         node = self.table.get(id)
+        if node is not None and isinstance(key, Node) and not node.is_version_of(key):
+            raise GraphError(
+                f"{self.name}: {key} is a node of another graph; here {node} has its id",
+                hint="look the node up in this graph by its name",
+            )
         if node is None:
             what = f"the id {id}" if isinstance(key, int) else f"the id of {key}, which is {id}"
             raise GraphError(f"{self.name}: there is no node with {what}")
@@ -175,7 +188,10 @@ class Lookup:
     def __contains__(self, key: NodeLike) -> bool:
         if isinstance(key, str):
             return key.removeprefix("%") in self.names
-        return self.table.get(key if isinstance(key, int) else key.id) is not None
+        if isinstance(key, int):
+            return self.table.get(key) is not None
+        node = self.table.get(key.id)
+        return node is not None and node.is_version_of(key)
 
     @cached_property
     def names(self) -> dict[str, int]:
@@ -374,7 +390,5 @@ def _isomorphic(a: IR, b: IR) -> bool:
 def check_ir(what: str, ir: object) -> None:
     """Raise unless something is a graph as a value."""
     if not isinstance(ir, IR):
-        raise GraphError(
-            f"{what}: needs an IR, and not a {ir.__class__.__name__}",
-            hint="cx.ir is what a session wrote, and parse reads one from text",
-        )
+        kind = ir.__class__.__name__
+        raise GraphError(f"{what}: needs an IR, and not a {kind}", hint="use cx.ir, or parse one")

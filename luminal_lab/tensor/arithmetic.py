@@ -10,11 +10,12 @@ from typing_extensions import override
 
 from luminal_lab.core.builder import operation
 from luminal_lab.core.dims import Expr
-from luminal_lab.core.dtypes import DType, promote_all
+from luminal_lab.core.dtypes import DType, promote_all, scalar_dtype
 from luminal_lab.core.lazy import Lazy, broadcast
 from luminal_lab.core.op import Op
 from luminal_lab.core.ops import Add, Exp2, LessThan, Log2, Mod, Mul, Recip, Sqrt, Where
-from luminal_lab.errors import DTypeError
+from luminal_lab.core.origin import here
+from luminal_lab.errors import DTypeError, GraphError
 
 Operand: TypeAlias = Lazy | npt.ArrayLike | Expr
 T = TypeVar("T", bound="Arithmetic")
@@ -178,7 +179,7 @@ class Arithmetic(Lazy):
 
     @operation
     def __rpow__(self, base: Operand) -> Self:
-        if base == 2 and self.dtype.is_float:
+        if isinstance(base, (int, float)) and base == 2 and self.dtype.is_float:
             return self.exp2()
         x, y = self._together("pow", base)
         return y.pow(x)
@@ -388,6 +389,13 @@ class Arithmetic(Lazy):
         return p._made(WHERE, (self._stretch(shape).id, p.id, q.id), p.type)
 
     @operation
+    def _chosen(self, condition: object, x: Operand, y: Operand) -> Self:
+        mask = self._operand(condition, "where")
+        if not isinstance(mask, Lazy):
+            mask = self.constant(mask, scalar_dtype(mask), ())  # pyright: ignore[reportArgumentType]  # a dim is an int64
+        return mask.where(x, y)
+
+    @operation
     def masked_fill(self, mask: Lazy, value: Operand) -> Self:
         """Return x with the value where the mask holds."""
         chosen = self._operand(mask)
@@ -415,8 +423,10 @@ class Arithmetic(Lazy):
 
     @operation
     def clip(self, min: Operand | None = None, max: Operand | None = None) -> Self:
-        """Return x kept within bounds; NaN stays NaN."""
+        """Return x kept within bounds; NaN stays NaN, and within NaN all is NaN."""
         x = self
+        if any(isinstance(bound, float) and math.isnan(bound) for bound in (min, max)):
+            return x * math.nan
         if min is not None:
             x = (x < min).where(min, x) if isinstance(min, (int, float)) else x.maximum(min)
         if max is not None:
@@ -482,6 +492,8 @@ def _float_quotient(x: T, y: T) -> T:
 def _int_quotient(x: T, y: T) -> T:
     """Divide integers exactly: a float quotient that is never too large, then what it left."""
     wide = DType.float64 if x.dtype is DType.int64 else DType.float32
+    none = y.eq(0)
+    x, y = none.where(0, x), none.where(1, y)  # what is divided by 0 is 0, as its remainder is
     part, scale = x.remainder(y).cast(wide), y.cast(wide).recip()
     if x.dtype.itemsize <= 2:
         # By way of int32, so that -128 / -1 wraps around as all that is out of range.
@@ -526,6 +538,13 @@ def _float_power(x: T, y: T) -> T:
     return (negative & part & (size < math.inf)).where(math.nan, signed)
 
 
-def where(condition: T, x: Operand, y: Operand) -> T:
-    """Return x where the condition holds, else y."""
-    return condition.where(x, y)
+def where(condition: T | npt.ArrayLike, x: Operand, y: Operand) -> T:
+    """Return x where the condition holds, else y; one of the three must be a tensor."""
+    tensors = [value for value in (condition, x, y) if isinstance(value, Arithmetic)]
+    if not tensors:
+        raise GraphError(
+            "where: none of the three arguments is a tensor",
+            where=str(here() or "") or None,
+            hint="use numpy.where for arrays",
+        )
+    return tensors[0]._chosen(condition, x, y)  # pyright: ignore[reportReturnType, reportPrivateUsage]  # handles of a graph are of one class

@@ -38,7 +38,7 @@ class Sources(Builder):
         (batch, 3)
         """
         with self.whole():
-            if isinstance(dtype, int) and not isinstance(dtype, bool):
+            if isinstance(dtype, int):
                 raise ShapeError(
                     f"tensor: the shape is {shape!r} and the dtype {dtype!r}",
                     hint=f"a shape is one tuple: cx.tensor(({shape}, {dtype}))",

@@ -9,7 +9,15 @@ from hypothesis import given, strategies as st
 from luminal_lab.core.op import tuple_text
 from luminal_lab.core.ops import Add, Update
 from luminal_lab.core.verify import verify
-from luminal_lab.errors import AxisError, DimError, GraphError, LabError, ParseError, ShapeError
+from luminal_lab.errors import (
+    ArgumentError,
+    AxisError,
+    DimError,
+    GraphError,
+    LabError,
+    ParseError,
+    ShapeError,
+)
 from luminal_lab.session import Graph
 from tests.expect import error_of, state
 
@@ -225,7 +233,7 @@ def test_scopes_nest_and_end_with_their_block():
         ((), "()"),
         ((np.int64(2), np.uint8(3)), "(2, 3)"),
         (("n", "n + 1", "2*n"), "(n, n + 1, 2*n)"),
-        ((0, 10**30), f"(0, {10**30})"),
+        ((0, 2**61), f"(0, {2**61})"),
     ],
 )
 def test_shapes(shape, text):
@@ -282,3 +290,24 @@ def test_data_is_not_a_shape():
     error = error_of(lambda: Graph().tensor([1, 2, 3]))
     assert error.message == "tensor: [1, 2, 3] is not a shape, which is a tuple"
     assert error.hint == ("a tensor of data takes its shape first: cx.tensor((3,)).set([1, 2, 3])")
+
+
+def test_what_no_machine_can_count_is_no_dim():
+    error = error_of(lambda: Graph().tensor((2, 10**30)))
+    assert error.message == f"shape: {10**30} is too large for a dim"
+    assert error.hint == "a dim has 62 bits"
+
+
+def test_an_argument_of_the_wrong_kind_is_ours_and_leaves_nothing():
+    cx = Graph()
+    x = cx.tensor((2, 3), name="x")
+    before = str(cx)
+    error = error_of(lambda: x.softplus(np.zeros(2)), ArgumentError)  # pyright: ignore[reportArgumentType]
+    assert error.message.startswith("softplus: an argument is of a kind that it cannot be: ")
+    assert error.hint == "help(ll.Tensor.softplus) says what the arguments are"
+    assert "test_builder.py" in str(error.where)
+    assert isinstance(error, TypeError)
+    assert isinstance(error, ValueError)
+    assert str(cx) == before
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        x.softplus(nonsense=1)  # pyright: ignore[reportCallIssue]

@@ -350,7 +350,17 @@ def test_a_session_is_not_a_graph():
     for call in (Edit, verify):
         error = error_of(lambda call=call: call(cx), GraphError)
         assert error.message.endswith("needs an IR, and not a Graph")
-        assert error.hint == "cx.ir is what a session wrote, and parse reads one from text"
+        assert error.hint == "use cx.ir, or parse one"
     assert error_of(lambda: parse(cx), ParseError).message == (
         "parse: needs a text, and not a Graph"
     )
+
+
+def test_a_node_of_another_graph_is_not_looked_up_by_its_id():
+    one = parse("graph g(%x: f32[2]) -> (%y) { %y = sin %x : f32[2] }")
+    two = parse("graph h(%a: f32[2]) -> (%b) { %b = sqrt %a : f32[2] }")
+    error = error_of(lambda: Edit(one).erase(two["b"]), GraphError)
+    assert error.message == "g: %b is a node of another graph; here %y has its id"
+    assert two["b"] not in one
+    wrong: Any = None
+    assert error_of(lambda: one[wrong], GraphError).message == "g: None names no node"

@@ -10,6 +10,7 @@ import pytest
 
 from luminal_lab.errors import DTypeError, GraphError, LabError, ShapeError
 from luminal_lab.session import Graph
+from luminal_lab.tensor.arithmetic import where
 from tests.tensor.against import (
     FLOATS,
     INTS,
@@ -368,3 +369,27 @@ def test_bounds_on_one_side(torch):
 def test_short_names_of_casts(torch, name):
     x = np.array([0.0, 1.5, -2.5, 100.0])
     against(torch, lambda x: getattr(x, name)(), lambda x: getattr(x, name)(), x)
+
+
+def test_an_integer_over_zero_is_zero():
+    for dtype in INTS:
+        x = np.array([5, 1, 0, 100], dtype)
+        (result,) = [interpret(lambda x, y: x // y, x, np.zeros(4, dtype))]
+        np.testing.assert_array_equal(result, np.zeros(4, dtype))
+
+
+def test_bounds_that_are_nan(torch):
+    x = special("float32")
+    against(torch, lambda x: x.clip(math.nan, 1.0), lambda x: torch.clip(x, math.nan, 1.0), x)
+
+
+def test_where_takes_its_condition_from_anywhere():
+    cx = Graph()
+    x = cx.tensor((2,), name="x").set([1, 2])
+    chosen = [where([True, False], x, 0).retrieve(), where(True, 0, x).retrieve()]
+    powers = (np.array([2.0, 3.0]) ** x).retrieve()
+    cx.execute()
+    assert [t.tolist() for t in chosen] == [[1, 0], [0, 0]]
+    np.testing.assert_allclose(powers.numpy(), [2, 9])
+    with pytest.raises(GraphError, match="none of the three arguments is a tensor"):
+        where(True, 1, 2)
