@@ -20,9 +20,9 @@ from luminal_lab.core.dtypes import (
     promote_all,
     scalar_dtype,
 )
-from luminal_lab.core.op import Op, Scalar, TensorType, result_types, tuple_text
+from luminal_lab.core.op import Op, Scalar, TensorType, tuple_text
 from luminal_lab.core.ops import Cast, Constant, Expand, Input, Reshape
-from luminal_lab.errors import AxisError, DefinitionError, DTypeError, GraphError, ShapeError
+from luminal_lab.errors import AxisError, DTypeError, GraphError, ShapeError
 
 if TYPE_CHECKING:
     from luminal_lab.core.ir import Node
@@ -80,20 +80,9 @@ class Lazy:
 
     # -- making nodes ----------------------------------------------------------------------------
 
-    @operation
-    def apply(self, op: Op, *others: Lazy) -> Self:
-        """Add a node with this op on this tensor and others, and return its tensor.
-
-        This is how a user's own op is called, too: x.apply(MyOp()).
-        """
-        if not isinstance(op, Op):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
-            raise DefinitionError(
-                f"apply: {op!r} is not an op", hint="give a value of an op class: x.apply(MyOp())"
-            )
-        for other in others:
-            if getattr(other, "graph", None) is not self.graph:
-                self._foreign(other, op.name)
-        (type,) = result_types(op, [self.node, *[other.node for other in others]])
+    def _apply(self, op: Op, *others: Lazy) -> Self:
+        """Add a node with an op of ours on tensors of this graph, and return its tensor."""
+        type = op.infer(self.type, *[other.type for other in others])
         return self._made(op, (self.id, *[other.id for other in others]), type)
 
     def _made(self, op: Op, sources: tuple[int, ...], type: TensorType) -> Self:
@@ -175,8 +164,8 @@ class Lazy:
             return tensor
         missing = len(shape) - tensor.ndim
         if missing:
-            tensor = tensor.apply(Reshape((1,) * missing + tensor.shape))
-        return tensor if tensor.shape == shape else tensor.apply(Expand(shape))
+            tensor = tensor._apply(Reshape((1,) * missing + tensor.shape))
+        return tensor if tensor.shape == shape else tensor._apply(Expand(shape))
 
     def _as_float(self) -> Self:
         """Return this tensor, converted to float32 if it holds integers or bools."""

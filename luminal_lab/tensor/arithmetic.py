@@ -42,7 +42,7 @@ class Arithmetic(Lazy):
             if outside and math.isfinite(other):
                 return self.cast(DType.float32)._fitted(op, other).cast(self.dtype)
         x, y = self._together(op.name, other)
-        return x.apply(op, y)
+        return x._apply(op, y)
 
     # -- sums and products -------------------------------------------------------------------------
 
@@ -65,7 +65,7 @@ class Arithmetic(Lazy):
                 f"neg: {self.label} is bool and has no negative", hint="use ~x for not"
             )
         minus = self.dtype.limits[1] if self.dtype.is_unsigned else -1
-        return self.apply(MUL, self.full_like(minus))
+        return self._apply(MUL, self.full_like(minus))
 
     @operation
     def sub(self, other: Operand) -> Self:
@@ -77,12 +77,12 @@ class Arithmetic(Lazy):
         ):
             return self._binary(ADD, -other)
         x, y = self._numbers("sub", other)
-        return x.apply(ADD, y.neg())
+        return x._apply(ADD, y.neg())
 
     @operation
     def __rsub__(self, other: Operand) -> Self:
         x, y = self._numbers("sub", other)
-        return y.apply(ADD, x.neg())
+        return y._apply(ADD, x.neg())
 
     def _numbers(self, what: str, other: Operand) -> list[Self]:
         values = self._together(what, other)
@@ -106,27 +106,27 @@ class Arithmetic(Lazy):
         if isinstance(other, (int, float)) and other and math.isfinite(1 / other):
             return self._as_float() * (1 / other)
         x, y = self._together("div", other)
-        return x._as_float().apply(MUL, y._as_float().apply(RECIP))
+        return x._as_float()._apply(MUL, y._as_float()._apply(RECIP))
 
     @operation
     def __rtruediv__(self, other: Operand) -> Self:
         if isinstance(other, (int, float)) and other == 1:
-            return self._as_float().apply(RECIP)
+            return self._as_float()._apply(RECIP)
         if isinstance(other, (int, float)):
-            return self._as_float().apply(RECIP) * other
+            return self._as_float()._apply(RECIP) * other
         x, y = self._together("div", other)
-        return y._as_float().apply(MUL, x._as_float().apply(RECIP))
+        return y._as_float()._apply(MUL, x._as_float()._apply(RECIP))
 
     @operation
     def remainder(self, other: Operand) -> Self:
         """Return x modulo y, with the sign of y."""
         x, y = self._numbers("mod", other)
-        return x.apply(MOD, y)
+        return x._apply(MOD, y)
 
     @operation
     def __rmod__(self, other: Operand) -> Self:
         x, y = self._numbers("mod", other)
-        return y.apply(MOD, x)
+        return y._apply(MOD, x)
 
     @operation
     def floor_divide(self, other: Operand) -> Self:
@@ -145,8 +145,8 @@ class Arithmetic(Lazy):
         x, y = self._numbers("fmod", other)
         if x.dtype.is_float:
             size = y.abs()
-            return (x < 0).where(-(-x).apply(MOD, size), x.apply(MOD, size))
-        rest = x.apply(MOD, y)
+            return (x < 0).where(-(-x)._apply(MOD, size), x._apply(MOD, size))
+        rest = x._apply(MOD, y)
         return (rest._truth() & ((rest < 0) ^ (x < 0))).where(rest - y, rest)
 
     __truediv__ = divide = true_divide = div
@@ -156,7 +156,7 @@ class Arithmetic(Lazy):
     @operation
     def recip(self) -> Self:
         """Return 1 / x."""
-        return self._as_float().apply(RECIP)
+        return self._as_float()._apply(RECIP)
 
     reciprocal = recip
 
@@ -189,7 +189,7 @@ class Arithmetic(Lazy):
     @operation
     def exp2(self) -> Self:
         """Return 2 to the power of x."""
-        return self._as_float().apply(Exp2())
+        return self._as_float()._apply(Exp2())
 
     def _whole_power(self, n: int) -> Self:
         if n < 0:
@@ -198,17 +198,17 @@ class Arithmetic(Lazy):
                     f"pow: {self.label} holds integers, and {n} is a negative power",
                     hint='convert it first, as in x.cast("float32")',
                 )
-            return self._whole_power(-n).apply(RECIP)
+            return self._whole_power(-n)._apply(RECIP)
         if n == 0:
             return self.full_like(1)
         half = self if n == 1 else self._whole_power(n // 2)
-        square = self if n == 1 else half.apply(MUL, half)
-        return square.apply(MUL, self) if n % 2 and n > 1 else square
+        square = self if n == 1 else half._apply(MUL, half)
+        return square._apply(MUL, self) if n % 2 and n > 1 else square
 
     def _fractional_power(self, y: float) -> Self:
         if abs(y) == 0.5:
-            root = self.apply(Sqrt())
-            return root if y > 0 else root.apply(RECIP)
+            root = self._apply(Sqrt())
+            return root if y > 0 else root._apply(RECIP)
         # log2 of a negative number is NaN, as the power is, but for -inf; at 0 the derivative of
         # log2 is infinite, which that of the power need not be.
         double = self.dtype is DType.float64
@@ -222,7 +222,7 @@ class Arithmetic(Lazy):
     @operation
     def log2(self) -> Self:
         """Return the logarithm to base 2."""
-        return self._as_float().apply(Log2())
+        return self._as_float()._apply(Log2())
 
     # -- comparison --------------------------------------------------------------------------------
 
@@ -232,13 +232,13 @@ class Arithmetic(Lazy):
     @operation
     def __gt__(self, other: Operand) -> Self:
         x, y = self._together("less_than", other)
-        return y.apply(LESS, x)
+        return y._apply(LESS, x)
 
     @operation
     def le(self, other: Operand) -> Self:
         """Return x <= y; False where either is NaN."""
         x, y = self._together("less_than", other)
-        below = y.apply(LESS, x).logical_not()
+        below = y._apply(LESS, x).logical_not()
         if not x.dtype.is_float:
             return below
         # A sum of squares is NaN only where one of them is.
@@ -254,7 +254,7 @@ class Arithmetic(Lazy):
     def eq(self, other: Operand) -> Self:
         """Return whether x and y are equal; False where either is NaN."""
         x, y = self._together("eq", other)
-        same = (x.apply(LESS, y) | y.apply(LESS, x)).logical_not()
+        same = (x._apply(LESS, y) | y._apply(LESS, x)).logical_not()
         if not x.dtype.is_float:
             return same
         total = x + y
@@ -312,17 +312,17 @@ class Arithmetic(Lazy):
     @operation
     def __and__(self, other: Operand) -> Self:
         x, y = self._truths("and", other)
-        return x.apply(MUL, y)
+        return x._apply(MUL, y)
 
     @operation
     def __or__(self, other: Operand) -> Self:
         x, y = self._truths("or", other)
-        return x.apply(ADD, y)
+        return x._apply(ADD, y)
 
     @operation
     def __xor__(self, other: Operand) -> Self:
         x, y = self._truths("xor", other)
-        return x.apply(LESS, y).apply(ADD, y.apply(LESS, x))
+        return x._apply(LESS, y)._apply(ADD, y._apply(LESS, x))
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
     bitwise_and, bitwise_or, bitwise_xor = __and__, __or__, __xor__
@@ -330,7 +330,7 @@ class Arithmetic(Lazy):
     @operation
     def __invert__(self) -> Self:
         (x,) = self._truths("not")
-        return x.apply(LESS, x.full_like(True))
+        return x._apply(LESS, x.full_like(True))
 
     bitwise_not = __invert__
 
@@ -534,7 +534,7 @@ def _float_power(x: T, y: T) -> T:
     t = ((t < 1) | (t > 0)).where(t, one.where(0.0, t))
     power, part = t.exp2(), y.remainder(1) > 0
     odd = (y.remainder(2) > 0) & ~part
-    signed = (odd & (negative | (x.apply(RECIP) < 0))).where(-power, power)  # -0.0 is negative too
+    signed = (odd & (negative | (x.recip() < 0))).where(-power, power)  # -0.0 is negative too
     return (negative & part & (size < math.inf)).where(math.nan, signed)
 
 

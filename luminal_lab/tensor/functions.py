@@ -92,7 +92,7 @@ class Functions(Joining):
         sizes: list[Dim] = [1] * self.ndim
         for axis in axes:
             sizes[axis] = self.shape[axis]
-        return given.apply(Reshape(tuple(sizes)))
+        return given._apply(Reshape(tuple(sizes)))
 
     # -- exponentials and logarithms ---------------------------------------------------------------
 
@@ -216,7 +216,7 @@ class Functions(Joining):
         >>> print(Graph().tensor((2,), name="x").sqrt().lowering())
         %1 = sqrt %x : f32[2]
         """
-        return self._as_float().apply(Sqrt())
+        return self._as_float()._apply(Sqrt())
 
     @in_float
     def rsqrt(self) -> Self:
@@ -249,7 +249,7 @@ class Functions(Joining):
         >>> print(Graph().tensor((2,), name="x").sin().lowering())
         %1 = sin %x : f32[2]
         """
-        return self._as_float().apply(Sin())
+        return self._as_float()._apply(Sin())
 
     @in_float
     def cos(self) -> Self:

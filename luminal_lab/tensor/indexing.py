@@ -168,7 +168,7 @@ class Indexing(Reduction):
         """Return slices along an axis, in whose place the axes of the index stand."""
         flat = index.flatten()
         shape = self.type.with_axis(axis, flat.shape[0]).shape
-        found = self.apply(Gather(axis), flat._along(axis, shape))
+        found = self._apply(Gather(axis), flat._along(axis, shape))
         return found._viewed((*shape[:axis], *index.shape, *shape[axis + 1 :]))
 
     @operation
@@ -224,7 +224,7 @@ class Indexing(Reduction):
         %2 = gather{axis = 1} %x, %index : f32[3, 1]
         """
         axis, places, part = self._region("gather", axis, index)
-        return part.apply(Gather(axis), places)
+        return part._apply(Gather(axis), places)
 
     @operation
     def take_along_dim(self, index: Index, axis: int | None = None) -> Self:
@@ -281,7 +281,7 @@ class Indexing(Reduction):
         self, what: str, mode: Literal["set", "add"], axis: int, index: Index, src: Operand | None
     ) -> Self:
         axis, places, part = self._region(what, axis, index)
-        done = part.apply(Scatter(axis, mode), places, self._source(what, places, src))
+        done = part._apply(Scatter(axis, mode), places, self._source(what, places, src))
         return self._put_back(part, done)
 
     def _source(self, what: str, places: Self, src: Operand | None) -> Self:
@@ -392,7 +392,7 @@ class Indexing(Reduction):
             )
         if isinstance(at, str) and at.isidentifier() and not self.graph.has_dim(at):
             self.graph.dim(at, 0)  # the first position is 0
-        return self.apply(Update(axis, self.graph.as_dim(at)), self._tensor_of(rows))
+        return self._apply(Update(axis, self.graph.as_dim(at)), self._tensor_of(rows))
 
     @operation
     def one_hot(self, num_classes: DimLike) -> Self:
@@ -435,7 +435,7 @@ class Indexing(Reduction):
         less, more = precedes(other, mine), precedes(mine, other)
         # Of equal ones the first comes first.
         before = earlier.where(~less, more) if descending else earlier.where(~more, less)
-        return before.cast(DType.int64).apply(SumReduce(self.ndim))._viewed(self.shape)
+        return before.cast(DType.int64)._apply(SumReduce(self.ndim))._viewed(self.shape)
 
     @operation
     def argsort(self, axis: int = -1, descending: bool = False, stable: bool = True) -> Self:
@@ -449,7 +449,7 @@ class Indexing(Reduction):
         ranks = self.movedim(axis, -1)._ranks(descending)
         places = self._iota(ranks.shape[-1], DType.int64)._stretch(ranks.shape)
         op = Scatter(ranks.ndim - 1, "set")
-        return ranks.full_like(0).apply(op, ranks, places).movedim(-1, axis)
+        return ranks.full_like(0)._apply(op, ranks, places).movedim(-1, axis)
 
     @operation
     def sort(
@@ -537,7 +537,7 @@ class Indexing(Reduction):
         mine, edge = sought.cast(dtype).unsqueeze(-1), self.cast(dtype)
         edge = edge if self.ndim == 1 else edge.unsqueeze(-2)
         before = ~precedes(mine, edge) if right else precedes(edge, mine)
-        return before.cast(DType.int64).apply(SumReduce(before.ndim - 1))._viewed(sought.shape)
+        return before.cast(DType.int64)._apply(SumReduce(before.ndim - 1))._viewed(sought.shape)
 
     @operation
     def bucketize(self, boundaries: Operand, right: bool = False) -> Self:

@@ -13,10 +13,10 @@ from luminal_lab.core.builder import operation
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.lazy import Lazy, value_text
-from luminal_lab.core.op import tuple_text
+from luminal_lab.core.op import Op, result_types, tuple_text
 from luminal_lab.core.ops import After, GraphBreak, Input
 from luminal_lab.core.printer import print_node
-from luminal_lab.errors import InputError, ShapeError
+from luminal_lab.errors import DefinitionError, InputError, ShapeError
 from luminal_lab.tensor.normal import Normal
 
 
@@ -85,12 +85,33 @@ class Inspect(Normal):
         behind = ir.ancestors([self.id])
         return ir, [n for n in ir if n.id in behind and not isinstance(n.op, Input)]
 
+    # -- own ops -----------------------------------------------------------------------------------
+
+    @operation
+    def apply(self, op: Op, *others: Lazy) -> Self:
+        """Add a node with an op, which may be the user's own, and return its tensor.
+
+        >>> import luminal_lab as ll
+        >>> from luminal_lab.core.ops import Sin
+        >>> print(ll.Graph().tensor((2,), name="x").apply(Sin()).lowering())
+        %1 = sin %x : f32[2]
+        """
+        if not isinstance(op, Op):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
+            raise DefinitionError(
+                f"apply: {op!r} is not an op", hint="give a value of an op class: x.apply(MyOp())"
+            )
+        for other in others:
+            if getattr(other, "graph", None) is not self.graph:
+                self._foreign(other, op.name)
+        (type,) = result_types(op, [self.node, *[other.node for other in others]])
+        return self._made(op, (self.id, *[other.id for other in others]), type)
+
     # -- order -------------------------------------------------------------------------------------
 
     @operation
     def graph_break(self) -> Self:
         """Return the same value; nothing is fused across this point."""
-        return self.apply(GraphBreak())
+        return self._apply(GraphBreak())
 
     @operation
     def after(self, *others: Lazy) -> Self:

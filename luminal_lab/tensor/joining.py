@@ -61,10 +61,10 @@ class Joining(Movement):
             raise DTypeError(f"pad: {value!r} is not a number", hint="pad with 0 and use where")
         before, after = zip(*margins, strict=True)
         op = Pad(before, after)
-        padded = self.apply(op)
+        padded = self._apply(op)
         if number == 0 and (isinstance(number, int) or str(number) == "0.0"):
             return padded
-        inside = self.full_like(True, DType.bool_).apply(op)
+        inside = self.full_like(True, DType.bool_)._apply(op)
         return inside.where(padded, padded.full_like(number))
 
     def pad_along(self, axis: int, before: DimLike, after: DimLike, value: Scalar = 0) -> Self:
@@ -153,7 +153,7 @@ class Joining(Movement):
                 inside = self.constant(True, DType.bool_, part.type.with_axis(axis, at).shape)
                 result = inside.pad_along(axis, 0, total - at).where(result, padded)
             else:
-                result = result.apply(ADD, padded)
+                result = result._apply(ADD, padded)
             at = at + part.shape[axis]
         return result
 

@@ -45,7 +45,7 @@ class Movement(Arithmetic):
         %1 = permute{axes = [2, 0, 1]} %x : f32[4, 2, 3]
         """
         order = tuple(self._axis_of("permute", axis) for axis in listed(axes))
-        return self if order == tuple(range(self.ndim)) else self.apply(Permute(order))
+        return self if order == tuple(range(self.ndim)) else self._apply(Permute(order))
 
     @operation
     def transpose(self, axis0: int, axis1: int) -> Self:
@@ -58,7 +58,7 @@ class Movement(Arithmetic):
         order = list(range(self.ndim))
         a, b = self._axis_of("transpose", axis0), self._axis_of("transpose", axis1)
         order[a], order[b] = b, a
-        return self if a == b else self.apply(Permute(tuple(order)))
+        return self if a == b else self._apply(Permute(tuple(order)))
 
     swapaxes = swapdims = transpose
 
@@ -167,7 +167,7 @@ class Movement(Arithmetic):
     @operation
     def contiguous(self) -> Self:
         """Return the same value, written out in row-major order."""
-        return self.apply(Contiguous())
+        return self._apply(Contiguous())
 
     clone = contiguous
 
@@ -361,7 +361,7 @@ class Movement(Arithmetic):
         """
         axis, span = self._axis_of("unfold", axis), self.graph.as_dim(size)
         step, dilation = whole("unfold: the step", step, 1), whole("unfold: dilation", dilation, 1)
-        return self.apply(Window(axis, span, step, dilation))
+        return self._apply(Window(axis, span, step, dilation))
 
     def pool_last_dim(self, kernel: DimLike, stride: int = 1, dilation: int = 1) -> Self:
         """Return windows along the last axis: what pooling reduces, and convolution multiplies."""
@@ -373,7 +373,7 @@ class Movement(Arithmetic):
     def flip(self, axis: Axis = None, *more: int) -> Self:
         """Return it with some axes, or all, read from back to front."""
         axes = self._axes_of("flip", axis if axis is None else (*listed((axis,)), *more))
-        return self.apply(Flip(axes)) if axes else self
+        return self._apply(Flip(axes)) if axes else self
 
     flipud, fliplr = partialmethod(flip, 0), partialmethod(flip, 1)
 

@@ -43,7 +43,7 @@ class Reduction(Activations):
         """Return this tensor reduced over axes, which stay with size 1 if `keepdim` is set."""
         result = self
         for axis in reversed(axes):
-            result = result.apply(op(axis))
+            result = result._apply(op(axis))
         if keepdim:
             return result
         return result._viewed(tuple(dim for k, dim in enumerate(self.shape) if k not in axes))
@@ -289,7 +289,7 @@ class Reduction(Activations):
         axes, x = self._axes_of("any", axis), self._truth()
         empty = [k in axes and not known(dim >= 1) for k, dim in enumerate(x.shape)]
         if True in empty:  # one False more changes nothing, and then there is an element
-            x = x.apply(Pad((0,) * x.ndim, tuple(map(int, empty))))
+            x = x._apply(Pad((0,) * x.ndim, tuple(map(int, empty))))
         return x._reduced(MaxReduce, axes, keepdim)
 
     @operation
@@ -320,14 +320,14 @@ class Reduction(Activations):
         self._filled(what, None if axis is None else along)
         if axis is None:
             x = x._viewed((size_of(x.shape),))
-        top = x.apply(MaxReduce(along))
+        top = x._apply(MaxReduce(along))
         less = x < top
         if x.dtype.is_float:  # a square is above -1 unless it is NaN
             less = less | ((top * top > -1) < (x * x > -1))
         # Counted from the back, the first of equals has the largest number.
         size = x.shape[along]
         back = self._iota(size, DType.int64).flip().reshape(size, *[1] * (x.ndim - 1 - along))
-        found = -less.where(0, back).apply(MaxReduce(along)) + (size - 1)
+        found = -less.where(0, back)._apply(MaxReduce(along)) + (size - 1)
         if axis is None:
             return found._viewed((1,) * self.ndim if keepdim else ())
         return found if keepdim else found.squeeze(along)
@@ -440,7 +440,7 @@ class Reduction(Activations):
             dilation *= RADIX
         x = self.pad_along(axis, reach, 0, neutral) if steps else self
         for window, dilation in steps:
-            x = combine(x.apply(Window(axis, window, 1, dilation)))
+            x = combine(x._apply(Window(axis, window, 1, dilation)))
         return x
 
     # -- neighbours --------------------------------------------------------------------------------

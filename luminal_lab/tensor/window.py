@@ -96,7 +96,7 @@ class Windowed(Product):
                     f"{length}",
                     hint="use a smaller kernel or dilation, or more padding",
                 )
-            x = x.apply(Window(axis, size, step, gap))
+            x = x._apply(Window(axis, size, step, gap))
         return x
 
     # -- convolution -------------------------------------------------------------------------------
@@ -580,7 +580,7 @@ class Windowed(Product):
         parts: list[Self] = []
         for offset, weight in weights.items():
             place = (first + offset).clip(0, old - 1).cast(DType.int64).reshape(new, *ones)
-            taken = self.apply(Gather(axis), place._stretch(self.type.with_axis(axis, new).shape))
+            taken = self._apply(Gather(axis), place._stretch(self.type.with_axis(axis, new).shape))
             parts.append(taken if weight is None else taken * weight.reshape(new, *ones))
         total = parts[0]
         for part in parts[1:]:
