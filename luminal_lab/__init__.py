@@ -10,13 +10,14 @@ cx.execute()
 print(y)
 """
 
+from typing import TYPE_CHECKING
+
 from luminal_lab import errors
 from luminal_lab.core.dims import Dim, Expr, Symbol
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Binary, Elementwise, Op, Reduce, Source, TensorType, Unary, View
-from luminal_lab.core.parse import parse
 from luminal_lab.core.verify import verify
 from luminal_lab.errors import (
     ArgumentError,
@@ -45,6 +46,9 @@ from luminal_lab.tensor.arithmetic import where
 from luminal_lab.tensor.joining import concat, stack
 from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.product import einsum
+
+if TYPE_CHECKING:
+    from luminal_lab.core.parse import parse
 
 __version__ = "0.1.0"
 
@@ -96,3 +100,13 @@ __all__ = [
     "verify",
     "where",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Load what is not needed at once when it is first used."""
+    if name == "parse":
+        from luminal_lab.core.parse import parse  # noqa: PLC0415  # what loading late means
+
+        globals()[name] = parse
+        return parse
+    raise AttributeError(f"module 'luminal_lab' has no attribute {name!r}")
