@@ -303,11 +303,14 @@ class Builder(ABC):
         if isinstance(like, (int, str, Expr)):
             return (self.as_dim(like),)
         try:
-            return tuple(self.as_dim(dim) for dim in like)
+            shape = tuple(self.as_dim(dim) for dim in like)
         except TypeError:
             raise ShapeError(
                 f"shape: {like!r} is not a shape", hint="a shape is a tuple of dims, as in (3, 4)"
             ) from None
+        if len(shape) > 64:
+            raise ShapeError(f"shape: {len(shape)} axes are more than the 64 that NumPy has")
+        return shape
 
     def type_of(self, shape: "ShapeLike", dtype: DTypeLike) -> TensorType:
         """Return the type that a user's shape and dtype stand for."""

@@ -311,3 +311,8 @@ def test_an_argument_of_the_wrong_kind_is_ours_and_leaves_nothing():
     assert str(cx) == before
     with pytest.raises(TypeError, match="unexpected keyword"):
         x.softplus(nonsense=1)  # pyright: ignore[reportCallIssue]
+
+
+def test_more_axes_than_numpy_has():
+    error = error_of(lambda: Graph().tensor((1,) * 65))
+    assert error.message == "shape: 65 axes are more than the 64 that NumPy has"

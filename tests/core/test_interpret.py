@@ -389,7 +389,7 @@ def test_an_op_whose_value_is_not_what_its_type_says():
             "(1000000000000, 1000000000000) of float32",
         ),
         (
-            lambda cx: cx.zeros((1,) * 65),
+            lambda cx: cx.zeros((1,) * 64).unsqueeze(0),
             "%{} needs 4 bytes, more than there is memory: it is (" + ", ".join(["1"] * 65) + ")",
         ),
     ],
