@@ -13,7 +13,6 @@ from luminal_lab.core.dims import Symbol, check_bounds
 from luminal_lab.core.dtypes import Array, DTypeLike
 from luminal_lab.core.interpret import Environment, Probe, Step, interpret, stoppable
 from luminal_lab.core.ir import IR, Node
-from luminal_lab.core.lazy import Lazy
 from luminal_lab.core.op import Op
 from luminal_lab.core.ops import HostCall, Input, Random
 from luminal_lab.core.origin import here, running_shell
@@ -27,6 +26,7 @@ from luminal_lab.errors import (
     nearest,
 )
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.sizes import bind_dims
 from luminal_lab.tensor.sources import Sources

@@ -2,27 +2,20 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from functools import wraps
 from operator import index
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, cast
+from typing import Any, Self, cast
 
 from luminal_lab.core.dims import Dim, Expr, Shape, Symbol, parse_dim, symbols
-from luminal_lab.core.dtypes import Array, DTypeLike, as_dtype
-from luminal_lab.core.ir import IR, Meta, Node, Table
+from luminal_lab.core.dtypes import DTypeLike, as_dtype
+from luminal_lab.core.ir import IR, Derivation, Meta, Node, Table
 from luminal_lab.core.op import Op, TensorType
 from luminal_lab.core.ops import Input
 from luminal_lab.core.origin import here
 from luminal_lab.core.printer import unique
-from luminal_lab.errors import ArgumentError, AxisError, DimError, GraphError, LabError, ShapeError
+from luminal_lab.errors import DimError, GraphError, LabError, ShapeError
 
-if TYPE_CHECKING:
-    from luminal_lab.core.lazy import Lazy
-
-P = ParamSpec("P")
-R = TypeVar("R")
-LazyT = TypeVar("LazyT", bound="Lazy")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 DimLike = int | str | Expr
 id_of = id  # where `id` is a node's
@@ -32,7 +25,7 @@ Mark = tuple[int, int, int, int]
 
 
 class Builder(ABC):
-    """What lazy tensors need of the graph that they belong to."""
+    """A graph that grows; who extends it decides what becomes of data and results."""
 
     seed: int
     """What random numbers depend on, beside the count of runs."""
@@ -57,30 +50,6 @@ class Builder(ABC):
         """Whether a high-level operation is being lowered."""
 
     # -- what the session adds -----------------------------------------------------------------
-
-    @abstractmethod
-    def feed(self, tensor: "Lazy", data: object, *, copy: bool) -> None:
-        """Give an input its data."""
-
-    @abstractmethod
-    def hold(self, tensor: "Lazy", *, output: bool) -> None:
-        """Keep a tensor's value after a run; as an output it is retrieved for the user too."""
-
-    @abstractmethod
-    def release(self, tensor: "Lazy") -> None:
-        """Undo `hold` and `probe`, and forget the value."""
-
-    @abstractmethod
-    def owned(self, tensor: "Lazy") -> Array:
-        """Return a value, itself and not a copy, or raise if there is none yet."""
-
-    @abstractmethod
-    def missing(self, tensor: "Lazy") -> tuple[str, str] | None:
-        """Return why a value cannot be read and what to do about it, or None if it can be."""
-
-    @abstractmethod
-    def probe(self, tensor: "Lazy", call: Callable[[Array], None]) -> None:
-        """Have `call` see the value whenever it is computed."""
 
     @abstractmethod
     def unask(self, id: int) -> None:
@@ -223,6 +192,18 @@ class Builder(ABC):
         """Return a context in which all is done or, if it fails, nothing."""
         return Whole(self)
 
+    @contextmanager
+    def deriving(self, rule: str, *parents: Node) -> Generator[None, None, None]:
+        """Make nodes from others: they take the first one's origin and scope, and say the rule."""
+        with self.whole():
+            outer, meta = self._meta, parents[0].meta
+            made = Derivation(rule, tuple(parent.id for parent in parents))
+            self._meta = Meta(None, meta.origin, meta.scope, made)
+            try:
+                yield
+            finally:
+                self._meta = outer
+
     # -- scopes and dims -----------------------------------------------------------------------
 
     @contextmanager
@@ -339,71 +320,6 @@ class Whole:
 
 
 ShapeLike = DimLike | tuple[DimLike, ...] | list[DimLike]
-
-
-def operation(
-    function: Callable[Concatenate[LazyT, P], R],
-) -> Callable[Concatenate[LazyT, P], R]:
-    """Mark a method of tensors as an operation: whole or not at all, `dim` accepted for `axis`."""
-    aliases = _aliases(function)
-
-    @wraps(function)
-    def call(self: LazyT, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        graph = self.graph
-        if graph.inside:
-            if kwargs:
-                _rename(function.__name__, kwargs, aliases)
-            return function(self, *args, **kwargs)
-        mark = graph.mark()
-        try:
-            if kwargs:
-                _rename(function.__name__, kwargs, aliases)
-            return function(self, *args, **kwargs)
-        except Exception as error:
-            wrong = _as_ours(function.__name__, error)
-            graph.take_back(mark, wrong)
-            raise wrong from error.__cause__ if wrong is error else error
-        except BaseException as error:
-            graph.take_back(mark, error)
-            raise
-        finally:
-            graph.inside = False
-
-    return call
-
-
-def _aliases(function: Callable[..., object]) -> dict[str, str]:
-    """Return PyTorch's words for the parameters of an operation."""
-    # Of a method that another decorator has wrapped, the signature of its own counts.
-    code = getattr(function, "__wrapped__", function).__code__
-    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    # dim for axis, dim0 for axis0, start_dim for start_axis, …
-    aliases = {name.replace("axis", "dim"): name for name in known if "axis" in name}
-    aliases |= {"dims": "axis"} if "axis" in known else {}
-    aliases |= {"keepdims": "keepdim"} if "keepdim" in known else {}
-    return {theirs: ours for theirs, ours in aliases.items() if theirs not in known}
-
-
-def _rename(name: str, kwargs: dict[str, object], aliases: Mapping[str, str]) -> None:
-    for theirs in aliases.keys() & kwargs.keys():
-        ours = aliases[theirs]
-        if ours in kwargs:
-            raise AxisError(
-                f"{name}: both {ours} and {theirs} are given",
-                hint=f"they are two words for one thing; use {ours}",
-            )
-        kwargs[ours] = kwargs.pop(theirs)
-
-
-def _as_ours(name: str, error: Exception) -> Exception:
-    trace = error.__traceback__
-    # One frame deep it is the call itself that Python refuses: an unknown argument.
-    if isinstance(error, LabError) or trace is None or trace.tb_next is None:
-        return error
-    return ArgumentError(
-        f"{name}: an argument is of a kind that it cannot be: {error}",
-        hint=f"help(ll.Tensor.{name}) says what the arguments are",
-    )
 
 
 def check_name(name: object, what: str) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import Self
 
-from luminal_lab.core.builder import operation
 from luminal_lab.core.dtypes import DType
-from luminal_lab.core.lazy import Lazy
 from luminal_lab.core.op import never
 from luminal_lab.errors import LabError, RangeError, ShapeError, nearest
 from luminal_lab.tensor import formulas
 from luminal_lab.tensor.arithmetic import Operand
 from luminal_lab.tensor.functions import Functions, beside, in_float, number, widened
+from luminal_lab.tensor.lazy import Lazy
+from luminal_lab.tensor.operation import operation
 
 
 class Activations(Functions):

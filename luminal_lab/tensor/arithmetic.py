@@ -8,14 +8,14 @@ from typing import Self, TypeAlias, TypeVar
 import numpy.typing as npt
 from typing_extensions import override
 
-from luminal_lab.core.builder import operation
 from luminal_lab.core.dims import Expr
 from luminal_lab.core.dtypes import DType, promote_all, scalar_dtype
-from luminal_lab.core.lazy import Lazy, broadcast
 from luminal_lab.core.op import Op
 from luminal_lab.core.ops import Add, Exp2, LessThan, Log2, Mod, Mul, Recip, Sqrt, Where
 from luminal_lab.core.origin import here
 from luminal_lab.errors import DTypeError, GraphError
+from luminal_lab.tensor.lazy import Lazy, broadcast
+from luminal_lab.tensor.operation import operation
 
 Operand: TypeAlias = Lazy | npt.ArrayLike | Expr
 T = TypeVar("T", bound="Arithmetic")

@@ -15,10 +15,8 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 
 import numpy as np
 
-from luminal_lab.core.builder import operation
 from luminal_lab.core.dims import Dim
 from luminal_lab.core.dtypes import DType
-from luminal_lab.core.lazy import Lazy
 from luminal_lab.core.op import tuple_text
 from luminal_lab.core.ops import Reshape, Sin, Sqrt
 from luminal_lab.errors import DTypeError, ShapeError
@@ -26,6 +24,8 @@ from luminal_lab.tensor import formulas
 from luminal_lab.tensor.arithmetic import Operand
 from luminal_lab.tensor.formulas import LAST, LN2, LOG2E
 from luminal_lab.tensor.joining import Joining
+from luminal_lab.tensor.lazy import Lazy
+from luminal_lab.tensor.operation import operation
 
 T = TypeVar("T", bound=Joining)
 P = ParamSpec("P")

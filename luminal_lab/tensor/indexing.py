@@ -10,15 +10,16 @@ from typing import Any, Literal, NoReturn, Self, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from luminal_lab.core.builder import DimLike, operation
+from luminal_lab.core.builder import DimLike
 from luminal_lab.core.dims import Dim, Expr
 from luminal_lab.core.dtypes import DType, promote_all
-from luminal_lab.core.lazy import Lazy, as_array
 from luminal_lab.core.op import never, size_of
 from luminal_lab.core.ops import Gather, Scatter, SumReduce, Update
 from luminal_lab.errors import AxisError, DTypeError, GraphError, RangeError, ShapeError
 from luminal_lab.tensor.arithmetic import Operand
+from luminal_lab.tensor.lazy import Lazy, as_array
 from luminal_lab.tensor.movement import Part, whole
+from luminal_lab.tensor.operation import operation
 from luminal_lab.tensor.reduction import Reduction
 
 T = TypeVar("T", bound="Indexing")

@@ -9,15 +9,15 @@ from typing import Self, cast
 import numpy as np
 
 from luminal_lab.core.binding import as_array
-from luminal_lab.core.builder import operation
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.ir import IR, Node
-from luminal_lab.core.lazy import Lazy, value_text
 from luminal_lab.core.op import Op, result_types, tuple_text
 from luminal_lab.core.ops import After, GraphBreak, Input
 from luminal_lab.core.printer import print_node
 from luminal_lab.errors import DefinitionError, InputError, ShapeError
+from luminal_lab.tensor.lazy import Lazy, value_text
 from luminal_lab.tensor.normal import Normal
+from luminal_lab.tensor.operation import operation
 
 
 class Inspect(Normal):

@@ -7,15 +7,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self, TypeVar
 
-from luminal_lab.core.builder import DimLike, operation
+from luminal_lab.core.builder import DimLike
 from luminal_lab.core.dims import Dim, maximum, minimum
 from luminal_lab.core.dtypes import DType, promote_all
-from luminal_lab.core.lazy import Lazy
 from luminal_lab.core.op import Scalar, never
 from luminal_lab.core.ops import Pad
 from luminal_lab.errors import DTypeError, GraphError, ShapeError
 from luminal_lab.tensor.arithmetic import ADD, Operand
+from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.movement import Movement, Pairs, listed, whole
+from luminal_lab.tensor.operation import operation
 
 T = TypeVar("T", bound="Joining")
 

@@ -8,14 +8,15 @@ from itertools import pairwise
 from operator import index
 from typing import Self, TypeAlias, TypeVar, cast
 
-from luminal_lab.core.builder import DimLike, operation
+from luminal_lab.core.builder import DimLike
 from luminal_lab.core.dims import Dim, Expr, Shape, known, maximum, minimum
 from luminal_lab.core.dtypes import DType, scalar_dtype
-from luminal_lab.core.lazy import Axis, Lazy
 from luminal_lab.core.op import TensorType, never, size_of, tuple_text
 from luminal_lab.core.ops import Contiguous, Flip, Iota, Permute, Reshape, Slice, Window
 from luminal_lab.errors import AxisError, RangeError, ShapeError
 from luminal_lab.tensor.arithmetic import Arithmetic, Operand
+from luminal_lab.tensor.lazy import Axis, Lazy
+from luminal_lab.tensor.operation import operation
 
 T = TypeVar("T", bound="Movement")
 V = TypeVar("V")

@@ -6,16 +6,16 @@ import math
 from collections.abc import Sequence
 from typing import Self
 
-from luminal_lab.core.builder import operation
 from luminal_lab.core.dims import Dim
 from luminal_lab.core.dtypes import DType, DTypeLike
-from luminal_lab.core.lazy import Axis
 from luminal_lab.core.op import Scalar, TensorType, never
 from luminal_lab.core.ops import MaxReduce, Random, SumReduce
 from luminal_lab.errors import RangeError, ShapeError
 from luminal_lab.tensor.arithmetic import Operand
 from luminal_lab.tensor.functions import LOG2E, in_float, number, widened
+from luminal_lab.tensor.lazy import Axis
 from luminal_lab.tensor.movement import whole
+from luminal_lab.tensor.operation import operation
 from luminal_lab.tensor.window import Windowed
 
 

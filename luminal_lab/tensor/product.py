@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from functools import cache, reduce
 from typing import Self, TypeAlias, TypeVar
 
-from luminal_lab.core.builder import operation
 from luminal_lab.core.dims import Dim, Expr
 from luminal_lab.core.dtypes import DType, promote_all
-from luminal_lab.core.lazy import Lazy
 from luminal_lab.core.op import Scalar, tuple_text
 from luminal_lab.core.ops import Permute, SumReduce
 from luminal_lab.errors import AxisError, DTypeError, ShapeError
@@ -20,7 +18,9 @@ from luminal_lab.tensor.arithmetic import MUL, Operand
 from luminal_lab.tensor.functions import widened
 from luminal_lab.tensor.indexing import Indexing
 from luminal_lab.tensor.joining import lead
+from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.movement import listed, whole
+from luminal_lab.tensor.operation import operation
 
 Labels: TypeAlias = Sequence[str]
 T = TypeVar("T", bound="Product")

@@ -6,16 +6,16 @@ import math
 from collections.abc import Callable
 from typing import Self
 
-from luminal_lab.core.builder import operation
 from luminal_lab.core.dims import Dim, Expr, bounds, known, maximum, minimum
 from luminal_lab.core.dtypes import DType, DTypeLike
-from luminal_lab.core.lazy import Axis
 from luminal_lab.core.op import Reduce, Scalar, size_of
 from luminal_lab.core.ops import MaxReduce, Pad, SumReduce, Window
 from luminal_lab.errors import ShapeError
 from luminal_lab.tensor.activation import Activations, beside, in_float, number, widened
 from luminal_lab.tensor.arithmetic import Operand
+from luminal_lab.tensor.lazy import Axis
 from luminal_lab.tensor.movement import whole
+from luminal_lab.tensor.operation import operation
 
 RADIX = 8
 """How many positions one step of a scan combines."""

@@ -7,18 +7,18 @@ import math
 import numpy as np
 from typing_extensions import override
 
-from luminal_lab.core.builder import Builder, DimLike, Mark, ShapeLike
+from luminal_lab.core.builder import DimLike, Mark, ShapeLike
 from luminal_lab.core.dims import Dim, Expr
 from luminal_lab.core.dtypes import DType, DTypeLike, as_dtype, scalar_dtype
-from luminal_lab.core.lazy import as_scalar, constant_of
 from luminal_lab.core.op import Op, Scalar
 from luminal_lab.core.ops import Input, Iota, Random
 from luminal_lab.errors import DTypeError, GraphError, ShapeError
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.lazy import Workspace, as_scalar, constant_of
 from luminal_lab.tensor.parameter import Parameter
 
 
-class Sources(Builder):
+class Sources(Workspace):
     """The methods of a graph that make tensors from nothing."""
 
     def __init__(self, name: str, seed: int = 0) -> None:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Concatenate, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar
 
-from luminal_lab.core.builder import operation
 from luminal_lab.core.dims import Dim, Expr, Shape, maximum, minimum
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import Reduce, Scalar, never, size_of, tuple_text
@@ -22,6 +21,7 @@ from luminal_lab.errors import ShapeError, nearest
 from luminal_lab.tensor.arithmetic import Operand
 from luminal_lab.tensor.functions import number, widened
 from luminal_lab.tensor.movement import whole
+from luminal_lab.tensor.operation import operation
 from luminal_lab.tensor.product import Product, contract
 
 P = ParamSpec("P")

@@ -292,6 +292,27 @@ def test_data_is_not_a_shape():
     assert error.hint == ("a tensor of data takes its shape first: cx.tensor((3,)).set([1, 2, 3])")
 
 
+def test_what_is_derived_says_from_what():
+    cx = Graph()
+    x = cx.tensor((2,))
+    with cx.scope("block"):
+        y = x * 3
+    with cx.deriving("grad-mul", y.node, x.node):
+        first = x.exp()
+        with cx.deriving("inner", x.node):
+            inner = x + 1
+        last = x * 2
+    made = [tensor.node.meta for tensor in (first, inner, last)]
+    assert [meta.scope for meta in made] == ["block", "", "block"]
+    assert [meta.made and (meta.made.rule, meta.made.parents) for meta in made] == [
+        ("grad-mul", (y.id, x.id)),
+        ("inner", (x.id,)),
+        ("grad-mul", (y.id, x.id)),
+    ]
+    assert made[0].origin is y.node.meta.origin
+    assert (x * 2).node.meta.made is None
+
+
 def test_what_no_machine_can_count_is_no_dim():
     error = error_of(lambda: Graph().tensor((2, 10**30)))
     assert error.message == f"shape: {10**30} is too large for a dim"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from luminal_lab.core.binding import as_array
-from luminal_lab.core.builder import Builder, DimLike, ShapeLike, check_name, operation
+from luminal_lab.core.builder import Builder, DimLike, ShapeLike, check_name
 from luminal_lab.core.dims import Dim, Expr, Shape
 from luminal_lab.core.dtypes import (
     Array,
@@ -23,11 +24,40 @@ from luminal_lab.core.dtypes import (
 from luminal_lab.core.op import Op, Scalar, TensorType, tuple_text
 from luminal_lab.core.ops import Cast, Constant, Expand, Input, Reshape
 from luminal_lab.errors import AxisError, DTypeError, GraphError, ShapeError
+from luminal_lab.tensor.operation import operation
 
 if TYPE_CHECKING:
     from luminal_lab.core.ir import Node
 
 Axis: TypeAlias = int | Sequence[int] | None
+
+
+class Workspace(Builder):
+    """What lazy tensors need of the graph that they belong to: their data and their results."""
+
+    @abstractmethod
+    def feed(self, tensor: Lazy, data: object, *, copy: bool) -> None:
+        """Give an input its data."""
+
+    @abstractmethod
+    def hold(self, tensor: Lazy, *, output: bool) -> None:
+        """Keep a tensor's value after a run; as an output it is retrieved for the user too."""
+
+    @abstractmethod
+    def release(self, tensor: Lazy) -> None:
+        """Undo `hold` and `probe`, and forget the value."""
+
+    @abstractmethod
+    def owned(self, tensor: Lazy) -> Array:
+        """Return a value, itself and not a copy, or raise if there is none yet."""
+
+    @abstractmethod
+    def missing(self, tensor: Lazy) -> tuple[str, str] | None:
+        """Return why a value cannot be read and what to do about it, or None if it can be."""
+
+    @abstractmethod
+    def probe(self, tensor: Lazy, call: Callable[[Array], None]) -> None:
+        """Have `call` see the value whenever it is computed."""
 
 
 class Lazy:
@@ -37,7 +67,7 @@ class Lazy:
     # NumPy leaves `array + tensor` to the tensor.
     __array_ufunc__ = None
 
-    def __init__(self, graph: Builder, id: int, type: TensorType) -> None:
+    def __init__(self, graph: Workspace, id: int, type: TensorType) -> None:
         self.graph = graph
         self.id = id
         self.type = type

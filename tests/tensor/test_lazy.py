@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from luminal_lab.core.dtypes import DType
-from luminal_lab.core.lazy import constant_of, value_text
 from luminal_lab.core.ops import Add, Mul
 from luminal_lab.errors import AxisError, DTypeError, GraphError, LabError, ShapeError
 from luminal_lab.session import Graph
+from luminal_lab.tensor.lazy import constant_of, value_text
 from tests.expect import error_of, state
 
 WRONG: Any = 3

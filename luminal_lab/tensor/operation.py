@@ -1,0 +1,81 @@
+"""What makes a method of tensors an operation: done as a whole, and with PyTorch's words too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+from luminal_lab.errors import ArgumentError, AxisError, LabError
+
+if TYPE_CHECKING:
+    from luminal_lab.tensor.lazy import Lazy
+
+P = ParamSpec("P")
+R = TypeVar("R")
+LazyT = TypeVar("LazyT", bound="Lazy")
+
+
+def operation(
+    function: Callable[Concatenate[LazyT, P], R],
+) -> Callable[Concatenate[LazyT, P], R]:
+    """Mark a method of tensors as an operation: whole or not at all, `dim` accepted for `axis`."""
+    aliases = _aliases(function)
+
+    @wraps(function)
+    def call(self: LazyT, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        graph = self.graph
+        if graph.inside:
+            if kwargs:
+                _rename(function.__name__, kwargs, aliases)
+            return function(self, *args, **kwargs)
+        mark = graph.mark()
+        try:
+            if kwargs:
+                _rename(function.__name__, kwargs, aliases)
+            return function(self, *args, **kwargs)
+        except Exception as error:
+            wrong = _as_ours(function.__name__, error)
+            graph.take_back(mark, wrong)
+            raise wrong from error.__cause__ if wrong is error else error
+        except BaseException as error:
+            graph.take_back(mark, error)
+            raise
+        finally:
+            graph.inside = False
+
+    return call
+
+
+def _aliases(function: Callable[..., object]) -> dict[str, str]:
+    """Return PyTorch's words for the parameters of an operation."""
+    # Of a method that another decorator has wrapped, the signature of its own counts.
+    code = getattr(function, "__wrapped__", function).__code__
+    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    # dim for axis, dim0 for axis0, start_dim for start_axis, …
+    aliases = {name.replace("axis", "dim"): name for name in known if "axis" in name}
+    aliases |= {"dims": "axis"} if "axis" in known else {}
+    aliases |= {"keepdims": "keepdim"} if "keepdim" in known else {}
+    return {theirs: ours for theirs, ours in aliases.items() if theirs not in known}
+
+
+def _rename(name: str, kwargs: dict[str, object], aliases: Mapping[str, str]) -> None:
+    for theirs in aliases.keys() & kwargs.keys():
+        ours = aliases[theirs]
+        if ours in kwargs:
+            raise AxisError(
+                f"{name}: both {ours} and {theirs} are given",
+                hint=f"they are two words for one thing; use {ours}",
+            )
+        kwargs[ours] = kwargs.pop(theirs)
+
+
+def _as_ours(name: str, error: Exception) -> Exception:
+    trace = error.__traceback__
+    # One frame deep it is the call itself that Python refuses: an unknown argument.
+    if isinstance(error, LabError) or trace is None or trace.tb_next is None:
+        return error
+    return ArgumentError(
+        f"{name}: an argument is of a kind that it cannot be: {error}",
+        hint=f"help(ll.Tensor.{name}) says what the arguments are",
+    )
