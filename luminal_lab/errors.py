@@ -22,7 +22,7 @@ LabError
 The text has a fixed form: what is wrong with both values, then where, then one `hint:`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 
@@ -97,7 +97,11 @@ class VerifyError(LabError, ValueError):
 
 
 class PassError(LabError, RuntimeError):
-    """A pass that failed, or returned what it may not."""
+    """A pass that failed, or returned what it may not; `snapshots` are those before it."""
+
+    snapshots: Sequence[object] = ()
+    inputs: Mapping[str, object] = {}
+    """For a pass that changes values: the data of the inputs, by name, that show it."""
 
 
 class DeviceError(LabError, RuntimeError):

@@ -5,8 +5,10 @@ this log; who edits need not know of any of it.
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from collections import Counter
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from typing import Literal, NamedTuple, TypeAlias
 
 from luminal_lab.core.builder import check_name
 from luminal_lab.core.ir import (
@@ -23,13 +25,15 @@ from luminal_lab.core.ir import (
 from luminal_lab.core.op import Op, result_types
 from luminal_lab.core.ops import Input
 from luminal_lab.core.printer import unique
-from luminal_lab.errors import GraphError, VerifyError
+from luminal_lab.errors import GraphError, PassError, VerifyError
+
+Kind: TypeAlias = Literal["insert", "replace", "erase", "reorder"]
 
 
 class Change(NamedTuple):
     """One entry of the log: what was there before and after, so that it can be undone."""
 
-    kind: Literal["insert", "replace", "erase"]
+    kind: Kind
     rule: str
     node: int
     """The node that was inserted, replaced or erased."""
@@ -38,6 +42,18 @@ class Change(NamedTuple):
     before: tuple[Node, ...]
     after: tuple[Node, ...]
     signatures: tuple[Signature, Signature]
+    firing: int = 0
+    """Counts the firings: changes of one firing are one step."""
+    because: str = ""
+    """Why, in words, where the rule's name does not say it all."""
+
+
+class Refusal(NamedTuple):
+    """A rule that would have changed a node, but assumes what is not granted."""
+
+    rule: str
+    node: int
+    facts: frozenset[str]
 
 
 def replay(ir: IR, log: Iterable[Change]) -> IR:
@@ -62,8 +78,8 @@ def _apply(ir: IR, steps: Iterable[tuple[Sequence[Node], Sequence[Node], Signatu
 
 
 def _changed(ir: IR, table: Table, signature: Signature) -> IR:
-    inputs, outputs, carries = signature
-    return IR(table, inputs, outputs, name=ir.name, carries=carries, schedule=ir.schedule)
+    inputs, outputs, carries, schedule = signature
+    return IR(table, inputs, outputs, name=ir.name, carries=carries, schedule=schedule)
 
 
 class Edit(Lookup):
@@ -84,11 +100,18 @@ class Edit(Lookup):
     ['insert', 'replace', 'erase']
     """
 
-    def __init__(self, ir: IR) -> None:
+    def __init__(self, ir: IR, *, licence: Iterable[str] = (), limit: int | None = None) -> None:
         check_ir("Edit", ir)
         super().__init__(ir.table.copy(), ir.name, ir.signature)
         self.base = ir
         self.log: list[Change] = []
+        self.licence = frozenset(licence)
+        """The facts about values that rules may assume."""
+        self.limit = limit
+        """How many firings there may be; who fires more often never ends."""
+        self.refusals: dict[tuple[str, int], Refusal] = {}
+        self._firing = 0
+        self._because: tuple[str, str] | None = None
         # Each node ranks above its sources, so that a search for cycles knows where to stop. The
         # gaps leave room for what is inserted between.
         self._ranks = {node.id: place << 32 for place, node in enumerate(ir.nodes)}
@@ -96,6 +119,28 @@ class Edit(Lookup):
     def ir(self) -> IR:
         """Return the graph as it is now; untouched records are the same objects as before."""
         return _changed(self.base, self.table.copy(), self.signature) if self.log else self.base
+
+    @contextmanager
+    def firing(self, rule: str, because: str = "") -> Generator[None, None, None]:
+        """Make the changes inside one step, with one rule and one reason."""
+        outer, self._because = self._because, self._because or (rule, because)
+        try:
+            yield
+        finally:
+            self._because = outer
+            if outer is None:
+                self._next_firing()
+
+    def refuse(self, rule: str, node: NodeLike, facts: Iterable[str]) -> None:
+        """Note that a rule was not applied to a node, for it assumes facts not granted."""
+        id = self[node].id
+        self.refusals[rule, id] = Refusal(rule, id, frozenset(facts))
+
+    def reorder(self, nodes: Iterable[NodeLike], *, rule: str = "") -> None:
+        """Ask for an order of the nodes; sources still come before their users."""
+        schedule = tuple(self[node].id for node in nodes)
+        signature = self.signature._replace(schedule=schedule)
+        self._log("reorder", rule, -1, None, (), (), signature)
 
     def insert(
         self,
@@ -110,6 +155,7 @@ class Edit(Lookup):
         types = result_types(op, found)
         parents = [self[p] for p in ([like] if isinstance(like, (Node, int, str)) else like)]
         first = parents[0].meta if parents else Meta()
+        rule = rule or (self._because[0] if self._because else "")
         made = Derivation(rule, tuple(p.id for p in parents)) if rule or parents else None
         if name is not None:
             name = unique(check_name(name, "a node"), self.names)
@@ -139,11 +185,10 @@ class Edit(Lookup):
             user._replace(sources=tuple(new.id if id == old.id else id for id in user.sources))
             for user in users
         )
-        inputs, outputs, carries = self.signature
-        signature = Signature(
-            inputs,
-            tuple(new.id if id == old.id else id for id in outputs),
-            tuple((new.id if id == old.id else id, into) for id, into in carries),
+        _, outputs, carries, _ = self.signature
+        signature = self.signature._replace(
+            outputs=tuple(new.id if id == old.id else id for id in outputs),
+            carries=tuple((new.id if id == old.id else id, into) for id, into in carries),
         )
         self._log("replace", rule, old.id, new.id, users, after, signature)
         self._lift(new.id)
@@ -152,7 +197,7 @@ class Edit(Lookup):
         """Take out a node that nothing reads."""
         node = self[node]
         users = self.users(node)
-        inputs, outputs, carries = self.signature
+        inputs, outputs, carries, _ = self.signature
         needed = f"{users[0]} reads it" if users else "it is an output" * (node.id in outputs)
         if not needed and any(into == node.id for _, into in carries):
             needed = "an output is carried to it"
@@ -163,7 +208,7 @@ class Edit(Lookup):
 
     def _log(
         self,
-        kind: Literal["insert", "replace", "erase"],
+        kind: Kind,
         rule: str,
         node: int,
         into: int | None,
@@ -182,9 +227,36 @@ class Edit(Lookup):
             names[record.name] = record.id
             for id in record.sources:
                 readers.setdefault(id, {})[record.id] = None
-        signatures = self.signature, signature
-        self.log.append(Change(kind, rule, node, into, before, after, signatures))
+        because = self._because or (rule, "")
+        change = Change(
+            kind,
+            rule or because[0],
+            node,
+            into,
+            before,
+            after,
+            (self.signature, signature),
+            self._firing,
+            because[1],
+        )
+        self.log.append(change)
         self.signature = signature
+        if self._because is None and kind != "insert":
+            self._next_firing()
+
+    def _next_firing(self) -> None:
+        """Begin the next step; too many of them are rules that undo each other."""
+        if not self.log or self.log[-1].firing < self._firing:
+            return
+        self._firing += 1
+        if self.limit is not None and self._firing > self.limit:
+            rules = Counter(change.rule for change in self.log[-100:] if change.kind != "insert")
+            listed = ", ".join(f"{rule or 'no rule'} ({count})" for rule, count in rules.items())
+            raise PassError(
+                f"it has fired {self._firing:,} times on a graph of {len(self.base):,} nodes, and "
+                f"does not end; the last 100 changes were by {listed}",
+                hint="these rules make what the others, or they themselves, match again",
+            )
 
     def _refuse_cycle(self, old: Node, new: Node, users: set[int]) -> None:
         """Raise if `new` is computed from any of the users that would read it."""

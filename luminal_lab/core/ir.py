@@ -136,6 +136,11 @@ class Table:
             self.set(id, None)
         self.size = size
 
+    def shares_all(self, other: "Table") -> bool:
+        """Return whether both hold the same records, without a look at each."""
+        same = (mine is theirs for mine, theirs in zip(self._chunks, other._chunks, strict=False))
+        return self.size == other.size and all(same)
+
     def __iter__(self) -> Iterator[Node]:
         for chunk in self._chunks:
             if chunk is not EMPTY:
@@ -151,6 +156,8 @@ class Signature(NamedTuple):
     outputs: tuple[int, ...]
     carries: tuple[tuple[int, int], ...] = ()
     """Pairs (output, input): the output is that input's value in the next run."""
+    schedule: tuple[int, ...] = ()
+    """Ids in the order wanted, where it is not the order in which they were made."""
 
 
 class Lookup:
@@ -240,10 +247,9 @@ class IR(Lookup):
         carries: Iterable[tuple[int, int]] = (),
         schedule: tuple[int, ...] = (),
     ) -> None:
-        super().__init__(table, name, Signature(tuple(inputs), tuple(outputs), tuple(carries)))
-        self.input_ids, self.output_ids, self.carries = self.signature
-        self.schedule = schedule
-        """Ids in the order wanted, where it is not the order in which they were made."""
+        signature = Signature(tuple(inputs), tuple(outputs), tuple(carries), schedule)
+        super().__init__(table, name, signature)
+        self.input_ids, self.output_ids, self.carries, self.schedule = signature
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -266,6 +272,12 @@ class IR(Lookup):
     def next_id(self) -> int:
         """The first id never used."""
         return self.table.size
+
+    def bare(self) -> "IR":
+        """Return this graph without what was worked out about it, which costs far more to hold."""
+        inputs, outputs, carries, schedule = self.signature
+        table = self.table.copy()
+        return IR(table, inputs, outputs, name=self.name, carries=carries, schedule=schedule)
 
     def __len__(self) -> int:
         return len(self.nodes)

@@ -20,5 +20,13 @@ from luminal_lab.core.ops.primitive import (
 )
 from luminal_lab.core.ops.select import Cast, Gather, Scatter, Update, Where
 from luminal_lab.core.ops.source import Constant, Input, Iota, Random
-from luminal_lab.core.ops.structure import After, Call, GraphBreak, HostCall, Pick
+from luminal_lab.core.ops.structure import (
+    After,
+    Call,
+    CustomGradient,
+    GraphBreak,
+    HostCall,
+    Pick,
+    StopGradient,
+)
 from luminal_lab.core.ops.view import Expand, Flip, Pad, Permute, Reshape, Slice, Window

@@ -9,7 +9,7 @@ from typing_extensions import override
 from luminal_lab.core.dims import Shape, Symbol
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.ir import IR, Node
-from luminal_lab.core.op import Op, TensorType, made_type, one_result_each
+from luminal_lab.core.op import Elementwise, Op, TensorType, made_type, one_result_each
 from luminal_lab.errors import GraphError, ShapeError
 
 
@@ -89,6 +89,38 @@ class After(Op):
     """The first source's value, but only after the others have been computed."""
 
     name: ClassVar[str] = "after"
+
+    @override
+    def infer(self, x: TensorType, *others: TensorType) -> TensorType:
+        return x
+
+    @override
+    def eval(self, x: Array, *others: Array) -> Array:
+        return x
+
+
+@dataclass(frozen=True, slots=True)
+class StopGradient(Elementwise):
+    """The same value, through which no gradient goes."""
+
+    name: ClassVar[str] = "stop_gradient"
+    c_form: ClassVar[str] = "{0}"
+
+    @override
+    def infer(self, x: TensorType) -> TensorType:
+        return x
+
+    @override
+    def eval(self, x: Array) -> Array:
+        return x
+
+
+@dataclass(frozen=True, slots=True)
+class CustomGradient(Op):
+    """The first source's value; a function of the session says the gradients of the others."""
+
+    name: ClassVar[str] = "custom_gradient"
+    function: str
 
     @override
     def infer(self, x: TensorType, *others: TensorType) -> TensorType:

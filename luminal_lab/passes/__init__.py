@@ -1,0 +1,1 @@
+"""Passes: what changes a graph, and what shows how."""

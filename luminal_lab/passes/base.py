@@ -1,0 +1,131 @@
+"""What a pass is: a frozen dataclass with a name, its options as fields, and `run(ir, edit)`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypeAlias, cast, get_type_hints
+
+from typing_extensions import override
+
+from luminal_lab.core.edit import Edit
+from luminal_lab.core.ir import IR
+from luminal_lab.errors import DefinitionError
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+"""What the text form can write as the name of a pass, a rule or a fact."""
+Option: TypeAlias = int | float | bool | str | tuple[str, ...]
+OPTIONS = (int, float, bool, str, tuple[str, ...], int | None)
+"""What the text form can write as an option."""
+
+
+class Pass:
+    """A change of the graph; a subclass is a frozen dataclass, and its fields are its options.
+
+    `run` reads the graph and changes it through the editor. It knows nothing of snapshots,
+    verification or statistics: those are read off the editor's log.
+
+    >>> from luminal_lab.core.ops import Sin
+    >>> @dataclass(frozen=True)
+    ... class NoSines(Pass):
+    ...     '''Replace each sine by its source.'''
+    ...
+    ...     name: ClassVar[str] = "no-sines"
+    ...
+    ...     def run(self, ir, edit):
+    ...         for node in ir:
+    ...             if isinstance(node.op, Sin):
+    ...                 edit.replace(node, node.sources[0], rule="sin")
+    >>> str(NoSines())
+    'no-sines'
+    """
+
+    name: ClassVar[str]
+
+    def run(self, ir: IR, edit: Edit) -> None:
+        """Change the graph that `edit` holds; `ir` is the graph as it was."""
+        raise fault(type(self), "has no run", "define run(self, ir, edit)")
+
+    def rules(self) -> tuple[object, ...]:
+        """Return the rules that this pass tries, for those who ask why one did not fire."""
+        return ()
+
+    @override
+    def __str__(self) -> str:
+        return spec_text(self.name, options_of(self))
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" in vars(cls):
+            if not NAME.fullmatch(cls.name):
+                raise fault(cls, f"has a name that is no word: {cls.name!r}", "as in 'no-sines'")
+            if not vars(cls).get("__doc__"):
+                raise fault(cls, "has no docstring", "say in one sentence what it does")
+
+
+def fault(cls: type, what: str, hint: str) -> DefinitionError:
+    """Return the error for a class of a pass that is not as it must be."""
+    return DefinitionError(f"pass {getattr(cls, 'name', cls.__name__)!r}: it {what}", hint=hint)
+
+
+def options_of(of: object) -> dict[str, Option]:
+    """Return the options that are not as they are by default, by name."""
+    found: dict[str, Option] = {}
+    for field in fields(cast("Any", of)):
+        value = getattr(of, field.name)
+        if value != field.default:
+            found[field.name] = value
+    return found
+
+
+def option_types(cls: type) -> dict[str, object]:
+    """Return the types of the options of a pass, by name."""
+    if not getattr(vars(cls).get("__dataclass_params__"), "frozen", False):
+        raise fault(cls, "is no frozen dataclass", "write @dataclass(frozen=True) above the class")
+    hints = get_type_hints(cls)
+    return {field.name: hints[field.name] for field in fields(cast("Any", cls))}
+
+
+def spec_text(name: str, options: dict[str, Option]) -> str:
+    """Write a pass as the text of a pipeline does: its name, and what is not as by default."""
+    written = ", ".join(f"{key} = {_option_text(value)}" for key, value in options.items())
+    return f"{name}{{{written}}}" if written else name
+
+
+def _option_text(value: Option) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(value)}]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def graph_pass(run: Callable[[IR, Edit], None]) -> Pass:
+    """Make a pass of a function; its name is the function's, with `-` for `_`.
+
+    >>> @graph_pass
+    ... def erase_dead(ir, edit):
+    ...     '''Erase what nothing reads.'''
+    ...     for node in reversed(ir.nodes):
+    ...         if not edit.users(node) and not edit.is_output(node):
+    ...             edit.erase(node, rule="unused")
+    >>> str(erase_dead)
+    'erase-dead'
+    """
+    if not inspect.isfunction(run) or len(inspect.signature(run).parameters) != 2:
+        raise DefinitionError(
+            f"graph_pass: {run!r} is no function of a graph and an editor",
+            hint="write @ll.graph_pass above def my_pass(ir, edit): ...",
+        )
+
+    def method(self: Pass, ir: IR, edit: Edit) -> None:
+        run(ir, edit)
+
+    members = {
+        "__doc__": run.__doc__,
+        "__module__": run.__module__,
+        "name": run.__name__.replace("_", "-"),
+        "run": method,
+    }
+    made = type(run.__name__, (Pass,), members)
+    return dataclass(frozen=True)(made)()

@@ -1,0 +1,199 @@
+"""What a compile leaves: the snapshots, and the way of a line or a node through all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple, final
+
+from typing_extensions import override
+
+from luminal_lab.core.ir import IR, Node, NodeLike
+from luminal_lab.core.origin import Origin
+from luminal_lab.errors import GraphError, nearest
+from luminal_lab.passes.pipeline import Pipeline
+from luminal_lab.passes.rule import Rule
+from luminal_lab.passes.snapshot import Snapshot
+from luminal_lab.passes.story import told, told_why_not
+
+LINE = re.compile(r"(.*?)(?:,\s*line\s+|:)(\d+)$")
+
+
+class Trace(NamedTuple):
+    """The nodes that one node, or one line of the user's, is in every snapshot."""
+
+    rows: tuple[tuple[Snapshot, tuple[Node, ...]], ...]
+
+    @property
+    def lines(self) -> tuple[Origin, ...]:
+        """The lines of the user's that the first snapshot's nodes come from."""
+        origins = [node.meta.origin for node in self.rows[0][1]]
+        return tuple(dict.fromkeys(origin for origin in origins if origin is not None))
+
+    @property
+    def first(self) -> tuple[Node, ...]:
+        """The nodes of the graph as written."""
+        return self.rows[0][1]
+
+    @property
+    def last(self) -> tuple[Node, ...]:
+        """The nodes of the last graph."""
+        return self.rows[-1][1]
+
+    @override
+    def __str__(self) -> str:
+        titles = [f"{snapshot.index} {snapshot.title}" for snapshot, _ in self.rows]
+        width = max(map(len, titles))
+        lines = [str(line) for line in self.lines]
+        for title, (_, nodes) in zip(titles, self.rows, strict=True):
+            listed = ", ".join(f"{node} {node.op.name}" for node in nodes) or "(gone)"
+            lines.append(f"{title:{width}}  {listed}")
+        return "\n".join(lines)
+
+
+@final
+class Compilation:
+    """The result of a compile.
+
+    `snapshots[0]` is the graph as written, then there is one for each pass that ran.
+    """
+
+    def __init__(
+        self, snapshots: Sequence[Snapshot], pipeline: Pipeline, verify_seconds: float = 0.0
+    ) -> None:
+        self.snapshots = tuple(snapshots)
+        self.pipeline = pipeline
+        self.verify_seconds = verify_seconds
+        """What verification took, all passes together."""
+
+    @property
+    def written(self) -> IR:
+        """The graph as written."""
+        return self.snapshots[0].ir
+
+    @property
+    def ir(self) -> IR:
+        """The graph after the last pass."""
+        return self.snapshots[-1].ir
+
+    @property
+    def seconds(self) -> float:
+        """What all passes took together, without verification."""
+        return sum(snapshot.seconds for snapshot in self.snapshots)
+
+    def __getitem__(self, name: str | int) -> Snapshot:
+        """Return a snapshot by its number, or the last one that a pass of this name left."""
+        if isinstance(name, int):
+            if not -len(self.snapshots) <= name < len(self.snapshots):
+                raise GraphError(
+                    f"compilation: there is no snapshot {name}",
+                    hint=f"they go from 0 to {len(self.snapshots) - 1}",
+                )
+            return self.snapshots[name]
+        found = [s for s in self.snapshots if name in (s.name, s.title)]
+        if not found:
+            raise GraphError(
+                f"compilation: no pass {name!r} ran",
+                hint=nearest(name, [s.name for s in self.snapshots]),
+            )
+        return found[-1]
+
+    # -- following one thing -----------------------------------------------------------------------
+
+    def trace(self, what: NodeLike | Origin) -> Trace:
+        """Follow a node through all snapshots, or all nodes of a line of the user's.
+
+        A line is given as in "cell 3, line 7" or "model.py:12"; a node by its name, its id, or as
+        it is in any snapshot.
+        """
+        ids, start = self._meant(what)
+        rows: dict[int, set[int]] = {start: ids}
+        for index in range(start, 0, -1):
+            snapshot = self.snapshots[index]
+            rows[index - 1] = {node.id for id in rows[index] for node in snapshot.back(id)}
+        for index in range(start + 1, len(self.snapshots)):
+            snapshot = self.snapshots[index]
+            rows[index] = {node.id for id in rows[index - 1] for node in snapshot.forward(id)}
+        return Trace(
+            tuple(
+                (snapshot, tuple(snapshot.ir[id] for id in sorted(rows[snapshot.index])))
+                for snapshot in self.snapshots
+            )
+        )
+
+    def _meant(self, what: NodeLike | Origin) -> tuple[set[int], int]:
+        """Return the ids of the nodes meant, and the first snapshot that has them."""
+        if isinstance(what, Origin):
+            return self._of_line(what.file, what.line), 0
+        line = LINE.match(what) if isinstance(what, str) and not what.startswith("%") else None
+        if line is not None:
+            return self._of_line(line.group(1), int(line.group(2))), 0
+        return {self.find(what).id}, self.first_with(what)
+
+    def _of_line(self, file: str, number: int) -> set[int]:
+        found: set[int] = set()
+        files: set[str] = set()
+        for node in self.written.nodes:
+            origin = node.meta.origin
+            if origin is not None and (origin.file == file or origin.file.endswith("/" + file)):
+                files.add(origin.file)
+                if origin.line == number:
+                    found.add(node.id)
+        if found:
+            return found
+        if files:
+            raise GraphError(f"trace: line {number} of {file!r} made no node")
+        known = {n.meta.origin.file for n in self.written.nodes if n.meta.origin is not None}
+        raise GraphError(
+            f"trace: no node comes from {file!r}",
+            hint=nearest(file, known) or f"they come from {', '.join(sorted(known)) or 'nowhere'}",
+        )
+
+    def first_with(self, node: NodeLike) -> int:
+        """Return the index of the first snapshot that has a node."""
+        id = node if isinstance(node, (int, str)) else node.id
+        for snapshot in self.snapshots:
+            if id in snapshot.ir:
+                return snapshot.index
+        names = {node.name for snapshot in self.snapshots for node in snapshot.ir.nodes}
+        raise GraphError(
+            f"there is no node {node if isinstance(node, str) else f'with the id {id}'} in any "
+            "snapshot",
+            hint=nearest(str(node).removeprefix("%"), names),
+        )
+
+    def find(self, node: NodeLike) -> Node:
+        """Return a node as it is in the last snapshot that has it."""
+        self.first_with(node)
+        id = node if isinstance(node, (int, str)) else node.id
+        return next(s.ir[id] for s in reversed(self.snapshots) if id in s.ir)
+
+    # -- asking ------------------------------------------------------------------------------------
+
+    def why(self, node: NodeLike) -> str:
+        """Tell in sentences where a node comes from, and what became of it."""
+        return told(self.snapshots, self.find(node))
+
+    def why_not(self, rule: Rule | str, node: NodeLike) -> str:
+        """Tell why a rule did not fire at a node: its pattern, its condition, or the licence."""
+        return told_why_not(self.snapshots, self.pipeline, rule, self.find(node))
+
+    # -- shown -------------------------------------------------------------------------------------
+
+    @override
+    def __str__(self) -> str:
+        rows = [f"{'':>3}  {'pass':<28} {'nodes':>6} {'firings':>8} {'ms':>9}"]
+        for snapshot in self.snapshots:
+            title = snapshot.title + (f" (round {snapshot.round})" if snapshot.round > 1 else "")
+            rows.append(
+                f"{snapshot.index:>3}  {title:<28} {len(snapshot.ir):>6} "
+                f"{len(snapshot.firings):>8} {snapshot.seconds * 1e3:>9.2f}"
+            )
+        return "\n".join(rows)
+
+    @override
+    def __repr__(self) -> str:
+        return (
+            f"<Compilation of {self.written.name}: {len(self.snapshots) - 1} passes, "
+            f"{len(self.written)} → {len(self.ir)} nodes>"
+        )

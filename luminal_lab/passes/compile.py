@@ -1,0 +1,185 @@
+"""The pass manager: runs pipelines, times, verifies and checks each pass, and keeps a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from time import perf_counter
+from typing import Literal, TypeAlias
+
+from luminal_lab.core.edit import Edit
+from luminal_lab.core.ir import IR, check_ir
+from luminal_lab.core.printer import print_node
+from luminal_lab.core.verify import verify
+from luminal_lab.errors import ArgumentError, LabError, PassError
+from luminal_lab.passes.base import Pass
+from luminal_lab.passes.check import Checker, Given
+from luminal_lab.passes.compilation import Compilation
+from luminal_lab.passes.pipeline import LICENCE, PassLike, Pipeline
+from luminal_lab.passes.snapshot import Record, Snapshot
+
+Check: TypeAlias = Literal["values"] | None
+LEAST_LIMIT = 10_000
+"""How many firings of one pass are allowed on a small graph; on a large one, 20 a node."""
+
+
+def compile_ir(
+    ir: IR,
+    *passes: PassLike,
+    check: Check = None,
+    licence: Iterable[str] = LICENCE,
+    verifying: bool = True,
+    given: Given | None = None,
+) -> Compilation:
+    """Run passes on a graph, and return the snapshots that they leave.
+
+    With `check="values"` the interpreter runs after each pass on drawn inputs, and a pass that
+    changes what the graph computes is reported with the first wrong firing.
+
+    >>> from luminal_lab.core.parse import parse
+    >>> from luminal_lab.passes.pattern import variables
+    >>> from luminal_lab.passes.rule import Rule
+    >>> x = variables("x")
+    >>> ir = parse("graph g(%x: f32[2]) -> (%y) { %c = constant{value = 1} : f32[2] "
+    ...            "%y = mul %x, %c : f32[2] }")
+    >>> compiled = compile_ir(ir, Rule("mul-one", x * 1, x))
+    >>> print(compiled.snapshots[1])
+    mul-one: 3 → 3 nodes; mul-one ×1; verified
+    """
+    check_ir("compile", ir)
+    if check not in (None, "values"):
+        raise ArgumentError(
+            f"compile: check is {check!r}", hint='use check="values", or leave it out'
+        )
+    pipeline = Pipeline(passes, licence=licence)
+    return _Compiling(ir, pipeline, check, given or Given(), verifying=verifying).run()
+
+
+class _Compiling:
+    def __init__(
+        self, ir: IR, pipeline: Pipeline, check: Check, given: Given, *, verifying: bool
+    ) -> None:
+        self.pipeline = pipeline
+        self.verifying = verifying
+        self.checker = Checker(ir, given) if check is not None else None
+        start = perf_counter()
+        if verifying:
+            verify(ir)
+        seconds = perf_counter() - start
+        written = Record("written", (), verified=verifying, seconds=0.0)
+        self.snapshots = [Snapshot(ir, ir, written)]
+        self.verify_seconds = seconds
+
+    def run(self) -> Compilation:
+        self._run_pipeline(self.pipeline, frozenset(self.pipeline.licence or ()), 1)
+        return Compilation(tuple(self.snapshots), self.pipeline, self.verify_seconds)
+
+    def _run_pipeline(self, pipeline: Pipeline, licence: frozenset[str], turn: int) -> bool:
+        """Run a pipeline, and return whether it changed anything."""
+        if pipeline.licence is not None:
+            licence = frozenset(pipeline.licence)
+        any_change = False
+        for repetition in range(1, pipeline.rounds + 1):
+            changed = False
+            for one in pipeline.passes:
+                now = repetition if pipeline.rounds > 1 else turn
+                if isinstance(one, Pipeline):
+                    changed |= self._run_pipeline(one, licence, now)
+                else:
+                    changed |= self._run_pass(one, licence, now)
+            any_change |= changed
+            if not changed:
+                break
+        return any_change
+
+    def _run_pass(self, one: Pass, licence: frozenset[str], turn: int) -> bool:
+        before = self.snapshots[-1].ir
+        ir = before.bare()  # what the pass works out about it is dropped with it
+        edit = Edit(ir, licence=licence, limit=max(LEAST_LIMIT, 20 * before.next_id))
+        start = perf_counter()
+        try:
+            returned: object = one.run(ir, edit)
+            if returned is not None:
+                raise PassError(
+                    f"its run returned {returned!r}, and not nothing",
+                    hint="change the graph with edit.insert, replace and erase",
+                )
+        except Exception as error:
+            raise self._failed(one, error, edit) from error
+        seconds = perf_counter() - start
+        after = edit.ir() if edit.log else before
+        refusals = tuple(edit.refusals.values())
+        if edit.log or edit.signature != before.signature or not edit.table.shares_all(ir.table):
+            after = self._checked(one, edit, before)
+        record = Record(str(one), edit.log, refusals, seconds, self.verifying, turn)
+        snapshot = Snapshot(before, after, record, len(self.snapshots))
+        if self.checker is not None and edit.log:
+            try:
+                self.checker.check(snapshot, one)
+            except PassError as error:
+                error.snapshots = tuple(self.snapshots)
+                raise
+        self.snapshots.append(snapshot)
+        return bool(edit.log)
+
+    def _checked(self, one: Pass, edit: Edit, before: IR) -> IR:
+        """Return the graph that a pass has made, unless it breaks a law or the graph's face."""
+        after = edit.ir()
+        start = perf_counter()
+        try:
+            if self.verifying:
+                verify(after.bare())
+            _check_face(before, after)
+        except LabError as error:
+            raise self._failed(one, error, edit) from error
+        self.verify_seconds += perf_counter() - start
+        return after
+
+    def _failed(self, one: Pass, error: Exception, edit: Edit) -> PassError:
+        rule = edit.log[-1].rule if edit.log else ""
+        place = f" after the rule {rule!r}" if rule else ""
+        if isinstance(error, LabError):
+            told = PassError(
+                f"pass {one}{place}: {error.message}", where=error.where, hint=error.hint
+            )
+        else:
+            told = PassError(
+                f"pass {one}{place}: it failed with {type(error).__name__}: {error}",
+                where=_culprit(edit),
+                hint="the traceback above this shows where in the pass",
+            )
+        told.snapshots = tuple(self.snapshots)
+        return told
+
+
+def _culprit(edit: Edit) -> str | None:
+    """Return the line of the node that a pass changed last."""
+    if not edit.log:
+        return None
+    node = edit.table.get(edit.log[-1].into or edit.log[-1].node)
+    return None if node is None else print_node(edit.ir(), node)
+
+
+def _check_face(before: IR, after: IR) -> None:
+    """Raise if a graph takes or gives something else than the one that it comes from."""
+    if len(before.output_ids) != len(after.output_ids):
+        raise PassError(
+            f"it has changed the number of outputs from {len(before.output_ids)} to "
+            f"{len(after.output_ids)}",
+            hint="replace an output by another node; never drop one",
+        )
+    for place, (old, new) in enumerate(zip(before.outputs, after.outputs, strict=True)):
+        if old.type != new.type:
+            raise PassError(
+                f"it has changed output {place}, {old}, from {old.type} to {new.type}",
+                where=print_node(after, new),
+                hint="an output keeps its shape and dtype",
+            )
+    known = {node.id: node.type for node in before.inputs}
+    for node in after.inputs:
+        if known.get(node.id) != node.type:
+            raise PassError(
+                f"it has added or changed the input {node}: {node.type}",
+                hint="the inputs are the user's; a pass may only read them",
+            )
+    if [into for _, into in before.carries] != [into for _, into in after.carries]:
+        raise PassError("it has changed which inputs outputs are carried to")

@@ -1,0 +1,444 @@
+"""Patterns: pieces of a graph with variables in them, written as algebra, and how they match.
+
+    x, y = variables("x y")         any node; a name used twice is one node
+    c = constants("c")              any constant; what is calculated sees its value
+    a = fields("a")                 the value of an op's field
+    x + 0                           a number is a constant of that value
+    op(Permute, x, axes=a)          any op, by its class; fields that are not named may be anything
+    recip(x), where(c, x, y), …     the ops that algebra has no sign for
+
+A commutative op is tried in both orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from typing_extensions import override
+
+from luminal_lab.core.dims import Expr
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.edit import Edit
+from luminal_lab.core.ir import Lookup, Node
+from luminal_lab.core.op import Elementwise, Op, Scalar, TensorType, fields_of
+from luminal_lab.core.ops import (
+    Add,
+    Cast,
+    Constant,
+    Exp2,
+    LessThan,
+    Log2,
+    MaxReduce,
+    Mod,
+    Mul,
+    Recip,
+    Sin,
+    Sqrt,
+    SumReduce,
+    Where,
+)
+from luminal_lab.errors import DefinitionError
+
+Bindings: TypeAlias = dict[str, Any]
+
+
+class Pattern:
+    """A piece of a graph with variables in it."""
+
+    __slots__ = ()
+
+    def __add__(self, other: PatternLike) -> Apply:
+        return op(Add, self, other)
+
+    def __radd__(self, other: PatternLike) -> Apply:
+        return op(Add, other, self)
+
+    def __mul__(self, other: PatternLike) -> Apply:
+        return op(Mul, self, other)
+
+    def __rmul__(self, other: PatternLike) -> Apply:
+        return op(Mul, other, self)
+
+    def __mod__(self, other: PatternLike) -> Apply:
+        return op(Mod, self, other)
+
+    def __lt__(self, other: PatternLike) -> Apply:
+        return op(LessThan, self, other)
+
+    def __gt__(self, other: PatternLike) -> Apply:
+        return op(LessThan, other, self)
+
+    def __neg__(self) -> Apply:
+        return self * -1
+
+    def __sub__(self, other: PatternLike) -> Apply:
+        return self + as_pattern(other) * -1
+
+    def __rsub__(self, other: PatternLike) -> Apply:
+        return other + self * -1
+
+    def __truediv__(self, other: PatternLike) -> Apply:
+        return self * recip(other)
+
+    def __rtruediv__(self, other: PatternLike) -> Apply:
+        return other * recip(self)
+
+
+PatternLike: TypeAlias = Pattern | Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Variable(Pattern):
+    """Any node."""
+
+    name: str
+
+    @override
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantVariable(Pattern):
+    """Any constant."""
+
+    name: str
+
+    @override
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Number(Pattern):
+    """A constant of one value; a bool stands for bools alone, any other number for all dtypes."""
+
+    value: Scalar
+
+    @override
+    def __str__(self) -> str:
+        return str(self.value)
+
+    def equals(self, value: Scalar) -> bool:
+        """Return whether a constant's value is this one; the integer 0 means both zeros."""
+        if isinstance(value, Expr) or isinstance(self.value, Expr):
+            return value is self.value or (value == self.value) is True
+        if isinstance(self.value, bool) and not isinstance(value, bool):
+            return False
+        if value != self.value:
+            return self.value != self.value and value != value
+        if isinstance(self.value, float) and not self.value:
+            return np.signbit(self.value) == np.signbit(value)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """The value of a field of an op."""
+
+    name: str
+
+    @override
+    def __str__(self) -> str:
+        return self.name
+
+
+SIGNS = {"add": "+", "mul": "*", "mod": "%", "less_than": "<"}
+
+
+@dataclass(frozen=True, slots=True)
+class Apply(Pattern):
+    """An op on sources: any of a class whose named fields fit."""
+
+    cls: type[Op]
+    sources: tuple[Pattern, ...]
+    fields: tuple[tuple[str, object], ...] = ()
+    name: str | None = None
+    """The name under which what is calculated sees the op."""
+
+    @override
+    def __str__(self) -> str:
+        sign = SIGNS.get(self.cls.name)
+        if sign is not None:
+            return f" {sign} ".join(
+                f"({s})" if isinstance(s, Apply) and s.cls.name in SIGNS else str(s)
+                for s in self.sources
+            )
+        written = [*map(str, self.sources), *(f"{key}={value}" for key, value in self.fields)]
+        return f"{self.cls.name}({', '.join(written)})"
+
+
+def variables(names: str) -> Any:  # noqa: ANN401  # one variable, or a tuple of them
+    """Return a variable for each name: `x, y = variables("x y")`."""
+    return _one_or_all([Variable(name) for name in names.split()])
+
+
+def constants(names: str) -> Any:  # noqa: ANN401  # one variable, or a tuple of them
+    """Return a variable that stands for a constant for each name."""
+    return _one_or_all([ConstantVariable(name) for name in names.split()])
+
+
+def fields(names: str) -> Any:  # noqa: ANN401  # one variable, or a tuple of them
+    """Return a variable that stands for the value of a field for each name."""
+    return _one_or_all([Field(name) for name in names.split()])
+
+
+def _one_or_all(found: Sequence[object]) -> Any:  # noqa: ANN401  # see above
+    if not found:
+        raise DefinitionError("pattern: no name is given", hint='as in variables("x y")')
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def as_pattern(like: PatternLike) -> Pattern:
+    """Return a pattern, or the number that a constant must have."""
+    if isinstance(like, Pattern):
+        return like
+    if isinstance(like, (bool, int, float, Expr)):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
+        return Number(like)
+    if isinstance(like, np.generic):
+        return Number(like.item())
+    raise DefinitionError(
+        f"pattern: {like!r} is neither a pattern nor a number",
+        hint='make variables first: x, y = ll.variables("x y")',
+    )
+
+
+def op(
+    what: type[Op] | Op, *sources: PatternLike, name: str | None = None, **given: object
+) -> Apply:
+    """Return the pattern of an op, by its class and what is asked of its fields.
+
+    An op itself stands for its class with just its fields.
+    """
+    cls = what if isinstance(what, type) else type(what)
+    known = fields_of(cls)
+    if isinstance(what, Op):
+        given = {field: getattr(what, field) for field in known}
+    for field in given:
+        if field not in known:
+            listed = ", ".join(known) or "none"
+            raise DefinitionError(
+                f"pattern: {cls.name} has no field {field!r}", hint=f"its fields: {listed}"
+            )
+    return Apply(cls, tuple(map(as_pattern, sources)), tuple(given.items()), name)
+
+
+class Spelling(Protocol):
+    """What makes a pattern of sources and fields."""
+
+    def __call__(self, *sources: PatternLike, name: str | None = None, **fields: object) -> Apply:
+        """Return the pattern."""
+        ...
+
+
+def _spelling(cls: type[Op]) -> Spelling:
+    def spell(*sources: PatternLike, name: str | None = None, **fields: object) -> Apply:
+        return op(cls, *sources, name=name, **fields)
+
+    return spell
+
+
+log2, exp2, sin, sqrt, recip = map(_spelling, (Log2, Exp2, Sin, Sqrt, Recip))
+sum_reduce, max_reduce, where, cast = map(_spelling, (SumReduce, MaxReduce, Where, Cast))
+
+
+# -- matching --------------------------------------------------------------------------------------
+
+
+class Match:
+    """What the variables of a pattern stand for at one place of a graph."""
+
+    __slots__ = ("bindings", "graph", "root")
+
+    def __init__(self, root: Node, bindings: Bindings, graph: Lookup) -> None:
+        self.root = root
+        self.bindings = bindings
+        self.graph = graph
+
+    def type(self, name: str) -> TensorType:
+        """Return the type of what a variable stands for."""
+        found = self.bindings[name]
+        return found.type
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the result."""
+        return self.root.dtype
+
+    def seen(self, name: str) -> object:
+        """Return what a calculation or condition sees of a variable: a type, a value, a field."""
+        found = self.bindings[name]
+        if not isinstance(found, Node):
+            return found
+        return found.op.value if isinstance(found.op, Constant) else found.type
+
+
+def find(pattern: Pattern, node: Node, graph: Lookup) -> Iterator[Bindings]:
+    """Yield each way in which a pattern matches with this node as its root."""
+    return _ways(pattern, node, {}, graph)
+
+
+def _ways(pattern: Pattern, node: Node, bound: Bindings, graph: Lookup) -> Iterator[Bindings]:
+    op = node.op
+    match pattern:
+        case Apply():
+            if type(op) is pattern.cls and len(node.sources) == len(pattern.sources):
+                yield from _op_ways(pattern, node, bound, graph)
+        case Variable(name=name):
+            if bound.get(name, node).id == node.id:
+                yield {**bound, name: node}
+        case Number():
+            if isinstance(op, Constant) and pattern.equals(op.value):
+                yield bound
+        case ConstantVariable(name=name):
+            if isinstance(op, Constant) and bound.get(name, node).op == op:
+                yield {name: node, **bound}
+        case _:
+            raise AssertionError(pattern)
+
+
+def _op_ways(pattern: Apply, node: Node, bound: Bindings, graph: Lookup) -> Iterator[Bindings]:
+    with_fields = _match_fields(pattern, node, bound)
+    if with_fields is not None:
+        get = graph.table.get
+        sources = [get(id) for id in node.sources]
+        yield from _source_ways(pattern.sources, sources, with_fields, graph)
+        if pattern.cls.commutative and pattern.sources[0] != pattern.sources[1]:
+            yield from _source_ways(pattern.sources, sources[::-1], with_fields, graph)
+
+
+def _source_ways(
+    patterns: tuple[Pattern, ...], nodes: list[Node | None], bound: Bindings, graph: Lookup
+) -> Iterator[Bindings]:
+    if not patterns:
+        yield bound
+        return
+    assert nodes[0] is not None, "a graph in an editor is closed"
+    for way in _ways(patterns[0], nodes[0], bound, graph):
+        yield from _source_ways(patterns[1:], nodes[1:], way, graph)
+
+
+def _match_fields(pattern: Apply, node: Node, bound: Bindings) -> Bindings | None:
+    if pattern.name is not None:
+        bound = {**bound, pattern.name: node.op}
+    for field, wanted in pattern.fields:
+        value = getattr(node.op, field)
+        if isinstance(wanted, Field):
+            if wanted.name in bound:
+                if bound[wanted.name] != value:
+                    return None
+            else:
+                bound = {**bound, wanted.name: value}
+        elif value != wanted:
+            return None
+    return bound
+
+
+def why_not(pattern: Pattern, node: Node, graph: Lookup) -> str | None:
+    """Return which part of a pattern a node fails, or None if it matches."""
+    if next(find(pattern, node, graph), None) is not None:
+        return None
+    return _misfit(pattern, node, {}, graph)
+
+
+def _misfit(pattern: Pattern, node: Node, bound: Bindings, graph: Lookup) -> str:
+    if isinstance(pattern, Variable):
+        return f"{pattern} is {bound[pattern.name]} already, and not {node} as well"
+    if not isinstance(pattern, Apply):
+        what = "a constant" if isinstance(pattern, ConstantVariable) else f"the constant {pattern}"
+        value = f" of {node.op.value}" if isinstance(node.op, Constant) else ""
+        return f"{node} is {node.op.name}{value}, where the pattern has {what}"
+    if type(node.op) is not pattern.cls:
+        return f"{node} is {node.op.name}, where the pattern has {pattern.cls.name}: {pattern}"
+    if len(node.sources) != len(pattern.sources):
+        count = f"{len(node.sources)} sources, where the pattern has {len(pattern.sources)}"
+        return f"{node} has {count}"
+    with_fields = _match_fields(pattern, node, bound)
+    if with_fields is None:
+        asked = ", ".join(f"{field} = {value}" for field, value in pattern.fields)
+        return f"{node} is {node.op}, where the pattern has {asked}"
+    reached, told = with_fields, ""
+    for part, id in zip(pattern.sources, node.sources, strict=True):
+        source = graph[id]
+        way = next(_ways(part, source, reached, graph), None)
+        if way is None:
+            told = _misfit(part, source, reached, graph)
+            break
+        reached = way
+    both = " (in the other order it does not fit either)" if pattern.cls.commutative else ""
+    return told + both if told else f"the parts below {node} fit one by one, but not together"
+
+
+# -- building --------------------------------------------------------------------------------------
+
+
+def build(
+    pattern: Pattern, wanted: TensorType, bindings: Mapping[str, Any], edit: Edit, like: list[Node]
+) -> Node:
+    """Insert what a pattern stands for, with what its variables are bound to."""
+    match pattern:
+        case Variable(name=name):
+            return bindings[name]
+        case ConstantVariable(name=name):
+            found: Node = bindings[name]
+            if found.type == wanted:
+                return found
+            assert isinstance(found.op, Constant)
+            return build(Number(found.op.value), wanted, bindings, edit, like)
+        case Number(value=value):
+            value = as_value(value, wanted.dtype)
+            return edit.insert(Constant(value, wanted.dtype, wanted.shape), like=like)
+        case Apply(cls=cls, sources=parts):
+            built = [
+                None if isinstance(part, Number) else build(part, wanted, bindings, edit, like)
+                for part in parts
+            ]
+            # A number is of the type of what stands beside it: of what `where` takes, not chooses.
+            first = int(cls is Where)
+            beside = next((node.type for node in built[first:] if node is not None), wanted)
+            sources = [
+                build(part, _number_type(cls, place, beside), bindings, edit, like)
+                if node is None
+                else node
+                for place, (part, node) in enumerate(zip(parts, built, strict=True))
+            ]
+            return edit.insert(_op_of(pattern, bindings, wanted), *sources, like=like)
+        case _:
+            raise DefinitionError(f"pattern: {pattern!r} cannot be built")
+
+
+def _number_type(cls: type[Op], place: int, beside: TensorType) -> TensorType:
+    return beside.with_dtype(DType.bool_) if cls is Where and place == 0 else beside
+
+
+def _op_of(pattern: Apply, bindings: Mapping[str, Any], wanted: TensorType) -> Op:
+    known = fields_of(pattern.cls)
+    given: dict[str, Any] = {
+        field: bindings[value.name] if isinstance(value, Field) else value
+        for field, value in pattern.fields
+    }
+    if pattern.cls is Cast:
+        given.setdefault("dtype", wanted.dtype)
+    missing = [field for field in known if field not in given]
+    if missing and not issubclass(pattern.cls, Elementwise):
+        raise DefinitionError(
+            f"pattern: {pattern} cannot be built: {pattern.cls.name} needs {', '.join(missing)}",
+            hint="name the field on both sides: op(Permute, x, axes=a)",
+        )
+    return pattern.cls(**given)
+
+
+def as_value(value: Scalar, dtype: DType) -> Scalar:
+    """Return a number as a value of a dtype, rounded or wrapped as its arithmetic does."""
+    if isinstance(value, Expr):
+        return value
+    if dtype is DType.bool_:
+        return bool(value)
+    if dtype.is_float:
+        with np.errstate(all="ignore"):
+            return float(np.asarray(value, np.float64).astype(dtype.numpy))
+    low, high = dtype.limits
+    return (int(value) - int(low)) % (int(high) - int(low) + 1) + int(low)

@@ -1,0 +1,234 @@
+"""Pipelines: passes in order, nested, repeated to a fixpoint; and the text that spells them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn, TypeAlias, cast, get_args, get_origin
+
+from typing_extensions import override
+
+from luminal_lab.errors import ParseError, PassError, nearest
+from luminal_lab.passes.base import Option, Pass, option_types, options_of, spec_text
+from luminal_lab.passes.rewrite import Rewrite
+from luminal_lab.passes.rule import Rule, RuleSet
+
+LICENCE = ("no_signed_zero",)
+"""What a pipeline may assume unless it says otherwise: that nobody asks for the sign of a zero."""
+PassLike: TypeAlias = "Pass | Pipeline | Rule | RuleSet | str | Iterable[PassLike]"
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Passes that run one after another, as often as `rounds` says or until nothing changes.
+
+    >>> from luminal_lab.passes.simplify import Simplify
+    >>> print(Pipeline([Simplify(), [Simplify(limit=3), "simplify"]]))
+    simplify, (simplify{limit = 3}, simplify)
+    """
+
+    name: ClassVar[str] = ""
+    passes: tuple[Pass | Pipeline, ...] = ()
+    rounds: int = 1
+    """The most rounds; it ends earlier if a round has changed nothing."""
+    licence: tuple[str, ...] | None = None
+    """The facts about values that rules may assume; None: those of the pipeline around it."""
+
+    def __init__(
+        self,
+        passes: Iterable[PassLike] = (),
+        *,
+        rounds: int = 1,
+        licence: Iterable[str] | None = None,
+    ) -> None:
+        if rounds < 1:
+            raise PassError(f"pipeline: it cannot have {rounds} rounds", hint="give 1 or more")
+        object.__setattr__(self, "passes", tuple(as_pass(one) for one in passes))
+        object.__setattr__(self, "rounds", rounds)
+        facts = None if licence is None else tuple(sorted(set(licence)))
+        object.__setattr__(self, "licence", facts)
+
+    @override
+    def __str__(self) -> str:
+        inner = ", ".join(f"({p})" if _needs_brackets(p) else str(p) for p in self.passes)
+        options = options_of(self)
+        options.pop("passes", None)
+        return spec_text(f"({inner})", options) if options else inner
+
+    def __iter__(self) -> Iterator[Pass | Pipeline]:
+        return iter(self.passes)
+
+    def flat(self) -> Iterator[Pass]:
+        """Yield all passes, those of inner pipelines too, in order."""
+        for one in self.passes:
+            if isinstance(one, Pipeline):
+                yield from one.flat()
+            else:
+                yield one
+
+
+def _needs_brackets(one: Pass | Pipeline) -> bool:
+    return isinstance(one, Pipeline) and not one.name and not str(one).startswith("(")
+
+
+def as_pass(like: object) -> Pass | Pipeline:
+    """Return the pass or pipeline that something stands for: text, a rule, a list of passes."""
+    if isinstance(like, (Pass, Pipeline)):
+        return like
+    if isinstance(like, Rule):
+        like = RuleSet(like.name, like)
+    if isinstance(like, RuleSet):
+        return Rewrite(like)
+    if isinstance(like, str):
+        parsed = parse_pipeline(like)
+        return parsed.passes[0] if len(parsed.passes) == 1 else parsed
+    if isinstance(like, type) and issubclass(like, (Pass, Pipeline)):
+        raise PassError(
+            f"pipeline: {like.__name__} is the class of a pass", hint=f"write {like.__name__}()"
+        )
+    if isinstance(like, Iterable) and not isinstance(like, Mapping):
+        return Pipeline(cast("Iterable[PassLike]", like))
+    raise PassError(
+        f"pipeline: {like!r} is no pass",
+        hint="give passes, rules, lists of them, or text such as 'simplify, cse, dce'",
+    )
+
+
+# -- text ------------------------------------------------------------------------------------------
+
+TOKEN = re.compile(r"\s*([A-Za-z][A-Za-z0-9_.-]*|-?[0-9][0-9.e+-]*|[(){}\[\],=]|\S)")
+
+
+def known_passes() -> dict[str, type[Pass] | type[Pipeline]]:
+    """Return all classes of passes and pipelines that are defined now, by name."""
+    found: dict[str, type[Pass] | type[Pipeline]] = {}
+    todo: list[type[Pass] | type[Pipeline]] = [Pass, Pipeline]
+    for cls in todo:
+        todo += cls.__subclasses__()
+        name = vars(cls).get("name")
+        if name:
+            found[name] = cls  # of two with one name the later is meant: a cell run twice
+    return found
+
+
+def parse_pipeline(text: str) -> Pipeline:
+    """Return the pipeline that text spells, as `str` of it does.
+
+    >>> from luminal_lab.passes import simplify
+    >>> print(parse_pipeline("(simplify{limit = 10}, simplify){rounds = 3}"))
+    (simplify{limit = 10}, simplify){rounds = 3}
+    """
+    parser = _Parser(text)
+    passes = parser.items(None)
+    if len(passes) == 1 and isinstance(passes[0], Pipeline):
+        return passes[0]
+    return Pipeline(passes)
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = [(m.group(1), m.start(1)) for m in TOKEN.finditer(text)]
+        self.tokens.append(("", len(text.rstrip())))
+        self.place = 0
+
+    def token(self) -> str:
+        return self.tokens[self.place][0]
+
+    def take(self) -> str:
+        self.place += 1
+        return self.tokens[self.place - 1][0]
+
+    def expect(self, wanted: str) -> None:
+        if self.token() != wanted:
+            found = repr(self.token()) if self.token() else "the end"
+            self.fail(f"expected {wanted!r}, but found {found}")
+        self.place += 1
+
+    def fail(self, what: str, hint: str | None = None, place: int | None = None) -> NoReturn:
+        column = self.tokens[self.place if place is None else place][1]
+        # A long text is cut to a window around the place.
+        start = max(0, self.text.rfind("\n", 0, column) + 1)
+        line = self.text[start:].split("\n", 1)[0]
+        where = f"{line}\n{' ' * (column - start)}^"
+        raise ParseError(f"pipeline, column {column + 1}: {what}", where=where, hint=hint)
+
+    def items(self, end: str | None) -> list[Pass | Pipeline]:
+        found: list[Pass | Pipeline] = []
+        while self.token() != (end or ""):
+            found.append(self.item())
+            if self.token() == ",":
+                self.place += 1
+            elif self.token() != (end or ""):
+                self.fail(f"expected ',' or {end!r}" if end else "expected ',' or the end")
+        return found
+
+    def item(self) -> Pass | Pipeline:
+        if self.token() == "(":
+            self.place += 1
+            inner = self.items(")")
+            self.expect(")")
+            return self.made(Pipeline, {"passes": inner})
+        place, name = self.place, self.take()
+        cls = known_passes().get(name)
+        if cls is None:
+            self.fail(
+                f"there is no pass {name!r}" if name else "a pass is missing",
+                nearest(name, known_passes()) or "import the module that defines it first",
+                place,
+            )
+        return self.made(cls, {})
+
+    def made(self, cls: type[Pass] | type[Pipeline], given: dict[str, Any]) -> Pass | Pipeline:
+        types = option_types(cls)
+        types.pop("passes", None)
+        place = self.place
+        if self.token() == "{":
+            self.place += 1
+            while self.token() != "}":
+                name = self.token()
+                if name not in types:
+                    what = f"{cls.name or 'a pipeline'} has no option {name!r}"
+                    known = ", ".join(types) or "it has none"
+                    self.fail(what, nearest(name, types) or f"its options: {known}")
+                if name in given:
+                    self.fail(f"{name} is given twice")
+                self.place += 1
+                self.expect("=")
+                given[name] = self.value(name, types[name])
+                if self.token() != "}":
+                    self.expect(",")
+            self.expect("}")
+        try:
+            return cls(**given)
+        except PassError as error:
+            self.fail(error.message, error.hint, place)
+
+    def value(self, name: str, wanted: object) -> Option:
+        place = self.place
+        choices = [one for one in get_args(wanted) or (wanted,) if one is not type(None)]
+        if self.token() == "[":
+            self.place += 1
+            words: list[str] = []
+            while self.token() != "]":
+                words.append(self.take())
+                if self.token() != "]":
+                    self.expect(",")
+            self.expect("]")
+            if wanted == tuple[str, ...] or any(get_origin(one) is tuple for one in choices):
+                return tuple(words)
+            return self.fail(f"{name} takes no list", place=place)
+        word = self.take()
+        for kind in choices:
+            if kind is bool and word in ("true", "false"):
+                return word == "true"
+            if kind in (int, float):
+                try:
+                    return int(word) if kind is int else float(word)
+                except ValueError:
+                    continue
+            if kind is str:
+                return word
+        expected = " or ".join(getattr(one, "__name__", str(one)) for one in choices)
+        return self.fail(f"{name} is {expected}, and not {word!r}", place=place)

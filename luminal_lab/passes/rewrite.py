@@ -1,0 +1,98 @@
+"""The greedy rewriter: rules are tried at each node until none of them matches any more."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from typing_extensions import override
+
+from luminal_lab.core.edit import Edit
+from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.op import Op
+from luminal_lab.passes.base import Pass
+from luminal_lab.passes.rule import Rule, RuleSet
+
+
+def rewrite(
+    edit: Edit, rules: Iterable[Rule], nodes: Iterable[Node], limit: int | None = None
+) -> None:
+    """Apply rules from sources to users, and again to what has changed, until none applies.
+
+    With a limit it ends after so many firings.
+    """
+    by_op: dict[type[Op], list[Rule]] = {}
+    for rule in rules:
+        by_op.setdefault(rule.pattern.cls, []).append(rule)
+    todo = deque(node.id for node in nodes)
+    waiting = set(todo)
+    count = 0
+    while todo and count != limit:
+        id = todo.popleft()
+        waiting.discard(id)
+        node = edit.table.get(id)
+        # What nothing reads is another pass's to remove, and not worth the work.
+        if node is None or not (edit.readers.get(id) or edit.is_output(node)):
+            continue
+        before = len(edit.log)
+        if _fire(edit, by_op.get(type(node.op), ()), node):
+            count += 1
+            touched = [n.id for change in edit.log[before:] for n in change.after]
+            for near in touched + [u for n in touched for u in edit.readers.get(n, ())]:
+                if near not in waiting:
+                    waiting.add(near)
+                    todo.append(near)
+
+
+def _fire(edit: Edit, rules: Iterable[Rule], node: Node) -> bool:
+    for rule in rules:
+        for match, right in rule.matches(node, edit):
+            missing = rule.needed(node.dtype) - edit.licence
+            if missing:
+                edit.refuse(rule.name, node, missing)
+                break
+            with edit.firing(rule.name):
+                rule.apply(match, right, edit)
+            return True
+    return False
+
+
+@dataclass(frozen=True)
+class Rewriting(Pass):
+    """The base of passes that are a set of rules: a subclass names the set."""
+
+    rule_set: ClassVar[RuleSet]
+    without: tuple[str, ...] = ()
+    """The names of rules that are switched off."""
+    limit: int | None = None
+    """The most firings; None: until no rule matches any more."""
+
+    @override
+    def rules(self) -> tuple[Rule, ...]:
+        return tuple(self.rule_set.without(*self.without))
+
+    @override
+    def run(self, ir: IR, edit: Edit) -> None:
+        rewrite(edit, self.rules(), ir.nodes, self.limit)
+
+
+@dataclass(frozen=True, eq=False)
+class Rewrite(Pass):
+    """The pass that a set of rules is by itself."""
+
+    name: ClassVar[str] = "rewrite"
+    of: RuleSet
+
+    @override
+    def rules(self) -> tuple[Rule, ...]:
+        return tuple(self.of)
+
+    @override
+    def run(self, ir: IR, edit: Edit) -> None:
+        rewrite(edit, self.of, ir.nodes)
+
+    @override
+    def __str__(self) -> str:
+        return self.of.name

@@ -1,0 +1,327 @@
+"""Rules as data: a pattern, what takes its place, and what must be assumed for them to be equal."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from typing_extensions import override
+
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.edit import Edit
+from luminal_lab.core.ir import IR, Lookup, Node, Table
+from luminal_lab.core.op import TensorType
+from luminal_lab.core.ops import Input, Where
+from luminal_lab.errors import DefinitionError, LabError, nearest
+from luminal_lab.passes.base import NAME
+from luminal_lab.passes.pattern import (
+    Apply,
+    Bindings,
+    ConstantVariable,
+    Field,
+    Match,
+    Pattern,
+    PatternLike,
+    Variable,
+    as_pattern,
+    build,
+    find,
+)
+
+FACTS: Mapping[str, str] = {
+    "no_nan": "no value is NaN",
+    "no_inf": "no value is infinite",
+    "no_signed_zero": "nobody asks for the sign of a zero",
+    "nonzero": "what is divided by is not 0",
+    "non_negative": "what a root or logarithm is taken of is not negative",
+    "reassociate": "the order of roundings does not matter",
+}
+"""What rules may assume about values. Of integers and bools all but `nonzero` is true anyway."""
+OF_FLOATS = frozenset(FACTS) - {"nonzero"}
+
+Calculation: TypeAlias = Callable[..., PatternLike | None]
+Condition: TypeAlias = Callable[..., bool]
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """An equation that is used from left to right.
+
+    The replacement is a pattern, or a function that is given what the variables stand for (of a
+    constant its value) and returns one, or None where the rule does not apply. A condition is
+    given types, the values of constants and fields; both may ask for `match` as well.
+
+    >>> from luminal_lab.passes.pattern import variables
+    >>> x = variables("x")
+    >>> print(Rule("add-zero", x + 0, x, assumes={"no_signed_zero"}))
+    add-zero: x + 0 → x, if nobody asks for the sign of a zero
+    """
+
+    name: str
+    pattern: Apply
+    replacement: Pattern | Calculation
+    assumes: frozenset[str] = frozenset()
+    condition: Condition | None = None
+
+    def __init__(
+        self,
+        name: str,
+        pattern: Pattern,
+        replacement: PatternLike | Calculation,
+        *,
+        assumes: Iterable[str] = (),
+        condition: Condition | None = None,
+    ) -> None:
+        if not NAME.fullmatch(name):
+            raise DefinitionError(f"rule: {name!r} is no name", hint="as in 'add-zero'")
+        if not isinstance(pattern, Apply):
+            raise DefinitionError(
+                f"rule {name!r}: its pattern, {pattern}, has no op, and would match everything",
+                hint="begin with an op, as in x + 0",
+            )
+        if not callable(replacement):
+            replacement = as_pattern(replacement)
+        facts = frozenset([assumes] if isinstance(assumes, str) else assumes)
+        for fact in sorted(facts - FACTS.keys()):
+            known = ", ".join(FACTS)
+            raise DefinitionError(
+                f"rule {name!r}: there is no fact {fact!r} to assume",
+                hint=nearest(fact, FACTS) or f"the facts: {known}",
+            )
+        values = (name, pattern, replacement, facts, condition)
+        for field, value in zip(self.__dataclass_fields__, values, strict=True):
+            object.__setattr__(self, field, value)
+        self._check_variables()
+        _check_types(self)
+
+    def _check_variables(self) -> None:
+        bound = names_in(self.pattern)
+        if isinstance(self.replacement, Pattern):
+            free = names_in(self.replacement) - bound
+        else:
+            free = set(parameters_of(self.replacement)) - bound - {"match"}
+        if self.condition is not None:
+            free |= set(parameters_of(self.condition)) - bound - {"match"}
+        if free:
+            raise DefinitionError(
+                f"rule {self.name!r}: {', '.join(sorted(free))} on the right is not in the "
+                f"pattern {self.pattern}",
+                hint=f"the pattern has {', '.join(sorted(bound))}",
+            )
+
+    @override
+    def __str__(self) -> str:
+        right = self.replacement
+        text = right if isinstance(right, Pattern) else f"{getattr(right, '__name__', 'f')}(…)"
+        facts = " and ".join(FACTS[fact] for fact in FACTS if fact in self.assumes)
+        return f"{self.name}: {self.pattern} → {text}" + (f", if {facts}" if facts else "")
+
+    def needed(self, dtype: DType) -> frozenset[str]:
+        """Return the facts that must be granted for values of a dtype."""
+        return self.assumes if dtype.is_float else self.assumes - OF_FLOATS
+
+    def matches(self, node: Node, graph: Lookup) -> Iterator[tuple[Match, Pattern]]:
+        """Yield each match with this root whose condition holds, and what takes its place."""
+        for bindings in find(self.pattern, node, graph):
+            match = Match(node, bindings, graph)
+            if self.condition is None or self.condition(*_seen(self.condition, match)):
+                right = self.right_of(match)
+                if right is not None:
+                    yield match, right
+
+    def right_of(self, match: Match) -> Pattern | None:
+        """Return what takes the place of a match, calculated where it is calculated."""
+        if isinstance(self.replacement, Pattern):
+            return self.replacement
+        arguments = [
+            Variable(name)
+            if isinstance(match.bindings.get(name), Node) and not is_constant(self, name)
+            else match
+            if name == "match"
+            else match.seen(name)
+            for name in parameters_of(self.replacement)
+        ]
+        made = self.replacement(*arguments)
+        return None if made is None else as_pattern(made)
+
+    def apply(self, match: Match, right: Pattern, edit: Edit) -> Node:
+        """Put the replacement into the graph, and return it."""
+        root = match.root
+        new = build(right, root.type, match.bindings, edit, [root])
+        edit.replace(root, new)
+        return new
+
+
+def rule(
+    name: str, pattern: Pattern, *, assumes: Iterable[str] = (), condition: Condition | None = None
+) -> Callable[[Calculation], Rule]:
+    """Make a rule whose right side the decorated function calculates.
+
+    >>> from luminal_lab.passes.pattern import constants, variables
+    >>> x, (c, d) = variables("x"), constants("c d")
+    >>> @rule("mul-constants", (x * c) * d, assumes={"reassociate"})
+    ... def mul_constants(x, c, d):
+    ...     return x * (c * d)
+    >>> print(mul_constants)
+    mul-constants: (x * c) * d → mul_constants(…), if the order of roundings does not matter
+    """
+
+    def made(calculation: Calculation) -> Rule:
+        return Rule(name, pattern, calculation, assumes=assumes, condition=condition)
+
+    return made
+
+
+def names_in(pattern: Pattern) -> set[str]:
+    """Return the names of all variables of a pattern."""
+    if isinstance(pattern, (Variable, ConstantVariable)):
+        return {pattern.name}
+    if not isinstance(pattern, Apply):
+        return set()
+    found = {value.name for _, value in pattern.fields if isinstance(value, Field)}
+    found |= {pattern.name} if pattern.name else set()
+    return found.union(*[names_in(source) for source in pattern.sources])
+
+
+def is_constant(rule: Rule, name: str) -> bool:
+    """Return whether a variable of a rule stands for a constant."""
+    return _has_constant(rule.pattern, name)
+
+
+def _has_constant(pattern: Pattern, name: str) -> bool:
+    if isinstance(pattern, ConstantVariable):
+        return pattern.name == name
+    return isinstance(pattern, Apply) and any(_has_constant(s, name) for s in pattern.sources)
+
+
+def parameters_of(function: Callable[..., object]) -> tuple[str, ...]:
+    """Return the names of a function's parameters."""
+    return tuple(inspect.signature(function).parameters)
+
+
+def _seen(function: Callable[..., object], match: Match) -> list[object]:
+    return [match if name == "match" else match.seen(name) for name in parameters_of(function)]
+
+
+# -- both sides have one type ----------------------------------------------------------------------
+
+SAMPLES = [
+    TensorType(dtype, shape)
+    for dtype in (DType.float32, DType.int32, DType.bool_)
+    for shape in ((2, 3), (1, 3), (1, 1))
+]
+
+
+def _check_types(rule: Rule) -> None:
+    """Raise if the sides of a rule differ in type on any sample that its pattern takes."""
+    if not isinstance(rule.replacement, Pattern):
+        return  # what is calculated is checked when it is used
+    for sample in SAMPLES:
+        sides = _sides(rule, rule.replacement, sample)
+        if sides is not None and sides[0] != sides[1]:
+            left, right = sides
+            raise DefinitionError(
+                f"rule {rule.name!r}: the sides differ: where {names_of_inputs(rule)} is {sample}, "
+                f"{rule.pattern} is {left}, but {rule.replacement} is {right}",
+                hint="make both of one shape and dtype, or add a condition under which they are",
+            )
+
+
+def names_of_inputs(rule: Rule) -> str:
+    """Return the names of the variables, for a sentence."""
+    names = sorted(_inputs(rule.pattern))
+    return " and ".join(names) if names else "nothing"
+
+
+def _inputs(pattern: Pattern) -> set[str]:
+    if isinstance(pattern, Variable):
+        return {pattern.name}
+    if not isinstance(pattern, Apply):
+        return set()
+    return set[str]().union(*[_inputs(source) for source in pattern.sources])
+
+
+def choices(pattern: Pattern) -> set[str]:
+    """Return the variables that choose, and so are bools whatever the others are."""
+    if not isinstance(pattern, Apply):
+        return set()
+    found = set[str]().union(*map(choices, pattern.sources))
+    if pattern.cls is Where and isinstance(pattern.sources[0], Variable):
+        found.add(pattern.sources[0].name)
+    return found
+
+
+def _sides(
+    rule: Rule, right: Pattern, sample: TensorType
+) -> tuple[TensorType, TensorType | str] | None:
+    """Return the types of both sides for variables of one type; None if the pattern takes none."""
+    edit = Edit(IR(Table(), (), ()))
+    chosen = choices(rule.pattern)
+    bindings: Bindings = {
+        name: edit.insert(Input(DType.bool_ if name in chosen else sample.dtype, sample.shape))
+        for name in names_in(rule.pattern)
+    }
+    try:
+        left = build(rule.pattern, sample, bindings, edit, [])
+        match = next(rule.matches(left, edit), None)
+    except (LabError, KeyError, TypeError):
+        return None  # the pattern does not take this type, or leaves fields open
+    if match is None:
+        return None
+    try:
+        made = build(right, left.type, match[0].bindings, edit, [])
+    except LabError as error:
+        return left.type, f"impossible ({error.message})"
+    return left.type, made.type
+
+
+# -- sets ------------------------------------------------------------------------------------------
+
+
+class RuleSet:
+    """Rules with a name, in the order in which they are tried.
+
+    >>> from luminal_lab.passes.pattern import variables
+    >>> x = variables("x")
+    >>> algebra = RuleSet("algebra", Rule("mul-one", x * 1, x), Rule("double", x + x, x * 2))
+    >>> print(algebra)
+    algebra:
+      mul-one: x * 1 → x
+      double: x + x → x * 2
+    """
+
+    def __init__(self, name: str, *rules: Rule | Iterable[Rule]) -> None:
+        self.name = name
+        flat = [r for given in rules for r in ([given] if isinstance(given, Rule) else given)]
+        self._rules = {one.name: one for one in flat}
+        if len(self._rules) < len(flat):
+            names = [one.name for one in flat]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise DefinitionError(f"rules {name!r}: two of them have the name {twice!r}")
+
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self._rules.values())
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rules
+
+    def __getitem__(self, name: str) -> Rule:
+        if name not in self._rules:
+            raise DefinitionError(
+                f"rules {self.name!r}: there is no rule {name!r}", hint=nearest(name, self._rules)
+            )
+        return self._rules[name]
+
+    def without(self, *names: str) -> RuleSet:
+        """Return the set without some of its rules."""
+        gone = {self[name].name for name in names}
+        return RuleSet(self.name, [one for one in self if one.name not in gone])
+
+    @override
+    def __str__(self) -> str:
+        return "\n  ".join([f"{self.name}:", *map(str, self)])

@@ -1,0 +1,128 @@
+"""`simplify`: arithmetic whose result is known, or that costs less written otherwise.
+
+    %one = constant{value = 1.0} : f32[4]
+    %y   = mul %x, %one          : f32[4]        →  users of %y read %x
+    %z   = recip %r              : f32[4]        →  where %r = recip %x, users of %z read %x
+
+Each rule says what it assumes of floats. What the licence does not grant is not done, and shown
+as refused. Rules that reorder roundings are in `reassociate`, a pass of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.ops import Cast, StopGradient
+from luminal_lab.passes.pattern import (
+    Match,
+    Pattern,
+    as_pattern,
+    cast,
+    exp2,
+    fields,
+    log2,
+    op,
+    recip,
+    sqrt,
+    variables,
+    where,
+)
+from luminal_lab.passes.rewrite import Rewriting
+from luminal_lab.passes.rule import Rule, RuleSet, rule
+
+x, y, z = variables("x y z")
+b = variables("b")
+to, via = fields("to via")
+
+ROUNDED = {"reassociate"}
+FINITE = {"no_nan", "no_inf"}
+
+
+def is_bool(match: Match) -> bool:
+    """Return whether the result holds bools."""
+    return match.dtype is DType.bool_
+
+
+def is_int(match: Match) -> bool:
+    """Return whether the result holds integers."""
+    return match.dtype.kind == "int"
+
+
+def _is_cast_to_itself(match: Match) -> bool:
+    return match.type("x") == match.root.type
+
+
+def _holds(narrow: DType, wide: DType) -> bool:
+    """Return whether a dtype has every value of another."""
+    if narrow is DType.bool_ or narrow is wide:
+        return True
+    if wide.is_float:
+        digits = {DType.float64: 53, DType.float32: 24, DType.float16: 11, DType.bfloat16: 8}
+        if narrow.is_float:
+            exponents = {DType.float64: 11, DType.float32: 8, DType.float16: 5, DType.bfloat16: 8}
+            return digits[narrow] <= digits[wide] and exponents[narrow] <= exponents[wide]
+        low, high = narrow.limits
+        return max(-low, high + 1).bit_length() - 1 <= digits[wide]
+    if wide is DType.bool_ or narrow.is_float:
+        return False
+    (a, b), (low, high) = narrow.limits, wide.limits
+    return low <= a and b <= high
+
+
+@rule("cast-there-and-back", cast(cast(x, dtype=via), dtype=to))
+def cast_there_and_back(x: Pattern, via: DType, to: DType, match: Match) -> Pattern | None:
+    """Cast once, where the dtype between holds all values."""
+    source = match.type("x").dtype
+    # Integers that are cast down wrap around; floats stop at the limit.
+    wraps = source.kind == to.kind == "int" and via.is_float and not _holds(source, to)
+    return cast(x, dtype=to) if _holds(source, via) and not wraps else None
+
+
+SIMPLIFY = RuleSet(
+    "simplify",
+    # sums
+    Rule("add-zero", x + 0, x, assumes={"no_signed_zero"}),
+    Rule("add-negative-zero", x + -0.0, x),
+    Rule("sub-self", x - x, 0, assumes=FINITE),
+    Rule("add-bool-self", x + x, x, condition=is_bool),
+    # products
+    Rule("mul-one", x * 1, x),
+    Rule("mul-zero", x * 0, 0, assumes={*FINITE, "no_signed_zero"}),
+    Rule("mul-bool-self", x * x, x, condition=is_bool),
+    Rule("neg-neg", (x * -1) * -1, x),
+    Rule("mul-negs", (x * -1) * (y * -1), x * y),
+    # quotients
+    Rule("recip-recip", recip(recip(x)), x, assumes={*ROUNDED, *FINITE}),
+    Rule("div-self", x * recip(x), 1, assumes={*FINITE, "nonzero", *ROUNDED}),
+    # remainders
+    Rule("mod-one", x % 1, 0, condition=is_int),
+    Rule("mod-self", x % x, 0, assumes={*FINITE, "no_signed_zero"}),
+    Rule("zero-mod", as_pattern(0) % y, 0, condition=is_int),
+    Rule("mod-mod", (x % y) % y, x % y, condition=is_int),
+    # powers and roots
+    Rule("exp2-log2", exp2(log2(x)), x, assumes={*ROUNDED, "non_negative"}),
+    Rule("log2-exp2", log2(exp2(x)), x, assumes={*ROUNDED, *FINITE}),
+    Rule("sqrt-squared", sqrt(x) * sqrt(x), x, assumes={*ROUNDED, "non_negative"}),
+    # comparisons and choices
+    Rule("less-self", x < x, False),
+    Rule("where-same", where(b, x, x), x),
+    Rule("where-true", where(True, x, y), x),
+    Rule("where-false", where(False, x, y), y),
+    Rule("where-where-then", where(b, where(b, x, y), z), where(b, x, z)),
+    Rule("where-where-else", where(b, x, where(b, y, z)), where(b, x, z)),
+    Rule("where-itself", where(b, True, False), b),
+    Rule("cast-same", op(Cast, x), x, condition=_is_cast_to_itself),
+    cast_there_and_back,
+    # what later steps do not need to see
+    Rule("stop-gradient", op(StopGradient, x), x),
+)
+
+
+@dataclass(frozen=True)
+class Simplify(Rewriting):
+    """Drop arithmetic whose result is known."""
+
+    name: ClassVar[str] = "simplify"
+    rule_set: ClassVar[RuleSet] = SIMPLIFY

@@ -1,0 +1,214 @@
+"""A snapshot: the graph after a pass, and all that the editor's log says about how it got there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import groupby
+from typing import NamedTuple, final, overload
+
+from typing_extensions import override
+
+from luminal_lab.core.edit import Change, Refusal, replay
+from luminal_lab.core.ir import IR, Node, NodeLike
+from luminal_lab.passes.diff import Diff, diff
+
+
+class Firing(NamedTuple):
+    """One step of a pass: a rule, what it took out and what it put in."""
+
+    rule: str
+    because: str
+    before: tuple[Node, ...]
+    """The nodes that were replaced or erased."""
+    after: tuple[Node, ...]
+    """The nodes that were inserted, or that took another's place."""
+    changes: tuple[Change, ...]
+
+    @override
+    def __str__(self) -> str:
+        old = ", ".join(map(str, self.before)) or "nothing"
+        new = ", ".join(map(str, self.after)) or "nothing"
+        return f"{self.rule}: {old} → {new}" + (f", because {self.because}" if self.because else "")
+
+
+class Record(NamedTuple):
+    """What a pass left: its log, and how its run went."""
+
+    title: str
+    """The pass as the text of a pipeline spells it."""
+    log: Sequence[Change]
+    refusals: tuple[Refusal, ...] = ()
+    seconds: float = 0.0
+    verified: bool = False
+    round: int = 1
+    """Which repetition of its pipeline this was."""
+
+
+@final
+class Snapshot:
+    """A graph, the one before it, and the firings between."""
+
+    def __init__(self, before: IR, ir: IR, record: Record, index: int = 0) -> None:
+        self.before = before
+        """The graph before the pass."""
+        self.ir = ir
+        """The graph after the pass."""
+        self.index = index
+        self.title, self.log, self.refusals, self.seconds, self.verified, self.round = record
+
+    @property
+    def name(self) -> str:
+        """The short name of the pass."""
+        return self.title.split("{")[0]
+
+    # -- firings -----------------------------------------------------------------------------------
+
+    @cached_property
+    def firings(self) -> tuple[Firing, ...]:
+        """The steps of the pass, in order."""
+        records: dict[int, Node] = {}
+        found: list[Firing] = []
+        for _, group in groupby(self.log, key=lambda change: change.firing):
+            changes = tuple(group)
+            before: dict[int, Node] = {}
+            after: dict[int, Node] = {}
+            for change in changes:
+                for id, into in ((change.node, before), (change.into, after)):
+                    if id is not None and id >= 0 and change.kind != "insert":
+                        record = records.get(id) or self.before.table.get(id)
+                        if record is not None:
+                            into[id] = record
+                records.update((node.id, node) for node in change.after)
+                if change.kind == "insert":
+                    after[change.node] = change.after[0]
+            first = changes[-1]
+            found.append(
+                Firing(
+                    first.rule,
+                    first.because,
+                    tuple(node for id, node in before.items() if id not in after),
+                    tuple(after.values()),
+                    changes,
+                )
+            )
+        return tuple(found)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How often each rule fired."""
+        return Counter(firing.rule for firing in self.firings)
+
+    @property
+    def refused(self) -> Mapping[str, int]:
+        """How often each rule was refused, because it assumes what the licence does not grant."""
+        return Counter(refusal.rule for refusal in self.refusals)
+
+    def steps(self) -> Steps:
+        """Return the graph after each firing, from the one before the pass; each made when asked.
+
+        `steps()[0]` is the graph before the first firing, `steps()[-1]` the one after the last.
+        """
+        return Steps(self)
+
+    def diff(self) -> Diff:
+        """Return what the pass has changed."""
+        return diff(self.before, self.ir)
+
+    # -- across the pass ---------------------------------------------------------------------------
+
+    @cached_property
+    def _maps(self) -> tuple[dict[int, int], dict[int, list[int]]]:
+        """Return what took the place of each node, and of which nodes each took the place."""
+        into: dict[int, int] = {}
+        for change in self.log:
+            if change.kind == "replace" and change.into is not None:
+                into[change.node] = change.into
+                into.pop(change.into, None)  # it is back: what it stood for stands for itself
+        back: dict[int, list[int]] = {}
+        for id in into:
+            back.setdefault(_end(into, id), []).append(id)
+        return into, back
+
+    def forward(self, node: NodeLike) -> tuple[Node, ...]:
+        """Return what a node of the graph before is in the graph after: nothing if it went."""
+        id = _end(self._maps[0], self.before[node].id)
+        found = self.ir.table.get(id)
+        return () if found is None else (found,)
+
+    def back(self, node: NodeLike) -> tuple[Node, ...]:
+        """Return which nodes of the graph before a node of the graph after comes from."""
+        return self._back(self.ir[node])
+
+    def _back(self, node: Node) -> tuple[Node, ...]:
+        get = self.before.table.get
+        found = dict.fromkeys([node.id, *self._maps[1].get(node.id, ())])
+        old = [record for id in found if (record := get(id)) is not None]
+        if old or node.meta.made is None:
+            return tuple(old)
+        # It took nobody's place, but was made from others.
+        inserted = {change.node: change.after[0] for change in self.log if change.kind == "insert"}
+        parents: dict[int, Node] = {}
+        for id in node.meta.made.parents:
+            record = get(id)
+            if record is not None:
+                parents[id] = record
+            elif id in inserted and id < node.id:
+                parents.update((one.id, one) for one in self._back(inserted[id]))
+        return tuple(parents.values())
+
+    # -- shown -------------------------------------------------------------------------------------
+
+    @override
+    def __str__(self) -> str:
+        rules = ", ".join(f"{rule} ×{count}" for rule, count in self.counts.items())
+        refused = ", ".join(f"{rule} ×{count}" for rule, count in self.refused.items())
+        text = f"{self.title}: {len(self.before)} → {len(self.ir)} nodes"
+        text += f"; {rules}" if rules else "; no change" if self.index else ""
+        text += f"; refused: {refused}" if refused else ""
+        return f"{text}; {'verified' if self.verified else 'not verified'}"
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Snapshot {self.index} {self}>"
+
+
+def _end(into: Mapping[int, int], id: int) -> int:
+    seen = {id}
+    while id in into and into[id] not in seen:
+        id = into[id]
+        seen.add(id)
+    return id
+
+
+@final
+class Steps(Sequence[IR]):
+    """The graphs between the firings of a pass, each made when it is asked for."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.firings = snapshot.firings
+        self._first = snapshot.before
+
+    @override
+    def __len__(self) -> int:
+        return len(self.firings) + 1
+
+    @overload
+    def __getitem__(self, index: int) -> IR: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[IR]: ...
+    @override
+    def __getitem__(self, index: int | slice) -> IR | Sequence[IR]:
+        wanted = range(len(self))[index]
+        if isinstance(wanted, range):
+            return [self[one] for one in wanted]
+        return replay(self._first, [c for f in self.firings[:wanted] for c in f.changes])
+
+    @override
+    def __iter__(self) -> Iterator[IR]:
+        ir = self._first
+        yield ir
+        for firing in self.firings:
+            ir = replay(ir, firing.changes)
+            yield ir

@@ -1,0 +1,119 @@
+"""What happened to a node, and why a rule did not, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.printer import print_node
+from luminal_lab.errors import DefinitionError, nearest
+from luminal_lab.passes.pattern import Match, find, why_not
+from luminal_lab.passes.pipeline import Pipeline
+from luminal_lab.passes.rule import FACTS, Rule
+from luminal_lab.passes.snapshot import Firing, Snapshot
+
+
+def told(snapshots: Sequence[Snapshot], node: Node) -> str:
+    """Tell where a node comes from, and what became of it."""
+    home = next(s.ir for s in reversed(snapshots) if node.id in s.ir)
+    sentences = [print_node(home, home[node.id])]
+    sentences += _birth(snapshots, node)
+    for snapshot in snapshots[1:]:
+        for number, firing in enumerate(snapshot.firings, 1):
+            what = _part(node, firing)
+            if what:
+                sentences.append(f"{_place(snapshot, number)}, {what}{_reason(firing)}.")
+    last = snapshots[-1].ir
+    if node.id not in last:
+        gone = next(s for s in snapshots if s.index and node.id in s.before and node.id not in s.ir)
+        sentences.append(f"It is gone since {gone.title}.")
+    else:
+        users = ", ".join(map(str, last.users(node.id)))
+        ends = ["an output"] * last.is_output(node.id) + [f"read by {users}"] * bool(users)
+        sentences.append(f"In the last graph it is {' and '.join(ends) or 'read by nothing'}.")
+    return "\n".join(sentences)
+
+
+def _birth(snapshots: Sequence[Snapshot], node: Node) -> Iterator[str]:
+    origin, scope, made = node.meta.origin, node.meta.scope, node.meta.made
+    line = f" in {origin}" if origin is not None else ""
+    inside = f" (in the scope {scope})" if scope else ""
+    if node.id in snapshots[0].ir:
+        if made is not None:
+            parents = ", ".join(f"%{id}" for id in made.parents)
+            yield f"It was made by {made.rule} from {parents}{inside}; its line is{line[3:]}."
+        else:
+            yield f"You wrote it{line}{inside}." if line or inside else "It was in the graph given."
+    elif line or inside:
+        yield f"What it was made from was written{line}{inside}."
+
+
+def _part(node: Node, firing: Firing) -> str:
+    """Return the part that a node had in a firing, as a sentence about it."""
+    olds = [old for old in firing.before if old.id != node.id]
+    listed = ", ".join(map(str, olds))
+    if any(change.kind == "insert" and change.node == node.id for change in firing.changes):
+        return f"{firing.rule} made {node}" + (f" in place of {listed}" if olds else "")
+    for change in firing.changes:
+        if change.kind == "replace" and change.into == node.id:
+            return f"{firing.rule} put {node} in the place of {listed}"
+        if change.node == node.id and change.kind == "replace":
+            news = [new for new in firing.after if new.id == change.into]
+            return f"{firing.rule} put {', '.join(map(str, news))} in the place of {node}"
+        if change.node == node.id and change.kind == "erase":
+            return f"{firing.rule} erased {node}"
+    return ""
+
+
+def _place(snapshot: Snapshot, number: int) -> str:
+    return f"Pass {snapshot.index}, {snapshot.title}, firing {number}"
+
+
+def _reason(firing: Firing) -> str:
+    return f", because {firing.because}" if firing.because else ""
+
+
+def told_why_not(
+    snapshots: Sequence[Snapshot], pipeline: Pipeline, rule: Rule | str, node: Node
+) -> str:
+    """Tell which part of a rule's pattern, its condition or the licence kept it from firing."""
+    known = {one.name: one for p in pipeline.flat() for one in p.rules() if isinstance(one, Rule)}
+    if isinstance(rule, str):
+        if rule not in known:
+            raise DefinitionError(
+                f"why_not: no pass of this compile has a rule {rule!r}",
+                hint=nearest(rule, known) or "give the Rule itself",
+            )
+        rule = known[rule]
+    subject = f"{rule}\n"
+    for snapshot in snapshots[1:]:
+        for number, firing in enumerate(snapshot.firings, 1):
+            if firing.rule == rule.name and any(old.id == node.id for old in firing.before):
+                return f"{subject}It did fire: {_place(snapshot, number)}."
+    facts = [
+        refusal.facts
+        for snapshot in snapshots
+        for refusal in snapshot.refusals
+        if refusal.rule == rule.name and refusal.node == node.id
+    ]
+    if facts:
+        said = " and ".join(f"{fact} ({FACTS[fact]})" for fact in sorted(facts[0]))
+        return f"{subject}It matches {node}, but assumes {said}, which the licence does not grant."
+    home = next(s.ir for s in reversed(snapshots) if node.id in s.ir)
+    return subject + _told_misfit(rule, home[node.id], home, known=rule.name in known)
+
+
+def _told_misfit(rule: Rule, node: Node, home: IR, *, known: bool) -> str:
+    misfit = why_not(rule.pattern, node, home)
+    if misfit is not None:
+        return f"The pattern does not match: {misfit}."
+    if next(rule.matches(node, home), None) is None:
+        match = Match(node, next(find(rule.pattern, node, home)), home)
+        seen = ", ".join(f"{name} = {match.seen(name)}" for name in match.bindings)
+        what = "its condition does not hold" if rule.condition else "it has nothing to put there"
+        return f"The pattern matches {node}, but {what} for {seen}."
+    if not known:
+        return f"It matches {node}, but no pass of this compile has it."
+    if not home.users(node) and not home.is_output(node):
+        return f"It matches {node}, but nothing reads {node}: rules leave it to dce."
+    return f"It matches {node} now; no pass that has it ran after the graph became so."
