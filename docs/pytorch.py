@@ -60,6 +60,7 @@ METHODS: dict[str, str] = {
         type_as float double half bfloat16 int long short char byte bool numpy item tolist cpu clone
         dim ndim ndimension size shape dtype numel nelement itemsize element_size nbytes type name
         new_full new_ones new_zeros new_empty new_tensor is_floating_point is_contiguous""",
+    "Gradients (see gradients.md)": "backward grad detach",
 }
 
 FUNCTIONS: dict[str, str] = {
@@ -128,8 +129,8 @@ OUTSIDE = {
         storage_type untyped_storage pin_memory is_pinned is_shared is_set_to record_stream new
         new_empty new_empty_strided as_subclass is_distributed is_same_size is_nonzero is_signed volatile
         module_load hash_tensor output_nr is_inference is_neg is_nested to_padded_tensor int_repr""",
-    "automatic differentiation": """
-        backward detach grad grad_dtype grad_fn is_leaf requires_grad retain_grad retains_grad register_hook
+    "bookkeeping of automatic differentiation": """
+        grad_dtype grad_fn is_leaf requires_grad retain_grad retains_grad register_hook
         register_post_accumulate_grad_hook reinforce""",
     "complex numbers": """
         cdouble cfloat chalf conj conj_physical is_complex is_conj imag real resolve_conj resolve_neg""",

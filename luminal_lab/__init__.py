@@ -10,6 +10,7 @@ cx.execute()
 print(y)
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from luminal_lab import errors
@@ -40,15 +41,28 @@ from luminal_lab.errors import (
     UnknownNameError,
     VerifyError,
 )
-from luminal_lab.session import Graph, Run, run
+from luminal_lab.session import Graph
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.arithmetic import where
 from luminal_lab.tensor.joining import concat, stack
 from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.product import einsum
+from luminal_lab.tensor.running import Run, run
 
 if TYPE_CHECKING:
+    from luminal_lab import nn
     from luminal_lab.core.parse import parse
+    from luminal_lab.passes.base import Pass, graph_pass
+    from luminal_lab.passes.compilation import Compilation, Trace
+    from luminal_lab.passes.compile import compile_ir
+    from luminal_lab.passes.diff import Diff, diff
+    from luminal_lab.passes.generic import GenericCompiler
+    from luminal_lab.passes.gradients import custom_gradient, grad, gradient, stop_gradient
+    from luminal_lab.passes.pattern import constants, fields, op, variables
+    from luminal_lab.passes.pipeline import Pipeline, parse_pipeline
+    from luminal_lab.passes.proof import counterexample
+    from luminal_lab.passes.rule import Rule, RuleSet, rule
+    from luminal_lab.passes.snapshot import Firing, Snapshot
 
 __version__ = "0.1.0"
 
@@ -57,15 +71,19 @@ __all__ = [
     "ArgumentError",
     "AxisError",
     "Binary",
+    "Compilation",
     "DType",
     "DTypeError",
     "DefinitionError",
     "DeviceError",
+    "Diff",
     "Dim",
     "DimError",
     "Edit",
     "Elementwise",
     "Expr",
+    "Firing",
+    "GenericCompiler",
     "Graph",
     "GraphError",
     "InputError",
@@ -77,36 +95,91 @@ __all__ = [
     "Op",
     "Parameter",
     "ParseError",
+    "Pass",
     "PassError",
+    "Pipeline",
     "RangeError",
     "RecordingError",
     "Reduce",
+    "Rule",
+    "RuleSet",
     "Run",
     "ShapeError",
+    "Snapshot",
     "Source",
     "Symbol",
     "Tensor",
     "TensorType",
+    "Trace",
     "Unary",
     "UnknownNameError",
     "VerifyError",
     "View",
+    "compile_ir",
     "concat",
+    "constants",
+    "counterexample",
+    "custom_gradient",
+    "diff",
     "einsum",
     "errors",
+    "fields",
+    "grad",
+    "gradient",
+    "graph_pass",
+    "nn",
+    "op",
     "parse",
+    "parse_pipeline",
+    "rule",
     "run",
     "stack",
+    "stop_gradient",
+    "variables",
     "verify",
     "where",
 ]
 
+LATE = {
+    "Compilation": "passes.compilation",
+    "Diff": "passes.diff",
+    "Firing": "passes.snapshot",
+    "GenericCompiler": "passes.generic",
+    "Pass": "passes.base",
+    "Pipeline": "passes.pipeline",
+    "Rule": "passes.rule",
+    "RuleSet": "passes.rule",
+    "Snapshot": "passes.snapshot",
+    "Trace": "passes.compilation",
+    "compile_ir": "passes.compile",
+    "constants": "passes.pattern",
+    "counterexample": "passes.proof",
+    "custom_gradient": "passes.gradients",
+    "diff": "passes.diff",
+    "fields": "passes.pattern",
+    "grad": "passes.gradients",
+    "gradient": "passes.gradients",
+    "graph_pass": "passes.base",
+    "op": "passes.pattern",
+    "parse": "core.parse",
+    "parse_pipeline": "passes.generic",
+    "rule": "passes.rule",
+    "stop_gradient": "passes.gradients",
+    "variables": "passes.pattern",
+}
+"""What is loaded when it is first used, and the module that it is in."""
+
 
 def __getattr__(name: str) -> object:
     """Load what is not needed at once when it is first used."""
-    if name == "parse":
-        from luminal_lab.core.parse import parse  # noqa: PLC0415  # what loading late means
-
-        globals()[name] = parse
-        return parse
+    if name == "nn":
+        return import_module("luminal_lab.nn")
+    if name in LATE:
+        value = globals()[name] = getattr(import_module(f"luminal_lab.{LATE[name]}"), name)
+        return value
     raise AttributeError(f"module 'luminal_lab' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return what completion shows: what is loaded, and what will be."""
+    return sorted({*globals(), *__all__})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, NoReturn, TypeAlias, cast
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from typing_extensions import override
 
@@ -21,6 +22,8 @@ from luminal_lab.errors import (
     DimError,
     GraphError,
     InputError,
+    LabError,
+    LabWarning,
     NotComputedError,
     UnknownNameError,
     nearest,
@@ -28,41 +31,27 @@ from luminal_lab.errors import (
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.parameter import Parameter
+from luminal_lab.tensor.running import Run
 from luminal_lab.tensor.sizes import bind_dims
 from luminal_lab.tensor.sources import Sources
+from luminal_lab.tensor.trees import Tree, leaves
 
-Tree: TypeAlias = "Tensor | Iterable[Tree] | Mapping[str, Tree]"
+if TYPE_CHECKING:
+    from luminal_lab.core.ir import NodeLike
+    from luminal_lab.passes.compilation import Compilation, Trace
+    from luminal_lab.passes.pipeline import PassLike
+    from luminal_lab.passes.snapshot import Snapshot
 
 
 PUBLIC = tuple(
     """
-    arange carry constant delete_inputs dim downstream drop execute eye full function ir keep
+    arange carry compilation compile constant delete_inputs dim downstream drop execute eye
+    full function gradients ir keep
     linspace name ones parameter parameters rand randint randn reset retrieve scope seed set_dim
-    step swap tensor transfer zeros
+    snapshots step swap tensor trace transfer zeros
     """.split()  # noqa: SIM905  # a list of names reads better so
 )
 """What a graph has for its users; the rest is for its tensors."""
-
-
-class Run(NamedTuple):
-    """What a traced run took, node by node."""
-
-    steps: tuple[Step, ...]
-
-    @property
-    def seconds(self) -> float:
-        """The time of all steps together."""
-        return sum(step.seconds for step in self.steps)
-
-    @override
-    def __str__(self) -> str:
-        rows = [f"{'ms':>9}  {'bytes':>12}  node"]
-        rows += [
-            f"{step.seconds * 1e3:9.3f}  {step.bytes:12,}  {step.node} = {step.node.op.name} : "
-            f"{step.node.type}"
-            for step in self.steps
-        ]
-        return "\n".join(rows)
 
 
 class Graph(Sources):
@@ -77,7 +66,11 @@ class Graph(Sources):
     """
 
     def __init__(self, name: str = "main", *, seed: int = 0) -> None:
-        super().__init__(name, seed)
+        try:
+            super().__init__(name, seed)
+        except LabError as error:
+            error.where = str(here() or "") or None
+            raise
         self.step = 0
         """The count of runs, which random numbers depend on."""
         self._data: dict[int, Array] = {}
@@ -91,6 +84,12 @@ class Graph(Sources):
         self._unseen: set[int] = set()  # values that a probe is yet to see
         self._carries: dict[int, int] = {}
         self._functions: dict[str, Callable[..., object]] = {}
+        self.backwards = {}
+        self.derived = []
+        # What `backward` made: for each input and each loss the gradient.
+        self._slopes: dict[int, dict[int, int]] = {}
+        self._compilation: Compilation | None = None
+        self._compiling: Callable[[], Compilation] | None = None
         self._set_dims: dict[str, int] = {}
         self._bound: dict[str, int] = {}
         self._changed: set[int] = set()  # inputs that are newer than the values
@@ -118,6 +117,7 @@ class Graph(Sources):
         )
 
     @property
+    @override
     def ir(self) -> IR:
         """What was written, as a value."""
         return self.snapshot(tuple(self._outputs), tuple(self._carries.items()))
@@ -137,8 +137,23 @@ class Graph(Sources):
     def __getitem__(self, name: str) -> Tensor:
         """Return the tensor with a name, as the graph's text shows it."""
         with self.whole():
-            node = self.ir[str(name)]
+            ir, wanted = self.ir, str(name)
+            if wanted not in ir:
+                raise GraphError(
+                    f"{self.name}: there is no node %{wanted.removeprefix('%')}",
+                    hint=nearest(wanted.removeprefix("%"), ir.names) or "print(cx) shows all nodes",
+                )
+            node = ir[wanted]
             return Tensor(self, node.id, node.type)
+
+    def __contains__(self, tensor: object) -> bool:
+        if isinstance(tensor, Lazy):
+            return tensor.graph is self and tensor.id in self.ir
+        return isinstance(tensor, str) and tensor in self.ir
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """Yield all tensors, in the order of the graph's text."""
+        return iter([Tensor(self, node.id, node.type) for node in self.ir])
 
     @property
     def parameters(self) -> dict[str, Parameter]:
@@ -175,6 +190,48 @@ class Graph(Sources):
             id = self.append(HostCall(key, type.dtype, type.shape), sources, type)
             self._functions[key] = call
             return Tensor(self, id, type)
+
+    # -- gradients ---------------------------------------------------------------------------------
+
+    @override
+    def backward(self, loss: Lazy, checkpoint: Sequence[str]) -> None:
+        from luminal_lab.passes.gradients.derive import by_inputs  # noqa: PLC0415  # loaded late
+
+        for id, slope in by_inputs(loss, checkpoint).items():
+            self._slopes.setdefault(id, {})[loss.id] = slope.id
+
+    @property
+    def gradients(self) -> tuple[Snapshot, ...]:
+        """The graph before and after each call of `grad` or `backward`, with all that it added.
+
+        >>> cx = Graph()
+        >>> x = cx.tensor((3,), name="x")
+        >>> (x * x).sum().backward()
+        >>> print(cx.gradients[0].firings[0])
+        grad-loss: made %4
+        """
+        from luminal_lab.passes.snapshot import Record, Snapshot  # noqa: PLC0415  # loaded when used
+
+        return tuple(
+            Snapshot(one.before, one.after, Record(one.name, one.log), number)
+            for number, one in enumerate(self.derived, 1)
+        )
+
+    @override
+    def slope(self, tensor: Lazy) -> Tensor:
+        with self.whole():
+            old = self.stale | self._gone.keys()
+            found = [id for id in self._slopes.get(tensor.id, {}).values() if id not in old]
+            if not found:
+                is_input = isinstance(tensor.node.op, Input)
+                raise GraphError(
+                    f"grad: {tensor.label} has no gradient",
+                    hint="call backward() on a loss that it is computed from"
+                    if is_input
+                    else f"backward() derives by inputs; by {tensor.label}, ll.grad(loss, it) does",
+                )
+            first, *rest = [Tensor(self, id, tensor.type) for id in found]
+            return sum(rest, first)
 
     # -- data --------------------------------------------------------------------------------------
 
@@ -261,7 +318,10 @@ class Graph(Sources):
     def transfer(self, source: Tree, target: Tree) -> None:
         """Move values to inputs, of this graph or another, without copying them."""
         with self.whole():
-            moves = [(*pair, *_moved("transfer", *pair)) for pair in pairs(source, target)]
+            moves = [
+                (one, other, *_moved("transfer", one, other))
+                for one, other in leaves("transfer", source, target)
+            ]
             for k, (_, taking, *_) in enumerate(moves):
                 if any(taking.node is other.node for _, other, *_ in moves[:k]):
                     raise GraphError(
@@ -276,7 +336,9 @@ class Graph(Sources):
         """Exchange the data of inputs."""
         with self.whole():
             moves = [
-                (to, *_moved("swap", of, to)) for x, y in pairs(a, b) for of, to in ((x, y), (y, x))
+                (to, *_moved("swap", of, to))
+                for x, y in leaves("swap", a, b)
+                for of, to in ((x, y), (y, x))
             ]
             for taking, node, value in moves:
                 _session(taking).give(node, value)
@@ -360,7 +422,7 @@ class Graph(Sources):
 
     def _each(self, what: str, call: Callable[[Tensor], object], tree: Tree) -> None:
         with self.whole():
-            tensors = list(leaves(what, tree))
+            tensors = [tensor for (tensor,) in leaves(what, tree)]
             for tensor in tensors:
                 self._own(what, tensor)
             for tensor in tensors:
@@ -377,6 +439,91 @@ class Graph(Sources):
         self._probes.setdefault(id, []).append((self._cell, call))
         self._unseen.add(id)
 
+    # -- compiling ---------------------------------------------------------------------------------
+
+    def compile(
+        self,
+        *passes: PassLike,
+        check: Literal["values"] | None = None,
+        licence: Iterable[str] | None = None,
+    ) -> Compilation:
+        """Run passes on what was written; later runs take the graph that comes out.
+
+        Without passes it is the generic compiler. `check="values"` compares values before and
+        after each pass; `licence` names the facts that rules may assume. No data is needed.
+
+        >>> cx = Graph()
+        >>> x = cx.tensor((2,), name="x")
+        >>> y = (x * 1 + 0).retrieve()
+        >>> print(cx.compile("simplify, dce").ir)
+        graph main(%x: f32[2]) -> (%x) {
+        }
+        """
+        from luminal_lab.passes import compile as manager  # noqa: PLC0415  # loaded when used
+
+        with self.whole():
+            if self.running:
+                raise GraphError(
+                    f"compile: the graph {self.name!r} is running", hint="compile it before"
+                )
+            written = self._asked("compile")
+            compilation = manager.compile_ir(
+                written,
+                *(passes or (manager.GenericCompiler(),)),
+                check=check,
+                licence=manager.LICENCE if licence is None else licence,
+                given=manager.Given(self._data, self._set_dims | self._bound, self._functions),
+            )
+        self._compilation = compilation
+        self._compiling = lambda: self.compile(*passes, check=check, licence=licence)
+        return compilation
+
+    def _asked(self, what: str) -> IR:
+        """Return what was written, with all that a run may be asked for as an output."""
+        asked = dict.fromkeys([*self._outputs, *self._probes, *self._kept])
+        if not asked:
+            raise GraphError(
+                f"{what}: nothing is retrieved, so that there is nothing to compute",
+                hint="call retrieve() on the tensors whose values you want",
+            )
+        return self.snapshot(tuple(asked), tuple(self._carries.items()))
+
+    def _newest(self) -> Compilation | None:
+        """Return the compilation of what is written now; what is old is compiled again."""
+        if self._compilation is None or self._compiling is None:
+            return None
+        if not self._outputs and not self._probes:
+            return None  # running it says what is missing
+        then, now = self._compilation.written, self._asked("execute")
+        if then.signature != now.signature or not then.table.shares_all(now.table):
+            warnings.warn(
+                f"execute: the graph {self.name!r} has changed since it was compiled, and is "
+                "compiled again",
+                LabWarning,
+                stacklevel=3,
+            )
+            return self._compiling()
+        return self._compilation
+
+    @property
+    def compilation(self) -> Compilation:
+        """The result of the last compile; before the first, that of no passes."""
+        from luminal_lab.passes import compile as manager  # noqa: PLC0415  # loaded when used
+
+        return self._compilation or manager.compile_ir(self.ir)
+
+    @property
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """The graph as written, and as each pass of the last compile left it."""
+        return self.compilation.snapshots
+
+    def trace(self, what: Tensor | NodeLike) -> Trace:
+        """Follow a tensor, a node, or a line such as "cell 3, line 7" through all snapshots."""
+        with self.whole():
+            if isinstance(what, Lazy):
+                what = self._own("trace", what).id
+            return self.compilation.trace(what)
+
     # -- running -----------------------------------------------------------------------------------
 
     def execute(self, *, keep_all: bool = False, trace: bool = False) -> Run | None:
@@ -391,14 +538,15 @@ class Graph(Sources):
                 where=str(here() or "") or None,
                 hint="what a run calls, and other threads, use graphs of their own",
             )
+        compilation = self._newest()
         self.running = True
         try:
             with self.whole(), stoppable(lambda: None):
-                return self._execute(keep_all, trace)
+                return self._execute(compilation, keep_all, trace)
         finally:
             self.running = False
 
-    def _execute(self, keep_all: bool, trace: bool) -> Run | None:
+    def _execute(self, compilation: Compilation | None, keep_all: bool, trace: bool) -> Run | None:
         ir = self.ir
         asked = self._outputs.keys() | self._probes.keys()
         if not asked:
@@ -414,8 +562,8 @@ class Graph(Sources):
         news |= {node.id for node in ir if _is_random(node.op)}
         known = self._known(self._changed | self._carried | news, dims)
         steps: list[Step] | None = [] if trace else None
-        values = interpret(
-            ir,
+        values = _interpret(
+            ir if compilation is None else compilation,
             Environment(self._input_value, dims, self.step, self._functions, self._calls()),
             wanted={id for id in needed if not ir[id].extra}
             if keep_all
@@ -453,8 +601,13 @@ class Graph(Sources):
 
     def _bind(self, ir: IR, needed: set[int]) -> dict[str, int]:
         shapes: dict[Node, tuple[int, ...]] = {}
+        others: dict[Node, tuple[int, ...]] = {}
         for node in ir.inputs:
-            if node.id not in needed or self._parameter(node.id) is not None:
+            if self._parameter(node.id) is not None:
+                continue
+            if node.id not in needed:
+                if node.id in self._data:
+                    others[node] = self._data[node.id].shape
                 continue
             if node.id in self._providers and node.type.is_symbolic:
                 self._input_value(node)
@@ -466,7 +619,7 @@ class Graph(Sources):
                     where=str(node.meta.origin or ""),
                     hint="give it data with set(...), or drop() the outputs that need it",
                 )
-        return bind_dims(ir, needed, shapes, self._set_dims)
+        return bind_dims(ir, needed, shapes, self._set_dims, others)
 
     def _input_value(self, node: Node) -> Array:
         parameter = self._parameter(node.id)
@@ -527,6 +680,9 @@ class Graph(Sources):
         gone = self._unused(self.stale)
         self.supersede(gone)
         self.stale -= gone
+        self.derived = [
+            one for one in self.derived if any(c.node not in self._gone for c in one.log)
+        ]
         for id in self._past.pop(cell, set()) & self._gone.keys():
             self._data.pop(id, None)
             self._providers.pop(id, None)
@@ -544,86 +700,32 @@ class Graph(Sources):
         return gone
 
 
-def run(
-    ir: IR,
-    data: Mapping[str, object] | None = None,
+def _interpret(
+    what: IR | Compilation,
+    environment: Environment,
     *,
-    dims: Mapping[str, int] | None = None,
-    step: int = 0,
-) -> tuple[Array, ...]:
-    """Return the outputs of a graph, for data by the names of its inputs.
-
-    >>> from luminal_lab.core.parse import parse
-    >>> ir = parse("graph g(%x: f32[n]) -> (%y) { %y = add %x, %x : f32[n] }")
-    >>> run(ir, {"x": [1, 2]})
-    (array([2., 4.], dtype=float32),)
-    """
-    given = dict(data or {})
-    arrays: dict[int, Array] = {}
-    for node in ir.inputs:
-        if node.name not in given:
-            raise InputError(
-                f"run: there is no data for the input %{node.name}, which is {node.type}",
-                hint=nearest(node.name, given) or f'give it as in run(ir, {{"{node.name}": …}})',
-            )
-        what = f"run: %{node.name}"
-        arrays[node.id] = fit(what, given.pop(node.name), node.type, ir.symbols, copy=True)
-    if given:
-        name = next(iter(given))
-        known = [node.name for node in ir.inputs]
-        raise InputError(f"run: the graph has no input {name!r}", hint=nearest(name, known))
-    shapes = {node: arrays[node.id].shape for node in ir.inputs}
-    sizes = bind_dims(ir, {node.id for node in ir}, shapes, dims or {})
-
-    def data_of(node: Node) -> Array:
-        return arrays[node.id]
-
-    values = interpret(ir, Environment(data_of, sizes, step))
-    return tuple(values[id] for id in ir.output_ids)
-
-
-def leaves(what: str, tree: Tree) -> Iterator[Tensor]:
-    """Yield the tensors in nested lists, tuples and dicts, in order."""
-    if isinstance(tree, Tensor):
-        yield tree
-        return
-    branches = _branches(tree)
-    if branches is None:
-        raise GraphError(f"{what}: {tree!r} is not a tensor", hint="nest lists, tuples and dicts")
-    for branch in branches.values():
-        yield from leaves(what, branch)
-
-
-def pairs(a: Tree, b: Tree) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the tensors of two trees of one structure in pairs."""
-    if isinstance(a, Tensor) and isinstance(b, Tensor):
-        yield a, b
-        return
-    ones, others = _branches(a), _branches(b)
-    if ones is None or others is None or ones.keys() != others.keys():
-        raise GraphError(
-            f"the two sides differ: {_outline(a)} and {_outline(b)}",
-            hint="give both sides the same structure of lists, tuples and dicts",
-        )
-    for key, one in ones.items():
-        yield from pairs(one, others[key])
-
-
-def _branches(tree: Tree) -> Mapping[Any, Tree] | None:
-    """Return what a list, tuple, dict or iterator holds, by index or key; None for all else."""
-    given = cast("Any", tree)
-    if isinstance(given, (str, bytes)) or hasattr(given, "dtype") or not hasattr(given, "__iter__"):
-        return None
-    return given if hasattr(given, "keys") else dict(enumerate(cast("Iterable[Tree]", tree)))
-
-
-def _outline(tree: Tree) -> str:
-    branches = _branches(tree)
-    if branches is None:
-        return tree.label if isinstance(tree, Lazy) else repr(tree)
-    if isinstance(tree, Mapping):
-        return f"a dict of {', '.join(map(repr, branches))}"
-    return f"a {type(tree).__name__} of {len(branches)}"
+    wanted: set[int],
+    known: Mapping[int, Array],
+    trace: list[Step] | None,
+) -> dict[int, Array]:
+    """Return the values of nodes as written, by what a compile made of them if there was one."""
+    if isinstance(what, IR):
+        return interpret(what, environment, wanted=wanted, known=known, trace=trace)
+    ir = what.ir
+    # What a pass has kept means what it meant.
+    into = {id: id for id in wanted if what.written[id] in ir}
+    into |= zip(what.written.output_ids, ir.output_ids, strict=True)
+    probes: dict[int, list[Probe]] = {}
+    for id, calls in environment.probes.items():
+        probes.setdefault(into[id], []).extend(calls)
+    values = interpret(
+        ir,
+        environment._replace(probes=probes),
+        wanted={into[id] for id in wanted if id in into},
+        known={into[id]: value for id, value in known.items() if id in into},
+        trace=trace,
+    )
+    return {id: values[into[id]] for id in wanted if id in into}
 
 
 def _moved(what: str, source: Lazy, target: Lazy) -> tuple[Node, Array]:

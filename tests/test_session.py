@@ -28,8 +28,9 @@ from luminal_lab.errors import (
     ShapeError,
     UnknownNameError,
 )
-from luminal_lab.session import PUBLIC, Graph, run
+from luminal_lab.session import PUBLIC, Graph
 from luminal_lab.tensor.parameter import Parameter
+from luminal_lab.tensor.running import run
 from tests.expect import error_of, state
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -698,17 +699,110 @@ def test_a_transfer_that_fails_moves_nothing():
     before = state(one), state(two)
     cases = [
         (([a, b], [c, d]), "transfer: %d is (2,), but the data is (3,), so that axis 0 has 3"),
-        (([a, b], [c]), "the two sides differ: a list of 2 and a list of 1"),
-        (({"a": a}, {"b": c}), "the two sides differ: a dict of 'a' and a dict of 'b'"),
-        ((a, [c]), "the two sides differ: %a (2,) and a list of 1"),
-        ((a, 5), "the two sides differ: %a (2,) and 5"),
+        (([a, b], [c]), "transfer: the two sides differ: a list of 2 and a list of 1"),
+        (({"a": a}, {"b": c}), "transfer: the two sides differ: a dict of 'a' and a dict of 'b'"),
+        ((a, [c]), "transfer: the two sides differ: %a (2,) and a list of 1"),
+        ((a, 5), "transfer: 5 is not a tensor"),
         ((a, (c * 2).named("y")), "transfer: %y (2,) is the result of mul, and not an input"),
         ((d, c), "read: %d (2,) is an input without data"),
+        ((dict, dict), "transfer: <class 'dict'> is not a tensor"),
+        ((deep(a), deep(c)), "transfer: what is given is nested more than 1000 levels deep"),
+        ((endless(), endless()), "transfer: what is given is nested more than 1000 levels deep"),
     ]
     before = state(one), state(two)
     for trees, text in cases:
         assert error_of(lambda trees=trees: one.transfer(*trees)).message.startswith(text)
         assert (state(one), state(two)) == before
+
+
+def deep(tree: Any, levels: int = 5_000) -> Any:
+    """Return what is given at the end of many nested lists."""
+    for _ in range(levels):
+        tree = [tree]
+    return tree
+
+
+def endless() -> Any:
+    """Return a list that contains itself."""
+    tree: list[Any] = []
+    tree += [{"again": tree}, tree]
+    return tree
+
+
+@pytest.mark.parametrize("what", ["keep", "retrieve", "drop"])
+def test_what_is_no_tree_of_tensors(what):
+    cx = Graph()
+    x = cx.tensor((2,), name="x").set([1, 2])
+    cases: list[tuple[Any, str]] = [
+        (dict, f"{what}: <class 'dict'> is not a tensor"),
+        (int, f"{what}: <class 'int'> is not a tensor"),
+        ([x, {"a": list}], f"{what}: <class 'list'> is not a tensor"),
+        ("x", f"{what}: 'x' is not a tensor"),
+        (np.zeros(2), f"{what}: array([0., 0.]) is not a tensor"),
+        (deep(x), f"{what}: what is given is nested more than 1000 levels deep"),
+        (endless(), f"{what}: what is given is nested more than 1000 levels deep"),
+    ]
+    for tree, text in cases:
+        error = error_of(lambda tree=tree: getattr(cx, what)(tree), GraphError)
+        assert error.message == text
+        assert error.where
+        assert error.hint
+    getattr(cx, what)(deep(x, 900))
+
+
+def test_the_branches_of_a_tree_may_be_in_any_order():
+    cx = Graph()
+    a, b, c, d = (cx.tensor((1,)).set([k]) for k in range(4))
+    cx.transfer({"a": a, "b": (b,)}, {"b": [c], "a": d})
+    assert (c.tolist(), d.tolist()) == ([1], [0])
+    cx.retrieve(t for t in (c, d))
+    assert cx.ir.output_ids == (c.id, d.id)
+
+
+def test_a_graph_is_its_tensors_in_order_and_they_are_in_it():
+    cx, other = Graph(), Graph()
+    x = cx.tensor((2,), name="x")
+    y = x * 2
+    assert [t.id for t in cx] == [x.id, y.id - 1, y.id]
+    assert "x" in cx
+    assert "%x" in cx
+    assert y in cx
+    assert "y" not in cx
+    assert other.tensor((2,), name="x") not in cx
+    assert 0 not in cx
+    assert list(other) != []
+    assert list(Graph()) == []
+
+
+def test_an_unknown_name_gets_the_nearest_or_says_where_the_names_are():
+    cx = Graph()
+    cx.tensor((2,), name="tokens")
+    error = error_of(lambda: cx["%token"], GraphError)
+    assert error.message == "main: there is no node %token"
+    assert error.hint == "did you mean 'tokens'?"
+    assert error.where
+    assert error_of(lambda: cx["nope"]).hint == "print(cx) shows all nodes"
+
+
+def test_a_graph_that_cannot_be_made_says_where():
+    for make in (lambda: Graph("a b"), lambda: Graph(seed="x")):  # pyright: ignore
+        assert "make in (lambda" in error_of(make).where
+    assert error_of(lambda: Graph("a b")).message == "'a b' cannot be the name of a graph"
+
+
+def test_data_of_an_input_that_nothing_reads_gives_a_dim_its_size():
+    cx = Graph()
+    x, y = cx.tensor(("n",), name="x"), cx.tensor(("n",), name="y")
+    ones, sums = x.full_like(1).retrieve(), (y * 2)
+    error = error_of(cx.execute, DimError)
+    assert error.message.startswith("execute: dim 'n' is not bound")
+    x.set([1, 2, 3])
+    cx.execute()
+    assert ones.tolist() == [1, 1, 1]
+    y.set([1, 2])
+    sums.retrieve()
+    cx.execute()  # what is read decides
+    assert ones.tolist() == [1, 1]
 
 
 def test_swap_exchanges_data():

@@ -25,7 +25,7 @@ from luminal_lab.errors import DimError, DTypeError, InputError, LabError
 def as_array(value: Any, what: str = "the data") -> Array:  # noqa: ANN401  # anything may be data
     """Return anything that can be an array (numbers, lists, `__array__`, DLPack) as one."""
     try:
-        if hasattr(value, "detach"):  # PyTorch's: not read by NumPy with gradients or from a GPU
+        if hasattr(value, "requires_grad"):  # PyTorch's; NumPy cannot read all of them
             value = value.detach().cpu()
             if str(value.dtype) == "torch.bfloat16":
                 return np.asarray(value.float()).astype(DType.bfloat16.numpy)

@@ -3,13 +3,13 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from operator import index
 from typing import Any, Self, cast
 
 from luminal_lab.core.dims import Dim, Expr, Shape, Symbol, parse_dim, symbols
-from luminal_lab.core.dtypes import DTypeLike, as_dtype
-from luminal_lab.core.ir import IR, Derivation, Meta, Node, Table
+from luminal_lab.core.dtypes import DType, DTypeLike, as_dtype
+from luminal_lab.core.ir import IR, NO_META, Derivation, Meta, Node, Signature, Table
 from luminal_lab.core.op import Op, TensorType
 from luminal_lab.core.ops import Input
 from luminal_lab.core.origin import here
@@ -22,6 +22,7 @@ id_of = id  # where `id` is a node's
 # What Node(…) does, in half the time.
 make: Callable[..., Node] = cast("Any", tuple).__new__
 Mark = tuple[int, int, int, int]
+MOST = 1 << 62  # what a dim cannot reach
 
 
 class Builder(ABC):
@@ -38,10 +39,17 @@ class Builder(ABC):
         self._dims: dict[str, Symbol] = {}
         self._scope = ""
         self._metas: dict[tuple[int, str], Meta] = {}
-        self._meta: Meta | None = None  # of the call that is under way
+        self._meta = NO_META  # of the call that is under way
+        # What was worked out once: at most an entry a node.
+        self._types: dict[TensorType, TensorType] = {}
+        self.known: dict[tuple[object, ...], tuple[Op, TensorType]] = {}
+        """Ops with the types of their results, by what both are made from."""
+        self.common: dict[tuple[DType, Shape, DType, Shape], TensorType] = {}
+        """The type in which operands of two types meet."""
         self._gone: dict[int, Node] = {}  # superseded
         self._revived: list[int] = []
         self._streams = 0
+        self._last: IR | None = None
         self.stale: set[int] = set()
         """Nodes whose notebook cell has run again, but that something still uses."""
         self.running = False
@@ -61,33 +69,41 @@ class Builder(ABC):
 
     # -- growing -------------------------------------------------------------------------------
 
-    def append(self, op: Op, sources: tuple[int, ...], type: TensorType) -> int:
-        """Add a node whose type is known, and return its id."""
+    def append(
+        self, op: Op, sources: tuple[int, ...], type: TensorType, name: str | None = None
+    ) -> int:
+        """Add a node whose type is known, perhaps with a name that is free, and return its id."""
         if self.running:
             raise GraphError(
                 f"{op.name}: the graph {self.name!r} is running, and cannot be written meanwhile",
+                where=str(here() or "") or None,
                 hint="let functions, probes and providers of data work on arrays alone",
             )
-        if self._meta is None or not self.inside:
-            origin = here()
-            key = (id_of(origin), self._scope)
-            self._meta = self._metas.get(key)
-            if self._meta is None:
-                self._meta = self._metas[key] = Meta(None, origin, self._scope)
+        meta = self._meta if self.inside else self._meta_here(2)
         if self._gone:
             self.revive(sources)
         table = self._table
         id = table.size
-        table.set(id, make(Node, (id, op, sources, type, (), self._meta)))
+        if name is not None:
+            meta = Meta(name, *meta[1:])
+            self._names[name] = id
+        table.append(make(Node, (id, op, sources, type, (), meta)))
         return id
+
+    def _meta_here(self, skip: int) -> Meta:
+        """Return the meta of what the user's line makes; so many callers are none of the user's."""
+        origin = here(skip)
+        key = id_of(origin), self._scope
+        meta = self._metas.get(key)
+        if meta is None:
+            meta = self._metas[key] = Meta(None, origin, self._scope)
+        return meta
 
     def append_named(self, op: Op, type: TensorType, name: str | None) -> int:
         """Add an input or another node with a name, which is made unique."""
         if name is not None:
             name = self.free_name(check_name(name, "a tensor"))
-        id = self.append(op, (), type)
-        if name is not None:
-            self.rename(id, name)
+        id = self.append(op, (), type, name)
         if isinstance(op, Input):
             self._inputs.append(id)
         return id
@@ -120,6 +136,10 @@ class Builder(ABC):
         self._table.set(node.id, node)
         if isinstance(node.op, Input) and node.id not in self._inputs:
             self._inputs.append(node.id)
+
+    def the(self, type: TensorType) -> TensorType:
+        """Return the one object that stands for all equal types in this graph."""
+        return self._types.setdefault(type, type)
 
     @property
     def next_id(self) -> int:
@@ -159,16 +179,26 @@ class Builder(ABC):
         return self._streams - 1
 
     def snapshot(self, outputs: tuple[int, ...], carries: tuple[tuple[int, int], ...]) -> IR:
-        """Return what was written as a value."""
-        return IR(self._table.copy(), self._inputs, outputs, name=self.name, carries=carries)
+        """Return what was written as a value; the same one as long as nothing changes."""
+        signature = Signature(tuple(self._inputs), outputs, carries)
+        last = self._last
+        if (
+            last is None
+            or (last.signature, last.name) != (signature, self.name)
+            or not last.table.shares_all(self._table)
+        ):
+            table = self._table.copy()
+            last = IR(table, signature.inputs, outputs, name=self.name, carries=carries)
+            self._last = last  # with what a run works out about it, for the next run
+        return last
 
     # -- taking back ---------------------------------------------------------------------------
 
     def mark(self) -> Mark:
         """Begin a call as a whole; return what is needed to take it back."""
-        self.inside = True
-        self._meta = None
+        self._meta = self._meta_here(3)
         self._revived = []
+        self.inside = True
         return self._table.size, len(self._inputs), len(self._dims), self._streams
 
     def take_back(self, mark: Mark, error: BaseException) -> None:
@@ -206,17 +236,22 @@ class Builder(ABC):
 
     # -- scopes and dims -----------------------------------------------------------------------
 
-    @contextmanager
-    def scope(self, name: str) -> Generator[None, None, None]:
+    def scope(self, name: str) -> "Block":
         """Name the part of the model that the nodes made inside belong to."""
+        return Block(lambda: self._inside_scope(name))
+
+    @contextmanager
+    def _inside_scope(self, name: str) -> Generator[None, None, None]:
         outer = self._scope
+        inner = f"{outer}.{name}" if outer else name  # a part may be a number, as in "mlp.0"
         with self.whole():
-            check_name(name, "a scope")
-        self._scope = f"{outer}.{name}" if outer else name
+            check_name(inner, "a scope")
+        meta, self._scope = self._meta, inner
+        self._meta = meta._replace(scope=inner)  # of the call, if one is under way
         try:
             yield
         finally:
-            self._scope = outer
+            self._meta, self._scope = meta, outer
 
     def dim(
         self, name: str, low: int = 1, high: int | None = None, *, multiple_of: int = 1
@@ -248,6 +283,8 @@ class Builder(ABC):
 
     def as_dim(self, like: DimLike) -> Dim:
         """Return the dim that a number, a name, or an expression such as "p + 1" stands for."""
+        if type(like) is int and 0 <= like < MOST:
+            return like
         dim = self.as_integer(like)
         if isinstance(dim, int) and dim < 0:
             raise ShapeError(
@@ -258,6 +295,8 @@ class Builder(ABC):
 
     def as_integer(self, like: object) -> Dim:
         """Return what `as_dim` does, or a negative number."""
+        if type(like) is int and -MOST < like < MOST:
+            return like
         if isinstance(like, (str, Expr)):
             like = parse_dim(like, self._dims, declare=True) if isinstance(like, str) else like
             for symbol in symbols(like):
@@ -275,7 +314,7 @@ class Builder(ABC):
             raise ShapeError(
                 f"shape: {like!r} is not a dim", hint='a dim is a number or a name such as "seq"'
             ) from None
-        if abs(size) < 1 << 62:
+        if -MOST < size < MOST:
             return size
         raise ShapeError(f"shape: {size} is too large for a dim", hint="a dim has 62 bits")
 
@@ -284,7 +323,7 @@ class Builder(ABC):
         if isinstance(like, (int, str, Expr)):
             return (self.as_dim(like),)
         try:
-            shape = tuple(self.as_dim(dim) for dim in like)
+            shape = tuple([self.as_dim(dim) for dim in like])
         except TypeError:
             raise ShapeError(
                 f"shape: {like!r} is not a shape", hint="a shape is a tuple of dims, as in (3, 4)"
@@ -317,6 +356,24 @@ class Whole:
             self._graph.inside = False
             if error is not None:
                 self._graph.take_back(self._mark, error)
+
+
+class Block:
+    """A block that may be entered again and again, also inside itself."""
+
+    __slots__ = ("_begin", "_open")
+
+    def __init__(self, begin: Callable[[], AbstractContextManager[None]]) -> None:
+        self._begin = begin
+        self._open: list[AbstractContextManager[None]] = []
+
+    def __enter__(self) -> None:
+        context = self._begin()
+        context.__enter__()
+        self._open.append(context)
+
+    def __exit__(self, *error: Any) -> None:  # a kind, an error and its trace
+        self._open.pop().__exit__(*error)
 
 
 ShapeLike = DimLike | tuple[DimLike, ...] | list[DimLike]

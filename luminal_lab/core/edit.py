@@ -118,7 +118,9 @@ class Edit(Lookup):
 
     def ir(self) -> IR:
         """Return the graph as it is now; untouched records are the same objects as before."""
-        return _changed(self.base, self.table.copy(), self.signature) if self.log else self.base
+        if self.signature == self.base.signature and self.table.shares_all(self.base.table):
+            return self.base
+        return _changed(self.base, self.table.copy(), self.signature)
 
     @contextmanager
     def firing(self, rule: str, because: str = "") -> Generator[None, None, None]:

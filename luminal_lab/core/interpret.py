@@ -22,7 +22,7 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Elementwise, Op, Reduce, TensorType, ints, tuple_text
 from luminal_lab.core.ops import Call, HostCall, Input, Pick, Random
 from luminal_lab.core.printer import print_node
-from luminal_lab.errors import DeviceError, Interrupted, LabError, VerifyError
+from luminal_lab.errors import DeviceError, GraphError, Interrupted, LabError, VerifyError
 
 LARGE = 64 << 20
 """Bytes from which on a value is made in tiles, if only one op reads it."""
@@ -223,7 +223,13 @@ class _Run:
                 return self.results[node.sources[0]][index]
             case HostCall(function=name):
                 given = [_frozen(self.values[id]) for id in node.sources]
-                made = self.environment.functions[name](*given)
+                function = self.environment.functions.get(name)
+                if function is None:
+                    raise GraphError(
+                        f"host_call: there is no function {name!r} here",
+                        hint="run the graph in the session that wrote it with cx.function(...)",
+                    )
+                made = function(*given)
                 type = TensorType(node.dtype, self.shapes[node.id])
                 return fit(f"function {name!r}: %{node.name}", made, type, {}, copy=True)
             case _:

@@ -130,6 +130,15 @@ class Table:
             self._own.add(index)
         self._chunks[index][id & (CHUNK - 1)] = node
 
+    def append(self, node: Node) -> None:
+        """Put a record behind the last one."""
+        place = self.size & (CHUNK - 1)
+        if place and self.size >> CHUNK_BITS in self._own:
+            self._chunks[-1][place] = node
+            self.size += 1
+        else:
+            self.set(self.size, node)
+
     def truncate(self, size: int) -> None:
         """Forget the records from this id on, as if they had never been made."""
         for id in range(size, self.size):

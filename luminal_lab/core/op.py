@@ -319,7 +319,7 @@ class Unary(Elementwise):
 
     def infer(self, x: TensorType) -> TensorType:
         """Return the type of the source, which must be a float."""
-        if not x.dtype.is_float:
+        if x.dtype.kind != "float":
             raise DTypeError(
                 f"{self.name}: needs a float, but the source is {x.dtype}",
                 hint='convert it first, as in x.cast("float32")',
@@ -403,8 +403,12 @@ def check_rank(name: str, what: str, count: int, shape: Shape) -> None:
 
 def made_type(name: str, dtype: DType, shape: Shape) -> TensorType:
     """Return the type that a source says it has, unless a dim is known to be negative."""
-    if any((high := bounds(dim)[1]) is not None and high < 0 for dim in shape):
-        raise ShapeError(f"{name}: a dim cannot be negative, but the shape is {tuple_text(shape)}")
+    for dim in shape:
+        most = dim if dim.__class__ is int else bounds(dim)[1]
+        if most is not None and most < 0:
+            raise ShapeError(
+                f"{name}: a dim cannot be negative, but the shape is {tuple_text(shape)}"
+            )
     return TensorType(dtype, shape)
 
 

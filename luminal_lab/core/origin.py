@@ -36,9 +36,15 @@ _KNOWN: dict[tuple[int, int], tuple[Origin, CodeType]] = {}
 _LIMIT = 100_000
 
 
-def here() -> Origin | None:
-    """Return the line of the user's that is being run, or None outside any."""
-    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # inspect's is slow
+def here(skip: int = 0) -> Origin | None:
+    """Return the line of the user's that is being run, or None outside any.
+
+    So many of the callers, from the nearest on, are known to be none of the user's.
+    """
+    try:
+        frame: FrameType | None = sys._getframe(1 + skip)  # pyright: ignore[reportPrivateUsage]  # inspect's is slow
+    except ValueError:  # C code called us, and nobody called it
+        return None
     while frame is not None:
         code = frame.f_code
         file = code.co_filename

@@ -119,7 +119,7 @@ def graph_pass(run: Callable[[IR, Edit], None]) -> Pass:
         )
 
     def method(self: Pass, ir: IR, edit: Edit) -> None:
-        run(ir, edit)
+        return run(ir, edit)
 
     members = {
         "__doc__": run.__doc__,

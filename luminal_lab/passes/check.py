@@ -157,8 +157,8 @@ class Checker:
                 place = tuple(int(k) for k in wrong[0])
                 at = f" at {tuple_text(place)}" if place else ""
                 return (
-                    f"{before[old]} is {one[place]}{at}, but {after[new]}, which takes its place, "
-                    f"is {other[place]}"
+                    f"{before[old]} is {one[place]!s}{at}, but {after[new]}, which takes its place, "
+                    f"is {other[place]!s}"
                 )
         return "the outputs differ"
 
@@ -244,4 +244,4 @@ def _smallest_indexed(ir: IR, dims: Mapping[str, int]) -> int:
 def _text(value: Array) -> str:
     if value.size > 8:
         return f"{value.dtype}{tuple_text(value.shape)}"
-    return str(value.tolist())
+    return np.array2string(value, separator=", ").replace("\n", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import groupby
 from typing import NamedTuple, final
 
 from typing_extensions import override
@@ -42,13 +43,27 @@ class Trace(NamedTuple):
 
     @override
     def __str__(self) -> str:
-        titles = [f"{snapshot.index} {snapshot.title}" for snapshot, _ in self.rows]
-        width = max(map(len, titles))
         lines = [str(line) for line in self.lines]
-        for title, (_, nodes) in zip(titles, self.rows, strict=True):
-            listed = ", ".join(f"{node} {node.op.name}" for node in nodes) or "(gone)"
+        # A row for each change; the passes that changed nothing here share the row before them.
+        groups = [list(group) for _, group in groupby(self.rows, key=lambda row: _ids(row[1]))]
+        titles = [_title(group[0][0], group[-1][0]) for group in groups]
+        width = max(map(len, titles))
+        for title, group in zip(titles, groups, strict=True):
+            listed = ", ".join(f"{node} {node.op.name}" for node in group[0][1]) or "(gone)"
             lines.append(f"{title:{width}}  {listed}")
         return "\n".join(lines)
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Trace: {len(self.first)} → {len(self.last)} nodes; print(…) shows it>"
+
+
+def _ids(nodes: tuple[Node, ...]) -> tuple[int, ...]:
+    return tuple(node.id for node in nodes)
+
+
+def _title(first: Snapshot, last: Snapshot) -> str:
+    return f"{first.index} {first.title}" + (f" … {last.index}" if last is not first else "")
 
 
 @final
@@ -142,7 +157,12 @@ class Compilation:
         if found:
             return found
         if files:
-            raise GraphError(f"trace: line {number} of {file!r} made no node")
+            lines = {o.line for n in self.written.nodes if (o := n.meta.origin) and o.file in files}
+            near = sorted(sorted(lines, key=lambda line: abs(line - number))[:5])
+            raise GraphError(
+                f"trace: line {number} of {file!r} made no node",
+                hint=f"lines near it that did: {', '.join(map(str, near))}",
+            )
         known = {n.meta.origin.file for n in self.written.nodes if n.meta.origin is not None}
         raise GraphError(
             f"trace: no node comes from {file!r}",
@@ -182,13 +202,11 @@ class Compilation:
 
     @override
     def __str__(self) -> str:
-        rows = [f"{'':>3}  {'pass':<28} {'nodes':>6} {'firings':>8} {'ms':>9}"]
-        for snapshot in self.snapshots:
-            title = snapshot.title + (f" (round {snapshot.round})" if snapshot.round > 1 else "")
-            rows.append(
-                f"{snapshot.index:>3}  {title:<28} {len(snapshot.ir):>6} "
-                f"{len(snapshot.firings):>8} {snapshot.seconds * 1e3:>9.2f}"
-            )
+        rows = [f"{'':>5}  {'pass':<32} {'nodes':>6} {'firings':>8} {'ms':>9}"]
+        for idle, group in groupby(self.snapshots, key=_is_idle):
+            passes = list(group)
+            shown = [passes] if idle else [[one] for one in passes]
+            rows += [_row(together) for together in shown]
         return "\n".join(rows)
 
     @override
@@ -197,3 +215,19 @@ class Compilation:
             f"<Compilation of {self.written.name}: {len(self.snapshots) - 1} passes, "
             f"{len(self.written)} → {len(self.ir)} nodes>"
         )
+
+
+def _is_idle(snapshot: Snapshot) -> bool:
+    return snapshot.index > 0 and not snapshot.firings
+
+
+def _row(passes: Sequence[Snapshot]) -> str:
+    """Return the row of a table for one pass, or for some that did nothing."""
+    first, last = passes[0], passes[-1]
+    turn = f" (round {first.round})" if first.round > 1 else ""
+    title = f"{first.title}{turn}" if len(passes) == 1 else f"{len(passes)} passes without a change"
+    number = f"{first.index}" if first is last else f"{first.index}-{last.index}"
+    seconds = sum(one.seconds for one in passes)
+    return (
+        f"{number:>5}  {title:<32} {len(last.ir):>6} {len(first.firings):>8} {seconds * 1e3:>9.2f}"
+    )

@@ -14,12 +14,15 @@ from luminal_lab.errors import ArgumentError, LabError, PassError
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.check import Checker, Given
 from luminal_lab.passes.compilation import Compilation
+from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.pipeline import LICENCE, PassLike, Pipeline
 from luminal_lab.passes.snapshot import Record, Snapshot
 
 Check: TypeAlias = Literal["values"] | None
-LEAST_LIMIT = 10_000
-"""How many firings of one pass are allowed on a small graph; on a large one, 20 a node."""
+__all__ = ["Compilation", "GenericCompiler", "Given", "compile_ir"]
+
+LEAST_LIMIT = 1_000
+"""How many firings of one pass are allowed on a small graph, and 20 a node on a large one."""
 
 
 def compile_ir(
@@ -50,8 +53,9 @@ def compile_ir(
         raise ArgumentError(
             f"compile: check is {check!r}", hint='use check="values", or leave it out'
         )
-    pipeline = Pipeline(passes, licence=licence)
-    return _Compiling(ir, pipeline, check, given or Given(), verifying=verifying).run()
+    facts = frozenset(licence)
+    compiling = _Compiling(ir, Pipeline(passes), check, given or Given(), verifying=verifying)
+    return compiling.run(facts)
 
 
 class _Compiling:
@@ -69,8 +73,9 @@ class _Compiling:
         self.snapshots = [Snapshot(ir, ir, written)]
         self.verify_seconds = seconds
 
-    def run(self) -> Compilation:
-        self._run_pipeline(self.pipeline, frozenset(self.pipeline.licence or ()), 1)
+    def run(self, licence: frozenset[str]) -> Compilation:
+        """Run the pipeline on the graph as written."""
+        self._run_pipeline(self.pipeline, licence, 1)
         return Compilation(tuple(self.snapshots), self.pipeline, self.verify_seconds)
 
     def _run_pipeline(self, pipeline: Pipeline, licence: frozenset[str], turn: int) -> bool:
@@ -106,10 +111,12 @@ class _Compiling:
         except Exception as error:
             raise self._failed(one, error, edit) from error
         seconds = perf_counter() - start
-        after = edit.ir() if edit.log else before
+        after = edit.ir()
         refusals = tuple(edit.refusals.values())
-        if edit.log or edit.signature != before.signature or not edit.table.shares_all(ir.table):
-            after = self._checked(one, edit, before)
+        if after is ir:
+            after = before
+        else:
+            self._check(one, edit, before, after)
         record = Record(str(one), edit.log, refusals, seconds, self.verifying, turn)
         snapshot = Snapshot(before, after, record, len(self.snapshots))
         if self.checker is not None and edit.log:
@@ -121,9 +128,8 @@ class _Compiling:
         self.snapshots.append(snapshot)
         return bool(edit.log)
 
-    def _checked(self, one: Pass, edit: Edit, before: IR) -> IR:
-        """Return the graph that a pass has made, unless it breaks a law or the graph's face."""
-        after = edit.ir()
+    def _check(self, one: Pass, edit: Edit, before: IR, after: IR) -> None:
+        """Raise if what a pass has made breaks a law, or takes or gives something else."""
         start = perf_counter()
         try:
             if self.verifying:
@@ -132,7 +138,6 @@ class _Compiling:
         except LabError as error:
             raise self._failed(one, error, edit) from error
         self.verify_seconds += perf_counter() - start
-        return after
 
     def _failed(self, one: Pass, error: Exception, edit: Edit) -> PassError:
         rule = edit.log[-1].rule if edit.log else ""

@@ -50,6 +50,10 @@ class Pattern:
 
     __slots__ = ()
 
+    @override
+    def __repr__(self) -> str:
+        return f"<Pattern {self}>"
+
     def __add__(self, other: PatternLike) -> Apply:
         return op(Add, self, other)
 
@@ -90,7 +94,7 @@ class Pattern:
 PatternLike: TypeAlias = Pattern | Scalar
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Variable(Pattern):
     """Any node."""
 
@@ -101,7 +105,7 @@ class Variable(Pattern):
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ConstantVariable(Pattern):
     """Any constant."""
 
@@ -112,7 +116,7 @@ class ConstantVariable(Pattern):
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Number(Pattern):
     """A constant of one value; a bool stands for bools alone, any other number for all dtypes."""
 
@@ -149,7 +153,7 @@ class Field:
 SIGNS = {"add": "+", "mul": "*", "mod": "%", "less_than": "<"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Apply(Pattern):
     """An op on sources: any of a class whose named fields fit."""
 
@@ -158,6 +162,8 @@ class Apply(Pattern):
     fields: tuple[tuple[str, object], ...] = ()
     name: str | None = None
     """The name under which what is calculated sees the op."""
+    more: bool = False
+    """Whether there may be more sources, which stand for nothing."""
 
     @override
     def __str__(self) -> str:
@@ -207,11 +213,15 @@ def as_pattern(like: PatternLike) -> Pattern:
 
 
 def op(
-    what: type[Op] | Op, *sources: PatternLike, name: str | None = None, **given: object
+    what: type[Op] | Op,
+    *sources: PatternLike,
+    name: str | None = None,
+    more: bool = False,
+    **given: object,
 ) -> Apply:
     """Return the pattern of an op, by its class and what is asked of its fields.
 
-    An op itself stands for its class with just its fields.
+    An op itself stands for its class with just its fields. With `more` there may be more sources.
     """
     cls = what if isinstance(what, type) else type(what)
     known = fields_of(cls)
@@ -223,20 +233,20 @@ def op(
             raise DefinitionError(
                 f"pattern: {cls.name} has no field {field!r}", hint=f"its fields: {listed}"
             )
-    return Apply(cls, tuple(map(as_pattern, sources)), tuple(given.items()), name)
+    return Apply(cls, tuple(map(as_pattern, sources)), tuple(given.items()), name, more)
 
 
 class Spelling(Protocol):
     """What makes a pattern of sources and fields."""
 
-    def __call__(self, *sources: PatternLike, name: str | None = None, **fields: object) -> Apply:
+    def __call__(self, *sources: PatternLike, **fields: object) -> Apply:
         """Return the pattern."""
         ...
 
 
 def _spelling(cls: type[Op]) -> Spelling:
-    def spell(*sources: PatternLike, name: str | None = None, **fields: object) -> Apply:
-        return op(cls, *sources, name=name, **fields)
+    def spell(*sources: PatternLike, **fields: object) -> Apply:
+        return op(cls, *sources, name=None, more=False, **fields)
 
     return spell
 
@@ -285,7 +295,7 @@ def _ways(pattern: Pattern, node: Node, bound: Bindings, graph: Lookup) -> Itera
     op = node.op
     match pattern:
         case Apply():
-            if type(op) is pattern.cls and len(node.sources) == len(pattern.sources):
+            if type(op) is pattern.cls and _has_sources(pattern, node):
                 yield from _op_ways(pattern, node, bound, graph)
         case Variable(name=name):
             if bound.get(name, node).id == node.id:
@@ -300,11 +310,16 @@ def _ways(pattern: Pattern, node: Node, bound: Bindings, graph: Lookup) -> Itera
             raise AssertionError(pattern)
 
 
+def _has_sources(pattern: Apply, node: Node) -> bool:
+    more = len(node.sources) - len(pattern.sources)
+    return more == 0 or (pattern.more and more > 0)
+
+
 def _op_ways(pattern: Apply, node: Node, bound: Bindings, graph: Lookup) -> Iterator[Bindings]:
     with_fields = _match_fields(pattern, node, bound)
     if with_fields is not None:
         get = graph.table.get
-        sources = [get(id) for id in node.sources]
+        sources = [get(id) for id in node.sources[: len(pattern.sources)]]
         yield from _source_ways(pattern.sources, sources, with_fields, graph)
         if pattern.cls.commutative and pattern.sources[0] != pattern.sources[1]:
             yield from _source_ways(pattern.sources, sources[::-1], with_fields, graph)
@@ -353,7 +368,7 @@ def _misfit(pattern: Pattern, node: Node, bound: Bindings, graph: Lookup) -> str
         return f"{node} is {node.op.name}{value}, where the pattern has {what}"
     if type(node.op) is not pattern.cls:
         return f"{node} is {node.op.name}, where the pattern has {pattern.cls.name}: {pattern}"
-    if len(node.sources) != len(pattern.sources):
+    if not _has_sources(pattern, node):
         count = f"{len(node.sources)} sources, where the pattern has {len(pattern.sources)}"
         return f"{node} has {count}"
     with_fields = _match_fields(pattern, node, bound)
@@ -361,24 +376,35 @@ def _misfit(pattern: Pattern, node: Node, bound: Bindings, graph: Lookup) -> str
         asked = ", ".join(f"{field} = {value}" for field, value in pattern.fields)
         return f"{node} is {node.op}, where the pattern has {asked}"
     reached, told = with_fields, ""
-    for part, id in zip(pattern.sources, node.sources, strict=True):
+    for part, id in zip(pattern.sources, node.sources, strict=False):
         source = graph[id]
         way = next(_ways(part, source, reached, graph), None)
         if way is None:
             told = _misfit(part, source, reached, graph)
             break
         reached = way
-    both = " (in the other order it does not fit either)" if pattern.cls.commutative else ""
-    return told + both if told else f"the parts below {node} fit one by one, but not together"
+    both = " (in the other order it does not fit either)"
+    if pattern.cls.commutative and not told.endswith(both):
+        told += both * bool(told)
+    return told or f"the parts below {node} fit one by one, but not together"
 
 
 # -- building --------------------------------------------------------------------------------------
 
 
 def build(
-    pattern: Pattern, wanted: TensorType, bindings: Mapping[str, Any], edit: Edit, like: list[Node]
+    pattern: Pattern,
+    wanted: TensorType,
+    bindings: Mapping[str, Any],
+    edit: Edit,
+    like: list[Node],
+    made: dict[tuple[Op, tuple[int, ...]], Node] | None = None,
 ) -> Node:
-    """Insert what a pattern stands for, with what its variables are bound to."""
+    """Insert what a pattern stands for, with what its variables are bound to.
+
+    What it says twice is inserted once; `made` is what is there already.
+    """
+    made = {} if made is None else made
     match pattern:
         case Variable(name=name):
             return bindings[name]
@@ -387,27 +413,42 @@ def build(
             if found.type == wanted:
                 return found
             assert isinstance(found.op, Constant)
-            return build(Number(found.op.value), wanted, bindings, edit, like)
+            return build(Number(found.op.value), wanted, bindings, edit, like, made)
         case Number(value=value):
             value = as_value(value, wanted.dtype)
-            return edit.insert(Constant(value, wanted.dtype, wanted.shape), like=like)
+            return _inserted(Constant(value, wanted.dtype, wanted.shape), [], edit, like, made)
         case Apply(cls=cls, sources=parts):
             built = [
-                None if isinstance(part, Number) else build(part, wanted, bindings, edit, like)
+                None
+                if isinstance(part, Number)
+                else build(part, wanted, bindings, edit, like, made)
                 for part in parts
             ]
             # A number is of the type of what stands beside it: of what `where` takes, not chooses.
             first = int(cls is Where)
             beside = next((node.type for node in built[first:] if node is not None), wanted)
             sources = [
-                build(part, _number_type(cls, place, beside), bindings, edit, like)
+                build(part, _number_type(cls, place, beside), bindings, edit, like, made)
                 if node is None
                 else node
                 for place, (part, node) in enumerate(zip(parts, built, strict=True))
             ]
-            return edit.insert(_op_of(pattern, bindings, wanted), *sources, like=like)
+            return _inserted(_op_of(pattern, bindings, wanted), sources, edit, like, made)
         case _:
             raise DefinitionError(f"pattern: {pattern!r} cannot be built")
+
+
+def _inserted(
+    new: Op,
+    sources: list[Node],
+    edit: Edit,
+    like: list[Node],
+    made: dict[tuple[Op, tuple[int, ...]], Node],
+) -> Node:
+    key = new, tuple(node.id for node in sources)
+    if key not in made:
+        made[key] = edit.insert(new, *sources, like=like)
+    return made[key]
 
 
 def _number_type(cls: type[Op], place: int, beside: TensorType) -> TensorType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,9 +11,9 @@ from typing import Any, ClassVar, NoReturn, TypeAlias, cast, get_args, get_origi
 from typing_extensions import override
 
 from luminal_lab.errors import ParseError, PassError, nearest
-from luminal_lab.passes.base import Option, Pass, option_types, options_of, spec_text
+from luminal_lab.passes.base import Option, Pass, fault, option_types, options_of, spec_text
 from luminal_lab.passes.rewrite import Rewrite
-from luminal_lab.passes.rule import Rule, RuleSet
+from luminal_lab.passes.rule import FACTS, Rule, RuleSet
 
 LICENCE = ("no_signed_zero",)
 """What a pipeline may assume unless it says otherwise: that nobody asks for the sign of a zero."""
@@ -46,8 +47,20 @@ class Pipeline:
             raise PassError(f"pipeline: it cannot have {rounds} rounds", hint="give 1 or more")
         object.__setattr__(self, "passes", tuple(as_pass(one) for one in passes))
         object.__setattr__(self, "rounds", rounds)
-        facts = None if licence is None else tuple(sorted(set(licence)))
-        object.__setattr__(self, "licence", facts)
+        if licence is not None:
+            licence = tuple(sorted({licence} if isinstance(licence, str) else set(licence)))
+            for fact in licence:
+                if fact not in FACTS:
+                    raise PassError(
+                        f"licence: there is no fact {fact!r}",
+                        hint=nearest(fact, FACTS) or f"the facts: {', '.join(FACTS)}",
+                    )
+        object.__setattr__(self, "licence", licence)
+
+    @property
+    def has_options(self) -> bool:
+        """Whether something is not as by default."""
+        return not self.name and bool(options_of(self).keys() - {"passes"})
 
     @override
     def __str__(self) -> str:
@@ -55,6 +68,10 @@ class Pipeline:
         options = options_of(self)
         options.pop("passes", None)
         return spec_text(f"({inner})", options) if options else inner
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Pipeline {self}>"
 
     def __iter__(self) -> Iterator[Pass | Pipeline]:
         return iter(self.passes)
@@ -74,7 +91,12 @@ def _needs_brackets(one: Pass | Pipeline) -> bool:
 
 def as_pass(like: object) -> Pass | Pipeline:
     """Return the pass or pipeline that something stands for: text, a rule, a list of passes."""
-    if isinstance(like, (Pass, Pipeline)):
+    if isinstance(like, Pass):
+        if not hasattr(like, "name"):
+            raise fault(type(like), "has no name", 'write name: ClassVar[str] = "my-pass" in it')
+        option_types(type(like))  # a class in a notebook may have forgotten to be a dataclass
+        return like
+    if isinstance(like, Pipeline):
         return like
     if isinstance(like, Rule):
         like = RuleSet(like.name, like)
@@ -107,7 +129,7 @@ def known_passes() -> dict[str, type[Pass] | type[Pipeline]]:
     for cls in todo:
         todo += cls.__subclasses__()
         name = vars(cls).get("name")
-        if name:
+        if name and cls is not Rewrite:  # whose rules text cannot spell
             found[name] = cls  # of two with one name the later is meant: a cell run twice
     return found
 
@@ -121,7 +143,7 @@ def parse_pipeline(text: str) -> Pipeline:
     """
     parser = _Parser(text)
     passes = parser.items(None)
-    if len(passes) == 1 and isinstance(passes[0], Pipeline):
+    if len(passes) == 1 and isinstance(passes[0], Pipeline) and passes[0].has_options:
         return passes[0]
     return Pipeline(passes)
 
@@ -181,7 +203,8 @@ class _Parser:
         return self.made(cls, {})
 
     def made(self, cls: type[Pass] | type[Pipeline], given: dict[str, Any]) -> Pass | Pipeline:
-        types = option_types(cls)
+        taken = inspect.signature(cls).parameters
+        types = {name: of for name, of in option_types(cls).items() if name in taken}
         types.pop("passes", None)
         place = self.place
         if self.token() == "{":
@@ -230,5 +253,10 @@ class _Parser:
                     continue
             if kind is str:
                 return word
-        expected = " or ".join(getattr(one, "__name__", str(one)) for one in choices)
+        expected = " or ".join(
+            "a list, as in [a, b]"
+            if get_origin(one) is tuple or wanted == tuple[str, ...]
+            else getattr(one, "__name__", str(one))
+            for one in choices
+        )
         return self.fail(f"{name} is {expected}, and not {word!r}", place=place)

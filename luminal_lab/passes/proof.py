@@ -24,6 +24,7 @@ from luminal_lab.core.ir import IR, Node, Table
 from luminal_lab.core.op import Elementwise, Op, Scalar, TensorType, fields_of, ints
 from luminal_lab.core.ops import (
     Constant,
+    CustomGradient,
     Expand,
     Flip,
     Input,
@@ -92,6 +93,10 @@ class Counterexample(NamedTuple):
             f"{self.rule}\nis wrong for {self.dtype}: with {given} the left side is {self.left}, "
             f"but the right side is {self.right}"
         )
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Counterexample {self}>"
 
 
 class Examination(NamedTuple):
@@ -194,6 +199,8 @@ def _candidates(cls: type[Op], field: str) -> tuple[object, ...]:
         return PER_FIELD[cls, field]
     if field == "axis":
         return AXES
+    if cls is CustomGradient:
+        return ("a function",)
     return DTYPES if field == "dtype" else ()
 
 
@@ -209,7 +216,7 @@ def _filled(pattern: Pattern, given: Given, path: str = "") -> Pattern:
         elif field not in fields:
             fields[field] = given[f"{path}{pattern.cls.name}.{field}"]
     sources = [_filled(s, given, f"{path}{place}.") for place, s in enumerate(pattern.sources)]
-    return Apply(pattern.cls, tuple(sources), tuple(fields.items()), pattern.name)
+    return Apply(pattern.cls, tuple(sources), tuple(fields.items()), pattern.name, pattern.more)
 
 
 def _is_elementwise(pattern: Pattern) -> bool:

@@ -118,6 +118,10 @@ class Rule:
         facts = " and ".join(FACTS[fact] for fact in FACTS if fact in self.assumes)
         return f"{self.name}: {self.pattern} → {text}" + (f", if {facts}" if facts else "")
 
+    @override
+    def __repr__(self) -> str:
+        return f"<Rule {self}>"
+
     def needed(self, dtype: DType) -> frozenset[str]:
         """Return the facts that must be granted for values of a dtype."""
         return self.assumes if dtype.is_float else self.assumes - OF_FLOATS
@@ -223,16 +227,16 @@ def _check_types(rule: Rule) -> None:
         if sides is not None and sides[0] != sides[1]:
             left, right = sides
             raise DefinitionError(
-                f"rule {rule.name!r}: the sides differ: where {names_of_inputs(rule)} is {sample}, "
+                f"rule {rule.name!r}: the sides differ: where {names_of_inputs(rule)} {sample}, "
                 f"{rule.pattern} is {left}, but {rule.replacement} is {right}",
                 hint="make both of one shape and dtype, or add a condition under which they are",
             )
 
 
 def names_of_inputs(rule: Rule) -> str:
-    """Return the names of the variables, for a sentence."""
+    """Return the names of the variables and the verb for them, for a sentence."""
     names = sorted(_inputs(rule.pattern))
-    return " and ".join(names) if names else "nothing"
+    return f"{' and '.join(names) or 'nothing'} {'are' if len(names) > 1 else 'is'}"
 
 
 def _inputs(pattern: Pattern) -> set[str]:
@@ -325,3 +329,7 @@ class RuleSet:
     @override
     def __str__(self) -> str:
         return "\n  ".join([f"{self.name}:", *map(str, self)])
+
+    @override
+    def __repr__(self) -> str:
+        return f"<RuleSet {self.name}: {len(self)} rules>"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from luminal_lab.core.dtypes import DType
-from luminal_lab.core.ops import Cast, StopGradient
+from luminal_lab.core.ops import Cast, CustomGradient, StopGradient
 from luminal_lab.passes.pattern import (
     Match,
     Pattern,
@@ -117,6 +117,7 @@ SIMPLIFY = RuleSet(
     cast_there_and_back,
     # what later steps do not need to see
     Rule("stop-gradient", op(StopGradient, x), x),
+    Rule("custom-gradient", op(CustomGradient, x, more=True), x),
 )
 
 

@@ -28,9 +28,14 @@ class Firing(NamedTuple):
 
     @override
     def __str__(self) -> str:
-        old = ", ".join(map(str, self.before)) or "nothing"
-        new = ", ".join(map(str, self.after)) or "nothing"
-        return f"{self.rule}: {old} → {new}" + (f", because {self.because}" if self.because else "")
+        old, new = (", ".join(map(str, nodes)) for nodes in (self.before, self.after))
+        what = f"{old} → {new}" if old and new else f"made {new}" if new else f"erased {old}"
+        text = f"{self.rule}: {what if old or new else 'another order'}"
+        return text + (f", because {self.because}" if self.because else "")
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Firing {self}>"
 
 
 class Record(NamedTuple):
@@ -189,6 +194,10 @@ class Steps(Sequence[IR]):
     def __init__(self, snapshot: Snapshot) -> None:
         self.firings = snapshot.firings
         self._first = snapshot.before
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Steps: {len(self)} graphs, {len(self.firings)} firings between them>"
 
     @override
     def __len__(self) -> int:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NoReturn, final
 
+from luminal_lab.core.ops import StopGradient
 from luminal_lab.core.origin import here
 from luminal_lab.errors import UnknownNameError, nearest
 from luminal_lab.tensor.inspect import Inspect
+from luminal_lab.tensor.operation import operation
 
 INSTEAD = {
-    "backward": "gradients are a transformation of the graph and not a method of a value",
     "cpu": "a lazy tensor is on no device; numpy() gives the value after a run",
     "cuda": "a lazy tensor is on no device",
     "device": "a lazy tensor is on no device",
     "dim": "use ndim",
     "execute": "the graph is executed: cx.execute()",
     "numel": "use shape",
+    "requires_grad": "every float input has a gradient; x.detach() is left out",
     "size": "use shape",
     "to": "use cast(dtype); a lazy tensor is on no device",
 }
@@ -38,6 +41,30 @@ class Tensor(Inspect):
             where=str(here() or "") or None,
             hint=hint or INSTEAD.get(name) or nearest(name, dir(type(self))),
         )
+
+    # -- gradients ---------------------------------------------------------------------------------
+
+    @operation
+    def backward(self, *, checkpoint: Sequence[str] = ()) -> None:
+        """Derive this loss by all float inputs that it is computed from: each one's `grad`.
+
+        >>> from luminal_lab.session import Graph
+        >>> x = Graph().tensor((3,), name="x")
+        >>> (x * x).sum().backward()
+        >>> x.grad.shape
+        (3,)
+        """
+        self.graph.backward(self, checkpoint)
+
+    @property
+    def grad(self) -> Tensor:
+        """What `backward` made for this input, of all losses that it was called on, added up."""
+        return self.graph.slope(self)  # pyright: ignore[reportReturnType]  # all handles of a graph are of one class
+
+    @operation
+    def detach(self) -> Tensor:
+        """Return the same value, through which no gradient goes."""
+        return self._apply(StopGradient()) if self.dtype.is_float else self
 
     # PyTorch's short names of casts stand last, as they hide Python's own from what follows.
 

@@ -13,14 +13,16 @@ from luminal_lab.core.dtypes import DType, promote_all, scalar_dtype
 from luminal_lab.core.op import Op
 from luminal_lab.core.ops import Add, Exp2, LessThan, Log2, Mod, Mul, Recip, Sqrt, Where
 from luminal_lab.core.origin import here
-from luminal_lab.errors import DTypeError, GraphError
+from luminal_lab.errors import DTypeError, GraphError, ShapeError
 from luminal_lab.tensor.lazy import Lazy, broadcast
 from luminal_lab.tensor.operation import operation
+from luminal_lab.tensor.parameter import Parameter
 
-Operand: TypeAlias = Lazy | npt.ArrayLike | Expr
+Operand: TypeAlias = Lazy | Parameter | npt.ArrayLike | Expr
 T = TypeVar("T", bound="Arithmetic")
 
 ADD, MUL, MOD, LESS, RECIP, WHERE = Add(), Mul(), Mod(), LessThan(), Recip(), Where()
+EXP2, LOG2, SQRT = Exp2(), Log2(), Sqrt()
 
 
 class Arithmetic(Lazy):
@@ -30,13 +32,16 @@ class Arithmetic(Lazy):
 
     def _binary(self, op: Op, other: Operand) -> Self:
         """Return a binary op of this tensor and anything that can be fitted to it."""
-        if isinstance(other, Lazy) and other.type == self.type and other.graph is self.graph:
-            return self._made(op, (self.id, other.id), op.infer(self.type, other.type))
+        if isinstance(other, Lazy):
+            graph, type = self.graph, self.type
+            if (other.type is type or other.type == type) and other.graph is graph:
+                made = op.infer(type, type)
+                return self.__class__(graph, graph.append(op, (self.id, other.id), made), made)
         return self._fitted(op, other)
 
     @operation
     def _fitted(self, op: Op, other: Operand) -> Self:
-        if op is MUL and self.dtype is DType.float16 and isinstance(other, (int, float)):
+        if op is MUL and isinstance(other, (int, float)) and self.type.dtype is DType.float16:
             # A factor such as -1e9 would be infinite in float16, and 0 times it NaN.
             outside = other and not 2**-24 <= abs(other) < 65520
             if outside and math.isfinite(other):
@@ -60,12 +65,13 @@ class Arithmetic(Lazy):
     @operation
     def neg(self) -> Self:
         """Return -x, which is x times -1."""
-        if self.dtype is DType.bool_:
+        dtype = self.type.dtype
+        if dtype.kind == "bool":
             raise DTypeError(
                 f"neg: {self.label} is bool and has no negative", hint="use ~x for not"
             )
-        minus = self.dtype.limits[1] if self.dtype.is_unsigned else -1
-        return self._apply(MUL, self.full_like(minus))
+        minus = dtype.limits[1] if dtype is DType.uint8 else -1
+        return self._apply(MUL, self.constant(minus, dtype, self.type.shape))
 
     @operation
     def sub(self, other: Operand) -> Self:
@@ -189,7 +195,7 @@ class Arithmetic(Lazy):
     @operation
     def exp2(self) -> Self:
         """Return 2 to the power of x."""
-        return self._as_float()._apply(Exp2())
+        return self._as_float()._apply(EXP2)
 
     def _whole_power(self, n: int) -> Self:
         if n < 0:
@@ -207,7 +213,7 @@ class Arithmetic(Lazy):
 
     def _fractional_power(self, y: float) -> Self:
         if abs(y) == 0.5:
-            root = self._apply(Sqrt())
+            root = self._apply(SQRT)
             return root if y > 0 else root._apply(RECIP)
         # log2 of a negative number is NaN, as the power is, but for -inf; at 0 the derivative of
         # log2 is infinite, which that of the power need not be.
@@ -222,7 +228,7 @@ class Arithmetic(Lazy):
     @operation
     def log2(self) -> Self:
         """Return the logarithm to base 2."""
-        return self._as_float()._apply(Log2())
+        return self._as_float()._apply(LOG2)
 
     # -- comparison --------------------------------------------------------------------------------
 
@@ -370,7 +376,7 @@ class Arithmetic(Lazy):
 
         What is not chosen does not matter, not even if it is NaN.
         """
-        if self.dtype is not DType.bool_:
+        if self.type.dtype.kind != "bool":
             raise DTypeError(
                 f"where: the condition {self.label} is {self.dtype} and not bool",
                 hint="compare it with something, as in (c != 0).where(a, b)",
@@ -381,7 +387,7 @@ class Arithmetic(Lazy):
         dtype = promote_all([(t.dtype, t.ndim) for t in tensors], scalars)
         shape = broadcast("where", [self, *tensors])
         p, q = (
-            value.cast(dtype)._stretch(shape)
+            (value if value.type.dtype is dtype else value.cast(dtype))._stretch(shape)
             if isinstance(value, Lazy)
             else self.constant(value, dtype, shape)
             for value in (a, b)
@@ -400,7 +406,16 @@ class Arithmetic(Lazy):
         """Return x with the value where the mask holds."""
         chosen = self._operand(mask)
         if not isinstance(chosen, Lazy):
-            raise DTypeError(f"masked_fill: the mask is {mask!r} and not a tensor of bools")
+            raise DTypeError(
+                f"masked_fill: the mask is {mask!r} and not a tensor of bools",
+                hint="compare something, as in x.masked_fill(x < 0, 0.0)",
+            )
+        shape = broadcast("masked_fill", [self, chosen])
+        if shape != self.shape:
+            raise ShapeError(
+                f"masked_fill: the mask {chosen.label} would make {self.label} larger",
+                hint="the mask has the shape of what is filled, or one that is broadcast to it",
+            )
         if isinstance(value, (int, float)):
             value = self.constant(value, self.dtype, ())
         return chosen.where(value, self)
@@ -435,10 +450,12 @@ class Arithmetic(Lazy):
 
     clamp = clip
 
+    @operation
     def clamp_min(self, min: Operand) -> Self:
         """Return x, or the bound where x is below it."""
         return self.clip(min=min)
 
+    @operation
     def clamp_max(self, max: Operand) -> Self:
         """Return x, or the bound where x is above it."""
         return self.clip(max=max)
@@ -507,11 +524,11 @@ def _int_quotient(x: T, y: T) -> T:
 
 def _int_power(x: T, y: T) -> T:
     result, square = x.full_like(1), x
-    for bit in range(6):
-        result = (y.remainder(2 << bit) < (1 << bit)).where(result, result * square)
-        square = square * square
-    # One factor more is right up to 127; beyond that only powers of 0, 1 and -1 are in range.
-    result = (y < 64).where(result, result * square)
+    last = 8 * x.dtype.itemsize - 1 - (not x.dtype.is_unsigned)
+    for bit in range(last + 1):  # every bit counts: what is out of range wraps around
+        low = y if bit == last else y.remainder(2 << bit)
+        result = (low < (1 << bit)).where(result, result * square)
+        square = square if bit == last else square * square
     if x.dtype.is_unsigned:
         return result
     return ((y < 0) & ~(x.eq(1) | x.eq(-1))).where(0, result)

@@ -27,6 +27,7 @@ from luminal_lab.tensor.joining import Joining
 from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.operation import operation
 
+HALVES = (DType.float16, DType.bfloat16)
 T = TypeVar("T", bound=Joining)
 P = ParamSpec("P")
 F = TypeVar("F", bound="Functions")
@@ -39,14 +40,16 @@ def in_float(formula: Callable[Concatenate[T, P], T]) -> Callable[Concatenate[T,
     @wraps(formula)
     def call(self: T, /, *args: P.args, **kwargs: P.kwargs) -> T:
         x = self._as_float()
-        return formula(widened(x), *args, **kwargs).cast(x.dtype)
+        dtype = x.type.dtype
+        result = formula(widened(x), *args, **kwargs)
+        return result if result.type.dtype is dtype else result.cast(dtype)
 
     return call
 
 
 def widened(x: T) -> T:
     """Return a tensor as composite arithmetic takes it: halves as float32."""
-    return x.cast(DType.float32) if x.dtype.is_half else x
+    return x.cast(DType.float32) if x.type.dtype in HALVES else x
 
 
 def number(what: str, name: str, value: float) -> float:

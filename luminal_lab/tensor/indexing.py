@@ -92,10 +92,12 @@ class Indexing(Reduction):
         part = part._viewed(tuple(1 if axis is None else part.shape[axis] for axis in kept))
         return part._at(arrays, together=runs.count(True) == 1) if arrays else part
 
+    @operation
     def __setitem__(self, key: object, value: object) -> NoReturn:
         raise GraphError(
             f"{self.label}: a tensor is a value, and no part of it can be set",
-            hint="use cond.where(a, b), scatter, index_copy or update, which return a new one",
+            hint="write x = x.update(rows, at) for rows from a position on, x = mask.where(value, "
+            "x) for a mask, or x = x.index_copy(axis, index, rows)",
         )
 
     def _items(self, key: Key) -> list[Item]:
@@ -460,6 +462,7 @@ class Indexing(Reduction):
         places = self.argsort(axis, descending)
         return self.gather(axis, places), places
 
+    @operation
     def msort(self) -> Self:
         """Return the values in order along the first axis."""
         return self.sort(0)[0]

@@ -12,6 +12,7 @@ from luminal_lab.core.dims import Dim, maximum, minimum
 from luminal_lab.core.dtypes import DType, promote_all
 from luminal_lab.core.op import Scalar, never
 from luminal_lab.core.ops import Pad
+from luminal_lab.core.origin import here
 from luminal_lab.errors import DTypeError, GraphError, ShapeError
 from luminal_lab.tensor.arithmetic import ADD, Operand
 from luminal_lab.tensor.lazy import Lazy
@@ -68,6 +69,7 @@ class Joining(Movement):
         inside = self.full_like(True, DType.bool_)._apply(op)
         return inside.where(padded, padded.full_like(number))
 
+    @operation
     def pad_along(self, axis: int, before: DimLike, after: DimLike, value: Scalar = 0) -> Self:
         """Return it with margins on one axis."""
         pairs: list[tuple[DimLike, DimLike]] = [(0, 0)] * self.ndim
@@ -169,10 +171,10 @@ class Joining(Movement):
         return self.join("stack", [self, *_several(others)], axis)
 
     @operation
-    def _pile(self, tensors: Sequence[Operand], rank: int, axis: int) -> Self:
+    def _pile(self, what: str, tensors: Sequence[Operand], rank: int, axis: int) -> Self:
         """Return tensors, made to have at least a rank, one after another along an axis."""
         parts = [self._tensor_of(tensor).atleast(rank) for tensor in tensors]
-        return self.join("concat", parts, min(axis, parts[0].ndim - 1))
+        return self.join(what, parts, min(axis, parts[0].ndim - 1))
 
     @operation
     def _mesh(self, tensors: Sequence[Operand], indexing: str) -> tuple[Self, ...]:
@@ -283,7 +285,11 @@ def lead(what: str, tensors: Sequence[T]) -> T:
         for tensor in tensors:
             if isinstance(tensor, Lazy):  # pyright: ignore[reportUnnecessaryIsInstance]  # or data
                 return tensor
-    raise GraphError(f"{what}: there is no tensor in {tensors!r}", hint="give a list of tensors")
+    raise GraphError(
+        f"{what}: there is no tensor in {tensors!r}",
+        where=str(here() or "") or None,
+        hint="give a list of tensors",
+    )
 
 
 def concat(tensors: Sequence[T], axis: int = 0, *, dim: int | None = None) -> T:
@@ -313,17 +319,17 @@ def stack(tensors: Sequence[T], axis: int = 0, *, dim: int | None = None) -> T:
 
 def hstack(tensors: Sequence[T]) -> T:
     """Return tensors side by side: along the second axis, or the first if there is just one."""
-    return lead("hstack", tensors)._pile(tensors, 1, 1)
+    return lead("hstack", tensors)._pile("hstack", tensors, 1, 1)
 
 
 def vstack(tensors: Sequence[T]) -> T:
     """Return tensors as rows, one below another."""
-    return lead("vstack", tensors)._pile(tensors, 2, 0)
+    return lead("vstack", tensors)._pile("vstack", tensors, 2, 0)
 
 
 def dstack(tensors: Sequence[T]) -> T:
     """Return tensors one behind another, along the third axis."""
-    return lead("dstack", tensors)._pile(tensors, 3, 2)
+    return lead("dstack", tensors)._pile("dstack", tensors, 3, 2)
 
 
 def meshgrid(*tensors: T | Sequence[T], indexing: str = "ij") -> tuple[T, ...]:

@@ -17,6 +17,7 @@ from luminal_lab.core.dtypes import (
     Array,
     DType,
     DTypeLike,
+    Kind,
     as_dtype,
     promote_all,
     scalar_dtype,
@@ -24,16 +25,43 @@ from luminal_lab.core.dtypes import (
 from luminal_lab.core.op import Op, Scalar, TensorType, tuple_text
 from luminal_lab.core.ops import Cast, Constant, Expand, Input, Reshape
 from luminal_lab.errors import AxisError, DTypeError, GraphError, ShapeError
-from luminal_lab.tensor.operation import operation
+from luminal_lab.tensor.derived import Derived
+from luminal_lab.tensor.operation import name_aliases, operation
+from luminal_lab.tensor.parameter import Parameter
 
 if TYPE_CHECKING:
-    from luminal_lab.core.ir import Node
+    from luminal_lab.core.ir import IR, Node
 
 Axis: TypeAlias = int | Sequence[int] | None
+NUMBERS = (float, int, bool)
+FITTING: dict[Kind, tuple[type, ...]] = {"float": NUMBERS, "int": (int, bool), "bool": (bool,)}
+"""The Python numbers that leave a dtype as it is, by its kind."""
 
 
 class Workspace(Builder):
     """What lazy tensors need of the graph that they belong to: their data and their results."""
+
+    derived: list[Derived]
+    """What transformations of what was written have added."""
+    backwards: dict[str, Callable[[Any], Any]]
+    """The functions of custom gradients, by name."""
+
+    @property
+    @abstractmethod
+    def ir(self) -> IR:
+        """What was written, as a value."""
+
+    @abstractmethod
+    def backward(self, loss: Lazy, checkpoint: Sequence[str]) -> None:
+        """Derive a loss by all inputs that it is computed from."""
+
+    @abstractmethod
+    def slope(self, tensor: Lazy) -> Lazy:
+        """Return what `backward` has made for an input."""
+
+    @abstractmethod
+    def parameter(self, parameter: Parameter) -> Lazy:
+        """Return the input that borrows a parameter's value."""
 
     @abstractmethod
     def feed(self, tensor: Lazy, data: object, *, copy: bool) -> None:
@@ -71,6 +99,10 @@ class Lazy:
         self.graph = graph
         self.id = id
         self.type = type
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        name_aliases(cls)
 
     # -- what is known without computing ---------------------------------------------------------
 
@@ -112,12 +144,29 @@ class Lazy:
 
     def _apply(self, op: Op, *others: Lazy) -> Self:
         """Add a node with an op of ours on tensors of this graph, and return its tensor."""
+        if not others:
+            return self._made(op, (self.id,), op.infer(self.type))
+        if len(others) == 1:
+            (other,) = others
+            return self._made(op, (self.id, other.id), op.infer(self.type, other.type))
         type = op.infer(self.type, *[other.type for other in others])
         return self._made(op, (self.id, *[other.id for other in others]), type)
 
+    def _through(self, kind: Callable[..., Op], *fields: object) -> Self:
+        """Add a node with an op on this tensor; equal ones share the op and its inference."""
+        graph = self.graph
+        key = kind, self.type.dtype, self.type.shape, fields
+        known = graph.known.get(key)
+        if known is None:
+            op = kind(*fields)
+            known = graph.known[key] = op, graph.the(op.infer(self.type))
+        op, type = known
+        return self.__class__(graph, graph.append(op, (self.id,), type), type)
+
     def _made(self, op: Op, sources: tuple[int, ...], type: TensorType) -> Self:
         """Add a node whose type is known, and return its tensor."""
-        return self.__class__(self.graph, self.graph.append(op, sources, type), type)
+        graph = self.graph
+        return self.__class__(graph, graph.append(op, sources, type), type)
 
     def full_like(self, value: Scalar, dtype: DType | None = None) -> Self:
         """Return a constant of this tensor's shape, and of its dtype unless one is given."""
@@ -125,9 +174,17 @@ class Lazy:
 
     def constant(self, value: Scalar, dtype: DType, shape: Shape) -> Self:
         """Return a constant in this tensor's graph."""
-        same = dtype is self.type.dtype and shape is self.type.shape
-        type = self.type if same else TensorType(dtype, shape)
-        return self._made(constant_of(value, dtype, shape), (), type)
+        graph = self.graph
+        if value.__class__ not in NUMBERS:
+            value = as_scalar("constant", value)
+        # To Python 0.0 is -0.0, and 1.0 is True.
+        key = value.__class__, str(value) if value == 0 else value, dtype, shape
+        known = graph.known.get(key)
+        if known is None:
+            op = constant_of(value, dtype, shape)
+            known = graph.known[key] = op, graph.the(TensorType(dtype, shape))
+        op, type = known
+        return self.__class__(graph, graph.append(op, (), type), type)
 
     @operation
     def cast(self, dtype: DTypeLike) -> Self:
@@ -135,10 +192,9 @@ class Lazy:
 
         Floats become integers by truncation; what is out of range takes the nearest value.
         """
-        dtype = as_dtype(dtype)
-        if dtype is self.dtype:
+        if dtype is self.type.dtype or (dtype := as_dtype(dtype)) is self.type.dtype:
             return self
-        return self._made(Cast(dtype), (self.id,), self.type.with_dtype(dtype))
+        return self._through(Cast, dtype)
 
     # -- fitting operands together -----------------------------------------------------------------
 
@@ -150,6 +206,8 @@ class Lazy:
             return value  # pyright: ignore[reportReturnType]  # all handles of a graph are of one class
         if isinstance(value, (bool, int, float, Expr)):
             return value
+        if isinstance(value, Parameter):
+            return self.graph.parameter(value)  # pyright: ignore[reportReturnType]  # as above
         array = as_array(value, what)
         if isinstance(value, np.generic):
             return as_scalar(what, array.flat[0])
@@ -173,6 +231,12 @@ class Lazy:
 
     def _together(self, what: str, *values: object) -> list[Self]:
         """Return this tensor and others in one dtype and one shape, by PyTorch's rules."""
+        if len(values) == 1:
+            (value,), type = values, self.type
+            if value.__class__ in FITTING[type.dtype.kind]:
+                return [self, self.constant(value, type.dtype, type.shape)]  # pyright: ignore[reportArgumentType]  # it is a number
+            if isinstance(value, Lazy) and value.graph is self.graph:
+                return self._paired(what, value)  # pyright: ignore[reportArgumentType]  # all handles of a graph are of one class
         operands = [self, *[self._operand(value, what) for value in values]]
         tensors = [x for x in operands if isinstance(x, Lazy)]
         scalars = [0 if isinstance(x, Expr) else x for x in operands if not isinstance(x, Lazy)]
@@ -187,23 +251,39 @@ class Lazy:
             fitted.append(x if x.type.shape == shape else x._stretch(shape))
         return fitted
 
+    def _paired(self, what: str, other: Self) -> list[Self]:
+        """Return what `_together` does, for two tensors of this graph."""
+        graph, a, b = self.graph, self.type, other.type
+        both = a.dtype, a.shape, b.dtype, b.shape
+        type = graph.common.get(both)
+        if type is None:
+            dtype = promote_all([(self.dtype, self.ndim), (other.dtype, other.ndim)])
+            type = graph.the(TensorType(dtype, broadcast(what, (self, other))))
+            graph.common[both] = type
+        return [
+            x if x.type is type else x.cast(type.dtype)._stretch(type.shape) for x in (self, other)
+        ]
+
     def _stretch(self, shape: Shape) -> Self:
         """Return this tensor broadcast to a shape that it is known to fit."""
-        tensor = self
-        if tensor.shape == shape:
+        tensor, own = self, self.type.shape
+        if own == shape:
             return tensor
-        missing = len(shape) - tensor.ndim
+        missing = len(shape) - len(own)
         if missing:
-            tensor = tensor._apply(Reshape((1,) * missing + tensor.shape))
-        return tensor if tensor.shape == shape else tensor._apply(Expand(shape))
+            own = (1,) * missing + own
+            tensor = tensor._through(Reshape, own)
+        return tensor if own == shape else tensor._through(Expand, shape)
 
     def _as_float(self) -> Self:
         """Return this tensor, converted to float32 if it holds integers or bools."""
-        return self if self.dtype.is_float else self.cast(DType.float32)
+        return self if self.type.dtype.kind == "float" else self.cast(DType.float32)
 
     def _axis_of(self, what: str, axis: int, *, extra: int = 0) -> int:
         """Return an axis counted from the front; `extra` more axes are allowed for."""
-        rank = self.ndim + extra
+        rank = len(self.type.shape) + extra
+        if type(axis) is int and -rank <= axis < rank:
+            return axis % rank
         try:
             number = axis.__index__()
         except (AttributeError, TypeError):
@@ -221,6 +301,10 @@ class Lazy:
         """Return the axes that an argument names, in order; all of them for None."""
         if axis is None:
             return tuple(range(self.ndim))
+        if isinstance(axis, tuple) and len(axis) == 1:
+            axis = axis[0]
+        if type(axis) is int:
+            return (self._axis_of(what, axis),)
         listed = list(axis) if isinstance(axis, Sequence) else [axis]
         axes = [self._axis_of(what, one) for one in listed]
         for one, given in zip(axes, listed, strict=True):
@@ -343,7 +427,7 @@ def value_text(value: Array) -> str:
 
 def as_scalar(what: str, value: Any) -> Scalar:  # noqa: ANN401  # a caller may err
     """Return a number, which may be one of NumPy's, or a symbolic dim as it is."""
-    if type(value) in (bool, int, float):
+    if type(value) in NUMBERS:
         return value
     number = value
     if isinstance(value, np.generic):  # bfloat16's item() is no Python number

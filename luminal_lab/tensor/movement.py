@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial, partialmethod
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from operator import index
 from typing import Self, TypeAlias, TypeVar, cast
 
@@ -24,6 +24,8 @@ End: TypeAlias = DimLike | None
 Part: TypeAlias = "slice[End, End, int | None] | Span"
 Span: TypeAlias = tuple[Dim, Dim, int]
 Pairs: TypeAlias = Sequence[Sequence[DimLike]]
+MOST_NODES = 1_000_000
+"""How many nodes one operation may make."""
 
 
 class Movement(Arithmetic):
@@ -45,8 +47,8 @@ class Movement(Arithmetic):
         >>> print(Graph().tensor((2, 3, 4), name="x").permute(2, 0, 1).lowering())
         %1 = permute{axes = [2, 0, 1]} %x : f32[4, 2, 3]
         """
-        order = tuple(self._axis_of("permute", axis) for axis in listed(axes))
-        return self if order == tuple(range(self.ndim)) else self._apply(Permute(order))
+        order = tuple([self._axis_of("permute", axis) for axis in listed(axes)])
+        return self if order == tuple(range(self.ndim)) else self._through(Permute, order)
 
     @operation
     def transpose(self, axis0: int, axis1: int) -> Self:
@@ -59,7 +61,7 @@ class Movement(Arithmetic):
         order = list(range(self.ndim))
         a, b = self._axis_of("transpose", axis0), self._axis_of("transpose", axis1)
         order[a], order[b] = b, a
-        return self if a == b else self._apply(Permute(tuple(order)))
+        return self if a == b else self._through(Permute, tuple(order))
 
     swapaxes = swapdims = transpose
 
@@ -89,9 +91,11 @@ class Movement(Arithmetic):
     @property
     def T(self) -> Self:  # noqa: N802  # its name in NumPy and PyTorch
         """The axes in reverse order."""
-        return self.permute(range(self.ndim)[::-1])
+        order = tuple(range(self.ndim))
+        return self._through(Permute, order[::-1]) if self.ndim > 1 else self
 
     @property
+    @operation
     def mT(self) -> Self:  # noqa: N802  # its name in NumPy and PyTorch
         """The last two axes swapped."""
         return self.transpose(-2, -1)
@@ -184,9 +188,11 @@ class Movement(Arithmetic):
         %2 = expand{shape = [2, 3, 4]} %1 : f32[2, 3, 4]
         """
         dims = self._dims(listed(shape))
-        new = len(dims) - self.ndim
-        pairs = list(zip(self.shape, dims[max(new, 0) :], strict=False))
-        if new < 0 or -1 in dims[:new] or any(b not in (a, -1) and a != 1 for a, b in pairs):
+        own = self.type.shape
+        new = len(dims) - len(own)
+        pairs = list(zip(own, dims[max(new, 0) :], strict=False))
+        wrong = [b for a, b in pairs if b not in (a, -1) and a != 1]
+        if new < 0 or wrong or -1 in dims[:new]:
             raise ShapeError(
                 f"expand: {self.label} cannot become {tuple_text(dims)}",
                 hint="only size 1 can be repeated; -1 keeps a size, and new axes come first",
@@ -300,6 +306,7 @@ class Movement(Arithmetic):
         """Return all positions of an axis, each without the axis."""
         size = self.shape[self._axis_of("unbind", axis)]
         count = whole(f"unbind: the size of axis {axis} of {self.label}", size)
+        limited("unbind", 2 * count)
         return tuple(self.select(axis, k) for k in range(count))
 
     @operation
@@ -317,6 +324,7 @@ class Movement(Arithmetic):
                     f"split: axis {axis} of {self.label} has an unknown number of pieces of {step}",
                     hint="give a list of sizes",
                 )
+            limited("split", count)
             sizes = [step] * (count - 1) + [total - step * (count - 1)] if count else [0]
         if sum(sizes) != total:
             raise ShapeError(
@@ -324,14 +332,16 @@ class Movement(Arithmetic):
                 f"{self.label} has {total}",
                 hint="the sizes must add up to that of the axis",
             )
-        starts = [sum(sizes[:k]) for k in range(len(sizes))]
-        return tuple(self.narrow(axis, a, n) for a, n in zip(starts, sizes, strict=True))
+        starts = accumulate(sizes, initial=0)
+        return tuple(self.narrow(axis, a, n) for a, n in zip(starts, sizes, strict=False))
 
     @operation
     def chunk(self, chunks: int, axis: int = 0) -> tuple[Self, ...]:
         """Return at most so many pieces of equal size, the last perhaps smaller."""
         axis, count = self._axis_of("chunk", axis), whole("chunk: the number of pieces", chunks, 1)
         total = self.shape[axis]
+        count = min(count, total) if isinstance(total, int) and total else count
+        limited("chunk", count)
         part = total // count
         if total % count != 0:
             return self.split(-(-total // count), axis)
@@ -347,6 +357,7 @@ class Movement(Arithmetic):
             ends = pairwise([0, *sections, None])
             return tuple(self.slice_along(axis, start, stop) for start, stop in ends)
         count = whole("tensor_split: the number of pieces", sections, 1)
+        limited("tensor_split", count)
         total = self.shape[self._axis_of("tensor_split", axis)]
         if total % count == 0:
             return self.chunk(count, axis)
@@ -364,6 +375,7 @@ class Movement(Arithmetic):
         step, dilation = whole("unfold: the step", step, 1), whole("unfold: dilation", dilation, 1)
         return self._apply(Window(axis, span, step, dilation))
 
+    @operation
     def pool_last_dim(self, kernel: DimLike, stride: int = 1, dilation: int = 1) -> Self:
         """Return windows along the last axis: what pooling reduces, and convolution multiplies."""
         return self.unfold(-1, kernel, stride, dilation)
@@ -376,7 +388,15 @@ class Movement(Arithmetic):
         axes = self._axes_of("flip", axis if axis is None else (*listed((axis,)), *more))
         return self._apply(Flip(axes)) if axes else self
 
-    flipud, fliplr = partialmethod(flip, 0), partialmethod(flip, 1)
+    @operation
+    def flipud(self) -> Self:
+        """Return the first axis read from back to front."""
+        return self.flip(0)
+
+    @operation
+    def fliplr(self) -> Self:
+        """Return the second axis read from back to front."""
+        return self.flip(1)
 
     @operation
     def rot90(self, k: int = 1, axis: Sequence[int] = (0, 1)) -> Self:
@@ -411,7 +431,7 @@ class Movement(Arithmetic):
         for by, at in zip(shifts, axes, strict=True):
             at, by = self._axis_of("roll", at), self.graph.as_integer(by)
             size = self.shape[at]
-            start = 0 if size == 0 else -by % size
+            start = -by % maximum(size, 1)
             if start != 0:
                 twice = result.expand_dim(at, 2).flatten(at, at + 1)
                 result = twice._cut({at: (start, start + size, 1)})
@@ -434,7 +454,7 @@ class Movement(Arithmetic):
         """Return a reshape to a shape that is known to fit, or this tensor where it has it."""
         if shape == self.shape:
             return self
-        return self._made(Reshape(shape), (self.id,), self.type.with_shape(shape))
+        return self._through(Reshape, shape)
 
     def _along(self, axis: int, shape: Shape) -> Self:
         """Return a vector along one axis of a shape, and repeated along the others."""
@@ -499,8 +519,9 @@ class Movement(Arithmetic):
         return self.shape[axis] + place if known(place < 0) else place
 
     def _dims(self, sizes: Sequence[DimLike]) -> list[Dim]:
-        dims = [self.graph.as_integer(size) for size in sizes]
-        return [dim if dim == -1 else self.graph.as_dim(dim) for dim in dims]
+        graph = self.graph
+        dims = [graph.as_integer(size) for size in sizes]
+        return [d if d.__class__ is int and d >= -1 else graph.as_dim(d) for d in dims]
 
     def _sizes(self, what: str, sizes: Sequence[DimLike], axis: int | None = None) -> Shape:
         """Return sizes with -1 worked out, so that they make up this tensor or one axis of it."""
@@ -530,6 +551,15 @@ def listed(values: Sequence[V | Sequence[V]]) -> Sequence[V]:
     """Return several arguments, or the one list that stands for them."""
     one = len(values) == 1 and isinstance(values[0], (tuple, list, range))
     return cast("Sequence[V]", values[0] if one else values)
+
+
+def limited(what: str, nodes: int) -> None:
+    """Raise if an operation would make more nodes than a graph should have."""
+    if nodes > MOST_NODES:
+        raise ShapeError(
+            f"{what}: it would take {nodes:,} nodes, and {MOST_NODES:,} are the most",
+            hint="work along the axis as a whole, with unflatten, a scan or a reduction",
+        )
 
 
 def whole(what: str, value: object, least: int | None = None) -> int:

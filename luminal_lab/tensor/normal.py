@@ -10,7 +10,7 @@ from luminal_lab.core.dims import Dim
 from luminal_lab.core.dtypes import DType, DTypeLike
 from luminal_lab.core.op import Scalar, TensorType, never
 from luminal_lab.core.ops import MaxReduce, Random, SumReduce
-from luminal_lab.errors import RangeError, ShapeError
+from luminal_lab.errors import AxisError, RangeError, ShapeError
 from luminal_lab.tensor.arithmetic import Operand
 from luminal_lab.tensor.functions import LOG2E, in_float, number, widened
 from luminal_lab.tensor.lazy import Axis
@@ -57,26 +57,30 @@ class Normal(Windowed):
         return (-self).softmax(axis, dtype)
 
     def _powers(self, what: str, axis: Axis, dtype: DTypeLike | None) -> Self:
-        axes, x = self._axes_of(what, axis), self if dtype is None else self.cast(dtype)
+        axes, x = self._some(what, axis), self if dtype is None else self.cast(dtype)
         return x._log_shares(axes) if what == "log_softmax" else x._shares(axes)
+
+    def _some(self, what: str, axis: Axis) -> tuple[int, ...]:
+        """Return the axes that are normalised, of which there must be one, if there is any."""
+        axes = self._axes_of(what, axis)
+        if not axes and self.ndim:
+            raise AxisError(
+                f"{what}: no axis of {self.label} is named", hint="name one, such as -1"
+            )
+        return axes
 
     @in_float
     def _shares(self, axes: Sequence[int], *, empty: bool = False) -> Self:
         """Return the softmax over axes; if `empty`, 0 where all is -inf, which is NaN otherwise."""
-        top = self._top(axes)
+        top = self._reduced(MaxReduce, tuple(axes))
         power = ((self + -(top.isfinite().where(top, 0.0) if empty else top)) * LOG2E).exp2()
         total = power._reduced(SumReduce, tuple(axes))
         return power * ((total > 0).where(total, 1.0) if empty else total).recip()
 
     @in_float
     def _log_shares(self, axes: Sequence[int]) -> Self:
-        below = self + -self._top(axes)
+        below = self + -self._reduced(MaxReduce, tuple(axes))
         return below + -(below * LOG2E).exp2()._reduced(SumReduce, tuple(axes)).log()
-
-    def _top(self, axes: Sequence[int]) -> Self:
-        # Of nothing there is no largest value, but a sum; and it is not used.
-        empty = any(self.shape[axis] == 0 for axis in axes)
-        return self._reduced(SumReduce if empty else MaxReduce, tuple(axes))
 
     # -- over axes ---------------------------------------------------------------------------------
 
@@ -94,7 +98,7 @@ class Normal(Windowed):
         %6 = expand{shape = [2, 4]} %5 : f32[2, 4]
         %7 = add %x, %6 : f32[2, 4]
         """
-        return self + -self.mean(self._axes_of("mean_norm", axis), keepdim=True)
+        return self + -self.mean(self._some("mean_norm", axis), keepdim=True)
 
     @in_float
     def std_norm(self, axis: Axis, eps: float = 1e-5) -> Self:
@@ -104,7 +108,7 @@ class Normal(Windowed):
         >>> Graph().tensor((2, 4)).std_norm(1).op_counts()
         {'add': 1, 'constant': 2, 'expand': 1, 'mul': 3, 'recip': 1, 'sqrt': 1, 'sum_reduce': 1}
         """
-        axes = self._axes_of("std_norm", axis)
+        axes = self._some("std_norm", axis)
         return self * ((self * self).mean(axes, keepdim=True) + eps).rsqrt()
 
     @in_float
@@ -121,7 +125,7 @@ class Normal(Windowed):
         >>> Graph().tensor((2, 4)).layer_norm(1).op_counts()
         {'add': 2, 'constant': 4, 'expand': 2, 'mul': 5, 'recip': 1, 'sqrt': 1, 'sum_reduce': 2}
         """
-        axes = self._axes_of("layer_norm", axis)
+        axes = self._some("layer_norm", axis)
         x = self.mean_norm(axes).std_norm(axes, eps)
         return self._adjusted(x, "layer_norm", axes, weight, bias)
 
@@ -133,7 +137,7 @@ class Normal(Windowed):
         >>> Graph().tensor((2, 4)).rms_norm(1).op_counts()
         {'add': 1, 'constant': 2, 'expand': 1, 'mul': 3, 'recip': 1, 'sqrt': 1, 'sum_reduce': 1}
         """
-        axes = self._axes_of("rms_norm", axis)
+        axes = self._some("rms_norm", axis)
         least = 2.0 ** (-52 if self.dtype is DType.float64 else -23)
         x = self.std_norm(axes, least if eps is None else eps)
         return self._adjusted(x, "rms_norm", axes, weight)
@@ -146,7 +150,7 @@ class Normal(Windowed):
         >>> sum(Graph().tensor((2, 4)).normalize().op_counts().values())
         10
         """
-        axes = self._axes_of("normalize", axis)
+        axes = self._reducing("normalize", axis)
         if p == 2:
             # The root is taken last, so that its gradient is finite where all is 0.
             least = number("normalize", "eps", eps) ** 2

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import wraps
+from types import FunctionType
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
+from luminal_lab.core.op import OPS
 from luminal_lab.errors import ArgumentError, AxisError, LabError
 
 if TYPE_CHECKING:
@@ -17,25 +19,30 @@ LazyT = TypeVar("LazyT", bound="Lazy")
 
 
 def operation(
-    function: Callable[Concatenate[LazyT, P], R],
+    function: Callable[Concatenate[LazyT, P], R], name: str | None = None
 ) -> Callable[Concatenate[LazyT, P], R]:
-    """Mark a method of tensors as an operation: whole or not at all, `dim` accepted for `axis`."""
-    aliases = _aliases(function)
+    """Mark a method of tensors as an operation: whole or not at all, `dim` accepted for `axis`.
+
+    Its errors are about the name by which the user called it, and not about what it is made of.
+    """
+    aliases, written = _aliases(function), name or function.__name__
+    theirs = aliases.keys()
 
     @wraps(function)
     def call(self: LazyT, /, *args: P.args, **kwargs: P.kwargs) -> R:
         graph = self.graph
         if graph.inside:
-            if kwargs:
-                _rename(function.__name__, kwargs, aliases)
+            if kwargs and not theirs.isdisjoint(kwargs):
+                _rename(written, kwargs, aliases)
             return function(self, *args, **kwargs)
         mark = graph.mark()
         try:
-            if kwargs:
-                _rename(function.__name__, kwargs, aliases)
+            if kwargs and not theirs.isdisjoint(kwargs):
+                _rename(written, kwargs, aliases)
             return function(self, *args, **kwargs)
         except Exception as error:
-            wrong = _as_ours(function.__name__, error)
+            wrong = _as_ours(written, error)
+            _say(written, function, type(self), wrong)
             graph.take_back(mark, wrong)
             raise wrong from error.__cause__ if wrong is error else error
         except BaseException as error:
@@ -44,14 +51,41 @@ def operation(
         finally:
             graph.inside = False
 
+    call.__name__ = written
     return call
+
+
+def name_aliases(cls: type) -> None:
+    """Let each alias in a class (cat = concat) be an operation of its own name."""
+    for name, method in list(vars(cls).items()):
+        if isinstance(method, FunctionType) and method.__name__ != name:
+            inner = getattr(method, "__wrapped__", None)
+            # `2 * x` is called too often to cost more than `x * 2`.
+            if inner is not None or name[0] != "_":
+                setattr(cls, name, operation(inner or method, name))
+
+
+def _say(name: str, function: Callable[..., object], cls: type, error: Exception) -> None:
+    """Put the user's word in the place of the name of an operation that theirs is made of."""
+    if not isinstance(error, LabError) or name[0] == "_" or name == "apply":
+        return
+    if _parameters(function)[1:2] == ("what",):  # whose caller has said the name
+        return
+    subject, colon, rest = error.message.partition(": ")
+    if colon and (subject in OPS or callable(getattr(cls, subject, None))):
+        error.message = f"{name}: {rest}"
+        error.args = (error.message,)
+
+
+def _parameters(function: Callable[..., object]) -> tuple[str, ...]:
+    # Of a method that another decorator has wrapped, the signature of its own counts.
+    code = getattr(function, "__wrapped__", function).__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def _aliases(function: Callable[..., object]) -> dict[str, str]:
     """Return PyTorch's words for the parameters of an operation."""
-    # Of a method that another decorator has wrapped, the signature of its own counts.
-    code = getattr(function, "__wrapped__", function).__code__
-    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    known = _parameters(function)
     # dim for axis, dim0 for axis0, start_dim for start_axis, …
     aliases = {name.replace("axis", "dim"): name for name in known if "axis" in name}
     aliases |= {"dims": "axis"} if "axis" in known else {}

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import index
+from typing import Any, NoReturn, TypeAlias
 
+import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.binding import fit
-from luminal_lab.core.dims import Shape
 from luminal_lab.core.dtypes import Array, DType, DTypeLike, as_dtype
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.origin import here
-from luminal_lab.errors import InputError, LabError, ShapeError
+from luminal_lab.errors import (
+    ArgumentError,
+    GraphError,
+    InputError,
+    LabError,
+    ShapeError,
+    UnknownNameError,
+)
+
+Draw: TypeAlias = "Callable[[tuple[int, ...], np.random.Generator], object]"  # loaded when used
+"""What draws a first value: from a shape and a generator, an array."""
 
 
 class Parameter:
     """A value owned by a module, or a provider that makes it when it is first needed.
+
+    With `init` the value is drawn, each time another one unless `initialise` gives a seed. What is
+    not `trainable`, such as a running mean, is left alone by gradients and optimisers.
 
     >>> import numpy as np
     >>> weight = Parameter((2, 3), provider=lambda: np.ones((2, 3)))
@@ -31,10 +45,12 @@ class Parameter:
         *,
         value: object = None,
         provider: Callable[[], object] | None = None,
+        init: Draw | None = None,
         name: str | None = None,
+        trainable: bool = True,
     ) -> None:
         try:
-            self.shape: Shape = tuple(index(size) for size in shape)
+            self.shape: tuple[int, ...] = tuple(index(size) for size in shape)
         except TypeError:
             self.shape = (-1,)
         if min(self.shape, default=0) < 0:
@@ -43,12 +59,23 @@ class Parameter:
                 where=str(here() or ""),
                 hint="give a tuple of whole numbers; an input made by graph.tensor may be symbolic",
             )
+        if provider is not None and (value is not None or not callable(provider)):
+            what = "a value and a provider are both given"
+            raise ArgumentError(
+                f"parameter: {what if callable(provider) else f'{provider!r} cannot be called'}",
+                where=str(here() or ""),
+                hint="give an array as value, or as provider a function that returns one",
+            )
         self.dtype: DType = as_dtype(dtype)
         self.name = name
+        self.trainable = trainable
         self.version = 0
         """Counts the changes of the value, so that graphs see that theirs is old."""
         self._value: Array | None = None
         self._provider = provider
+        self._init = init
+        if init is not None and provider is None:
+            self._provider = self._drawing(np.random.SeedSequence())
         if value is not None:
             self.set(value)
 
@@ -80,11 +107,37 @@ class Parameter:
             if callable(value) and not hasattr(value, "__array__"):
                 self._value, self._provider = None, value
             else:
-                self._value = self._fitted(value, copy=copy)
+                # What provided an older value is not asked again.
+                self._value, self._provider = self._fitted(value, copy=copy), None
         except LabError as error:
             error.where = error.where or str(here() or "")
             raise
         self.version += 1
+
+    def initialise(self, *seed: int) -> None:
+        """Have `init` draw the value anew when it is next needed; equal seeds draw equal values."""
+        if self._init is not None:
+            self.set(self._drawing(np.random.SeedSequence(seed or None)))
+
+    def _drawing(self, seed: np.random.SeedSequence) -> Callable[[], object]:
+        init, shape, dtype = self._init, self.shape, self.dtype.numpy
+        assert init is not None
+        return lambda: np.asarray(init(shape, np.random.default_rng(seed))).astype(
+            dtype, copy=False
+        )
+
+    def cast(self, dtype: DTypeLike) -> Parameter:
+        """Return another parameter, whose value is made of this one's when it is needed."""
+        wanted = as_dtype(dtype)
+
+        def convert() -> Array:
+            with np.errstate(over="ignore"):  # what is too large is infinite
+                return self.value.astype(wanted.numpy)
+
+        init, name, trainable = self._init, self.name, self.trainable
+        return Parameter(
+            self.shape, wanted, provider=convert, init=init, name=name, trainable=trainable
+        )
 
     def unload(self) -> None:
         """Forget the value; the provider will make it again."""
@@ -93,6 +146,36 @@ class Parameter:
 
     def _fitted(self, value: object, *, copy: bool) -> Array:
         return fit(str(self), value, TensorType(self.dtype, self.shape), {}, copy=copy)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name[:1] == "_":  # what NumPy and others ask for, and can do without
+            raise AttributeError(name)
+        raise UnknownNameError(
+            f"{self} has no {name!r}",
+            where=str(here() or "") or None,
+            hint="operations are a tensor's: use x @ weight, or x.graph.parameter(weight) for "
+            f"the tensor, which may have {name!r}",
+        )
+
+    # -- operators, which need a tensor on the other side ------------------------------------------
+
+    __array_ufunc__ = None
+
+    def _operator(self, other: object = None) -> Any:  # noqa: ANN401  # NotImplemented, or an error
+        if hasattr(other, "graph"):
+            return NotImplemented  # the tensor will do it
+        raise GraphError(
+            f"{self} is in no graph, so that there is nothing to write an operation of it into",
+            where=str(here() or "") or None,
+            hint="use it with a tensor, as in x @ weight, or take x.graph.parameter(weight)",
+        )
+
+    __add__ = __sub__ = __mul__ = __matmul__ = __truediv__ = __floordiv__ = __mod__ = _operator
+    __radd__ = __rsub__ = __rmul__ = __rmatmul__ = __rtruediv__ = __rpow__ = __pow__ = _operator
+    __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __abs__ = _operator
+
+    def __getitem__(self, key: object) -> Any:  # noqa: ANN401  # always an error
+        return self._operator()
 
     @override
     def __repr__(self) -> str:

@@ -282,7 +282,7 @@ def contract(
     ]
     total = reduce(lambda x, y: x._apply(MUL, y), factors)
     for axis in reversed(range(len(result), len(order))):
-        total = total._apply(SumReduce(axis))
+        total = total._through(SumReduce, axis)
     total = total._viewed(shape[: len(result)])
     return total if wide else total.cast(dtype)
 
@@ -291,7 +291,7 @@ def _arranged(tensor: T, labels: Labels, order: Labels) -> T:
     """Return a view with one axis for each label in the order, of size 1 where it has none."""
     axes = [labels.index(label) for label in order if label in labels]
     if axes != sorted(axes):
-        tensor = tensor._apply(Permute(tuple(axes)))
+        tensor = tensor._through(Permute, tuple(axes))
     sizes = iter(tensor.shape)
     return tensor._viewed(tuple(next(sizes) if label in labels else 1 for label in order))
 

@@ -6,15 +6,15 @@ import math
 from collections.abc import Callable
 from typing import Self
 
-from luminal_lab.core.dims import Dim, Expr, bounds, known, maximum, minimum
+from luminal_lab.core.dims import Dim, Expr, bounds, known, maximum
 from luminal_lab.core.dtypes import DType, DTypeLike
 from luminal_lab.core.op import Reduce, Scalar, size_of
-from luminal_lab.core.ops import MaxReduce, Pad, SumReduce, Window
+from luminal_lab.core.ops import MaxReduce, SumReduce, Window
 from luminal_lab.errors import ShapeError
 from luminal_lab.tensor.activation import Activations, beside, in_float, number, widened
 from luminal_lab.tensor.arithmetic import Operand
 from luminal_lab.tensor.lazy import Axis
-from luminal_lab.tensor.movement import whole
+from luminal_lab.tensor.movement import limited, whole
 from luminal_lab.tensor.operation import operation
 
 RADIX = 8
@@ -22,7 +22,10 @@ RADIX = 8
 
 
 class Reduction(Activations):
-    """Reductions over one axis, several, or all (None); with `keepdim` those stay, of size 1."""
+    """Reductions over one axis, several, or all (None); with `keepdim` those stay, of size 1.
+
+    No axes, (), are all of them too, but in `any` and `all`, as PyTorch has it.
+    """
 
     __slots__ = ()
 
@@ -39,25 +42,32 @@ class Reduction(Activations):
         """The smallest value of the dtype."""
         return -math.inf if self.dtype.is_float else self.dtype.limits[0]
 
+    def _reducing(self, what: str, axis: Axis) -> tuple[int, ...]:
+        """Return the axes that a reduction is over: for None, and as in PyTorch for (), all."""
+        return self._axes_of(what, axis) or tuple(range(self.ndim))
+
     def _reduced(self, op: type[Reduce], axes: tuple[int, ...], keepdim: bool = True) -> Self:
         """Return this tensor reduced over axes, which stay with size 1 if `keepdim` is set."""
         result = self
         for axis in reversed(axes):
-            result = result._apply(op(axis))
+            result = result._through(op, axis)
         if keepdim:
             return result
         return result._viewed(tuple(dim for k, dim in enumerate(self.shape) if k not in axes))
 
-    def _filled(self, what: str, axis: Axis) -> tuple[int, ...]:
-        """Return axes, none of which may be empty."""
-        axes = self._axes_of(what, axis)
+    def _filled(self, what: str, axes: tuple[int, ...]) -> Self:
+        """Return this tensor, of which no such axis is empty; where a run decides, so it checks."""
+        spans: dict[int, tuple[Dim, Dim, int]] = {}
         for one in axes:
-            if self.shape[one] == 0:
+            size = self.shape[one]
+            if size == 0:
                 raise ShapeError(
                     f"{what}: axis {one} of {self.label} is empty, and nothing has no {what}",
                     hint="reduce another axis, or pad this one first",
                 )
-        return axes
+            if not known(size >= 1):  # it must then be as long as this slice of it
+                spans[one] = (0, maximum(size, 1), 1)
+        return self._cut(spans)
 
     def _size(self, axes: tuple[int, ...]) -> Dim:
         return size_of([self.shape[axis] for axis in axes])
@@ -85,13 +95,16 @@ class Reduction(Activations):
         %1 = sum_reduce{axis = 1} %x : f32[2, 1]
         %2 = reshape{shape = [2]} %1 : f32[2]
         """
-        axes, x = self._axes_of("sum", axis), self._summed_as(dtype)
+        axes, x = self._reducing("sum", axis), self._summed_as(dtype)
         # One reduction of 16-bit floats sums in float32 by itself.
         wide = widened(x) if len(axes) > 1 else x
-        return wide._reduced(SumReduce, axes, keepdim).cast(x.dtype)
+        total = wide._reduced(SumReduce, axes, keepdim)
+        return total if wide is x else total.cast(x.dtype)
 
     def _summed_as(self, dtype: DTypeLike | None) -> Self:
-        return self.cast(dtype or (self.dtype if self.dtype.is_float else DType.int64))
+        if dtype is None and self.type.dtype.kind == "float":
+            return self
+        return self.cast(dtype or DType.int64)
 
     @operation
     def nansum(
@@ -118,7 +131,7 @@ class Reduction(Activations):
         %2 = constant{value = 0.25} : f32[2, 1]
         %3 = mul %1, %2 : f32[2, 1]
         """
-        axes = self._axes_of("mean", axis)
+        axes = self._reducing("mean", axis)
         return (self if dtype is None else self.cast(dtype))._mean(axes, keepdim)
 
     @in_float
@@ -128,7 +141,7 @@ class Reduction(Activations):
     @operation
     def nanmean(self, axis: Axis = None, keepdim: bool = False) -> Self:
         """Return the mean of all but NaNs."""
-        axes, x = self._axes_of("nanmean", axis), widened(self._as_float())
+        axes, x = self._reducing("nanmean", axis), widened(self._as_float())
         there = self.isnan().logical_not().cast(x.dtype)
         total = x.nansum(axes, keepdim) * there.sum(axes, keepdim).recip()
         return total.cast(self._as_float().dtype)
@@ -184,7 +197,7 @@ class Reduction(Activations):
         keepdim: bool,
         unbiased: bool | None = None,
     ) -> tuple[Self, Self]:
-        axes, x = self._axes_of(what, axis), self._as_float()
+        axes, x = self._reducing(what, axis), self._as_float()
         less = number(what, "correction", correction if unbiased is None else unbiased)
         wide = widened(x)
         mean = wide._mean(axes, True)
@@ -204,11 +217,10 @@ class Reduction(Activations):
         >>> Graph().tensor((2, 3)).norm(2, 1, keepdim=True).op_counts()
         {'constant': 2, 'less_than': 1, 'mul': 1, 'sqrt': 1, 'sum_reduce': 1, 'where': 2}
         """
-        axes = self._axes_of("norm", axis)
+        axes = self._reducing("norm", axis)
         power = 2.0 if p == "fro" else number("norm", "p", p)  # pyright: ignore[reportArgumentType]
-        if power < 0 or power == math.inf:
-            self._filled("norm", axes)
-        return self._norm(power, axes, keepdim)
+        x = self._filled("norm", axes) if power < 0 or power == math.inf else self
+        return x._norm(power, axes, keepdim)
 
     @in_float
     def _norm(self, p: float, axes: tuple[int, ...], keepdim: bool) -> Self:
@@ -228,12 +240,10 @@ class Reduction(Activations):
     @operation
     def logsumexp(self, axis: Axis = None, keepdim: bool = False) -> Self:
         """Return log(sum(exp(x))) without overflow."""
-        return self._log_sum_exp(self._axes_of("logsumexp", axis), keepdim)
+        return self._log_sum_exp(self._reducing("logsumexp", axis), keepdim)
 
     @in_float
     def _log_sum_exp(self, axes: tuple[int, ...], keepdim: bool) -> Self:
-        if self._size(axes) == 0:
-            return self._reduced(SumReduce, axes, keepdim).log()
         top = self._reduced(MaxReduce, axes)
         top = top.isfinite().where(top, 0.0)
         total = (self + -top).exp()._reduced(SumReduce, axes).log() + top
@@ -259,7 +269,8 @@ class Reduction(Activations):
         >>> print(Graph().tensor((2, 3), name="x").max(1, keepdim=True).lowering())
         %1 = max_reduce{axis = 1} %x : f32[2, 1]
         """
-        return self._reduced(MaxReduce, self._filled("max", axis), keepdim)
+        axes = self._reducing("max", axis)
+        return self._filled("max", axes)._reduced(MaxReduce, axes, keepdim)
 
     @operation
     def min(self, axis: Axis = None, keepdim: bool = False) -> Self:
@@ -273,8 +284,8 @@ class Reduction(Activations):
         %4 = constant{value = -1.0} : f32[1]
         %5 = mul %3, %4 : f32[1]
         """
-        axes = self._filled("min", axis)
-        return self._mirrored()._reduced(MaxReduce, axes, keepdim)._mirrored()
+        axes = self._reducing("min", axis)
+        return self._filled("min", axes)._mirrored()._reduced(MaxReduce, axes, keepdim)._mirrored()
 
     amax, amin = max, min
 
@@ -286,11 +297,7 @@ class Reduction(Activations):
     @operation
     def any(self, axis: Axis = None, keepdim: bool = False) -> Self:
         """Return whether any element is not 0; of nothing that is False."""
-        axes, x = self._axes_of("any", axis), self._truth()
-        empty = [k in axes and not known(dim >= 1) for k, dim in enumerate(x.shape)]
-        if True in empty:  # one False more changes nothing, and then there is an element
-            x = x._apply(Pad((0,) * x.ndim, tuple(map(int, empty))))
-        return x._reduced(MaxReduce, axes, keepdim)
+        return self._truth()._reduced(MaxReduce, self._axes_of("any", axis), keepdim)
 
     @operation
     def all(self, axis: Axis = None, keepdim: bool = False) -> Self:
@@ -308,16 +315,17 @@ class Reduction(Activations):
         {'add': 1, 'constant': 3, 'expand': 2, 'flip': 1, 'iota': 1, 'less_than': 1,
          'max_reduce': 2, 'mul': 1, 'reshape': 2, 'where': 1}
         """
-        return self._first_position("argmax", self, axis, keepdim)
+        return self._first_position("argmax", axis, keepdim)
 
     @operation
     def argmin(self, axis: int | None = None, keepdim: bool = False) -> Self:
         """Return the first position of the smallest value (NaN, if there is one) as int64."""
-        return self._first_position("argmin", self._mirrored(), axis, keepdim)
+        return self._first_position("argmin", axis, keepdim)
 
-    def _first_position(self, what: str, x: Self, axis: int | None, keepdim: bool) -> Self:
+    def _first_position(self, what: str, axis: int | None, keepdim: bool) -> Self:
         along = 0 if axis is None else self._axis_of(what, axis)
-        self._filled(what, None if axis is None else along)
+        x = self._filled(what, tuple(range(self.ndim)) if axis is None else (along,))
+        x = x._mirrored() if what == "argmin" else x
         if axis is None:
             x = x._viewed((size_of(x.shape),))
         top = x._apply(MaxReduce(along))
@@ -347,7 +355,7 @@ class Reduction(Activations):
         >>> Graph().tensor((5,)).prod().op_counts()
         {'mul': 3, 'reshape': 1, 'slice': 5}
         """
-        axes, x = self._axes_of("prod", axis), self._summed_as(dtype)
+        axes, x = self._reducing("prod", axis), self._summed_as(dtype)
         result = widened(x)
         for one in reversed(axes):
             result = result._product(one)
@@ -430,18 +438,20 @@ class Reduction(Activations):
         """
         size = self.shape[axis]
         high = bounds(size)[1]
-        steps: list[tuple[Dim, int]] = [] if high is not None else [(size, 1)]
-        reach = 0 if high is not None else size - 1  # how far back the steps together look
+        longest = maximum(size, 1)
+        steps: list[tuple[Dim, int]] = [] if high is not None else [(longest, 1)]
+        reach = 0 if high is not None else longest - 1  # how far back the steps together look
         dilation = 1
         while high is not None and reach < high - 1:
             window = min(RADIX, -((reach + 1 - high) // dilation) + 1)
             steps.append((window, dilation))
             reach += dilation * (window - 1)
             dilation *= RADIX
-        x = self.pad_along(axis, reach, 0, neutral) if steps else self
+        # Of nothing there is no window; of one position more there is one, which is cut off again.
+        x = self.pad_along(axis, reach, longest - size, neutral) if steps else self
         for window, dilation in steps:
             x = combine(x._apply(Window(axis, window, 1, dilation)))
-        return x
+        return x._cut({axis: (0, size, 1)}) if longest != size else x
 
     # -- neighbours --------------------------------------------------------------------------------
 
@@ -449,7 +459,11 @@ class Reduction(Activations):
     def differences(self, n: int = 1, axis: int = -1) -> Self:
         """Return each position less the one before it, n times over; PyTorch's `diff`."""
         along, x = self._axis_of("differences", axis), self
-        for _ in range(whole("differences: n", n, 0)):
+        high = bounds(self.shape[along])[1]
+        times = whole("differences: n", n, 0)
+        times = times if high is None else min(times, high)  # then nothing is left
+        limited("differences", 5 * times)
+        for _ in range(times):
             later, earlier = x._neighbours(along)
             x = later ^ earlier if x.dtype is DType.bool_ else later - earlier
         return x
@@ -468,5 +482,5 @@ class Reduction(Activations):
 
     def _neighbours(self, axis: int) -> tuple[Self, Self]:
         size = self.shape[axis]
-        first, last = minimum(1, size), maximum(size - 1, 0)
-        return self._cut({axis: (first, size, 1)}), self._cut({axis: (0, last, 1)})
+        count = maximum(size - 1, 0)
+        return self._cut({axis: (size - count, size, 1)}), self._cut({axis: (0, count, 1)})

@@ -12,19 +12,27 @@ from luminal_lab.errors import DimError
 
 
 def bind_dims(
-    ir: IR, needed: set[int], shapes: Mapping[Node, tuple[int, ...]], given: Mapping[str, int]
+    ir: IR,
+    needed: set[int],
+    shapes: Mapping[Node, tuple[int, ...]],
+    given: Mapping[str, int],
+    others: Mapping[Node, tuple[int, ...]] | None = None,
 ) -> dict[str, int]:
-    """Return the size of every symbol that the needed nodes mention."""
+    """Return the size of every symbol that the needed nodes mention.
+
+    What the needed inputs do not decide, those of other inputs may: x.full_like(2) reads no x.
+    """
     if not ir.symbols:
         return {}
     sizes = {name: size for name, size in given.items() if name in ir.symbols}
     sources = dict.fromkeys(sizes, "set_dim")
-    before = -1
-    while before < len(sizes):
-        before = len(sizes)
-        for node, shape in shapes.items():
-            for name, size in solve_shape(node.shape, shape, sizes).items():
-                sizes[name], sources[name] = size, f"%{node.name}"
+    for inputs in (shapes, others or {}):
+        before = -1
+        while before < len(sizes):
+            before = len(sizes)
+            for node, shape in inputs.items():
+                for name, size in solve_shape(node.shape, shape, sizes).items():
+                    sizes[name], sources[name] = size, f"%{node.name}"
     for node, shape in shapes.items():
         for dim, size in zip(node.shape, shape, strict=True):
             if contradicts(dim, size, sizes):

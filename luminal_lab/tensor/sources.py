@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 
 import numpy as np
 from typing_extensions import override
@@ -10,6 +11,7 @@ from typing_extensions import override
 from luminal_lab.core.builder import DimLike, Mark, ShapeLike
 from luminal_lab.core.dims import Dim, Expr
 from luminal_lab.core.dtypes import DType, DTypeLike, as_dtype, scalar_dtype
+from luminal_lab.core.ir import IR
 from luminal_lab.core.op import Op, Scalar
 from luminal_lab.core.ops import Input, Iota, Random
 from luminal_lab.errors import DTypeError, GraphError, ShapeError
@@ -64,6 +66,15 @@ class Sources(Workspace):
                 id = self._parameters[parameter] = tensor.id
             return Tensor(self, id, self.node(id).type)
 
+    @property
+    @abstractmethod
+    def ir(self) -> IR:
+        """What was written, as a value."""
+
+    @abstractmethod
+    def carry(self, new: Tensor, old: Tensor) -> Tensor:
+        """Make an output the value of an input in the next run."""
+
     @override
     def take_back(self, mark: Mark, error: BaseException) -> None:
         super().take_back(mark, error)
@@ -71,7 +82,7 @@ class Sources(Workspace):
 
     def source(self, op: Op, name: str | None = None) -> Tensor:
         """Add an op without sources, and return its tensor."""
-        type = op.infer()
+        type = self.the(op.infer())
         return Tensor(self, self.append_named(op, type, name), type)
 
     # -- numbers -----------------------------------------------------------------------------------

@@ -1,11 +1,14 @@
 """A graph that grows: names, scopes, dims, and calls that leave nothing when they fail."""
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from luminal_lab.core.dims import bounds
+from luminal_lab.core.ir import Derivation
 from luminal_lab.core.op import tuple_text
 from luminal_lab.core.ops import Add, Update
 from luminal_lab.core.verify import verify
@@ -221,6 +224,93 @@ def test_scopes_nest_and_end_with_their_block():
     assert scopes == ["", "block0", "block0.attention", "block0", "block0", ""]
 
 
+def test_a_scope_within_a_call_keeps_what_else_the_call_says():
+    cx = Graph()
+    x = cx.tensor((2,))
+    with cx.whole():  # the call
+        a = x * 2
+        with cx.scope("part"):
+            b = x * 3
+        c = x * 4
+    assert [t.node.meta.scope for t in (a, b, c)] == ["", "part", ""]
+    lines = [t.node.meta.origin for t in (a, b, c)]
+    assert {line and line.text for line in lines} == {"with cx.whole():  # the call"}
+    with cx.deriving("rule", a.node), cx.scope("part"):
+        d = x * 5
+    assert d.node.meta == a.node.meta._replace(scope="part", made=Derivation("rule", (a.id,)))
+
+
+# -- what is worked out once -----------------------------------------------------------------------
+
+
+def test_equal_ops_on_equal_types_are_one_object():
+    cx = Graph()
+    x, y = cx.tensor((2, 3)), cx.tensor((2, 3))
+    for call in (
+        lambda t: t.T,
+        lambda t: t.permute(1, 0),
+        lambda t: t.reshape(3, 2),
+        lambda t: t.sum(0, keepdim=True),
+        lambda t: t.cast("int8"),
+        lambda t: t.full_like(0.5),
+    ):
+        a, b = call(x).node, call(y).node
+        assert a is not b
+        assert a.op is b.op
+        assert a.type is b.type
+    assert x.T.T.T.type is x.T.type
+    assert x.T.node.op is not Graph().tensor((2, 3)).T.node.op
+
+
+def test_what_python_takes_to_be_equal_is_not_shared():
+    cx = Graph()
+    x = cx.tensor((2,))
+    values = [0.0, -0.0, 0, 1, 1.0, True, np.float32(1), math.nan, -math.nan]
+    made: list[Any] = [x.full_like(value).node.op for value in values]
+    again = [x.full_like(value).node.op for value in values]
+    assert [repr(op.value) for op in made] == "0.0 -0.0 0.0 1.0 1.0 1.0 1.0 nan nan".split()  # noqa: SIM905
+    assert made == again
+    flags, whole = cx.tensor((2,), "bool"), cx.tensor((2,), "int64")
+    ones: list[Any] = [
+        t.full_like(value).node.op for t, value in ((flags, 1), (whole, 1), (whole, True))
+    ]
+    assert [repr(op.value) for op in ones] == ["True", "1", "1"]
+
+
+def fail_after(cx, make):
+    with cx.whole():
+        make()
+        raise ZeroDivisionError
+
+
+def test_dims_of_one_name_and_other_bounds_are_not_shared():
+    cx = Graph()
+    shapes = []
+
+    def make():
+        n = cx.dim("n", 1, 4 + len(shapes))
+        shapes.append(cx.tensor((n, 2)).T.shape)
+        assert shapes[-1] == (2, n)
+
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            fail_after(cx, make)
+    assert [bounds(shape[1]) for shape in shapes] == [(1, 4), (1, 5)]
+
+
+def test_what_a_failed_call_made_can_be_made_again():
+    cx = Graph()
+    x = cx.tensor((2, 3), name="x")
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            fail_after(cx, lambda: x.T)
+        assert cx.next_id == 1
+    assert str(x.T.node.op) == "Permute(axes=(1, 0))"
+    for _ in range(2):
+        assert error_of(lambda: x + x.T).message.startswith("add: the shapes cannot be broadcast")
+    verify(cx.ir)
+
+
 # -- shapes and dims -------------------------------------------------------------------------------
 
 
@@ -290,6 +380,36 @@ def test_data_is_not_a_shape():
     error = error_of(lambda: Graph().tensor([1, 2, 3]))
     assert error.message == "tensor: [1, 2, 3] is not a shape, which is a tuple"
     assert error.hint == ("a tensor of data takes its shape first: cx.tensor((3,)).set([1, 2, 3])")
+
+
+def test_a_scope_may_be_entered_again_and_inside_itself():
+    cx = Graph()
+    x = cx.tensor((2,))
+    part = cx.scope("part")
+    with part:
+        a = x + 1
+    with part:
+        with part:
+            b = x + 2
+        c = x + 3
+    assert [t.node.meta.scope for t in (a, b, c, x + 4)] == ["part", "part.part", "part", ""]
+
+
+def test_what_was_written_is_one_value_as_long_as_nothing_changes():
+    cx = Graph()
+    x = cx.tensor((2,), name="x")
+    first = cx.ir
+    assert cx.ir is first
+    y = x + 1
+    second = cx.ir
+    assert second is not first
+    assert len(first) == 1
+    y.named("y")
+    third = cx.ir
+    assert (third is second, "y" in third, "y" in second) == (False, True, False)
+    y.retrieve()
+    assert cx.ir.output_ids == (y.id,)
+    assert third.output_ids == ()
 
 
 def test_what_is_derived_says_from_what():

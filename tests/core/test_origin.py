@@ -102,6 +102,16 @@ def test_origins_of_this_package_are_not_the_users():
     assert not origin._is_ours(str(Path(origin.__file__).parents[2] / "luminal_lab_notes.py"))
 
 
+def test_callers_that_are_known_are_skipped():
+    def ask(skip):
+        return here(skip)  # asked
+
+    found = [ask(0), ask(1)]  # asking
+    texts = [origin and origin.text for origin in found]
+    assert texts == ["return here(skip)  # asked", "found = [ask(0), ask(1)]  # asking"]
+    assert here(10**6) is None
+
+
 def test_many_lines_are_forgotten_again(monkeypatch):
     monkeypatch.setattr(origin, "_LIMIT", 10)
     for number in range(30):

@@ -520,7 +520,8 @@ def test_sorting_over_a_symbolic_axis():
             GraphError,
             lambda x, i: x.__setitem__(0, 1),
             "%x (2, 3): a tensor is a value, and no part of it can be set\n"
-            "hint: use cond.where(a, b), scatter, index_copy or update, which return a new one",
+            "hint: write x = x.update(rows, at) for rows from a position on, x = mask.where(value, "
+            "x) for a mask, or x = x.index_copy(axis, index, rows)",
         ),
         (
             ShapeError,

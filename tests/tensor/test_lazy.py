@@ -293,6 +293,10 @@ def test_constants_are_values_of_their_dtype():
     assert constant_of(True, DType.float32, ()).value == 1.0
     assert constant_of(2, DType.bool_, ()).value is True
     assert constant_of(HALF, DType.float64, ()).value == 2.5
+    wrongs: list[Any] = ["1", [1], {}, np.zeros(2), None]
+    for wrong in wrongs:
+        error = error_of(lambda v=wrong: Graph().tensor((2,)).full_like(v), DTypeError)
+        assert error.message == f"constant: {wrong!r} is not a number"
     for value, dtype in [(300, "uint8"), (-1, "uint8"), (1 << 63, "int64"), (10**400, "float32")]:
         error = error_of(lambda v=value, d=dtype: constant_of(v, DType(d), ()), DTypeError)
         assert error.message.startswith(f"constant: {value} is not a value of {dtype}, which holds")

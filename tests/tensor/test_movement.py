@@ -26,6 +26,7 @@ from luminal_lab.tensor.joining import (
     stack,
     vstack,
 )
+from tests.expect import error_of
 from tests.tensor.against import INTS, against, draw, interpret, special
 
 Function = Callable[[Any], Any]
@@ -521,12 +522,12 @@ def test_every_negative_slice_as_numpy_has_it():
         (
             ShapeError,
             lambda x: x.slice_along(0, 0, 2, 0),
-            "slice: the step is 0\nhint: use a step of 1 or -1",
+            "slice_along: the step is 0\nhint: use a step of 1 or -1",
         ),
         (
             ShapeError,
             lambda x: x.narrow(1, 2, 2),
-            "slice: 2 to 4 is not within axis 1 of %x (2, 3)\n"
+            "narrow: 2 to 4 is not within axis 1 of %x (2, 3)\n"
             "hint: 0 <= start <= stop <= 3 must hold",
         ),
         (
@@ -549,7 +550,7 @@ def test_every_negative_slice_as_numpy_has_it():
         (
             ShapeError,
             lambda x: x.unfold(1, 4, 1),
-            "window: size 4, stride 1, dilation 1 spans 4, and axis 1 of (2, 3) has 3\n"
+            "unfold: size 4, stride 1, dilation 1 spans 4, and axis 1 of (2, 3) has 3\n"
             "hint: pad the axis, or use a smaller window; all three must be at least 1",
         ),
         (
@@ -670,3 +671,27 @@ def test_the_words_of_pytorch_for_axes(torch: ModuleType):
         lambda x: x.squeeze(dim=1),
     ):
         against(torch, function, None, draw((2, 3, 4)))
+
+
+@pytest.mark.parametrize(
+    ("what", "nodes", "call"),
+    [
+        ("unbind", 2 << 40, lambda x: x.unbind()),
+        ("split", 1 << 40, lambda x: x.split(1)),
+        ("chunk", 1 << 40, lambda x: x.chunk(10**30)),
+        ("tensor_split", 10**30, lambda x: x.tensor_split(10**30)),
+        ("differences", 5 << 40, lambda x: x.differences(2**40)),
+    ],
+)
+def test_what_would_fill_the_graph_is_refused_before_it_is_built(what, nodes, call):
+    cx = Graph()
+    error = error_of(lambda: call(cx.tensor((2**40,), name="x")), ShapeError)
+    assert error.message == f"{what}: it would take {nodes:,} nodes, and 1,000,000 are the most"
+    assert error.hint == "work along the axis as a whole, with unflatten, a scan or a reduction"
+    assert len(cx.ir) == 1
+
+
+def test_more_pieces_than_positions(torch):
+    against(torch, lambda x: x.chunk(9), None, draw((4,)))
+    against(torch, lambda x: x.chunk(10**12), None, draw((3,)))
+    against(torch, lambda x: x.chunk(3), None, draw((0, 2)))

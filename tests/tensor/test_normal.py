@@ -405,6 +405,10 @@ def test_errors():
     assert text(AxisError, lambda: x.softmax(2)) == (
         "softmax: there is no axis 2 in %x (2, 3)\nhint: axes go from -2 to 1"
     )
+    for name in ("softmax", "log_softmax", "layer_norm", "rms_norm", "mean_norm", "std_norm"):
+        assert text(AxisError, lambda name=name: getattr(x, name)(())) == (
+            f"{name}: no axis of %x (2, 3) is named\nhint: name one, such as -1"
+        )
     assert text(AxisError, lambda: x.layer_norm((1, -1))) == (
         "layer_norm: axis 1 of %x (2, 3) is given twice: (1, -1)\nhint: name each axis once"
     )

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from luminal_lab.errors import DTypeError, InputError, LabError, ShapeError
+from luminal_lab.errors import ArgumentError, DTypeError, InputError, LabError, ShapeError
 from luminal_lab.session import Graph
 from luminal_lab.tensor.parameter import Parameter
 from tests.expect import error_of
@@ -113,3 +113,54 @@ def test_names():
     assert cx.parameter(Parameter((2,))).name == "2"
     assert [str(one), str(Parameter((2,)))] == ["parameter w", "a parameter"]
     assert list(cx.parameters) == ["w", "w_2", "2"]
+
+
+def test_a_provider_must_be_callable_and_alone():
+    error = error_of(lambda: Parameter((2,), provider=NUMBER), ArgumentError)
+    assert error.message == "parameter: 3 cannot be called"
+    assert error.hint == "give an array as value, or as provider a function that returns one"
+    assert "provider=NUMBER" in error.where
+    both = error_of(lambda: Parameter((2,), value=[1, 2], provider=lambda: [3, 4]), ArgumentError)
+    assert both.message == "parameter: a value and a provider are both given"
+
+
+def test_init_draws_once_from_a_seed_or_anew():
+    calls = []
+
+    def draw(shape, rng):
+        calls.append(shape)
+        return rng.normal(size=shape)
+
+    one, two = (Parameter((3, 2), init=draw) for _ in range(2))
+    assert not calls
+    assert not np.array_equal(one.value, two.value)
+    assert calls == [(3, 2), (3, 2)]
+    before = one.value.copy()
+    one.unload()
+    np.testing.assert_array_equal(one.value, before)
+    for weight in (one, two):
+        weight.initialise(7, 1)
+    np.testing.assert_array_equal(one.value, two.value)
+    one.initialise()
+    two.initialise()
+    assert not np.array_equal(one.value, two.value)
+    plain = Parameter((2,), value=[1, 2])
+    plain.initialise(3)
+    assert plain.value.tolist() == [1, 2]
+
+
+def test_what_is_set_is_not_provided_again():
+    weight = Parameter((2,), provider=lambda: [1, 2])
+    weight.set([3, 4])
+    weight.unload()
+    assert weight.value.tolist() == [3, 4]
+
+
+def test_cast_makes_another_parameter():
+    weight = Parameter((2,), value=[1, 1e6], name="w", trainable=False)
+    half = weight.cast("float16")
+    assert not half.is_loaded
+    assert (half.name, half.trainable, half.value.dtype) == ("w", False, "float16")
+    assert half.value.tolist() == [1, np.inf]
+    weight.set([2, 3])
+    assert half.value.tolist() == [1, np.inf]

@@ -6,6 +6,7 @@ import pytest
 
 from luminal_lab.errors import AxisError, DTypeError, ShapeError
 from luminal_lab.session import Graph
+from tests.expect import error_of
 from tests.tensor.against import FLOATS, INTS, against, draw, interpret, special
 
 SHAPES = [(), (5,), (1,), (4, 3), (3, 3), (2, 1, 5), (0, 3), (3, 0), (2, 3, 4), (1, 1)]
@@ -457,3 +458,52 @@ def test_errors(case):
     assert caught.value.message == message
     assert caught.value.hint == hint
     assert str(cx) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["sum", "mean", "nansum", "nanmean", "amax", "amin", "var", "std", "count_nonzero"]
+)
+def test_no_axes_are_all_of_them(torch, name):
+    against(torch, lambda x: getattr(x, name)(dim=()), None, draw((2, 3)), rtol=1e-5)
+    if name != "count_nonzero":
+        against(torch, lambda x: getattr(x, name)(dim=(), keepdim=True), None, draw((2, 3)))
+
+
+def test_no_axes_where_pytorch_knows_none():
+    data = draw((2, 3))
+    for name in ("prod", "logsumexp"):  # PyTorch refuses them here
+        found = interpret(lambda x, n=name: getattr(x, n)(()), data)
+        assert found == interpret(lambda x, n=name: getattr(x, n)(), data)
+    assert interpret(lambda x: x.norm(2, ()), data).shape == ()
+
+
+@pytest.mark.parametrize("name", ["any", "all"])
+def test_any_and_all_over_no_axes_are_of_each_element(torch, name):
+    data = draw((2, 3)).round()
+    against(torch, lambda x: getattr(x, name)(dim=()), None, data)
+
+
+@pytest.mark.parametrize("name", ["amax", "amin", "argmax", "argmin", "aminmax"])
+def test_an_axis_that_turns_out_to_be_empty_has_no_extreme(name):
+    cx = Graph()
+    x = cx.tensor(("n", 2), name="x").set([[1, 2]])
+    found = getattr(x[1:], name)(0)
+    for part in found if isinstance(found, tuple) else (found,):
+        part.retrieve()
+    with pytest.raises(ShapeError) as caught:
+        cx.execute()
+    assert caught.value.message == "slice: 0:1:1 is not within axis 0 of (0, 2)"
+    assert "stop = [max(1, n - 1), 2]" in str(caught.value)
+    assert "getattr(x[1:], name)" in str(caught.value)  # the user's line
+
+
+def test_where_it_cannot_be_empty_nothing_is_checked():
+    x = Graph().tensor(("n", 2), name="x")
+    assert x.max(0).op_counts() == {"max_reduce": 1, "reshape": 1}
+
+
+def test_differences_end_where_nothing_is_left(torch):
+    ours, theirs = lambda x: x.differences(2**40), lambda x: x.diff(2**40)
+    against(torch, ours, theirs, draw((2, 5)))
+    error = error_of(lambda: Graph().tensor(("n",)).differences(2**40), ShapeError)
+    assert error.message.startswith("differences: it would take 5,497,558,138,880 nodes")

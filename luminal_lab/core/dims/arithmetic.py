@@ -116,7 +116,9 @@ def mod(x: Dim, d: Dim) -> Dim:
 def _divided(x: Dim, d: Dim) -> tuple[Dim, Dim]:
     """Return x // d and x % d."""
     if d == 0:
-        raise ShapeError("a dim is divided by 0")
+        raise ShapeError(
+            "a dim is divided by 0", hint="where a size may be 0, divide by max(size, 1)"
+        )
     if isinstance(d, int) and d < 0:
         q, r = _divided(-x, -d)
         return q, -r

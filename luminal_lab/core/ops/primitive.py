@@ -1,5 +1,6 @@
 """The twelve primitive ops, to which all arithmetic lowers."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -7,8 +8,8 @@ import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import BY_NUMPY, Array, DType
-from luminal_lab.core.op import Binary, Op, Reduce, TensorType, Unary, check_axis
-from luminal_lab.errors import DTypeError, ShapeError
+from luminal_lab.core.op import Binary, Op, Reduce, TensorType, Unary
+from luminal_lab.errors import DTypeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,10 @@ class Mod(Binary):
     @override
     def infer(self, x: TensorType, y: TensorType) -> TensorType:
         if x.dtype is DType.bool_:
-            raise DTypeError("mod: needs numbers, but the sources are bool")
+            raise DTypeError(
+                "mod: needs numbers, but the sources are bool",
+                hint='convert them first, as in x.cast("int64")',
+            )
         return Binary.infer(self, x, y)
 
     @override
@@ -155,23 +159,18 @@ class SumReduce(Reduce):
 
 @dataclass(frozen=True, slots=True)
 class MaxReduce(Reduce):
-    """Largest value along one axis, which stays as size 1; NaN wins, on bools it is "any"."""
+    """Largest value along one axis, which stays as size 1; NaN wins, on bools it is "any".
+
+    Of nothing it is the least value of the dtype: -inf, the least integer, or False.
+    """
 
     name: ClassVar[str] = "max_reduce"
 
     @override
-    def infer(self, x: TensorType) -> TensorType:
-        check_axis(self.name, self.axis, x.shape)
-        if x.shape[self.axis] == 0:
-            raise ShapeError(
-                f"max_reduce: axis {self.axis} has size 0, and nothing has no largest element",
-                hint="check for emptiness first, or pad the axis with -inf",
-            )
-        return Reduce.infer(self, x)
-
-    @override
     def eval(self, x: Array) -> Array:
-        return np.asarray(np.max(x, axis=self.axis, keepdims=True))
+        dtype = BY_NUMPY[x.dtype]
+        least = -math.inf if dtype.is_float else dtype.limits[0]
+        return np.asarray(np.max(x, axis=self.axis, keepdims=True, initial=least))
 
 
 @dataclass(frozen=True, slots=True)

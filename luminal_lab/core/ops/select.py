@@ -139,7 +139,8 @@ class Update(Op):
         if len(rows.shape) != len(buffer.shape):
             raise ShapeError(
                 f"update: the buffer is {tuple_text(buffer.shape)} and the rows are "
-                f"{tuple_text(rows.shape)}: they differ in rank"
+                f"{tuple_text(rows.shape)}: they differ in rank",
+                hint="rows have all axes of the buffer: unsqueeze(axis) makes a row of a vector",
             )
         count = rows.shape[self.axis]
         same_type("update", rows, buffer.with_axis(self.axis, count))

@@ -68,9 +68,14 @@ class Iota(Source):
     @override
     def infer(self) -> TensorType:
         if self.dtype is DType.bool_:
-            raise DTypeError("iota: needs a number dtype, but got bool")
+            raise DTypeError(
+                "iota: needs a number dtype, but got bool", hint="count in int64, and compare then"
+            )
         if len(self.shape) != 1:
-            raise ShapeError(f"iota: has one axis, but the shape is {tuple_text(self.shape)}")
+            raise ShapeError(
+                f"iota: has one axis, but the shape is {tuple_text(self.shape)}",
+                hint="count along one axis, and reshape and expand the result",
+            )
         return made_type(self.name, self.dtype, self.shape)
 
     @override

@@ -163,7 +163,9 @@ class Flip(View):
         for axis in self.axes:
             check_axis("flip", axis, x.shape)
         if len(set(self.axes)) != len(self.axes):
-            raise AxisError(f"flip: {tuple_text(self.axes)} names an axis twice")
+            raise AxisError(
+                f"flip: {tuple_text(self.axes)} names an axis twice", hint="name each axis once"
+            )
         return x
 
     @override

@@ -1,0 +1,122 @@
+"""The table of gradients: for each op, what arrives at its sources when `g` arrives at its result.
+
+A rule is one function. It is given the forward node, whose sources are `node[0]`, `node[1]`, …,
+and `g`, the gradient of its result; it returns a gradient for each source (just it, if there is
+one source), None for a source that has none, and a function without arguments for what should
+be written only if it is wanted:
+
+    @gradient(Mul)
+    def mul(node, g):
+        return lambda: g * node[1], lambda: g * node[0]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.ir import Node
+from luminal_lab.core.op import Op, Scalar, TensorType
+from luminal_lab.core.ops import Mul
+from luminal_lab.errors import DefinitionError
+from luminal_lab.tensor import Tensor
+
+O_co = TypeVar("O_co", bound=Op, covariant=True)
+O = TypeVar("O", bound=Op)  # noqa: E741  # an op
+Part: TypeAlias = "Tensor | Callable[[], Tensor | None] | None"
+Given: TypeAlias = "Part | Sequence[Part]"
+
+MUL = Mul()
+
+
+class Forward(Generic[O_co]):
+    """The node whose gradient is written; its values are asked for only where they are used."""
+
+    __slots__ = ("_value", "node", "op", "types")
+
+    def __init__(
+        self,
+        op: O_co,
+        node: Node,
+        types: tuple[TensorType, ...],
+        value: Callable[[int], Tensor],
+    ) -> None:
+        self.op: Final[O_co] = op
+        self.node = node
+        self.types = types
+        """The types of the sources."""
+        self._value = value
+
+    def __getitem__(self, index: int) -> Tensor:
+        """Return the value of a source."""
+        return self._value(self.node.sources[index])
+
+    @property
+    def result(self) -> Tensor:
+        """The value of the node itself."""
+        return self._value(self.node.id)
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """The ids of the sources: equal ones are one value."""
+        return self.node.sources
+
+
+class Rule(NamedTuple):
+    """How the gradient of an op is written."""
+
+    write: Callable[[Forward[Any], Tensor], Given]
+    wide: bool
+    """Whether 16-bit floats are computed in float32, as several steps would round too often."""
+
+    def parts(self, node: Forward[Any], g: Tensor) -> list[Part]:
+        """Return what the rule returns, as a list."""
+        given: Any = self.write(node, g)
+        return [*given] if isinstance(given, (tuple, list)) else [given]
+
+
+RULES: dict[str, Rule] = {}
+"""The rule of each op, by the name of the op."""
+
+
+def gradient(
+    op: type[O], *, wide: bool = False
+) -> Callable[[Callable[[Forward[O], Tensor], Given]], Callable[[Forward[O], Tensor], Given]]:
+    """Mark a function as the gradient of an op, which may be the user's own.
+
+    With `wide`, 16-bit floats come to the function as float32, and go back as what they were.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab.core.ops import Recip
+    >>> @gradient(Recip)
+    ... def recip(node, g):
+    ...     return -g * node.result * node.result
+    """
+    name = getattr(op, "name", None)
+    if not isinstance(name, str):
+        raise DefinitionError(
+            f"gradient: {op!r} is not an op class", hint="write @gradient(MyOp) above the function"
+        )
+
+    def register(write: Callable[[Forward[O], Tensor], Given]) -> Callable[..., Given]:
+        RULES[name] = Rule(write, wide)
+        return write
+
+    return register
+
+
+def emit(op: Op, *sources: Tensor) -> Tensor:
+    """Add a node with an op on tensors of one graph."""
+    graph, type = sources[0].graph, op.infer(*[source.type for source in sources])
+    return Tensor(graph, graph.append(op, tuple([source.id for source in sources]), type), type)
+
+
+def scaled(x: Tensor, factor: Scalar) -> Tensor:
+    """Return x times a number."""
+    return emit(MUL, x, x.full_like(factor))
+
+
+def narrowed(x: Tensor, dtype: DType) -> Tensor:
+    """Return x in a dtype."""
+    return x if x.dtype is dtype else x.cast(dtype)

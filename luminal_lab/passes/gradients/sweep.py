@@ -1,0 +1,190 @@
+"""The sweep: backwards through the nodes, each by its rule, adding up what arrives at one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TypeAlias
+
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.ir import Node
+from luminal_lab.core.op import Elementwise, Op, TensorType
+from luminal_lab.core.ops import (
+    Add,
+    Call,
+    HostCall,
+    Pick,
+    StopGradient,
+)
+from luminal_lab.errors import DefinitionError, GraphError
+from luminal_lab.passes.gradients.frames import Body, Frame
+from luminal_lab.passes.gradients.rule import RULES, Forward, Rule, emit, narrowed
+from luminal_lab.passes.gradients.slope import MOVING, Slope, shared
+from luminal_lab.tensor import Tensor
+
+ADD = Add()
+Key: TypeAlias = tuple[int, int]
+"""A node, and which of its results."""
+Arrived: TypeAlias = dict[Key, list[Slope]]
+
+
+def active(nodes: Sequence[Node], starts: Collection[int]) -> set[int]:
+    """Return the nodes through which gradients reach the given ones."""
+    found = set(starts)
+    for node in nodes:
+        carries = (node.dtype.is_float or node.extra) and not isinstance(node.op, StopGradient)
+        if carries and not found.isdisjoint(node.sources):
+            found.add(node.id)
+    return found
+
+
+def sweep(
+    frame: Frame,
+    nodes: Sequence[Node],
+    arrived: Arrived,
+    wanted: Collection[int],
+) -> dict[int, Tensor]:
+    """Return the gradients of the wanted nodes, as far as any arrive."""
+    on_the_way = active(nodes, wanted)
+    found: dict[int, Tensor] = {}
+    graph = frame.graph
+    for node in reversed(nodes):
+        if node.id not in on_the_way:
+            continue
+        results = [arrived.pop((node.id, k), []) for k in range(1 + len(node.extra))]
+        if not any(results):
+            continue
+        home = frame.home(node)
+        totals = [summed(frame, home, slopes) for slopes in results]
+        if node.id in wanted and totals[0] is not None:
+            with graph.deriving("grad-sum", home):
+                found[node.id] = totals[0].tame()
+        reached = [id in on_the_way for id in node.sources]
+        if not any(reached):
+            continue
+        if isinstance(node.op, Pick):
+            assert totals[0] is not None
+            arrived.setdefault((node.sources[0], node.op.index), []).append(totals[0])
+            continue
+        with graph.deriving(f"grad-{node.op.name}", home):
+            parts = through(frame, node, totals, reached)
+        for id, part in zip(node.sources, parts, strict=True):
+            if part is not None:
+                arrived.setdefault((id, 0), []).append(part)
+    return found
+
+
+def summed(frame: Frame, home: Node, slopes: Sequence[Slope]) -> Slope | None:
+    """Return the sum of what arrived at one result, in one chain of additions."""
+    if len(slopes) < 2:
+        return slopes[0] if slopes else None
+    mask = shared(list(slopes))
+    whole = all(slope.mask is mask for slope in slopes)
+    with frame.graph.deriving("grad-sum", home):
+        values = [slope.value if whole else slope.tame() for slope in slopes]
+        total = values[0]
+        for value in values[1:]:
+            total = emit(ADD, total, value)
+    return Slope(total, mask, whole and any(slope.is_wild for slope in slopes))
+
+
+def through(
+    frame: Frame, node: Node, totals: Sequence[Slope | None], reached: Sequence[bool]
+) -> list[Slope | None]:
+    """Return what arrives at the sources of a node."""
+    op = node.op
+    if isinstance(op, Call):
+        return through_call(frame, node, op, totals, reached)
+    (slope,) = totals
+    assert slope is not None
+    rule = RULES.get(op.name)
+    if rule is None:
+        raise without_rule(frame, node)
+    if not isinstance(op, (Elementwise, *MOVING)):
+        slope = Slope(slope.tame())
+    frame.arrive(node, slope.value)
+    forward, g = forward_of(frame, node, rule), slope.value
+    if rule.wide and g.dtype.is_half:
+        g = g.cast(DType.float32)
+    parts = rule.parts(forward, g)
+    if len(parts) != len(reached):
+        raise DefinitionError(
+            f"grad: the gradient of {op.name} returned {len(parts)} values, and {op.name} has "
+            f"{len(reached)} sources here",
+            hint="return one for each source: a tensor, a function that makes one, or None",
+        )
+    found: list[Slope | None] = []
+    for k, (part, wanted) in enumerate(zip(parts, reached, strict=True)):
+        value = (part if part is None or isinstance(part, Tensor) else part()) if wanted else None
+        if value is None:
+            found.append(None)
+            continue
+        if rule.wide:
+            value = narrowed(value, slope.value.dtype)
+        check_part(op, k, value, forward.types[k])
+        found.append(slope.onwards(value, forward, rule, k))
+    return found
+
+
+def forward_of(frame: Frame, node: Node, rule: Rule) -> Forward[Op]:
+    """Return a node as its rule sees it."""
+    values = frame.values(node)
+
+    def widened(id: int) -> Tensor:
+        return values(id).cast(DType.float32)
+
+    is_wide = rule.wide and node.dtype.is_half
+    types = tuple([frame.record(id).type for id in node.sources])
+    return Forward(node.op, node, types, widened if is_wide else values)
+
+
+def through_call(
+    frame: Frame,
+    node: Node,
+    op: Call,
+    totals: Sequence[Slope | None],
+    reached: Sequence[bool],
+) -> list[Slope | None]:
+    """Return what arrives at the sources of a call: the gradient of its body."""
+    body = op.body
+    arrived: Arrived = {}
+    for id, slope in zip(body.output_ids, totals, strict=True):
+        if slope is not None:
+            value = slope.tame()
+            frame.arrive(node, value)
+            arrived.setdefault((id, 0), []).append(Slope(value))
+    behind = body.ancestors(id for id, _ in arrived)
+    nodes = [inner for inner in body.nodes if inner.id in behind]
+    wanted = {id for id, is_reached in zip(body.input_ids, reached, strict=True) if is_reached}
+    found = sweep(Body(frame, node, body), nodes, arrived, wanted)
+    values = [found.get(id) for id in body.input_ids]
+    return [None if value is None else Slope(value) for value in values]
+
+
+def check_part(op: Op, source: int, value: Tensor, wanted: TensorType) -> None:
+    """Raise unless a rule returned what fits its source."""
+    if not isinstance(value, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
+        raise DefinitionError(
+            f"grad: the gradient of {op.name} for its source {source} is {value!r}",
+            hint="return a tensor, or None for a source that has no gradient",
+        )
+    if value.type != wanted:
+        raise DefinitionError(
+            f"grad: the gradient of {op.name} for its source {source} is {value.type}, and the "
+            f"source is {wanted}",
+            hint="a gradient has the type of what it is the gradient of",
+        )
+
+
+def without_rule(frame: Frame, node: Node) -> GraphError:
+    """Return the error for a node whose op has no gradient."""
+    home = frame.home(node)
+    if isinstance(node.op, HostCall):
+        what = f"the Python function {node.op.function!r}, which has no gradient"
+        hint = "give it one with @ll.custom_gradient, or cut it off with detach()"
+    else:
+        name = type(node.op).__name__
+        what = f"the op {node.op.name}, which has no gradient"
+        hint = f"register one with @ll.gradient({name}), or cut it off with detach()"
+    return GraphError(
+        f"grad: {home} is made by {what}", where=str(home.meta.origin or "") or None, hint=hint
+    )

@@ -1,0 +1,74 @@
+"""Running a graph that no session wrote, and what a traced run of any graph took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from typing_extensions import override
+
+from luminal_lab.core.binding import fit
+from luminal_lab.core.dtypes import Array
+from luminal_lab.core.interpret import Environment, Step, interpret
+from luminal_lab.core.ir import IR, Node
+from luminal_lab.errors import InputError, nearest
+from luminal_lab.tensor.sizes import bind_dims
+
+
+class Run(NamedTuple):
+    """What a traced run took, node by node."""
+
+    steps: tuple[Step, ...]
+
+    @property
+    def seconds(self) -> float:
+        """The time of all steps together."""
+        return sum(step.seconds for step in self.steps)
+
+    @override
+    def __str__(self) -> str:
+        rows = [f"{'ms':>9}  {'bytes':>12}  node"]
+        rows += [
+            f"{step.seconds * 1e3:9.3f}  {step.bytes:12,}  {step.node} = {step.node.op.name} : "
+            f"{step.node.type}"
+            for step in self.steps
+        ]
+        return "\n".join(rows)
+
+
+def run(
+    ir: IR,
+    data: Mapping[str, object] | None = None,
+    *,
+    dims: Mapping[str, int] | None = None,
+    step: int = 0,
+) -> tuple[Array, ...]:
+    """Return the outputs of a graph, for data by the names of its inputs.
+
+    >>> from luminal_lab.core.parse import parse
+    >>> ir = parse("graph g(%x: f32[n]) -> (%y) { %y = add %x, %x : f32[n] }")
+    >>> run(ir, {"x": [1, 2]})
+    (array([2., 4.], dtype=float32),)
+    """
+    given = dict(data or {})
+    arrays: dict[int, Array] = {}
+    for node in ir.inputs:
+        if node.name not in given:
+            raise InputError(
+                f"run: there is no data for the input %{node.name}, which is {node.type}",
+                hint=nearest(node.name, given) or f'give it as in run(ir, {{"{node.name}": …}})',
+            )
+        what = f"run: %{node.name}"
+        arrays[node.id] = fit(what, given.pop(node.name), node.type, ir.symbols, copy=True)
+    if given:
+        name = next(iter(given))
+        known = [node.name for node in ir.inputs]
+        raise InputError(f"run: the graph has no input {name!r}", hint=nearest(name, known))
+    shapes = {node: arrays[node.id].shape for node in ir.inputs}
+    sizes = bind_dims(ir, {node.id for node in ir}, shapes, dims or {})
+
+    def data_of(node: Node) -> Array:
+        return arrays[node.id]
+
+    values = interpret(ir, Environment(data_of, sizes, step))
+    return tuple(values[id] for id in ir.output_ids)
