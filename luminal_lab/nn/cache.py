@@ -1,0 +1,114 @@
+"""The KV cache: keys and values of all positions so far, in buffers that each run writes on."""
+
+from __future__ import annotations
+
+import numpy as np
+from typing_extensions import override
+
+from luminal_lab.core.builder import DimLike
+from luminal_lab.core.dims import Dim, Expr
+from luminal_lab.core.op import ints
+from luminal_lab.errors import ArgumentError, GraphError
+from luminal_lab.nn.arguments import at_user, sizes
+from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.sources import Sources
+
+
+class KVCache:
+    """Buffers of a fixed capacity, of which the first `past` positions hold keys and values.
+
+    An attention that is given the cache writes its new rows from `past` on, into buffers that it
+    makes when it first needs them, and reads what is valid: `[:past + seq]`. The buffers are
+    carried, so that the next run begins with what this one wrote; only `past` must be said:
+
+    >>> from luminal_lab.nn.models import GPT2
+    >>> from luminal_lab.session import Graph
+    >>> model = GPT2(layers=2, heads=2, width=16, vocab=50, context=32)
+    >>> cx = Graph()
+    >>> tokens = cx.tensor((1, "seq"), "int64", "tokens")
+    >>> logits = model(tokens, cache=KVCache(cx, capacity=32))
+    >>> best = logits[0, -1].argmax().retrieve()
+    >>> text, new = [], [7, 2, 9]
+    >>> for _ in range(4):
+    ...     cx.set_dim("past", len(text))
+    ...     _ = tokens.set([new])
+    ...     cx.execute()
+    ...     text, new = text + new, [best.item()]
+    >>> len(text)
+    6
+
+    Prefill and decode can be two graphs with a cache each. Once the results are read,
+    `decode.transfer(first.buffers, second.buffers)` moves what the one wrote to the other.
+    """
+
+    def __init__(self, cx: Sources, capacity: int, past: DimLike = "past") -> None:
+        if not isinstance(cx, Sources):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+            raise at_user(
+                ArgumentError(
+                    f"kv_cache: {cx!r} is not a graph",
+                    hint="the graph comes first, as in KVCache(cx, capacity=1024)",
+                )
+            )
+        sizes("kv_cache", capacity=capacity)
+        self.graph = cx
+        self.capacity = capacity
+        if isinstance(past, str) and past.isidentifier() and not cx.has_dim(past):
+            past = cx.dim(past, 0, capacity)
+        self.past: Dim = cx.as_dim(past)
+        """How many positions are there before a run: `cx.set_dim` says it, if it is a symbol."""
+        self._buffers: dict[object, tuple[Tensor, Tensor]] = {}
+
+    @property
+    def buffers(self) -> list[tuple[Tensor, Tensor]]:
+        """The inputs of keys and values, a pair for each attention: `transfer` moves them."""
+        return list(self._present().values())
+
+    def extend(self, owner: object, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Write new rows [batch, heads, seq, size] of an attention; return all that are valid."""
+        if keys.graph is not self.graph:
+            raise at_user(
+                GraphError(
+                    f"kv_cache: {keys.label} belongs to another graph than the cache",
+                    hint="make a cache for each graph; transfer moves its buffers' values",
+                )
+            )
+        self._buffers = present = self._present()
+        if owner not in present:
+            name = f"cache.{len(present)}"
+            present[owner] = (
+                self._buffer(f"{name}.keys", keys),
+                self._buffer(f"{name}.values", values),
+            )
+        valid: list[Tensor] = []
+        for rows, buffer in zip((keys, values), present[owner], strict=True):
+            written = self.graph.carry(buffer.update(rows, self.past, -2), buffer)
+            valid.append(written.slice_along(-2, 0, self.past + rows.shape[-2]))
+        return valid[0], valid[1]
+
+    def clear(self, batch: int = 1) -> None:
+        """Give all buffers zeros; a symbolic batch takes the given size.
+
+        There is no need of it before another text of the same batch: `past` says what is valid.
+        """
+        for pair in self.buffers:
+            for buffer in pair:
+                shape = tuple(batch if isinstance(dim, Expr) else dim for dim in buffer.shape)
+                buffer.set(np.zeros(shape, buffer.dtype.numpy))
+
+    @override
+    def __repr__(self) -> str:
+        count = len(self.buffers)
+        return f"<KVCache past={self.past}, capacity={self.capacity}, attentions={count}>"
+
+    def _present(self) -> dict[object, tuple[Tensor, Tensor]]:
+        """Return the buffers that a notebook's cell did not take back when it ran again."""
+        ir = self.graph.snapshot((), ())
+        return {owner: pair for owner, pair in self._buffers.items() if pair[0].id in ir}
+
+    def _buffer(self, name: str, rows: Tensor) -> Tensor:
+        shape = (*rows.shape[:-2], self.capacity, rows.shape[-1])
+        buffer = self.graph.tensor(shape, rows.dtype, name)
+        if not any(isinstance(dim, Expr) for dim in shape):
+            # Made when a run needs it.
+            buffer.set(lambda: np.zeros(ints(buffer.shape), buffer.dtype.numpy))
+        return buffer

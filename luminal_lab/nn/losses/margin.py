@@ -1,0 +1,78 @@
+"""Losses of comparisons: what is to be near or far, above or below, by a margin."""
+
+from __future__ import annotations
+
+from luminal_lab.nn.losses.reduction import loss, paired, reduced
+from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arithmetic import Operand
+from luminal_lab.tensor.functions import number
+
+
+@loss
+def hinge_embedding_loss(
+    prediction: Tensor, target: Operand, margin: float = 1.0, reduction: str = "mean"
+) -> Tensor:
+    """Return a distance where the target is 1, and what it lacks of the margin where it is -1."""
+    what = "hinge_embedding_loss"
+    dtype, (x, y) = paired(what, prediction, target)
+    lack = (-x + number(what, "margin", margin)).clip(min=0.0)
+    value = y.eq(1).where(0.0, lack) + y.eq(-1).where(0.0, x)
+    return reduced(what, value, reduction, dtype)
+
+
+@loss
+def margin_ranking_loss(
+    first: Tensor, second: Operand, target: Operand, margin: float = 0.0, reduction: str = "mean"
+) -> Tensor:
+    """Return by how much the first is not above the second (below it where the target is -1)."""
+    what = "margin_ranking_loss"
+    dtype, (a, b, y) = paired(what, first, second, target)
+    value = (number(what, "margin", margin) - y * (a - b)).clip(min=0.0)
+    return reduced(what, value, reduction, dtype)
+
+
+@loss
+def soft_margin_loss(prediction: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
+    """Return log(1 + exp(-target · prediction)), where the target is 1 or -1."""
+    what = "soft_margin_loss"
+    dtype, (x, y) = paired(what, prediction, target)
+    return reduced(what, -(x * y).log_sigmoid(), reduction, dtype)
+
+
+@loss
+def cosine_embedding_loss(
+    first: Tensor, second: Operand, target: Operand, margin: float = 0.0, reduction: str = "mean"
+) -> Tensor:
+    """Return 1 - cos of vectors where the target is 1, and cos less the margin where it is -1."""
+    what = "cosine_embedding_loss"
+    dtype, (a, b) = paired(what, first, second)
+    dot, left, right = ((u * v).sum(-1) for u, v in ((a, b), (a, a), (b, b)))
+    cosine = dot * ((left + 1e-12) * (right + 1e-12)).rsqrt()
+    _, (cosine, y) = paired(what, cosine, target)
+    far = (cosine - number(what, "margin", margin)).clip(min=0.0)
+    value = y.eq(1).where(1.0 - cosine, 0.0) + y.eq(-1).where(far, 0.0)
+    return reduced(what, value, reduction, dtype)
+
+
+@loss
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Operand,
+    negative: Operand,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return by how much less than the margin the negative is farther away than the positive.
+
+    With `swap` the negative's distance is the lesser of those to the anchor and to the positive.
+    """
+    what = "triplet_margin_loss"
+    dtype, (a, near, far) = paired(what, anchor, positive, negative)
+    distance = a.pairwise_distance(far, p, eps)
+    if swap:
+        distance = distance.minimum(near.pairwise_distance(far, p, eps))
+    gap = a.pairwise_distance(near, p, eps) - distance + number(what, "margin", margin)
+    return reduced(what, gap.clip(min=0.0), reduction, dtype)

@@ -1,0 +1,149 @@
+"""Losses of numbers: how far a prediction is from its target, element by element."""
+
+from __future__ import annotations
+
+import math
+
+from luminal_lab.errors import RangeError
+from luminal_lab.nn.losses.reduction import loss, paired, reduced, weighed
+from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arithmetic import Operand
+from luminal_lab.tensor.functions import number
+
+
+@loss
+def mse_loss(prediction: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
+    """Return the mean squared error.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab.nn import losses
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((2,), name="x").set([1.0, 5.0])
+    >>> loss = losses.mse_loss(x, [1.0, 2.0]).retrieve()
+    >>> cx.execute()
+    >>> loss.item()
+    4.5
+    """
+    dtype, (x, y) = paired("mse_loss", prediction, target)
+    return reduced("mse_loss", (x - y).square(), reduction, dtype)
+
+
+@loss
+def rmse_loss(prediction: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
+    """Return the square root of `mse_loss`; its gradient is 0 where it is 0."""
+    dtype, (x, y) = paired("rmse_loss", prediction, target)
+    mean = reduced("rmse_loss", (x - y).square(), reduction, x.dtype)
+    positive = mean > 0
+    return positive.where(positive.where(mean, 1.0).sqrt(), mean).cast(dtype)
+
+
+@loss
+def l1_loss(prediction: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
+    """Return the mean absolute error."""
+    dtype, (x, y) = paired("l1_loss", prediction, target)
+    return reduced("l1_loss", (x - y).abs(), reduction, dtype)
+
+
+mae_loss = l1_loss
+
+
+@loss
+def huber_loss(
+    prediction: Tensor, target: Operand, reduction: str = "mean", delta: float = 1.0
+) -> Tensor:
+    """Return half the squared error, and where the error is above delta a line with its slope."""
+    dtype, (x, y) = paired("huber_loss", prediction, target)
+    limit = positive("huber_loss", "delta", delta)
+    return reduced("huber_loss", _bent(x - y, limit), reduction, dtype)
+
+
+@loss
+def smooth_l1_loss(
+    prediction: Tensor, target: Operand, reduction: str = "mean", beta: float = 1.0
+) -> Tensor:
+    """Return the absolute error less beta / 2, and where it is below beta a parabola."""
+    what = "smooth_l1_loss"
+    dtype, (x, y) = paired(what, prediction, target)
+    if beta == 0:
+        return reduced(what, (x - y).abs(), reduction, dtype)
+    limit = positive(what, "beta", beta)
+    return reduced(what, _bent(x - y, limit) * (1 / limit), reduction, dtype)
+
+
+def _bent(error: Tensor, limit: float) -> Tensor:
+    """Return error² / 2, and beyond a limit the line that goes on from there."""
+    inner = error.clip(-limit, limit)
+    return inner * (error - inner * 0.5)
+
+
+@loss
+def poisson_nll_loss(
+    prediction: Tensor,
+    target: Operand,
+    log_input: bool = True,
+    full: bool = False,
+    eps: float = 1e-8,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return what a count costs if the prediction is the (logarithm of the) expected count.
+
+    With `full` the logarithm of the factorial is added, by Stirling's formula.
+    """
+    what = "poisson_nll_loss"
+    dtype, (x, y) = paired(what, prediction, target)
+    small = positive(what, "eps", eps)
+    value = x.exp() - y * x if log_input else x - y * (x + small).log()
+    if full:
+        many = y > 1
+        count = many.where(y, 1.0)
+        stirling = count * count.log() - count + (count * (2 * math.pi)).log() * 0.5
+        value = value + many.where(stirling, 0.0)
+    return reduced(what, value, reduction, dtype)
+
+
+@loss
+def gaussian_nll_loss(
+    prediction: Tensor,
+    target: Operand,
+    var: Operand,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return what a number costs if mean and variance of it are predicted.
+
+    The variance counts as eps where it is less; with `full` half the logarithm of 2π is added.
+    """
+    what = "gaussian_nll_loss"
+    dtype, (x, y, spread) = paired(what, prediction, target, var)
+    spread = spread.clip(min=positive(what, "eps", eps))
+    error = x - y
+    value = (spread.log() + error * error * spread.recip()) * 0.5
+    return reduced(what, value + 0.5 * math.log(2 * math.pi) if full else value, reduction, dtype)
+
+
+@loss
+def kl_div(
+    prediction: Tensor, target: Operand, reduction: str = "mean", log_target: bool = False
+) -> Tensor:
+    """Return target · (log(target) - prediction), where the prediction is a log-probability.
+
+    Logits become that by `log_softmax`. The divergence of whole distributions is what
+    `reduction="batchmean"` gives: the sum over the size of the first axis. Where the target is 0
+    the loss is 0.
+    """
+    dtype, (x, y) = paired("kl_div", prediction, target)
+    share = y.exp() if log_target else y
+    logarithm = y if log_target else ((y < 0) | (y > 0)).where(y, 1.0).log()
+    value = weighed(share, logarithm - x)
+    if reduction != "batchmean":
+        return reduced("kl_div", value, reduction, dtype, "batchmean")
+    return (value.sum() / value.shape[0] if value.ndim else value).cast(dtype)
+
+
+def positive(what: str, name: str, value: float) -> float:
+    """Return an argument that must be a number above 0."""
+    found = number(what, name, value)
+    if not found > 0:
+        raise RangeError(f"{what}: {name} is {value}, and must be above 0", hint=f"try {name}=1.0")
+    return found

@@ -1,0 +1,324 @@
+"""A module: a plain class whose attributes are parameters and other modules.
+
+class MLP(nn.Module):
+    def __init__(self, size):
+        self.up = nn.Linear(size, 4 * size)
+        self.down = nn.Linear(4 * size, size)
+
+    def forward(self, x):
+        return self.down(self.up(x).gelu())
+
+A module belongs to no graph. Called on a tensor, it writes into that tensor's graph, and every node
+knows the path of the module that made it, as in "mlp.down". A parameter is used as it is, as in
+`x @ self.weight`; each graph borrows its value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Self, TypeAlias, TypeVar, cast
+
+from typing_extensions import override
+
+from luminal_lab.core.dtypes import Array, DTypeLike, as_dtype
+from luminal_lab.core.origin import here
+from luminal_lab.errors import ArgumentError, DefinitionError, DTypeError, GraphError, LabError
+from luminal_lab.nn.summary import summary
+from luminal_lab.nn.weights import load_file, load_values, save_file
+from luminal_lab.tensor.lazy import Lazy, Workspace
+from luminal_lab.tensor.parameter import Parameter
+
+T = TypeVar("T")
+Part: TypeAlias = "Parameter | Module"
+_CALLER: ContextVar[tuple[Module, Workspace, str] | None] = ContextVar("caller", default=None)
+"""The module whose `forward` runs, the graph that it writes, and its path there."""
+
+
+class Module:
+    """The base of layers and models; a subclass defines `forward`.
+
+    Its parameters and modules are found in its attributes, and in lists, tuples and dicts there.
+    """
+
+    training: bool = True
+    """Whether dropout drops and batches are measured; `train()` and `eval()` say it."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # each has its own
+        """Return what this module makes of tensors."""
+        name = type(self).__name__
+        raise DefinitionError(
+            f"{name}: the class has no forward",
+            where=str(here() or "") or None,
+            hint="define forward(self, x), which returns what the module makes of x",
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # what forward returns
+        """Call `forward` in the graph and the scope that it belongs to."""
+        caller = _CALLER.get()
+        graph = _graph_in((args, kwargs)) or (caller and caller[1])
+        if graph is None:
+            kinds = ", ".join(type(value).__name__ for value in (*args, *kwargs.values()))
+            raise GraphError(
+                f"{kind_of(self)}: needs a tensor, whose graph is written, and not ({kinds})",
+                where=str(here() or "") or None,
+                hint="make one first, as in cx.tensor(shape).set(data)",
+            )
+        path = caller and caller[1] is graph and caller[0].path_of(self)
+        if not path:  # called by a user, or by a module that it is no part of
+            self._values()
+        scope = f"{caller[2]}.{path}" if caller and path else kind_of(self)
+        token = _CALLER.set((self, graph, scope))
+        try:
+            with graph.scope(path or kind_of(self)):
+                return self.forward(*args, **kwargs)
+        except LabError as error:
+            # The user's line may be in a loop over layers.
+            if "." in scope and not getattr(error, "__notes__", None):
+                error.add_note(f"in the module {scope}")
+            raise
+        finally:
+            _CALLER.reset(token)
+
+    # -- what it is made of ------------------------------------------------------------------------
+
+    def members(self) -> Iterable[tuple[str, object]]:
+        """Return the values that may hold parameters and modules, by name: its attributes."""
+        return list(vars(self).items())
+
+    def children(self) -> dict[str, Module]:
+        """Return the modules that its attributes hold, by name, as in "blocks.3"."""
+        return _children(self)
+
+    def named_modules(self) -> dict[str, Module]:
+        """Return all modules by path, this one as ""; each once, under its first path."""
+        return _once(_modules(self, "", ()))
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return what training changes, by path; each parameter once, under its first path."""
+        return {path: p for path, p in self._values().items() if p.trainable}
+
+    def buffers(self) -> dict[str, Parameter]:
+        """Return the parameters that are not trained, such as running means, by path."""
+        return {path: p for path, p in self._values().items() if not p.trainable}
+
+    def own(self) -> dict[str, Parameter]:
+        """Return the parameters and buffers that it holds itself, and not in a child, by name."""
+        return {
+            name: part
+            for name, part in _parts(type(self).members(self))
+            if isinstance(part, Parameter)
+        }
+
+    def path_of(self, module: Module) -> str | None:
+        """Return the path of a module within this one, if it has one."""
+        level = list(_children(self).items())
+        seen = {id(self)}
+        while level:  # breadth first: callers mostly call their own children
+            below: list[tuple[str, Module]] = []
+            for path, child in level:
+                if child is module:
+                    return path
+                if id(child) not in seen:
+                    seen.add(id(child))
+                    below += [(f"{path}.{name}", c) for name, c in _children(child).items()]
+            level = below
+        return None
+
+    def _paths(self) -> Iterator[tuple[str, Parameter]]:
+        """Yield all parameters and buffers by all their paths, each module's own ones first."""
+        for path, module in _modules(self, "", ()):
+            for name, parameter in Module.own(module).items():
+                yield f"{path}.{name}" if path else name, parameter
+
+    def _values(self) -> dict[str, Parameter]:
+        """Return all parameters and buffers by path, and have each be named by it.
+
+        One that a larger module has named keeps that name.
+        """
+        values = _once(self._paths())
+        for path, parameter in values.items():
+            # In a graph's text a name does not begin with a number.
+            name = f"{kind_of(self)}.{path}" if path[0].isdigit() else path
+            if parameter.name is None or name.endswith(f".{parameter.name}"):
+                parameter.name = name
+        return values
+
+    # -- modes -------------------------------------------------------------------------------------
+
+    def train(self, mode: bool = True) -> Self:
+        """Set whether this module and all in it are being trained, and return it."""
+        for module in self.named_modules().values():
+            module.training = mode
+        return self
+
+    def eval(self) -> Self:
+        """Set that this module and all in it are used and not trained, and return it."""
+        return self.train(False)
+
+    # -- values ------------------------------------------------------------------------------------
+
+    def initialise(self, seed: int = 0) -> Self:
+        """Have all parameters be drawn anew, each from the seed and its path, and return it.
+
+        Nothing is drawn before it is needed. The same module and seed have the same values again.
+        """
+        if not isinstance(seed, int) or seed < 0:  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+            raise ArgumentError(
+                f"initialise: the seed is {seed!r}",
+                where=str(here() or "") or None,
+                hint="give a whole number that is not negative",
+            )
+        for path, parameter in self._values().items():
+            parameter.initialise(seed, *path.encode())
+        return self
+
+    def to(self, dtype: DTypeLike) -> Self:
+        """Have all parameters that are floats be of another dtype, and return this module.
+
+        They are new parameters: graphs that have borrowed the old ones keep those.
+        """
+        wanted, made = as_dtype(dtype), dict[int, Parameter]()
+        if not wanted.is_float:
+            raise DTypeError(
+                f"to: {wanted} is no float, as the parameters are that would become {wanted}",
+                where=str(here() or "") or None,
+                hint="one of float64, float32, float16, bfloat16",
+            )
+        for parameter in self._values().values():
+            if parameter.dtype.is_float and parameter.dtype is not wanted:
+                made[id(parameter)] = parameter.cast(wanted)
+        for module in self.named_modules().values():
+            for name, value in list(vars(module).items()):
+                setattr(module, name, _replaced(value, made))
+        return self
+
+    def state_dict(self) -> dict[str, Array]:
+        """Return the values of all parameters and buffers by path, each once.
+
+        >>> from luminal_lab import nn
+        >>> {path: value.shape for path, value in nn.Linear(3, 2).state_dict().items()}
+        {'weight': (2, 3), 'bias': (2,)}
+        """
+        return {path: parameter.value for path, parameter in self._values().items()}
+
+    def load_state_dict(self, state: Mapping[str, object], strict: bool = True) -> Self:
+        """Give parameters and buffers the values of a `state_dict`, all or none of them.
+
+        Unless it is strict, what one of both has not is left out.
+        """
+        load_values("load_state_dict", list(self._paths()), state, strict=strict)
+        return self
+
+    def save(self, path: str | Path) -> None:
+        """Write all values into a file in the format of safetensors."""
+        save_file(path, self._values())
+
+    def load(self, path: str | Path, strict: bool = True) -> Self:
+        """Take the values from a file of safetensors, each when it is first needed.
+
+        The file is mapped into memory, and must stay as it is.
+        """
+        load_file(path, list(self._paths()), strict=strict)
+        return self
+
+    # -- shown -------------------------------------------------------------------------------------
+
+    def options(self) -> str:
+        """Return what the text of this module says beside its class, such as "3, 4"."""
+        return ""
+
+    @override
+    def __repr__(self) -> str:
+        return summary(self)
+
+
+def kind_of(module: Module) -> str:
+    """Return what scopes and error messages call a module: its class, as in "layer_norm"."""
+    return snake(type(module))
+
+
+def snake(cls: type) -> str:
+    """Return a class's name as a scope is written.
+
+    >>> class GPT2Block: ...
+    >>> snake(GPT2Block)
+    'gpt2_block'
+    """
+    name = re.sub(r"(?<=[a-z])LU", "lu", cls.__name__)  # ReLU, SiLU and their like
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
+    return re.sub(r"\W", "_", words, flags=re.ASCII).lower()
+
+
+def _parts(members: Iterable[tuple[str, object]]) -> Iterator[tuple[str, Part]]:
+    """Yield the parameters and modules among values, and in lists, tuples and dicts there."""
+    for name, value in members:
+        if isinstance(value, (Parameter, Module)):
+            yield name, value
+        elif isinstance(value, (list, tuple)):
+            values = cast("Iterable[object]", value)
+            yield from _parts((f"{name}.{k}", one) for k, one in enumerate(values))
+        elif isinstance(value, dict):
+            entries = cast("dict[object, object]", value)
+            yield from _parts((f"{name}.{key}", one) for key, one in entries.items())
+
+
+def _children(module: Module) -> dict[str, Module]:
+    # By the class, as an attribute of the user's may have the name of a method.
+    members = type(module).members(module)
+    return {name: part for name, part in _parts(members) if isinstance(part, Module)}
+
+
+def _modules(module: Module, path: str, outer: tuple[Module, ...]) -> Iterator[tuple[str, Module]]:
+    """Yield a module and all in it by all their paths; one that holds itself is not followed."""
+    yield path, module
+    for name, child in _children(module).items():
+        if not any(child is one for one in (*outer, module)):
+            yield from _modules(child, f"{path}.{name}" if path else name, (*outer, module))
+
+
+def _once(parts: Iterable[tuple[str, T]]) -> dict[str, T]:
+    """Return each part once, under its first path."""
+    seen, found = set[int](), dict[str, T]()
+    for path, part in parts:
+        if id(part) not in seen:
+            seen.add(id(part))
+            found[path] = part
+    return found
+
+
+def _graph_in(value: object) -> Workspace | None:
+    """Return the graph of the first tensor among arguments, or that is one of them itself."""
+    if isinstance(value, Lazy):
+        return value.graph
+    if isinstance(value, Workspace):
+        return value
+    if isinstance(value, dict):
+        value = list(cast("dict[object, object]", value).values())
+    if isinstance(value, (list, tuple)):
+        for one in cast("Iterable[object]", value):
+            graph = _graph_in(one)
+            if graph is not None:
+                return graph
+    return None
+
+
+def _replaced(value: object, made: Mapping[int, Parameter]) -> object:
+    """Return an attribute's value with others in the place of some parameters."""
+    if isinstance(value, Parameter):
+        return made.get(id(value), value)
+    if isinstance(value, tuple):
+        parts = cast("tuple[object, ...]", value)
+        again: Callable[[list[object]], object] = getattr(parts, "_make", tuple)
+        return again([_replaced(one, made) for one in parts])
+    if isinstance(value, list):
+        values = cast("list[object]", value)
+        values[:] = [_replaced(one, made) for one in values]
+        return values
+    if isinstance(value, dict):
+        entries = cast("dict[object, object]", value)
+        entries.update({key: _replaced(one, made) for key, one in entries.items()})
+        return entries
+    return value

@@ -1,0 +1,361 @@
+"""What all optimisers are: gradients in, the next values of the weights out, state in between.
+
+An optimiser belongs to no graph, as a module does. In a graph it makes of each weight's gradient
+the weight's next value, and carries that to the weight and what it remembers to its own state:
+after each run both are what the next run, of this graph or another, starts from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from typing import Any, NoReturn, Protocol, TypeAlias, cast
+
+import numpy as np
+from typing_extensions import override
+
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.ir import IR
+from luminal_lab.core.op import TensorType, ints, tuple_text
+from luminal_lab.core.ops import Input
+from luminal_lab.core.printer import unique
+from luminal_lab.errors import DefinitionError, DTypeError, GraphError, ShapeError
+from luminal_lab.nn.arguments import at_user
+from luminal_lab.nn.clip import clip_grad_norm, clip_grad_value
+from luminal_lab.nn.limits import within
+from luminal_lab.nn.module import Module, kind_of
+from luminal_lab.nn.schedules import Schedule
+from luminal_lab.passes.gradients import grad
+from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.functions import widened
+from luminal_lab.tensor.lazy import Workspace
+from luminal_lab.tensor.parameter import Parameter
+
+Weight: TypeAlias = Parameter | Tensor
+Weights: TypeAlias = "Module | Weight | Iterable[Weight] | Mapping[str, Weight]"
+Number: TypeAlias = float | Tensor
+"""A setting that is the same for all weights: known now, or a scalar of the graph."""
+LearningRate: TypeAlias = "float | Schedule | Callable[[Tensor], Tensor | float] | Tensor"
+WeightDecay: TypeAlias = float | Callable[[Weight], float]
+
+
+ONCE = (
+    "a run makes one step of a weight: drop() what an earlier minimise or step returned, or write "
+    "this one into another graph"
+)
+
+
+@contextmanager
+def as_one(graph: Workspace) -> Generator[None, None, None]:
+    """Take back all that was written if it fails, as `whole` does; scopes can change within."""
+    if graph.inside:
+        yield
+        return
+    mark, derived = graph.mark(), len(graph.derived)
+    graph.inside = False
+    try:
+        yield
+    except BaseException as error:
+        graph.take_back(mark, error)
+        del graph.derived[derived:]
+        raise
+
+
+class Session(Protocol):
+    """What an optimiser asks of the graph that it writes."""
+
+    @property
+    def ir(self) -> IR:
+        """What was written."""
+        ...
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        """The parameters that the graph borrows, by name."""
+        ...
+
+    def parameter(self, parameter: Parameter) -> Tensor:
+        """Return the input that borrows a parameter's value."""
+        ...
+
+    def carry(self, new: Tensor, old: Tensor) -> Tensor:
+        """Make an output the value of an input in the next run."""
+        ...
+
+
+class State:
+    """What an optimiser remembers, as tensors of a graph: reading gives the old, setting the new.
+
+    What was never set before is 0.
+    """
+
+    def __init__(
+        self, session: Session, kept: dict[str, Parameter], path: str, type: TensorType
+    ) -> None:
+        self._session = session
+        self._kept = kept
+        self._path = path
+        self._type = type
+        self.decay = 0.0
+        """The weight decay of the weight that it is about."""
+        self.numbers: Mapping[str, Number] = {}
+        """What `begin` returned: numbers that are the same for all weights."""
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self._kept:
+            self._kept[name] = Parameter(
+                ints(self._type.shape),
+                self._type.dtype,
+                init=lambda shape, _: np.zeros(shape),
+                name=f"{self._path}.{name}",
+                trainable=False,
+            )
+        return self._session.parameter(self._kept[name])
+
+    def __setitem__(self, name: str, new: Tensor) -> None:
+        self._session.carry(new, self[name])
+
+
+class Optimiser(Module):
+    """The base of optimisers; a subclass defines `update`, for one weight.
+
+    Its state is a module's: `state_dict`, `save` and `load` are those of a module, and
+    `initialise` sets it back to 0. It is there from the first `minimise` or `step` on.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> class Signs(nn.Optimiser):
+    ...     def update(self, weight, gradient, state):
+    ...         return weight - gradient.sign() * state.numbers["lr"]
+    >>> cx = ll.Graph()
+    >>> w = cx.tensor((2,), name="w").set([1.0, -1.0])
+    >>> updates = Signs(lr=0.25).minimise((w * w).sum(), [w])
+    >>> cx.execute()
+    >>> w.tolist()
+    [0.75, -0.75]
+    """
+
+    def __init__(self, lr: LearningRate = 1e-3, *, weight_decay: WeightDecay = 0.0) -> None:
+        if not (callable(lr) or isinstance(lr, Tensor)):
+            within(self, "lr", lr)
+        if not callable(weight_decay):
+            within(self, "weight_decay", weight_decay)
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.shared: dict[str, Parameter] = {}
+        """What is remembered once for all weights, by name."""
+        self.state: dict[str, dict[str, Parameter]] = {}
+        """What is remembered of each weight, by its path and by name."""
+        self._paths_of: dict[object, str] = {}
+
+    # -- what a subclass says ----------------------------------------------------------------------
+
+    def update(self, weight: Tensor, gradient: Tensor, state: State) -> Tensor:
+        """Return the next value of a weight; halves are given and taken as float32."""
+        raise at_user(
+            DefinitionError(
+                f"{type(self).__name__}: the class has no update",
+                hint="define update(self, weight, gradient, state), which returns the next weight",
+            )
+        )
+
+    def begin(self, shared: State, lr: Number) -> Mapping[str, Number]:
+        """Return the numbers that `update` finds in `state.numbers`, made once for all weights."""
+        return {"lr": lr}
+
+    # -- what a user calls -------------------------------------------------------------------------
+
+    def minimise(
+        self,
+        loss: Tensor,
+        weights: Weights | None = None,
+        *,
+        clip_norm: float | None = None,
+        clip_value: float | None = None,
+    ) -> dict[str, Tensor]:
+        """Make each run of the loss's graph a step that lessens it; return the next weights.
+
+        The weights are by default all parameters that are trained and that the loss is computed
+        from. Gradients are clipped first by value and then by their norm, where that is asked for.
+        """
+        if not isinstance(loss, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
+            self._refuse(f"the loss is {loss!r} and not a tensor", "give what a loss returned")
+        found = self._behind(loss, weights)
+        with as_one(loss.graph):
+            gradients = grad(loss, found)
+            if clip_value is not None:
+                gradients = clip_grad_value(gradients, clip_value)
+            if clip_norm is not None:
+                gradients, _ = clip_grad_norm(gradients, clip_norm)
+            return self.step(found, gradients)
+
+    def step(self, weights: Weights, gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Make each run of the gradients' graph a step; return the next weights by name.
+
+        The gradients are a dict with the names of the weights, as `ll.grad` makes it.
+        """
+        found = self._weights(weights)
+        graph = self._check_gradients(found, gradients)
+        session, scope = cast("Session", graph), kind_of(self)
+        updates: dict[str, Tensor] = {}
+        with as_one(graph):
+            with graph.scope(scope):
+                shared = State(session, self.shared, scope, TensorType(DType.float32, ()))
+                numbers = self.begin(shared, self._rate(shared))
+            for name, weight in found.items():
+                old = weight if isinstance(weight, Tensor) else session.parameter(weight)
+                state = self._state_of(session, weight, name)
+                state.decay, state.numbers = self._decay_of(weight), numbers
+                with graph.scope(f"{scope}.{old.name}"):
+                    new = self.update(widened(old), widened(gradients[name]), state)
+                    updates[name] = session.carry(new.cast(old.dtype), old)
+        return updates
+
+    # -- the parts of a step -----------------------------------------------------------------------
+
+    def _rate(self, shared: State) -> Number:
+        if isinstance(self.lr, Tensor) or not callable(self.lr):
+            return self.lr
+        step = shared["step"]
+        shared["step"] = step + 1
+        rate = self.lr(step)
+        return rate.named(f"{kind_of(self)}.lr") if isinstance(rate, Tensor) else rate
+
+    def _decay_of(self, weight: Weight) -> float:
+        if not callable(self.weight_decay):
+            return self.weight_decay
+        decay = self.weight_decay(weight)
+        within(self, "weight_decay", decay)
+        return decay
+
+    def _state_of(self, session: Session, weight: Weight, name: str) -> State:
+        key = weight if isinstance(weight, Parameter) else (weight.graph, weight.id)
+        if key not in self._paths_of:
+            path = self._paths_of[key] = unique(name, self.state)
+            self.state[path] = {}
+        path = self._paths_of[key]
+        wide = DType.float32 if weight.dtype.is_half else weight.dtype
+        # In a graph's text a name does not begin with a number.
+        shown = f"{kind_of(self)}.{path}" if path[0].isdigit() else path
+        return State(session, self.state[path], shown, TensorType(wide, weight.shape))
+
+    def _behind(self, loss: Tensor, weights: Weights | None) -> dict[str, Weight]:
+        """Return those of the weights that the loss is computed from."""
+        session = cast("Session", loss.graph)
+        behind = session.ir.ancestors([loss.id])
+        known = session.parameters
+        ids = {p: session.parameter(p).id for p in known.values()}
+        found: dict[str, Weight] = (
+            {name: p for name, p in known.items() if p.trainable}
+            if weights is None
+            else self._weights(weights)
+        )
+        reached = {
+            name: weight
+            for name, weight in found.items()
+            if (weight.id if isinstance(weight, Tensor) else ids.get(weight)) in behind
+        }
+        if not reached:
+            what = "no trained parameter" if weights is None else f"none of {', '.join(found)}"
+            self._refuse(
+                f"the loss {loss.label} is computed from {what}",
+                "make the loss of what the model returns in this graph",
+            )
+        return reached
+
+    def _weights(self, weights: Weights) -> dict[str, Weight]:
+        """Return weights by name, however they are given."""
+        if isinstance(weights, Module):
+            found: dict[str, Any] = dict(weights.parameters())
+        elif isinstance(weights, (Parameter, Tensor)):
+            found = {weights.name or "0": weights}
+        elif isinstance(weights, Mapping):
+            found = dict(cast("Mapping[str, Any]", weights))
+        else:
+            found = {}
+            for k, weight in enumerate(weights):
+                name = getattr(weight, "name", None) or str(k)
+                found[name if name not in found else f"{name}_{k}"] = weight
+        for name, weight in found.items():
+            self._check_weight(name, weight)
+        if not found:
+            self._refuse(
+                "there are no weights to train", "give a module with parameters that are trained"
+            )
+        return found
+
+    def _check_weight(self, name: str, weight: object) -> None:
+        if not isinstance(weight, (Parameter, Tensor)):
+            self._refuse(f"{weight!r} is not a weight", "give a module, or its parameters()")
+        what = f"{type(self).__name__}: {name}"
+        if not weight.dtype.is_float:
+            raise at_user(
+                DTypeError(
+                    f"{what} is {weight.dtype}, and only floats can be trained",
+                    hint='make it with dtype="float32", or with trainable=False',
+                )
+            )
+        if isinstance(weight, Tensor) and not isinstance(weight.node.op, Input):
+            self._refuse(
+                f"{weight.label} is the result of {weight.node.op.name}, and not an input",
+                "train the parameters, or the inputs, that it is computed from",
+            )
+        if isinstance(weight, Tensor) and weight.type.is_symbolic:
+            raise at_user(
+                ShapeError(
+                    f"{what} is {tuple_text(weight.shape)}, whose size is not known",
+                    hint="the dims of a weight are numbers",
+                )
+            )
+
+    def _check_gradients(
+        self, weights: Mapping[str, Weight], gradients: Mapping[str, Tensor]
+    ) -> Workspace:
+        """Return the graph of gradients that fit the weights, which has no step of theirs yet."""
+        names = gradients.keys() if isinstance(gradients, Mapping) else None  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+        if names != weights.keys():
+            given = repr(gradients) if names is None else ", ".join(names)
+            self._refuse(
+                f"the weights are {', '.join(weights)}, but the gradients {given}",
+                "both are dicts with the same names: ll.grad(loss, model.parameters())",
+            )
+        graph = next(iter(gradients.values())).graph
+        session = cast("Session", graph)
+        carried = {old: new for new, old in session.ir.carries}
+        ids = {p: session.parameter(p).id for p in session.parameters.values()}
+        seen = set[Weight]()
+        for name, weight in weights.items():
+            gradient = gradients[name]
+            if gradient.graph is not graph or getattr(weight, "graph", graph) is not graph:
+                self._refuse(
+                    f"{name} and the other weights and gradients are in several graphs",
+                    "make inputs for the gradients in one graph, and move them with transfer",
+                )
+            if gradient.shape != weight.shape:
+                raise at_user(
+                    ShapeError(
+                        f"{type(self).__name__}: {name} is {tuple_text(weight.shape)}, but its "
+                        f"gradient is {gradient.label}",
+                        hint="a gradient has the shape of its weight",
+                    )
+                )
+            id = weight.id if isinstance(weight, Tensor) else ids.get(weight)
+            if id in carried or weight in seen:
+                by = f"by %{graph.node(carried[id]).name}" if id in carried else "under two names"
+                self._refuse(f"{name} is updated in the graph {graph.name!r} already, {by}", ONCE)
+            seen.add(weight)
+        if any(ids.get(kept) in carried for kept in self.shared.values()):
+            self._refuse(
+                f"it makes a step in the graph {graph.name!r} already",
+                "make another optimiser for the other weights, or one step of them all",
+            )
+        return graph
+
+    def _refuse(self, problem: str, hint: str) -> NoReturn:
+        raise at_user(GraphError(f"{type(self).__name__}: {problem}", hint=hint))
+
+    # -- as a module -------------------------------------------------------------------------------
+
+    @override
+    def options(self) -> str:
+        return f"lr={self.lr}"

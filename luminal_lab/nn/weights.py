@@ -1,0 +1,208 @@
+"""Values of a module's parameters from elsewhere and to elsewhere: state dicts and safetensors."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from luminal_lab.core.binding import as_array
+from luminal_lab.core.dtypes import Array
+from luminal_lab.core.op import tuple_text
+from luminal_lab.core.origin import here
+from luminal_lab.errors import DeviceError, InputError, LabError
+from luminal_lab.tensor.parameter import Parameter
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+Named: TypeAlias = Sequence[tuple[str, Parameter]]
+"""Parameters by all of their paths; one that is shared has several."""
+
+FILE_DTYPES = {
+    "F64": "float64",
+    "F32": "float32",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "I64": "int64",
+    "I32": "int32",
+    "I16": "int16",
+    "I8": "int8",
+    "U8": "uint8",
+    "BOOL": "bool",
+}
+"""The dtypes that the format of safetensors and we have, by its names."""
+
+
+def load_values(
+    what: str, paths: Named, state: Mapping[str, object], *, strict: bool, copy: bool = True
+) -> None:
+    """Give parameters the values of a state dict, all of them or, if one does not fit, none."""
+    found = {path: as_array(value, f"{what}: {path}") for path, value in state.items()}
+    chosen = matched(
+        what, paths, {path: (v.shape, str(v.dtype)) for path, v in found.items()}, strict=strict
+    )
+    for parameter, path in chosen:
+        parameter.set(found[path], copy=copy)
+
+
+def matched(
+    what: str,
+    paths: Named,
+    given: Mapping[str, tuple[tuple[int, ...], str]],
+    *,
+    strict: bool,
+) -> list[tuple[Parameter, str]]:
+    """Return each parameter with the entry that is its value, given shapes and dtypes by path.
+
+    What is missing, is there for nothing, or does not fit is reported at once.
+    """
+    chosen: dict[Parameter, str] = {}
+    first: dict[Parameter, str] = {}
+    for path, parameter in paths:
+        first.setdefault(parameter, path)
+        if path in given:
+            chosen.setdefault(parameter, path)
+    known = {path for path, _ in paths}
+    faults: list[str] = []
+    if strict:
+        faults += [f"missing: {path} {_form(p)}" for p, path in first.items() if p not in chosen]
+        faults += [
+            f"extra: {path} {tuple_text(shape)} {dtype}"
+            for path, (shape, dtype) in given.items()
+            if path not in known
+        ]
+    for path, parameter in paths:
+        if path in given and given[path] != (parameter.shape, str(parameter.dtype)):
+            shape, dtype = given[path]
+            faults.append(f"{path}: is {tuple_text(shape)} {dtype}, and must be {_form(parameter)}")
+    if not faults:
+        return list(chosen.items())
+    shown = faults[:20] + [f"and {len(faults) - 20} more"] * (len(faults) > 20)
+    count = f"{len(faults)} entries do" if len(faults) > 1 else "1 entry does"
+    raise InputError(
+        f"{what}: {count} not fit, and nothing was loaded\n  " + "\n  ".join(shown),
+        where=str(here() or "") or None,
+        hint=_advice(faults),
+    )
+
+
+def _form(parameter: Parameter) -> str:
+    return f"{tuple_text(parameter.shape)} {parameter.dtype}"
+
+
+def _advice(faults: Iterable[str]) -> str:
+    if all(fault.startswith(("missing: ", "extra: ")) for fault in faults):
+        return "check the names; strict=False leaves out what one of both has not"
+    return "make the module with the sizes of these values, and module.to(dtype) for their dtype"
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def save_file(path: str | Path, values: Mapping[str, Parameter]) -> None:
+    """Write values into a file in the format of safetensors; it is replaced as a whole."""
+    package = _package("save")
+    arrays = {
+        name: np.require(parameter.value, requirements="C") for name, parameter in values.items()
+    }
+    # A file that is mapped by somebody, perhaps by these very parameters, is not written into.
+    target = Path(path)
+    draft = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+    try:
+        package.numpy.save_file(arrays, draft, metadata={"format": "pt"})
+        draft.replace(target)
+    except Exception as error:
+        draft.unlink(missing_ok=True)
+        reason = "it is a folder" if target.is_dir() else str(error)
+        if not target.parent.is_dir():
+            reason = f"there is no folder {target.parent}"
+        raise InputError(
+            f"save: {target} cannot be written: {reason}",
+            where=str(here() or "") or None,
+            hint="name a file in a folder that is there",
+        ) from error
+
+
+def load_file(path: str | Path, paths: Named, *, strict: bool) -> None:
+    """Have parameters take their values from a file, each when it is first needed."""
+    what, file = f"load: {Path(path)}", open_file(path)
+    given: dict[str, tuple[tuple[int, ...], str]] = {}
+    for name in file.keys():  # noqa: SIM118  # no mapping, though it has keys
+        part = file.get_slice(name)
+        kind = str(part.get_dtype())
+        given[name] = tuple(part.get_shape()), FILE_DTYPES.get(kind, kind)
+    for parameter, name in matched(what, paths, given, strict=strict):
+        parameter.set(_reading(file, name))
+
+
+def _reading(file: Any, name: str) -> Callable[[], Array]:  # noqa: ANN401  # an object of safetensors'
+    def read() -> Array:
+        array: Array = file.get_tensor(name)
+        return array
+
+    return read
+
+
+def open_file(path: str | Path) -> Any:  # noqa: ANN401  # an object of safetensors'
+    """Return a file of safetensors, mapped into memory, or say what is wrong with it."""
+    package = _package("load")
+    try:
+        return package.safe_open(Path(path), "np")
+    except Exception as error:
+        raise _damage(Path(path), error) from error
+
+
+def _package(what: str) -> ModuleType:
+    try:
+        import safetensors
+        import safetensors.numpy  # pyright: ignore[reportUnusedImport]  # it is reached by the package
+    except ImportError:
+        raise DeviceError(
+            f"{what}: the package safetensors, which reads and writes files of weights, is not "
+            "installed",
+            where=str(here() or "") or None,
+            hint='pip install "luminal-lab[io]"; state_dict() and load_state_dict(…) need no '
+            "package",
+        ) from None
+    return safetensors
+
+
+def _damage(path: Path, error: Exception) -> LabError:
+    """Return what to tell of a file that could not be read."""
+    where = str(here() or "") or None
+    if isinstance(error, FileNotFoundError):
+        hint = f"the present folder is {Path.cwd()}"
+        return InputError(f"load: there is no {path}", where=where, hint=hint)
+    if path.is_dir():
+        hint = "name the file, as in folder / 'model.safetensors'"
+        return InputError(f"load: {path} is a folder", where=where, hint=hint)
+    if isinstance(error, OSError):
+        return InputError(f"load: {path}: {error.strerror or error}", where=where)
+    return InputError(
+        f"load: {path} is no whole file of safetensors: {_fault(path) or error}",
+        where=where,
+        hint="fetch it again, or write it with module.save(path)",
+    )
+
+
+def _fault(path: Path) -> str | None:
+    """Return what contradicts the format: 8 bytes of length, a header in JSON, then the data."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8:
+            return f"it has {size} bytes, and the length of its header takes 8"
+        if length > size - 8:
+            return f"its header is to have {length:,} bytes, and the file has {size:,}"
+        try:
+            header: dict[str, Any] = json.loads(file.read(length))
+            ends = [part["data_offsets"][1] for part in header.values() if "data_offsets" in part]
+        except (ValueError, TypeError, AttributeError, LookupError):
+            return f"its header of {length:,} bytes does not say what it holds"
+    wanted = 8 + length + max(ends, default=0)
+    return None if wanted == size else f"it is to have {wanted:,} bytes, and has {size:,}"

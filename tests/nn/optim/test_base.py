@@ -1,0 +1,406 @@
+"""What all optimisers share: which weights, state, several graphs, and mistakes."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import luminal_lab as ll
+from luminal_lab import nn
+from luminal_lab.errors import DefinitionError, DTypeError, GraphError, RangeError, ShapeError
+from tests.expect import error_of, state
+
+ONCE = (
+    "a run makes one step of a weight: drop() what an earlier minimise or step returned, or write "
+    "this one into another graph"
+)
+
+
+class Line(nn.Module):
+    """y = a x + b, and something that is not trained."""
+
+    def __init__(self):
+        self.a = nn.Parameter((), value=2.0)
+        self.b = nn.Parameter((), value=1.0)
+        self.fixed = nn.Parameter((), value=1.0, trainable=False)
+        self.unused = nn.Parameter((), value=7.0)
+
+    def forward(self, x):
+        return (x * self.a + self.b) * self.fixed
+
+
+def task(name="main"):
+    """Return a graph, the loss of a line in it, and the line."""
+    cx, line = ll.Graph(name), Line()
+    x = cx.tensor((3,), name="x").set([1.0, 2.0, 3.0])
+    return cx, nn.mse_loss(line(x), [0.0, 0.0, 0.0]).named("loss"), line
+
+
+def values(line):
+    return [p.value.item() for p in (line.a, line.b, line.fixed, line.unused)]
+
+
+# -- which weights --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", ["nothing", "module", "dict", "list", "one"])
+def test_weights_are_given_in_many_ways(given):
+    cx, loss, line = task()
+    weights = {
+        "nothing": None,
+        "module": line,
+        "dict": {"slope": line.a},
+        "list": [line.a],
+        "one": line.a,
+    }[given]
+    updates = nn.SGD(0.01).minimise(loss, weights)
+    assert list(updates) == {"nothing": ["a", "b"], "module": ["a", "b"], "dict": ["slope"]}.get(
+        given, ["a"]
+    )
+    cx.execute()
+    a, b, fixed, unused = values(line)
+    # The gradients by a and b: the means of 2 y x and of 2 y, where y is 3, 5, 7.
+    assert a == pytest.approx(2 - 0.01 * 2 * 34 / 3)
+    assert b == pytest.approx(1 - 0.01 * 10 if len(updates) > 1 else 1)
+    assert (fixed, unused) == (1, 7)
+
+
+def test_inputs_can_be_weights():
+    cx = ll.Graph()
+    w = cx.tensor((2,), name="w").set([1.0, 2.0])
+    nn.SGD(0.5, momentum=0.9).minimise((w * w).sum(), w)
+    cx.execute()
+    assert w.tolist() == [0, 0]
+
+
+# -- state and graphs -----------------------------------------------------------------------------
+
+
+def test_another_graph_sees_the_new_weights():
+    cx, loss, line = task()
+    other = ll.Graph("evaluation")
+    y = line(other.tensor((1,)).set([1.0])).retrieve()
+    other.execute()
+    assert y.item() == 3
+    nn.SGD(0.01).minimise(loss)
+    loss.retrieve()
+    for _ in range(3):
+        cx.execute()
+        other.execute()
+        a, b, *_ = values(line)
+        assert y.item() == np.float32(a) + np.float32(b)
+    assert loss.item() < 20
+
+
+def test_the_loss_that_is_read_is_that_of_before_the_step():
+    cx, loss, line = task()
+    loss.retrieve()
+    nn.SGD(0.01).minimise(loss)
+    cx.execute()
+    assert loss.item() == pytest.approx(83 / 3)
+    first = values(line)
+    cx.execute()
+    assert values(line) != first
+
+
+def test_the_state_is_that_of_a_module(tmp_path):
+    cx, loss, line = task()
+    optimiser = nn.Adam(nn.schedules.Exponential(0.1, 0.9))
+    optimiser.minimise(loss)
+    cx.execute()
+    cx.execute()
+    kept = optimiser.state_dict()
+    shared = ["shared.step", "shared.mean_share", "shared.square_share"]
+    of_weights = [f"state.{weight}.{name}" for weight in "ab" for name in ("mean", "square")]
+    assert list(kept) == [*shared, *of_weights]
+    assert kept["shared.step"] == 2
+    assert kept["shared.mean_share"] == pytest.approx(1 - 0.9**2)
+    assert str(optimiser).startswith("Adam(lr=Exponential(lr=0.1, factor=0.9), betas=(0.9, 0.999))")
+    assert optimiser.parameters() == {}
+    weights = line.state_dict()
+    cx.execute()
+    after = values(line)
+    # Going back to what was kept, the same step follows.
+    line.load_state_dict(weights)
+    optimiser.load_state_dict(kept)
+    cx.execute()
+    assert values(line) == after
+    optimiser.initialise()
+    assert optimiser.state_dict()["shared.step"] == 0
+
+
+def test_two_graphs_share_the_state():
+    """A graph for each size of batches: one optimiser goes on in either."""
+    line, optimiser = Line(), nn.SGD(0.01, momentum=0.9)
+    graphs = []
+    for size in (1, 1):
+        cx = ll.Graph(f"of{size}")
+        optimiser.minimise(nn.mse_loss(line(cx.tensor((size,)).set([1.0] * size)), [0.0] * size))
+        graphs.append(cx)
+    alone, single = Line(), nn.SGD(0.01, momentum=0.9)
+    cx = ll.Graph()
+    single.minimise(nn.mse_loss(alone(cx.tensor((1,)).set([1.0])), [0.0]))
+    for k in range(4):
+        graphs[k % 2].execute()
+        cx.execute()
+        assert values(line) == values(alone)
+    assert list(optimiser.state_dict()) == ["state.a.momentum", "state.b.momentum"]
+
+
+def test_gradients_in_one_graph_and_the_step_in_another():
+    train, loss, line = task("train")
+    weights = {"a": line.a, "b": line.b}
+    gradients = ll.grad(loss, weights)
+    train.retrieve(gradients)
+    update = ll.Graph("update")
+    handed = {name: update.tensor(p.shape, name=f"{name}.grad") for name, p in weights.items()}
+    nn.Adam(0.1).step(weights, handed)
+    together, other_loss, other = task()
+    nn.Adam(0.1).minimise(other_loss)
+    for _ in range(5):
+        train.execute()
+        train.transfer(gradients, handed)
+        update.execute()
+        together.execute()
+        assert values(line) == values(other)
+    assert values(line) != values(Line())
+
+
+def test_unnamed_and_equally_named_weights():
+    cx = ll.Graph()
+    ws = [nn.Parameter((), value=1.0, name=name) for name in (None, "w", "w")]
+    optimiser = nn.SGD(0.1, momentum=0.9)
+    loss = sum(cx.parameter(w) * cx.parameter(w) for w in ws)
+    assert isinstance(loss, ll.Tensor)
+    optimiser.minimise(loss, ws)
+    cx.execute()
+    assert [w.value.item() for w in ws] == pytest.approx([0.8] * 3)
+    assert list(optimiser.state_dict()) == [
+        "state.0.momentum",
+        "state.w.momentum",
+        "state.w_2.momentum",
+    ]
+
+
+def test_a_rate_may_be_an_input():
+    cx, loss, line = task()
+    rate = cx.tensor((), name="rate").set(0.0)
+    nn.SGD(rate).minimise(loss)
+    cx.execute()
+    assert values(line)[0] == 2
+    rate.set(0.01)
+    cx.execute()
+    assert values(line)[0] < 2
+
+
+def test_nodes_know_the_optimiser_and_the_weight():
+    cx, loss, _ = task()
+    nn.SGD(0.1).minimise(loss, clip_norm=1.0, clip_value=2.0)
+    scopes = {node.meta.scope for node in cx.ir}
+    assert {"sgd.a", "sgd.b", "clip_grad_norm", "clip_grad_value"} <= scopes
+
+
+def test_what_is_worth_watching_has_a_name():
+    cx, loss, _ = task()
+    nn.Adam(nn.schedules.Exponential(0.1, 0.5)).minimise(loss, clip_norm=1.0)
+    rate, norm = cx["adam.lr"].retrieve(), cx["grad_norm"].retrieve()
+    seen = []
+    for _ in range(3):
+        cx.execute()
+        seen.append(rate.item())
+    assert seen == pytest.approx([0.1, 0.05, 0.025])
+    assert norm.item() > 1
+
+
+def test_dropping_the_updates_ends_the_training():
+    cx, loss, line = task()
+    loss.retrieve()
+    updates = nn.SGD(0.01).minimise(loss)
+    cx.execute()
+    cx.drop(updates)
+    before = values(line)
+    cx.execute()
+    assert values(line) == before
+    nn.SGD(0.01).minimise(loss)
+    cx.execute()
+    assert values(line) != before
+
+
+def test_an_optimiser_of_ones_own():
+    class Halving(nn.Optimiser):
+        def update(self, weight, gradient, state):
+            state["seen"] = state["seen"] + 1
+            return weight * 0.5
+
+    cx, loss, line = task()
+    optimiser = Halving()
+    optimiser.minimise(loss)
+    for _ in range(2):
+        cx.execute()
+    assert values(line)[:2] == [0.5, 0.25]
+    assert optimiser.state_dict() == {"state.a.seen": 2, "state.b.seen": 2}
+
+
+# -- mistakes -------------------------------------------------------------------------------------
+
+
+wrong: Any = 0.5
+wrongs: Any = ["a"]
+
+
+class Nothing(nn.Optimiser):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "message", "hint"),
+    [
+        (
+            lambda cx, loss, line: nn.SGD().minimise(loss, nn.Dropout()),
+            GraphError,
+            "SGD: there are no weights to train",
+            "give a module with parameters that are trained",
+        ),
+        (
+            lambda cx, loss, line: nn.SGD().minimise(cx["total"]),
+            GraphError,
+            "SGD: the loss %total () is computed from no trained parameter",
+            "make the loss of what the model returns in this graph",
+        ),
+        (
+            lambda cx, loss, line: nn.SGD().minimise(loss, {"u": line.unused}),
+            GraphError,
+            "SGD: the loss %loss () is computed from none of u",
+            "make the loss of what the model returns in this graph",
+        ),
+        (
+            lambda cx, loss, line: nn.SGD().minimise(wrong),
+            GraphError,
+            "SGD: the loss is 0.5 and not a tensor",
+            "give what a loss returned",
+        ),
+        (
+            lambda cx, loss, line: nn.SGD().minimise(
+                loss, {"n": nn.Parameter((), "int64", value=0)}
+            ),
+            DTypeError,
+            "SGD: n is int64, and only floats can be trained",
+            'make it with dtype="float32", or with trainable=False',
+        ),
+        (
+            lambda cx, loss, line: nn.SGD().minimise(loss, [loss]),
+            GraphError,
+            "SGD: %loss () is the result of mul, and not an input",
+            "train the parameters, or the inputs, that it is computed from",
+        ),
+        (
+            lambda cx, loss, line: nn.SGD().minimise(loss, [cx["w"]]),
+            ShapeError,
+            "SGD: w is (n,), whose size is not known",
+            "the dims of a weight are numbers",
+        ),
+        (
+            lambda cx, loss, line: nn.SGD().minimise(loss, wrongs),
+            GraphError,
+            "SGD: 'a' is not a weight",
+            "give a module, or its parameters()",
+        ),
+        (
+            lambda cx, loss, line: nn.SGD().step({"a": line.a}, {"b": cx["x"]}),
+            GraphError,
+            "SGD: the weights are a, but the gradients b",
+            "both are dicts with the same names: ll.grad(loss, model.parameters())",
+        ),
+        (
+            lambda cx, loss, line: nn.SGD().step({"a": line.a}, {"a": cx["x"]}),
+            ShapeError,
+            "SGD: a is (), but its gradient is %x (3,)",
+            "a gradient has the shape of its weight",
+        ),
+        (
+            lambda cx, loss, line: nn.SGD().step(
+                {"a": line.a, "b": line.b}, {"a": loss, "b": ll.Graph().tensor(())}
+            ),
+            GraphError,
+            "SGD: b and the other weights and gradients are in several graphs",
+            "make inputs for the gradients in one graph, and move them with transfer",
+        ),
+        (
+            lambda cx, loss, line: nn.SGD().step(
+                {"a": line.a, "b": line.a}, {"a": loss, "b": loss}
+            ),
+            GraphError,
+            "SGD: b is updated in the graph 'main' already, under two names",
+            ONCE,
+        ),
+        (
+            lambda cx, loss, line: Nothing().minimise(loss),
+            DefinitionError,
+            "Nothing: the class has no update",
+            "define update(self, weight, gradient, state), which returns the next weight",
+        ),
+        (
+            lambda cx, loss, line: nn.SGD(weight_decay=lambda w: -1.0).minimise(loss),
+            RangeError,
+            "SGD: weight_decay is -1.0, and must be 0 or more",
+            "try 1.0",
+        ),
+    ],
+)
+def test_errors(call, kind, message, hint):
+    cx, loss, line = task()
+    cx["x"].sum().named("total")
+    cx.tensor(("n",), name="w")
+    before = state(cx)
+    error = error_of(lambda: call(cx, loss, line))
+    assert type(error) is kind
+    assert (error.message, error.hint) == (message, hint)
+    assert "test_base.py" in str(error.where)
+    assert state(cx) == before
+    assert cx.gradients == ()
+
+
+def test_a_second_step_in_one_graph_is_refused_and_changes_nothing():
+    cx, loss, line = task()
+    optimiser = nn.Adam(0.1)
+    updates = optimiser.minimise(loss, [line.a])
+    before = state(cx)
+    error = error_of(lambda: nn.SGD(0.1).step([line.a], {"a": loss}), GraphError)
+    assert error.message == (
+        f"SGD: a is updated in the graph 'main' already, by %{updates['a'].name}"
+    )
+    assert error.hint == ONCE
+    assert state(cx) == before
+    error = error_of(lambda: optimiser.step([line.b], {"b": loss}), GraphError)
+    assert error.message == "Adam: it makes a step in the graph 'main' already"
+    assert error.hint == "make another optimiser for the other weights, or one step of them all"
+    assert state(cx) == before
+
+
+def test_a_cell_can_be_run_again():
+    cx, loss, line = task()
+    loss.retrieve()
+    counts = []
+    for rate in (0.01, 0.02, 0.03):
+        cx._begin("the cell")  # what the notebook calls before the cell with this id
+        nn.SGD(rate, momentum=0.9).minimise(loss)
+        cx._begin("another")
+        cx.execute()
+        counts.append(len(cx.ir))
+    assert counts[0] == counts[1] == counts[2]
+    assert values(line)[0] < 2
+
+
+def test_an_update_that_fails_is_taken_back_with_its_gradients():
+    class Failing(nn.Optimiser):
+        def update(self, weight, gradient, state):
+            state["seen"] = weight + gradient
+            return weight.matmul(gradient)
+
+    cx, loss, _ = task()
+    before = state(cx)
+    error_of(lambda: Failing().minimise(loss, clip_norm=1.0))
+    assert state(cx) == before
+    assert cx.gradients == ()
+    nn.SGD().minimise(loss)
+    cx.execute()

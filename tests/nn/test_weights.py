@@ -1,0 +1,248 @@
+"""State dicts and files of weights: what fits, what does not, and damaged files."""
+
+import builtins
+import struct
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from luminal_lab import Graph, nn
+from luminal_lab.errors import DeviceError, InputError
+from tests.expect import error_of
+
+
+class Model(nn.Module):
+    def __init__(self, dtype="float32"):
+        self.embed = nn.Embedding(5, 3, dtype=dtype)
+        self.norm = nn.BatchNorm1d(3)
+        self.head = nn.Linear(3, 5, dtype=dtype)
+        self.head.weight = self.embed.weight
+
+    def forward(self, x):
+        return self.head(self.norm(self.embed(x)))
+
+
+KEYS = [
+    "embed.weight",
+    "norm.weight",
+    "norm.bias",
+    "norm.running_mean",
+    "norm.running_var",
+    "norm.num_batches_tracked",
+    "head.bias",
+]
+
+
+def test_a_state_dict_has_each_value_once_and_goes_back():
+    one, two = Model().initialise(1), Model().initialise(2)
+    state = one.state_dict()
+    assert list(state) == KEYS
+    assert two.load_state_dict(state) is two
+    assert all(np.array_equal(two.state_dict()[key], state[key]) for key in KEYS)
+    assert two.head.weight is two.embed.weight
+    two.embed.weight.set(np.zeros((5, 3)))
+    assert one.embed.weight.value.any()
+
+
+def test_what_is_tied_may_be_given_by_any_of_its_paths():
+    model, other = Model().initialise(1), Model().initialise(2)
+    state = dict(model.state_dict())
+    other.load_state_dict({**state, "head.weight": state["embed.weight"]})
+    state["head.weight"] = state.pop("embed.weight")
+    other.initialise(3).load_state_dict(state)
+    np.testing.assert_array_equal(other.embed.weight.value, model.embed.weight.value)
+
+
+def test_a_state_dict_of_pytorch_is_taken(torch):
+    theirs = torch.nn.Linear(3, 2)
+    model = nn.Linear(3, 2).load_state_dict(theirs.state_dict())
+    np.testing.assert_array_equal(model.weight.value, theirs.weight.detach().numpy())
+
+
+def test_all_that_does_not_fit_is_named_and_nothing_is_loaded():
+    model = Model().initialise(1)
+    before = {key: value.copy() for key, value in model.state_dict().items()}
+    state = {key: np.zeros_like(value) for key, value in before.items()}
+    del state["norm.bias"]
+    state |= {
+        "norm.running_mean": np.zeros(4, "f4"),
+        "head.bias": np.zeros(5, "f8"),
+        "head.scale": np.zeros((), "f4"),
+    }
+    error = error_of(lambda: model.load_state_dict(state), InputError)
+    assert error.message.splitlines() == [
+        "load_state_dict: 4 entries do not fit, and nothing was loaded",
+        "  missing: norm.bias (3,) float32",
+        "  extra: head.scale () float32",
+        "  norm.running_mean: is (4,) float32, and must be (3,) float32",
+        "  head.bias: is (5,) float64, and must be (5,) float32",
+    ]
+    assert "model.load_state_dict(state)" in error.where
+    assert error.hint.startswith("make the module with the sizes of these values")
+    for key, value in before.items():
+        np.testing.assert_array_equal(model.state_dict()[key], value)
+
+
+def test_what_one_of_both_has_not_is_left_out_on_request():
+    model: Any = Model().initialise(1)
+    bias = model.head.bias.value.copy()
+    part = {"norm.bias": np.full(3, 7, "f4"), "more": np.zeros(2)}
+    error = error_of(lambda: model.load_state_dict(part), InputError)
+    assert error.message.startswith("load_state_dict: 7 entries do not fit")
+    assert error.hint == "check the names; strict=False leaves out what one of both has not"
+    model.load_state_dict(part, strict=False)
+    assert model.norm.bias.value.tolist() == [7, 7, 7]
+    np.testing.assert_array_equal(model.head.bias.value, bias)
+    wrong = {"norm.bias": np.zeros(4, "f4")}
+    error = error_of(lambda: model.load_state_dict(wrong, strict=False), InputError)
+    assert error.message.splitlines()[0].startswith("load_state_dict: 1 entry does not fit")
+
+
+def test_many_faults_are_cut_short():
+    model = nn.Sequential(*(nn.Linear(1, 1) for _ in range(20)))
+    error = error_of(lambda: model.load_state_dict({}), InputError)
+    assert len(error.message.splitlines()) == 22
+    assert error.message.endswith("  and 20 more")
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_a_file_goes_round_and_is_read_when_it_is_needed(tmp_path, dtype):
+    one: Any = Model(dtype).initialise(1)
+    two: Any = Model(dtype)
+    path = tmp_path / "model.safetensors"
+    one.save(path)
+    assert two.load(str(path)) is two
+    assert not any(p.is_loaded for p in two.parameters().values())
+    for key, value in one.state_dict().items():
+        found = two.state_dict()[key]
+        assert found.dtype == value.dtype
+        np.testing.assert_array_equal(found, value)
+    assert str(two.embed.weight.value.dtype) == dtype
+    two.save(path)  # what is mapped is not written into
+    np.testing.assert_array_equal(two.head.bias.value, one.head.bias.value)
+    assert [file.name for file in tmp_path.iterdir()] == ["model.safetensors"]
+
+
+def test_a_graph_runs_with_weights_from_a_file(tmp_path):
+    one: Any = nn.Linear(3, 2)
+    one.save(tmp_path / "w.safetensors")
+    cx, model = Graph(), nn.Linear(3, 2)
+    y = model(cx.tensor((1, 3)).set([[1, 2, 3]])).retrieve()
+    model.load(tmp_path / "w.safetensors")
+    cx.execute()
+    np.testing.assert_allclose(
+        y.numpy()[0], one.weight.value @ [1, 2, 3] + one.bias.value, rtol=1e-5, atol=1e-5
+    )
+
+
+def test_files_and_pytorch_agree(tmp_path, torch):
+    from safetensors.torch import load_file, save_file  # it needs torch
+
+    theirs = torch.nn.Linear(3, 2).to(torch.bfloat16)
+    save_file(theirs.state_dict(), tmp_path / "theirs.safetensors")
+    model = nn.Linear(3, 2, dtype="bfloat16").load(tmp_path / "theirs.safetensors")
+    wanted = theirs.weight.detach().float().numpy()
+    np.testing.assert_array_equal(model.weight.value.astype("f4"), wanted)
+    assert model.weight.value.dtype == ml_dtypes.bfloat16
+    model.save(tmp_path / "ours.safetensors")
+    assert torch.equal(load_file(tmp_path / "ours.safetensors")["weight"], theirs.weight)
+
+
+def test_a_file_of_another_model_is_refused(tmp_path):
+    nn.Linear(3, 2, bias=False).save(tmp_path / "w.safetensors")
+    model = nn.Linear(3, 4, dtype="float16")
+    error = error_of(lambda: model.load(tmp_path / "w.safetensors"), InputError)
+    assert error.message.splitlines() == [
+        f"load: {tmp_path / 'w.safetensors'}: 2 entries do not fit, and nothing was loaded",
+        "  missing: bias (4,) float16",
+        "  weight: is (2, 3) float32, and must be (4, 3) float16",
+    ]
+
+
+def test_a_dtype_that_we_have_not_is_named(tmp_path):
+    header = b'{"weight":{"dtype":"F8_E4M3","shape":[2,2],"data_offsets":[0,4]}}'
+    path = tmp_path / "w.safetensors"
+    path.write_bytes(struct.pack("<Q", len(header)) + header + b"\0" * 4)
+    error = error_of(lambda: nn.Linear(2, 2, bias=False).load(path), InputError)
+    assert error.message.endswith("  weight: is (2, 2) F8_E4M3, and must be (2, 2) float32")
+
+
+HEADER = b'{"weight":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}'.ljust(64)
+WHOLE = struct.pack("<Q", 64) + HEADER + b"\0" * 16
+TEXT = b"these are no weights"
+DAMAGED = {
+    "cut off": (WHOLE[:-5], "it is to have 88 bytes, and has 83"),
+    "too long": (WHOLE + b"more", "it is to have 88 bytes, and has 92"),
+    "cut off in the header": (WHOLE[:20], "its header is to have 64 bytes, and the file has 20"),
+    "too short": (WHOLE[:4], "it has 4 bytes, and the length of its header takes 8"),
+    "empty": (b"", "it has 0 bytes, and the length of its header takes 8"),
+    "no header": (
+        WHOLE[:8] + b"x" * 80,
+        "its header of 64 bytes does not say what it holds",
+    ),
+    "another header": (
+        WHOLE[:8] + b"[1]".ljust(64) + WHOLE[72:],
+        "its header of 64 bytes does not say what it holds",
+    ),
+    "text": (
+        TEXT,
+        f"its header is to have {int.from_bytes(TEXT[:8], 'little'):,} bytes, and the file has 20",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_damaged_files(tmp_path, damage):
+    data, reason = DAMAGED[damage]
+    path, model = tmp_path / "w.safetensors", nn.Linear(2, 2, bias=False)
+    path.write_bytes(WHOLE)
+    assert not model.load(path).weight.value.any()
+    path.unlink()  # what is mapped stays as it is
+    path.write_bytes(data)
+    error = error_of(lambda: model.load(path), InputError)
+    assert error.message == f"load: {path} is no whole file of safetensors: {reason}"
+    assert error.hint == "fetch it again, or write it with module.save(path)"
+    assert "model.load(path)" in error.where
+    assert not model.weight.value.any()
+
+
+def test_files_and_folders_that_are_not_there(tmp_path):
+    model = nn.Linear(3, 2)
+    error = error_of(lambda: model.load(tmp_path / "none"), InputError)
+    assert error.message == f"load: there is no {tmp_path / 'none'}"
+    assert error.hint.startswith("the present folder is ")
+    error = error_of(lambda: model.load(tmp_path), InputError)
+    assert error.message == f"load: {tmp_path} is a folder"
+    missing = tmp_path / "none" / "w.safetensors"
+    error = error_of(lambda: model.save(missing), InputError)
+    assert (
+        error.message == f"save: {missing} cannot be written: there is no folder {missing.parent}"
+    )
+    error = error_of(lambda: model.save(tmp_path), InputError)
+    assert error.message == f"save: {tmp_path} cannot be written: it is a folder"
+    assert not list(tmp_path.iterdir())
+    assert not list(tmp_path.parent.glob("*.tmp"))
+
+
+def test_without_the_package_it_is_said_what_to_install(tmp_path, monkeypatch):
+    found = builtins.__import__
+
+    def without(name, *rest):
+        if name.startswith("safetensors"):
+            raise ImportError(name)
+        return found(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    model = nn.Linear(3, 2)
+    for what, call in (("save", model.save), ("load", model.load)):
+        error = error_of(lambda call=call: call(tmp_path / "w"), DeviceError)
+        assert error.message == (
+            f"{what}: the package safetensors, which reads and writes files of weights, is not "
+            "installed"
+        )
+        assert error.hint.startswith('pip install "luminal-lab[io]"')
