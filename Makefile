@@ -16,7 +16,7 @@ help:
 	@echo 'make lab     open JupyterLab on the notebooks (until there are some: run the quickstart)'
 	@echo 'make test    run the whole test suite; PYTEST_ARGS="-k matmul" narrows it'
 	@echo 'make check   lint, check the formatting and the types'
-	@echo 'make bench   measure the core, beside JAX and tinygrad'
+	@echo 'make bench   measure the core, beside JAX and tinygrad, and the passes'
 	@echo 'make dev     only install what test and check need, for an editor to use'
 	@echo 'make clean   remove .venv and everything else that make has made'
 	@echo 'Each installs what it needs into .venv first. Another Python: make PYTHON=python3.12 ...'
@@ -41,6 +41,7 @@ check: .venv/.installed-dev
 
 bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/core.py
+	$(BIN)/python benchmarks/passes.py
 
 dev: .venv/.installed-dev
 

@@ -11,7 +11,7 @@ LabError
 ├── InputError          (ValueError)         an input never set, or set with what does not fit
 ├── GraphError          (ValueError)         a tensor of another graph, or used as what it is not
 ├── NotComputedError    (RuntimeError)       a value read before it exists
-├── DefinitionError     (TypeError)          an op class that cannot be accepted
+├── DefinitionError     (TypeError)          an op, pass or rule that cannot be accepted
 ├── ParseError          (ValueError)         text that is not in the grammar
 ├── VerifyError         (ValueError)         a graph that breaks a law of the IR
 ├── PassError           (RuntimeError)       a pass that failed or returned what it may not
@@ -24,6 +24,7 @@ The text has a fixed form: what is wrong with both values, then where, then one 
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 
 class LabError(Exception):
@@ -85,7 +86,7 @@ class NotComputedError(LabError, RuntimeError):
 
 
 class DefinitionError(LabError, TypeError):
-    """An op class that cannot be accepted."""
+    """An op, a pass or a rule that cannot be accepted."""
 
 
 class ParseError(LabError, ValueError):
@@ -99,7 +100,7 @@ class VerifyError(LabError, ValueError):
 class PassError(LabError, RuntimeError):
     """A pass that failed, or returned what it may not; `snapshots` are those before it."""
 
-    snapshots: Sequence[object] = ()
+    snapshots: Sequence[Any] = ()
     inputs: Mapping[str, object] = {}
     """For a pass that changes values: the data of the inputs, by name, that show it."""
 

@@ -268,7 +268,7 @@ class Graph(Sources):
             self._values = {}
 
     def _parameter(self, id: int) -> Parameter | None:
-        return next((p for p, of in self._parameters.items() if of == id), None)
+        return self._lent.get(id)
 
     def set_dim(self, name: str | Symbol, size: int) -> None:
         """Give a symbolic dim its size, where no input's data does."""

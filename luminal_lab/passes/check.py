@@ -157,8 +157,8 @@ class Checker:
                 place = tuple(int(k) for k in wrong[0])
                 at = f" at {tuple_text(place)}" if place else ""
                 return (
-                    f"{before[old]} is {one[place]!s}{at}, but {after[new]}, which takes its place, "
-                    f"is {other[place]!s}"
+                    f"{before[old]} is {one[place]!s}{at}, but {after[new]}, which takes its "
+                    f"place, is {other[place]!s}"
                 )
         return "the outputs differ"
 

@@ -15,7 +15,7 @@ from luminal_lab.errors import GraphError, nearest
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.passes.rule import Rule
 from luminal_lab.passes.snapshot import Snapshot
-from luminal_lab.passes.story import told, told_why_not
+from luminal_lab.passes.story import Story, told, told_why_not
 
 LINE = re.compile(r"(.*?)(?:,\s*line\s+|:)(\d+)$")
 
@@ -190,11 +190,11 @@ class Compilation:
 
     # -- asking ------------------------------------------------------------------------------------
 
-    def why(self, node: NodeLike) -> str:
+    def why(self, node: NodeLike) -> Story:
         """Tell in sentences where a node comes from, and what became of it."""
         return told(self.snapshots, self.find(node))
 
-    def why_not(self, rule: Rule | str, node: NodeLike) -> str:
+    def why_not(self, rule: Rule | str, node: NodeLike) -> Story:
         """Tell why a rule did not fire at a node: its pattern, its condition, or the licence."""
         return told_why_not(self.snapshots, self.pipeline, rule, self.find(node))
 

@@ -143,9 +143,8 @@ class _Compiling:
         rule = edit.log[-1].rule if edit.log else ""
         place = f" after the rule {rule!r}" if rule else ""
         if isinstance(error, LabError):
-            told = PassError(
-                f"pass {one}{place}: {error.message}", where=error.where, hint=error.hint
-            )
+            where = error.where or (None if isinstance(error, PassError) else _culprit(edit))
+            told = PassError(f"pass {one}{place}: {error.message}", where=where, hint=error.hint)
         else:
             told = PassError(
                 f"pass {one}{place}: it failed with {type(error).__name__}: {error}",

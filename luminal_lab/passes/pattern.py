@@ -126,8 +126,10 @@ class Number(Pattern):
     def __str__(self) -> str:
         return str(self.value)
 
-    def equals(self, value: Scalar) -> bool:
+    def equals(self, value: Scalar, dtype: DType) -> bool:
         """Return whether a constant's value is this one; the integer 0 means both zeros."""
+        if dtype.kind == "int" and not isinstance(self.value, (bool, Expr)):  # -1 is 255 in uint8
+            return value == as_value(self.value, dtype) and self.value == int(self.value)
         if isinstance(value, Expr) or isinstance(self.value, Expr):
             return value is self.value or (value == self.value) is True
         if isinstance(self.value, bool) and not isinstance(value, bool):
@@ -278,6 +280,12 @@ class Match:
         """The dtype of the result."""
         return self.root.dtype
 
+    @property
+    def dtypes(self) -> set[DType]:
+        """The dtypes of the result and of all that the variables stand for."""
+        bound = (found for found in self.bindings.values() if isinstance(found, Node))
+        return {self.root.dtype, *(node.dtype for node in bound)}
+
     def seen(self, name: str) -> object:
         """Return what a calculation or condition sees of a variable: a type, a value, a field."""
         found = self.bindings[name]
@@ -301,7 +309,7 @@ def _ways(pattern: Pattern, node: Node, bound: Bindings, graph: Lookup) -> Itera
             if bound.get(name, node).id == node.id:
                 yield {**bound, name: node}
         case Number():
-            if isinstance(op, Constant) and pattern.equals(op.value):
+            if isinstance(op, Constant) and pattern.equals(op.value, node.dtype):
                 yield bound
         case ConstantVariable(name=name):
             if isinstance(op, Constant) and bound.get(name, node).op == op:

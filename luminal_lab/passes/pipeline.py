@@ -213,8 +213,8 @@ class _Parser:
                 name = self.token()
                 if name not in types:
                     what = f"{cls.name or 'a pipeline'} has no option {name!r}"
-                    known = ", ".join(types) or "it has none"
-                    self.fail(what, nearest(name, types) or f"its options: {known}")
+                    known = f"its options: {', '.join(types)}" if types else "it has no options"
+                    self.fail(what, nearest(name, types) or known)
                 if name in given:
                     self.fail(f"{name} is given twice")
                 self.place += 1

@@ -49,7 +49,7 @@ def rewrite(
 def _fire(edit: Edit, rules: Iterable[Rule], node: Node) -> bool:
     for rule in rules:
         for match, right in rule.matches(node, edit):
-            missing = rule.needed(node.dtype) - edit.licence
+            missing = rule.needed(*match.dtypes) - edit.licence
             if missing:
                 edit.refuse(rule.name, node, missing)
                 break

@@ -122,9 +122,10 @@ class Rule:
     def __repr__(self) -> str:
         return f"<Rule {self}>"
 
-    def needed(self, dtype: DType) -> frozenset[str]:
-        """Return the facts that must be granted for values of a dtype."""
-        return self.assumes if dtype.is_float else self.assumes - OF_FLOATS
+    def needed(self, *dtypes: DType) -> frozenset[str]:
+        """Return the facts that must be granted where values of some dtypes are about."""
+        floats = any(dtype.is_float for dtype in dtypes)
+        return self.assumes if floats else self.assumes - OF_FLOATS
 
     def matches(self, node: Node, graph: Lookup) -> Iterator[tuple[Match, Pattern]]:
         """Yield each match with this root whose condition holds, and what takes its place."""

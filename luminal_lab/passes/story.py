@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from typing_extensions import override
+
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.printer import print_node
 from luminal_lab.errors import DefinitionError, nearest
@@ -13,7 +15,17 @@ from luminal_lab.passes.rule import FACTS, Rule
 from luminal_lab.passes.snapshot import Firing, Snapshot
 
 
-def told(snapshots: Sequence[Snapshot], node: Node) -> str:
+class Story(str):
+    """Text that a cell shows as it is."""
+
+    __slots__ = ()
+
+    @override
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def told(snapshots: Sequence[Snapshot], node: Node) -> Story:
     """Tell where a node comes from, and what became of it."""
     home = next(s.ir for s in reversed(snapshots) if node.id in s.ir)
     sentences = [print_node(home, home[node.id])]
@@ -31,21 +43,21 @@ def told(snapshots: Sequence[Snapshot], node: Node) -> str:
         users = ", ".join(map(str, last.users(node.id)))
         ends = ["an output"] * last.is_output(node.id) + [f"read by {users}"] * bool(users)
         sentences.append(f"In the last graph it is {' and '.join(ends) or 'read by nothing'}.")
-    return "\n".join(sentences)
+    return Story("\n".join(sentences))
 
 
 def _birth(snapshots: Sequence[Snapshot], node: Node) -> Iterator[str]:
     origin, scope, made = node.meta.origin, node.meta.scope, node.meta.made
-    line = f" in {origin}" if origin is not None else ""
-    inside = f" (in the scope {scope})" if scope else ""
-    if node.id in snapshots[0].ir:
-        if made is not None:
-            parents = ", ".join(f"%{id}" for id in made.parents)
-            yield f"It was made by {made.rule} from {parents}{inside}; its line is{line[3:]}."
-        else:
-            yield f"You wrote it{line}{inside}." if line or inside else "It was in the graph given."
-    elif line or inside:
-        yield f"What it was made from was written{line}{inside}."
+    places = [f"in the scope {scope}"] * bool(scope) + [f"in {origin}"] * (origin is not None)
+    place = " ".join(["", *places])
+    if node.id not in snapshots[0].ir:
+        if place:
+            yield f"What it was made from was written{place}"
+    elif made is not None:
+        parents = ", ".join(f"%{id}" for id in made.parents)
+        yield f"{made.rule} made it from {parents}, written{place}"
+    else:
+        yield f"You wrote it{place}" if place else "It was in the graph given."
 
 
 def _part(node: Node, firing: Firing) -> str:
@@ -75,7 +87,7 @@ def _reason(firing: Firing) -> str:
 
 def told_why_not(
     snapshots: Sequence[Snapshot], pipeline: Pipeline, rule: Rule | str, node: Node
-) -> str:
+) -> Story:
     """Tell which part of a rule's pattern, its condition or the licence kept it from firing."""
     known = {one.name: one for p in pipeline.flat() for one in p.rules() if isinstance(one, Rule)}
     if isinstance(rule, str):
@@ -89,7 +101,7 @@ def told_why_not(
     for snapshot in snapshots[1:]:
         for number, firing in enumerate(snapshot.firings, 1):
             if firing.rule == rule.name and any(old.id == node.id for old in firing.before):
-                return f"{subject}It did fire: {_place(snapshot, number)}."
+                return Story(f"{subject}It did fire: {_place(snapshot, number)}.")
     facts = [
         refusal.facts
         for snapshot in snapshots
@@ -98,9 +110,11 @@ def told_why_not(
     ]
     if facts:
         said = " and ".join(f"{fact} ({FACTS[fact]})" for fact in sorted(facts[0]))
-        return f"{subject}It matches {node}, but assumes {said}, which the licence does not grant."
+        return Story(
+            f"{subject}It matches {node}, but assumes {said}, which the licence does not grant."
+        )
     home = next(s.ir for s in reversed(snapshots) if node.id in s.ir)
-    return subject + _told_misfit(rule, home[node.id], home, known=rule.name in known)
+    return Story(subject + _told_misfit(rule, home[node.id], home, known=rule.name in known))
 
 
 def _told_misfit(rule: Rule, node: Node, home: IR, *, known: bool) -> str:

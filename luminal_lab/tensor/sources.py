@@ -27,6 +27,7 @@ class Sources(Workspace):
         super().__init__(name)
         self.seed = _whole("seed", seed)
         self._parameters: dict[Parameter, int] = {}
+        self._lent: dict[int, Parameter] = {}  # the same, by inputs
 
     def tensor(
         self, shape: ShapeLike, dtype: DTypeLike = "float32", name: str | None = None
@@ -64,6 +65,7 @@ class Sources(Workspace):
             if id is None:
                 tensor = self.source(Input(parameter.dtype, parameter.shape), parameter.name)
                 id = self._parameters[parameter] = tensor.id
+                self._lent[id] = parameter
             return Tensor(self, id, self.node(id).type)
 
     @property
@@ -79,6 +81,7 @@ class Sources(Workspace):
     def take_back(self, mark: Mark, error: BaseException) -> None:
         super().take_back(mark, error)
         self._parameters = {p: id for p, id in self._parameters.items() if id < self.next_id}
+        self._lent = {id: parameter for parameter, id in self._parameters.items()}
 
     def source(self, op: Op, name: str | None = None) -> Tensor:
         """Add an op without sources, and return its tensor."""

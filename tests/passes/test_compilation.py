@@ -62,7 +62,7 @@ def test_stories():
     result = compiled()
     assert result.why("p") == (
         "%p = mul %x, %one : f32[2]\n"
-        "You wrote it in cell 3, line 7:  p = x * 1 (in the scope block).\n"
+        "You wrote it in the scope block in cell 3, line 7:  p = x * 1\n"
         "Pass 1, mul-one, firing 1, mul-one put %x in the place of %p.\n"
         "Pass 2, dce, firing 3, unused erased %p.\n"
         "It is gone since dce."
@@ -70,7 +70,7 @@ def test_stories():
     (last,) = result.ir.outputs
     assert result.why(last) == (
         "%9 = mul %7, %8 : f32[2]\n"
-        'What it was made from was written in "folder/model.py", line 12:  s = p + y.\n'
+        'What it was made from was written in "folder/model.py", line 12:  s = p + y\n'
         "Pass 3, swap, firing 1, swap made %9 in place of %s.\n"
         "In the last graph it is an output."
     )

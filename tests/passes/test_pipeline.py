@@ -1,7 +1,7 @@
 """Pipelines as text: what is written parses back, and what does not parse is pointed at."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 from hypothesis import given, strategies as st
@@ -10,6 +10,7 @@ from luminal_lab.errors import DefinitionError, ParseError, PassError
 from luminal_lab.passes.base import Pass, graph_pass
 from luminal_lab.passes.dead_code import DeadCode
 from luminal_lab.passes.pipeline import Pipeline, as_pass, parse_pipeline
+from luminal_lab.passes.rule import FACTS
 from luminal_lab.passes.simplify import Simplify
 from tests.expect import error_of
 
@@ -76,6 +77,18 @@ def test_what_stands_for_a_pass():
     ]
 
 
+def test_a_pipeline_in_a_line():
+    assert repr(Pipeline(["dce"], licence=["no_nan"])) == "<Pipeline (dce){licence = [no_nan]}>"
+
+
+def test_a_licence_has_the_facts_that_there_are():
+    assert Pipeline(["dce"], licence="no_nan").licence == ("no_nan",)
+    told = str(error_of(lambda: Pipeline(["dce"], licence={"nonan"}), PassError))
+    assert told == "licence: there is no fact 'nonan'\nhint: did you mean 'no_nan'?"
+    told = str(error_of(lambda: Pipeline(["dce"], licence=["x"]), PassError))
+    assert told == f"licence: there is no fact 'x'\nhint: the facts: {', '.join(FACTS)}"
+
+
 FAULTS = {
     "smplify": (
         "column 1: there is no pass 'smplify'\n  smplify\n  ^\nhint: did you mean 'simplify'?"
@@ -89,7 +102,7 @@ FAULTS = {
         "                ^\nhint: did you mean 'limit'?"
     ),
     "dce{a = 1}": (
-        "column 5: dce has no option 'a'\n  dce{a = 1}\n      ^\nhint: its options: it has none"
+        "column 5: dce has no option 'a'\n  dce{a = 1}\n      ^\nhint: it has no options"
     ),
     "simplify{limit = x}": (
         "column 18: limit is int, and not 'x'\n  simplify{limit = x}\n                   ^"
@@ -103,6 +116,15 @@ FAULTS = {
     "simplify{limit 3}": (
         "column 16: expected '=', but found '3'\n  simplify{limit 3}\n                 ^"
     ),
+    "generic{rounds = 2}": (
+        "column 9: generic has no option 'rounds'\n  generic{rounds = 2}\n          ^\n"
+        "hint: its options: licence"
+    ),
+    "generic{licence = no_nan}": (
+        "column 19: licence is a list, as in [a, b], and not 'no_nan'\n"
+        "  generic{licence = no_nan}\n                    ^"
+    ),
+    "rewrite": "column 1: there is no pass 'rewrite'\n  rewrite\n  ^\nhint: ",
     "(dce, dce": "column 10: expected ',' or ')'\n  (dce, dce\n           ^",
     "dce dce": "column 5: expected ',' or the end\n  dce dce\n      ^",
     "dce,\ndce cse": "column 10: expected ',' or the end\n  dce cse\n      ^",
@@ -155,23 +177,39 @@ def test_classes_of_passes_are_checked():
         "pass 'loose': it is no frozen dataclass\n"
         "hint: write @dataclass(frozen=True) above the class"
     )
-    error = error_of(lambda: graph_pass(lambda ir: None), DefinitionError)
+
+    class Plain(Pass):
+        """Is no dataclass, which each of us forgets once."""
+
+        name: ClassVar[str] = "plain"
+
+    @dataclass(frozen=True)
+    class Nameless(Pass):
+        """Has no name."""
+
+    assert str(error_of(lambda: Pipeline([Plain()]), DefinitionError)) == (
+        "pass 'plain': it is no frozen dataclass\n"
+        "hint: write @dataclass(frozen=True) above the class"
+    )
+    assert str(error_of(lambda: Pipeline([Nameless()]), DefinitionError)) == (
+        "pass 'Nameless': it has no name\nhint: write name: ClassVar[str] = \"my-pass\" in it"
+    )
+    error = error_of(lambda: graph_pass(cast("Any", len)), DefinitionError)
     assert error.hint == "write @ll.graph_pass above def my_pass(ir, edit): ..."
     told = str(error_of(lambda: Pipeline(["dce"], rounds=0), PassError))
     assert told == "pipeline: it cannot have 0 rounds\nhint: give 1 or more"
 
 
 def test_of_two_passes_with_one_name_the_later_is_meant():
-    @graph_pass
-    def twice(ir, edit):
-        """Do nothing."""
+    def cell():
+        @graph_pass
+        def twice(ir, edit):
+            """Do nothing."""
 
-    first = parse_pipeline("twice").passes[0]
-    assert first == twice
+        return twice
 
-    @graph_pass
-    def twice(ir, edit):
-        """Do nothing, the second time."""
-
-    assert parse_pipeline("twice").passes[0] == twice
-    assert first != twice
+    first = cell()
+    assert parse_pipeline("twice").passes[0] == first
+    second = cell()
+    assert parse_pipeline("twice").passes[0] == second
+    assert first != second

@@ -77,6 +77,14 @@ def test_a_fact_excuses_what_breaks_it_and_nothing_else():
     assert counterexample(Rule("r", x * recip(x), 1, assumes=every)) is None
 
 
+def test_a_cell_that_ends_in_one_shows_it_in_a_line():
+    one = Rule("mul-one", x * 1, x)
+    assert repr(one) == "<Rule mul-one: x * 1 → x>"
+    assert repr(RuleSet("ones", one)) == "<RuleSet ones: 1 rules>"
+    assert repr(x + y * 2) == "<Pattern x + (y * 2)>"
+    assert repr(counterexample(Rule("bad", x + 1, x))).startswith("<Counterexample bad: x + 1 → x")
+
+
 def test_calculated_sides():
     @rule("add-constants", (x + c) + d, assumes="reassociate")
     def add_constants(x, c, d):
@@ -122,6 +130,7 @@ def test_facts_are_about_floats():
     one = Rule("r", x - x, 0, assumes={"no_nan", "no_inf"})
     assert one.needed(DType.float32) == {"no_nan", "no_inf"}
     assert one.needed(DType.int32) == set()
+    assert one.needed(DType.bool_, DType.float32) == {"no_nan", "no_inf"}  # a comparison
     assert Rule("r", x % x, 0, assumes={"nonzero"}).needed(DType.int32) == {"nonzero"}
 
 
@@ -169,7 +178,7 @@ REFUSED = {
     ),
     "another dtype": (
         lambda: Rule("r", x < y, x),
-        "rule 'r': the sides differ: where x and y is f32[2, 3], x < y is bool[2, 3], but x is "
+        "rule 'r': the sides differ: where x and y are f32[2, 3], x < y is bool[2, 3], but x is "
         "f32[2, 3]\n"
         "hint: make both of one shape and dtype, or add a condition under which they are",
     ),
@@ -228,6 +237,16 @@ def test_patterns_match_in_both_orders_and_repeat():
         {"x": "%p", "y": "%y", "z": "%y"},
     ]
     assert ways(x * x, "q") == []
+    numbers = parse("""graph g(%x: u8[2]) -> (%p, %q) {
+      %m = constant{value = 255} : u8[2]
+      %o = constant{value = 1} : u8[2]
+      %p = mul %x, %m : u8[2]
+      %q = mul %x, %o : u8[2]
+    }""")
+    graph = Edit(numbers)
+    assert ways(x * -1, "p") == [{"x": "%x"}]  # it wraps around
+    assert ways(x * 1.5, "q") == []
+    graph = Edit(ir)
     assert ways(op(Sin, x), "r") == []
 
 
@@ -259,6 +278,10 @@ def test_why_not_names_the_part_that_fails():
     assert re.match(
         "The pattern does not match: %q is add, where the pattern has the constant 0",
         asked("mul-zero", "r"),
+    )
+    assert asked(Rule("next", (x + 1) * y, y), "r") == (
+        "The pattern does not match: %y is input, where the pattern has the constant 1 (in the "
+        "other order it does not fit either)."
     )
     assert asked("mul-one", "p") == "It did fire: Pass 1, s, firing 1."
     assert asked("small", "p") == (

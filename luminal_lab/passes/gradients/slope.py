@@ -23,15 +23,18 @@ from luminal_lab.core.ops import (
     Pad,
     Permute,
     Reshape,
-    SumReduce,
     Where,
 )
 from luminal_lab.passes.gradients.rule import Forward, Rule, emit
 from luminal_lab.tensor import Tensor
 
 AND, OR, LESS, WHERE = Mul(), Add(), LessThan(), Where()
-MOVING: tuple[type[Op], ...] = (Permute, Reshape, Flip, Pad, SumReduce)
-"""Ops whose gradient only moves g; a condition on it can be moved along."""
+MOVING: tuple[type[Op], ...] = (Permute, Reshape, Flip, Pad)
+"""Ops whose gradient only moves g; a condition on it can be moved along.
+
+Not a sum, whose gradient makes g larger: choosing before that keeps the product behind it a plain
+matrix product.
+"""
 Condition = tuple[Tensor, bool]
 """A tensor of bools, and which of both they are where a gradient counts."""
 

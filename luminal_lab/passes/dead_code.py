@@ -1,0 +1,38 @@
+"""`dce`: drop every node that no output needs; inputs stay, for the signature is a promise.
+
+    graph g(%x: f32[2], %z: f32[2]) -> (%y) {        graph g(%x: f32[2], %z: f32[2]) -> (%y) {
+      %a = sin %z : f32[2]                             %y = sqrt %x : f32[2]
+      %b = add %a, %a : f32[2]                  →    }
+      %y = sqrt %x : f32[2]
+    }
+
+A call to the host counts by its result alone: what nobody reads is not called. A run would not
+have called it either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from typing_extensions import override
+
+from luminal_lab.core.edit import Edit
+from luminal_lab.core.ir import IR
+from luminal_lab.core.ops import Input
+from luminal_lab.passes.base import Pass
+
+
+@dataclass(frozen=True)
+class DeadCode(Pass):
+    """Keep what the outputs reach, and the inputs."""
+
+    name: ClassVar[str] = "dce"
+
+    @override
+    def run(self, ir: IR, edit: Edit) -> None:
+        outputs = set(ir.output_ids)
+        for node in reversed(ir.nodes):
+            needed = edit.readers.get(node.id) or node.id in outputs
+            if not needed and not isinstance(node.op, Input):
+                edit.erase(node, rule="unused")

@@ -1,0 +1,71 @@
+"""`generic`: the passes that serve every device, to a fixpoint; what `cx.compile()` runs.
+
+First what is needed is found (views compose, arithmetic and constants are worked out, equal values
+become one) until nothing changes; then the shapes that later passes want are recognised; then an
+order with a low peak of memory is chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from typing_extensions import override
+
+from luminal_lab.passes.base import Pass, spec_text
+from luminal_lab.passes.constant_folding import ConstantFolding
+from luminal_lab.passes.dead_code import DeadCode
+from luminal_lab.passes.inlining import Inlining
+from luminal_lab.passes.merge_reductions import MergeReductions
+from luminal_lab.passes.pipeline import Pipeline, parse_pipeline
+from luminal_lab.passes.push_views import PushViews
+from luminal_lab.passes.reassociation import Reassociation
+from luminal_lab.passes.recognition.recognise import Recognise
+from luminal_lab.passes.schedule import Schedule
+from luminal_lab.passes.simplify import Simplify
+from luminal_lab.passes.single_reductions import SingleReductions
+from luminal_lab.passes.subexpressions import CommonSubexpressions
+from luminal_lab.passes.twelve import FromTwelve, ToTwelve
+from luminal_lab.passes.view_composition import ViewComposition
+
+__all__ = ["GenericCompiler", "parse_pipeline"]
+
+ROUNDS = 10
+"""More than any model has needed; each round that changes something removes work."""
+BESIDE = (Inlining, ToTwelve, FromTwelve)
+"""Passes that are no part of it, but that the text of a pipeline knows with it."""
+CLEANING: tuple[Pass, ...] = (
+    DeadCode(),
+    ViewComposition(),
+    SingleReductions(),
+    Simplify(),
+    ConstantFolding(),
+    Reassociation(),
+    MergeReductions(),
+    PushViews(),
+    CommonSubexpressions(),
+    DeadCode(),
+)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class GenericCompiler(Pipeline):
+    """Remove what is not needed, recognise what later passes want, and choose an order.
+
+    >>> print(GenericCompiler())
+    generic
+    >>> print(GenericCompiler(licence=["no_nan", "no_inf"]))
+    generic{licence = [no_inf, no_nan]}
+    """
+
+    name: ClassVar[str] = "generic"
+
+    def __init__(self, *, licence: Iterable[str] | None = None) -> None:
+        passes = [Pipeline(CLEANING, rounds=ROUNDS), Recognise(), DeadCode(), Schedule()]
+        super().__init__(passes, licence=licence)
+
+    @override
+    def __str__(self) -> str:
+        facts = {} if self.licence is None else {"licence": self.licence}
+        return spec_text(self.name, dict(facts))

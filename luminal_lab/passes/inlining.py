@@ -1,0 +1,71 @@
+"""`inline`: a call gives way to the nodes of its body, so that every pass can see into them.
+
+    graph g(%x: f32[4]) -> (%y) {                    graph g(%x: f32[4]) -> (%e) {
+      %y = call{body = twice} %x : f32[4]              %s = sin %x : f32[4]
+    }                                           →      %e = add %s, %s : f32[4]
+    graph twice(%x: f32[4]) -> (%e) {                }
+      %s = sin %x : f32[4]
+      %e = add %s, %s : f32[4]
+    }
+
+Calls within bodies are next, one level a step, until none is left. The nodes come from the line
+and the scope that the call comes from. What nobody reads stays a call: `dce` is cheaper.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import dataclass
+from typing import ClassVar
+
+from typing_extensions import override
+
+from luminal_lab.core.edit import Edit
+from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.ops import Call, Pick
+from luminal_lab.passes.base import Pass
+
+
+@dataclass(frozen=True)
+class Inlining(Pass):
+    """Replace calls by the nodes of their bodies."""
+
+    name: ClassVar[str] = "inline"
+    only: tuple[str, ...] = ()
+    """The names of the bodies that are inlined; all, if none is named."""
+
+    @override
+    def run(self, ir: IR, edit: Edit) -> None:
+        todo = deque(node.id for node in ir.nodes)
+        while todo:
+            node = edit.table.get(todo.popleft())
+            if node is None or not isinstance(node.op, Call) or not self.takes(node.op.body.name):
+                continue
+            if edit.users(node) or edit.is_output(node):
+                with edit.firing(f"body-of-{node.op.body.name.replace('_', '-')}"):
+                    todo += _inline(node, node.op.body, edit)
+
+    def takes(self, name: str) -> bool:
+        """Return whether calls of a body are inlined; the text numbers bodies of one name."""
+        return not self.only or not {name, re.sub(r"_\d+$", "", name)}.isdisjoint(self.only)
+
+
+def _inline(call: Node, body: IR, edit: Edit) -> list[int]:
+    """Put the nodes of a body into the graph instead of a call, and return their ids."""
+    into = dict(zip(body.input_ids, call.sources, strict=True))
+    made: list[int] = []
+    for node in body.nodes:
+        if node.id not in into:
+            sources = [into[id] for id in node.sources]
+            new = edit.insert(node.op, *sources, like=call, name=node.meta.name)
+            into[node.id] = new.id
+            made.append(new.id)
+    if not call.extra:
+        edit.replace(call, into[body.output_ids[0]])
+    for pick in edit.users(call):
+        assert isinstance(pick.op, Pick), "only a pick reads a node with several results"
+        edit.replace(pick, into[body.output_ids[pick.op.index]])
+        edit.erase(pick)
+    edit.erase(call)
+    return made

@@ -1,0 +1,309 @@
+"""`push-views`: views move past elementwise ops, to where less is computed and where views meet.
+
+    %b = expand{shape = [4, 8]} %a : f32[4, 8]         %c = sqrt %a : f32[4, 1]
+    %c = sqrt %b                   : f32[4, 8]    →    %d = expand{shape = [4, 8]} %c : f32[4, 8]
+
+    %b = exp2 %a                     : f32[4, 8]       %c = slice{start = [0, 2], …} %a : f32[4, 2]
+    %c = slice{start = [0, 2], …} %b : f32[4, 2]  →    %d = exp2 %c : f32[4, 2]
+
+Which way a view moves is a matter of cost, and so no two of these steps undo each other:
+
+- `expand` moves towards the outputs, past an op of whose sources each is repeated along an axis:
+  the op then works on one copy. A product of which each factor is repeated along another axis (a
+  matmul) stays as it is. It also moves past other views, so as to be the last of them.
+- `slice` moves towards the sources, past an op that only the slice reads: less is computed.
+- `permute`, `reshape` and `flip` cost nothing, and are worth moving where views meet and become
+  one. They move towards the sources, past an op that nothing else reads, unless that makes more
+  views than there were; and towards the outputs where all sources have the same one.
+
+Values keep their bits: an elementwise op does the same at every position.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from typing_extensions import override
+
+from luminal_lab.core.dims import Dim, Shape
+from luminal_lab.core.edit import Edit
+from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.op import Elementwise, Op, View
+from luminal_lab.core.ops import Constant, Expand, Flip, Permute, Reshape, Slice
+from luminal_lab.passes.base import Pass
+from luminal_lab.passes.view_composition import sure
+
+FREE = (Permute, Reshape, Flip)
+"""Views that have all elements of their source, each once."""
+MOVED = (Elementwise, View, Constant)
+"""What a move leaves behind."""
+
+
+@dataclass(frozen=True)
+class PushViews(Pass):
+    """Move views past elementwise ops, to where less is computed or views meet."""
+
+    name: ClassVar[str] = "push-views"
+
+    @override
+    def run(self, ir: IR, edit: Edit) -> None:
+        _Pushing(edit).run(ir.nodes)
+
+
+class _Pushing:
+    def __init__(self, edit: Edit) -> None:
+        self.edit = edit
+
+    def run(self, nodes: Sequence[Node]) -> None:
+        """Try each node, and again what is near to a change, until nothing moves."""
+        todo = deque(node.id for node in nodes)
+        waiting = set(todo)
+        while todo:
+            id = todo.popleft()
+            waiting.discard(id)
+            node = self.edit.table.get(id)
+            if node is None or not (self.edit.readers.get(id) or self.edit.is_output(node)):
+                continue
+            before = len(self.edit.log)
+            self.move(node)
+            for near in self.near(before):
+                if near not in waiting:
+                    waiting.add(near)
+                    todo.append(near)
+
+    def near(self, before: int) -> Iterator[int]:
+        """Yield what may move now: what has changed since, and what reads or is read by it."""
+        for change in self.edit.log[before:]:
+            for node in (*change.before, *change.after):
+                yield node.id
+                yield from node.sources
+                yield from self.edit.readers.get(node.id, ())
+
+    def move(self, node: Node) -> None:
+        """Make one step at a node, if there is one to be made."""
+        if isinstance(node.op, Elementwise):
+            if not self.expand_later(node):
+                self.view_later(node)
+        elif isinstance(node.op, View):
+            (source,) = self.edit.sources(node)
+            if isinstance(source.op, Expand):
+                self.expand_last(node, source)
+            elif isinstance(source.op, Elementwise) and self.is_read_once(source):
+                if isinstance(node.op, Slice):
+                    self.slice_earlier(node, source)
+                elif isinstance(node.op, FREE):
+                    self.view_earlier(node, source)
+
+    # -- towards the outputs -----------------------------------------------------------------------
+
+    def expand_later(self, node: Node) -> bool:
+        """Compute once what would be computed for each of equal values."""
+        sources = self.edit.sources(node)
+        repeated = [source for source in sources if not isinstance(source.op, Constant)]
+        if not repeated or not all(isinstance(source.op, Expand) for source in repeated):
+            return False
+        inner = {source.id: self.edit.sources(source)[0] for source in repeated}
+        small = tuple(
+            1 if dim != 0 and all(x.shape[axis] == 1 for x in inner.values()) else dim
+            for axis, dim in enumerate(node.shape)
+        )
+        if small == node.shape:
+            return False
+        because = f"{node.op.name} works on {node.type.with_shape(small)} instead of {node.type}"
+        with self.edit.firing("expand-later", because):
+            given = [
+                self.expanded(inner[source.id], small, source)
+                if source.id in inner
+                else self.filled(source, small)
+                for source in sources
+            ]
+            made = self.edit.insert(node.op, *given, like=node)
+            self.put(self.edit.insert(Expand(node.shape), made, like=[*repeated, node]), node)
+            self.drop(*sources)
+        return True
+
+    def expand_last(self, node: Node, expand: Node) -> None:
+        """Move another view before an expand, so that it views the source."""
+        (x,) = self.edit.sources(expand)
+        op = _before_expand(node, expand.shape, x.shape)
+        if op is None:
+            return
+        because = f"so the {node.op.name} views {x.type}, and what follows may work on that"
+        with self.edit.firing("expand-last", because):
+            made = x if _changes_nothing(op, x.shape) else self.edit.insert(op, x, like=node)
+            self.put(self.expanded(made, node.shape, expand), node)
+            self.drop(expand)
+
+    def view_later(self, node: Node) -> None:
+        """View the result once, where all sources are viewed alike."""
+        sources = self.edit.sources(node)
+        viewed = {s.id: s for s in sources if not isinstance(s.op, Constant)}
+        views = list(viewed.values())
+        if len(views) < 2 or not all(
+            isinstance(view.op, FREE) and self.is_read_once(view) for view in views
+        ):
+            return
+        inner = {view.id: self.edit.sources(view)[0] for view in views}
+        shapes = {x.shape for x in inner.values()}
+        if len({view.op for view in views}) > 1 or len(shapes) > 1:
+            return
+        (shape,), op = shapes, views[0].op
+        because = f"its sources are the same {op.name} of other values"
+        with self.edit.firing("view-later", because):
+            given = [inner[s.id] if s.id in inner else self.filled(s, shape) for s in sources]
+            made = self.edit.insert(node.op, *given, like=node)
+            self.put(self.edit.insert(op, made, like=[*views, node]), node)
+            self.drop(*sources)
+
+    # -- towards the sources -----------------------------------------------------------------------
+
+    def slice_earlier(self, node: Node, source: Node) -> None:
+        """Compute only what a slice takes."""
+        given = self.edit.sources(source)
+        if all(isinstance(x.op, Constant) for x in given):
+            return
+        because = f"{source.op.name} works on {node.type} instead of {source.type}"
+        with self.edit.firing("slice-earlier", because):
+            viewed = {
+                x.id: self.filled(x, node.shape)
+                if isinstance(x.op, Constant)
+                else self.edit.insert(node.op, x, like=node)
+                for x in given
+            }
+            self.put(self.edit.insert(source.op, *[viewed[x.id] for x in given], like=source), node)
+            self.drop(source, *given)
+
+    def view_earlier(self, node: Node, source: Node) -> None:
+        """View the sources instead, where that meets another view and makes no more of them."""
+        given = self.edit.sources(source)
+        others = {x.id: x for x in given if not isinstance(x.op, Constant)}.values()
+        met = [x for x in others if self.meets(node.op, x, source)]
+        if not met or len(others) - len(met) > 1:
+            return
+        for x in others:
+            if isinstance(x.op, Expand):
+                (inner,) = self.edit.sources(x)
+                if _before_expand(node, x.shape, inner.shape) is None:
+                    return
+        because = f"the {node.op.name} meets another one before {source.op.name}"
+        with self.edit.firing("view-earlier", because):
+            viewed = {
+                x.id: self.filled(x, node.shape)
+                if isinstance(x.op, Constant)
+                else self.viewed(node, x)
+                for x in given
+            }
+            self.put(self.edit.insert(source.op, *[viewed[x.id] for x in given], like=source), node)
+            self.drop(source, *given)
+
+    def meets(self, view: Op, x: Node, user: Node) -> bool:
+        """Return whether a view, moving on from here, comes to another one of its kind."""
+        while self.is_read_once(x):
+            if type(x.op) is type(view):
+                return True
+            sources = [s for s in self.edit.sources(x) if not isinstance(s.op, Constant)]
+            if not isinstance(x.op, Elementwise) or len(sources) != 1:
+                return False
+            (x,) = sources
+        return False
+
+    # -- steps -------------------------------------------------------------------------------------
+
+    def is_read_once(self, node: Node) -> bool:
+        """Return whether a node is there for one other alone."""
+        return len(self.edit.readers.get(node.id, ())) == 1 and not self.edit.is_output(node)
+
+    def filled(self, constant: Node, shape: Shape) -> Node:
+        """Return a constant in another shape."""
+        assert isinstance(constant.op, Constant)
+        op = Constant(constant.op.value, constant.dtype, shape)
+        return self.edit.insert(op, like=constant)
+
+    def expanded(self, x: Node, shape: Shape, like: Node) -> Node:
+        """Return a value in a shape to which it can be expanded."""
+        return x if x.shape == shape else self.edit.insert(Expand(shape), x, like=like)
+
+    def viewed(self, view: Node, x: Node) -> Node:
+        """Return a view of a value; with a view of the same kind it becomes one."""
+        if type(x.op) is not type(view.op) or not self.is_read_once(x):
+            return self.edit.insert(view.op, x, like=view)
+        (base,) = self.edit.sources(x)
+        op = _composed(x.op, view.op)
+        if _changes_nothing(op, base.shape):
+            return base
+        return self.edit.insert(op, base, like=[view, x])
+
+    def put(self, new: Node, old: Node) -> None:
+        """Put a node in the place of another, and take that out."""
+        self.edit.replace(old, new)
+        self.drop(old)
+
+    def drop(self, *nodes: Node) -> None:
+        """Take out what has been replaced, unless others still read it."""
+        for node in nodes:
+            unread = node in self.edit and not self.edit.readers.get(node.id)
+            if unread and isinstance(node.op, MOVED) and not self.edit.is_output(node):
+                self.edit.erase(node)
+
+
+# -- views of views --------------------------------------------------------------------------------
+
+
+def _changes_nothing(op: Op, shape: Shape) -> bool:
+    match op:
+        case Permute(axes=axes):
+            return axes == tuple(range(len(axes)))
+        case Reshape(shape=new):
+            return new == shape
+        case Flip(axes=axes):
+            return not axes
+        case Slice(start=start, stop=stop, step=step):
+            return (*start, *stop, *step) == (*(0 for _ in shape), *shape, *(1 for _ in shape))
+        case _:
+            return False
+
+
+def _composed(first: Op, second: Op) -> Op:
+    """Return two views of one kind as one."""
+    match first, second:
+        case Permute(axes=a), Permute(axes=b):
+            return Permute(tuple(a[axis] for axis in b))
+        case Flip(axes=a), Flip(axes=b):
+            return Flip(tuple(sorted({*a} ^ {*b})))
+        case _:
+            return second
+
+
+def _before_expand(node: Node, wide: Shape, shape: Shape) -> Op | None:
+    """Return the view that does before an expand, from one shape to a wider, what it did after."""
+    match node.op:
+        case Permute():
+            return node.op
+        case Flip(axes=axes):
+            return Flip(tuple(axis for axis in axes if shape[axis] != 1))
+        case Slice():
+            return _slice_before(node.op, wide, shape)
+        case Reshape(shape=new):
+            olds, news = ([k for k, dim in enumerate(s) if dim != 1] for s in (wide, new))
+            if [wide[k] for k in olds] != [new[k] for k in news]:
+                return None
+            narrow: list[Dim] = [1] * len(new)
+            for old, place in zip(olds, news, strict=True):
+                narrow[place] = shape[old]
+            return Reshape(tuple(narrow))
+        case _:
+            return None
+
+
+def _slice_before(op: Slice, wide: Shape, shape: Shape) -> Slice | None:
+    cuts = list(zip(op.start, op.stop, op.step, strict=True))
+    for axis, (start, stop, _) in enumerate(cuts):
+        if shape[axis] == 1 and wide[axis] != 1:
+            if not sure(start >= 0, start <= stop, stop <= wide[axis]):
+                return None
+            cuts[axis] = (0, 1, 1)
+    starts, stops, steps = zip(*cuts, strict=True) if cuts else ((), (), ())
+    return Slice(starts, stops, steps)

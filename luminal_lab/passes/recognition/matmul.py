@@ -1,0 +1,33 @@
+"""Matrix products: a sum of the product of two values, each repeated along the other's axes.
+
+    %b = reshape{shape = [4, 1, 8]} %x : f32[4, 1, 8]
+    %c = expand{shape = [4, 6, 8]} %b  : f32[4, 6, 8]
+    %d = permute{axes = [1, 0]} %w     : f32[6, 8]                    where %w: f32[8, 6]
+    %e = reshape{shape = [1, 6, 8]} %d : f32[1, 6, 8]
+    %f = expand{shape = [4, 6, 8]} %e  : f32[4, 6, 8]
+    %p = mul %c, %f                    : f32[4, 6, 8]
+    %s = sum_reduce{axis = 2} %p       : f32[4, 6, 1]
+    %y = reshape{shape = [4, 6]} %s    : f32[4, 6]
+
+Batches broadcast, operands may be transposed, and several axes may be summed. A transposed matrix
+is itself an operand; one whose heads have been moved about is not, but the view of it is. A sum of
+the product of two values with the same axes is a reduction and no matrix product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from luminal_lab.core.ir import Node
+from luminal_lab.passes.recognition.contraction import Product, contraction
+from luminal_lab.passes.recognition.convolution import CONVOLUTION, windows_of
+from luminal_lab.passes.recognition.reading import Reading, Recogniser
+
+
+def _find(reading: Reading, node: Node) -> Iterator[Product]:
+    for found in contraction(reading, node):
+        if windows_of(reading, found) is None:
+            yield found
+
+
+MATMUL = Recogniser("matmul", CONVOLUTION.roots, _find)

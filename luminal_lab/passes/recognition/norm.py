@@ -1,0 +1,121 @@
+"""Norms over axes: less the mean, over the root mean square, both, and with a weight and a bias.
+
+    mean_norm(x)  = x + expand(-1 · mean(x))
+    std_norm(x)   = x · expand(recip(sqrt(mean(x · x) + eps)))
+    rms_norm(x)   = std_norm(x) · weight
+    layer_norm(x) = std_norm(mean_norm(x)) · weight + bias      both or one of them may be absent
+
+All means are over the same axes; a weight or a bias has those axes alone. The variance may be
+computed from a second, equal difference from the mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from luminal_lab.core.ir import Node
+from luminal_lab.core.op import View
+from luminal_lab.core.ops import Add, Call, Mul, Recip, Sqrt
+from luminal_lab.passes.recognition.mean import MEAN
+from luminal_lab.passes.recognition.reading import Found, Reading, Recogniser
+
+
+def _find_mean_norm(reading: Reading, node: Node) -> Iterator[Found]:
+    for x, value in reading.difference(node):
+        mean = reading.at(MEAN, value)
+        if mean is not None and mean.x is x and mean.keeps_axes:
+            because = f"{x} less its mean over axes {list(mean.axes)}"
+            yield Found("mean_norm", node, {"x": x}, mean.axes, because)
+
+
+def _find_std_norm(reading: Reading, node: Node) -> Iterator[Found]:
+    for x, squared, axes in _scaled(reading, node):
+        if squared is x:
+            because = f"{x} divided by its root mean square over axes {list(axes)}"
+            yield Found("std_norm", node, {"x": x}, axes, because)
+
+
+def _scaled(reading: Reading, node: Node) -> Iterator[tuple[Node, Node, tuple[int, ...]]]:
+    """Yield x, y and axes of a node x / √(mean(y · y) + eps)."""
+    for x, share in reading.pairs(node, Mul):
+        root = reading.source(share, Recip)
+        inside = None if root is None else reading.source(root, Sqrt)
+        for value in () if inside is None else _less_eps(reading, inside):
+            mean = reading.at(MEAN, value)
+            if mean is not None and mean.keeps_axes and mean.x.shape == x.shape:
+                for y, again in reading.pairs(mean.x, Mul):
+                    if y is again:
+                        yield x, y, mean.axes
+
+
+def _less_eps(reading: Reading, node: Node) -> Iterator[Node]:
+    yield node
+    for value, eps in reading.pairs(node, Add):
+        if reading.number(eps) is not None:
+            yield reading.base(value)
+
+
+def _find_standardised(reading: Reading, node: Node) -> Iterator[Found]:
+    """Yield what is a layer norm without weight and bias."""
+    whole = reading.at(STD_NORM, node)
+    scaled = _scaled(reading, node) if whole is None else [(whole.x, whole.x, whole.axes)]
+    for x, squared, axes in scaled:
+        centred, other = reading.at(MEAN_NORM, x), reading.at(MEAN_NORM, squared)
+        if centred is None or other is None or not centred.axes == other.axes == axes:
+            continue
+        if centred.x is other.x:
+            because = f"{centred.x} with mean 0 and variance 1 over axes {list(axes)}"
+            yield Found("layer_norm", node, {"x": centred.x}, axes, because)
+
+
+Plain = Callable[[Reading, Node], Iterator[Found]]
+
+
+def _with(
+    reading: Reading, node: Node, plain: Plain, op: type[Add | Mul], name: str
+) -> Iterator[Found]:
+    """Yield what is found, with a parameter that is added or multiplied behind it."""
+    for value, parameter in reading.pairs(node, op):
+        for found in plain(reading, value):
+            given = _parameter(reading, parameter, found.axes)
+            if given is not None:
+                sources = {**found.sources, name: given}
+                because = f"{found.because}, with the {name} {given}"
+                yield Found(found.kind, node, sources, found.axes, because)
+
+
+def _parameter(reading: Reading, node: Node, axes: tuple[int, ...]) -> Node | None:
+    """Return what is repeated along all axes but these."""
+    base = reading.base(node)
+    if not isinstance(node.op, View) or reading.number(base) is not None:
+        return None
+    others = [dim for axis, dim in enumerate(base.shape) if axis not in axes]
+    return reading.squeezed(base) if all(dim == 1 for dim in others) else None
+
+
+def _weighted(reading: Reading, node: Node) -> Iterator[Found]:
+    yield from _with(reading, node, _find_standardised, Mul, "weight")
+
+
+def _find_layer_norm(reading: Reading, node: Node) -> Iterator[Found]:
+    yield from _with(reading, node, _weighted, Add, "bias")
+    yield from _with(reading, node, _find_standardised, Add, "bias")
+    yield from _weighted(reading, node)
+    yield from _find_standardised(reading, node)
+
+
+def _found_std_norm(reading: Reading, node: Node) -> Iterator[Found]:
+    found = reading.at(STD_NORM, node)
+    if found is not None:
+        because = f"{found.x} divided by its root mean square over axes {list(found.axes)}"
+        yield Found("rms_norm", node, found.sources, found.axes, because)
+
+
+def _find_rms_norm(reading: Reading, node: Node) -> Iterator[Found]:
+    yield from _with(reading, node, _found_std_norm, Mul, "weight")
+
+
+MEAN_NORM = Recogniser("mean_norm", (Add,), _find_mean_norm)
+STD_NORM = Recogniser("std_norm", (Mul,), _find_std_norm)
+RMS_NORM = Recogniser("rms_norm", (Mul,), _find_rms_norm)
+LAYER_NORM = Recogniser("layer_norm", (Add, Mul, Call), _find_layer_norm)

@@ -1,0 +1,241 @@
+"""How recognisers read a graph: past repetition, constants as numbers, calls by their bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Generic, TypeAlias, TypeVar
+
+import numpy as np
+
+from luminal_lab.core.dims import Dim, Expr, Shape
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.ir import Lookup, Node
+from luminal_lab.core.op import Elementwise, Op, Reduce, Scalar, View as ViewOp
+from luminal_lab.core.ops import Add, Call, Constant, Expand, Iota, Mul, Recip, Reshape
+from luminal_lab.core.views import View
+
+
+@dataclass(frozen=True)
+class Found:
+    """A region that a recogniser has found."""
+
+    kind: str
+    root: Node
+    sources: dict[str, Node]
+    """What the region reads, by the names of its inputs."""
+    axes: tuple[int, ...] = ()
+    """The axes of the first source along which it works, without those of size 1."""
+    because: str = ""
+
+    @property
+    def x(self) -> Node:
+        """The first source."""
+        return next(iter(self.sources.values()))
+
+    @property
+    def keeps_axes(self) -> bool:
+        """Whether a reduction leaves its axes, with size 1."""
+        kept = [1 if k in self.axes else dim for k, dim in enumerate(self.x.shape)]
+        return self.root.shape == tuple(kept)
+
+
+F = TypeVar("F", bound=Found)
+F_co = TypeVar("F_co", bound=Found, covariant=True)
+COUNTED = (Constant, Iota)
+"""Ops that make values of nothing, and at no cost."""
+
+
+@dataclass(frozen=True)
+class Recogniser(Generic[F_co]):
+    """What finds regions of one kind at their roots, the largest first."""
+
+    name: str
+    roots: tuple[type[Op], ...]
+    find: Callable[[Reading, Node], Iterator[F_co]]
+
+
+Known: TypeAlias = dict[tuple[str, int], Found | None]
+"""What bodies are, by the name of the recogniser and the identity of the body."""
+
+
+class Reading:
+    """A graph as recognisers see it."""
+
+    def __init__(self, graph: Lookup, known: Known | None = None) -> None:
+        self.graph = graph
+        self._known: Known = {} if known is None else known
+        self._is_known: dict[int, bool] = {}
+
+    def sources(self, node: Node) -> tuple[Node, ...]:
+        """Return what a node reads."""
+        get = self.graph.table.get
+        return tuple([source for id in node.sources if (source := get(id)) is not None])
+
+    def source(self, node: Node, op: type[Op]) -> Node | None:
+        """Return what a node with this op reads, past repetition on both sides."""
+        node = self.base(node)
+        return self.base(self.sources(node)[0]) if isinstance(node.op, op) else None
+
+    def pairs(self, node: Node, op: type[Op]) -> Iterator[tuple[Node, Node]]:
+        """Yield the sources of a commutative op in both orders, if a node has that op."""
+        if isinstance(node.op, op):
+            first, second = self.sources(node)
+            yield first, second
+            if first is not second:
+                yield second, first
+
+    def at(self, recogniser: Recogniser[F], node: Node) -> F | None:
+        """Return what is found at a node; a call is what its body is, whatever its name."""
+        if not isinstance(node.op, Call):
+            return next(recogniser.find(self, node), None)
+        body = node.op.body
+        key = recogniser.name, id(body)
+        if key not in self._known:
+            self._known[key] = (
+                None if node.extra else _inside(recogniser, Reading(body, self._known))
+            )
+        found = self._known[key]
+        if found is None:
+            return None
+        outer = dict(zip(body.input_ids, self.sources(node), strict=True))
+        sources = {name: outer[source.id] for name, source in found.sources.items()}
+        return replace(found, root=node, sources=sources)  # pyright: ignore[reportReturnType]  # of this recogniser
+
+    # -- repetition --------------------------------------------------------------------------------
+
+    def base(self, node: Node) -> Node:
+        """Return what is repeated: the node below views that only repeat it along axes."""
+        if not isinstance(node.op, (Expand, Reshape)):
+            return node
+        found, at, ops = node, node, list[ViewOp]()
+        while isinstance(at.op, (Expand, Reshape)):
+            ops.append(at.op)
+            (at,) = self.sources(at)
+            if only_repeats(at.shape, tuple(reversed(ops)), node.shape):
+                found = at
+        return found
+
+    def squeezed(self, node: Node) -> Node:
+        """Return what lies below reshapes that only add or drop axes of size 1."""
+        while isinstance(node.op, Reshape):
+            (source,) = self.sources(node)
+            if not same_but_ones(source.shape, node.shape):
+                break
+            node = source
+        return node
+
+    # -- numbers -----------------------------------------------------------------------------------
+
+    def number(self, node: Node) -> Scalar | None:
+        """Return the number that a value is everywhere, if it is a constant."""
+        found = self.base(node).op
+        return found.value if isinstance(found, Constant) else None
+
+    def is_number(self, node: Node, value: float) -> bool:
+        """Return whether a value is this number everywhere, rounded to its dtype."""
+        found = self.number(node)
+        return found is not None and not isinstance(found, Expr) and _same(found, value, node.dtype)
+
+    def is_reciprocal(self, node: Node, count: Dim) -> bool:
+        """Return whether a value is 1 over a count, which may be symbolic."""
+        if isinstance(count, int) and count > 0 and self.is_number(node, 1 / count):
+            return True
+        below = self.source(node, Recip)
+        value = None if below is None else self.number(below)
+        return value is not None and (value == count) is True
+
+    def multiple(self, node: Node, factor: float) -> Node | None:
+        """Return what is multiplied by a number, past repetition."""
+        for value, number in self.pairs(self.base(node), Mul):
+            if self.is_number(number, factor):
+                return self.base(value)
+        return None
+
+    def difference(self, node: Node) -> Iterator[tuple[Node, Node]]:
+        """Yield x and y of a node x + y · -1; y without repetition."""
+        for x, less in self.pairs(node, Add):
+            y = self.multiple(less, -1)
+            if y is not None:
+                yield x, y
+
+    # -- reductions --------------------------------------------------------------------------------
+
+    def reduced(self, node: Node, op: type[Reduce]) -> Iterator[tuple[Node, tuple[int, ...]]]:
+        """Yield what a chain of reductions reduces, and those axes that are not of size 1."""
+        axes: set[int] = set()
+        while isinstance(node.op, op):
+            axis = node.op.axis
+            (node,) = self.sources(node)
+            axes |= {axis} - {axis for axis, dim in enumerate(node.shape) if dim == 1}
+            yield node, tuple(sorted(axes))
+            if isinstance(node.op, Reshape):
+                (source,) = self.sources(node)
+                merged = merged_axes(source.shape, node.shape)
+                if merged and merged[0] == axis:
+                    node = source
+                    axes |= {axis for axis in merged if node.shape[axis] != 1}
+                    yield node, tuple(sorted(axes))
+
+    # -- what needs no data ------------------------------------------------------------------------
+
+    def is_known(self, node: Node) -> bool:
+        """Return whether a value is made of constants and counting alone, element by element."""
+        if node.id not in self._is_known:
+            self._is_known[node.id] = self._made_of_nothing(node)
+        return self._is_known[node.id]
+
+    def _made_of_nothing(self, node: Node) -> bool:
+        sources = self.sources(node)
+        if sources:
+            plain = isinstance(node.op, (Elementwise, ViewOp))
+            return plain and all(self.is_known(source) for source in sources)
+        body = node.op.body_of()
+        if body is not None:
+            return all(isinstance(inner.op, (*COUNTED, Elementwise, ViewOp)) for inner in body)
+        return isinstance(node.op, COUNTED)
+
+
+def _inside(recogniser: Recogniser[F], body: Reading) -> F | None:
+    """Return what a body is as a whole."""
+    ir = body.graph
+    root = ir[ir.signature.outputs[0]]
+    found = body.at(recogniser, root)
+    inputs = set(ir.signature.inputs)
+    if found is None or any(source.id not in inputs for source in found.sources.values()):
+        return None
+    return found
+
+
+def _same(a: Scalar, b: float, dtype: DType) -> bool:
+    """Return whether two numbers are one in a dtype."""
+    with np.errstate(over="ignore"):
+        one, other = (np.asarray(number).astype(dtype.numpy) for number in (a, b))
+    return bool(one == other)
+
+
+@lru_cache(1 << 12)
+def only_repeats(shape: Shape, ops: tuple[ViewOp, ...], wide: Shape) -> bool:
+    """Return whether views from a shape to a wider one do what an expand does."""
+    if len(shape) != len(wide) or any(a not in (1, b) for a, b in zip(shape, wide, strict=True)):
+        return False
+    start = View.identity(shape)
+    return len(ops) == 1 or start.then(*ops).index == start.then(Expand(wide)).index
+
+
+def same_but_ones(one: Shape, other: Shape) -> bool:
+    """Return whether two shapes are equal but for axes of size 1."""
+    a, b = ([dim for dim in shape if dim != 1] for shape in (one, other))
+    return a == b
+
+
+def merged_axes(old: Shape, new: Shape) -> tuple[int, ...]:
+    """Return neighbouring axes that a reshape has made the first of them; none if it is another."""
+    if len(old) != len(new):
+        return ()
+    differing = [axis for axis, (a, b) in enumerate(zip(old, new, strict=True)) if a != b]
+    if not differing:
+        return ()
+    axes = tuple(range(differing[0], differing[-1] + 1))
+    return axes if all(new[axis] == 1 for axis in axes[1:]) else ()

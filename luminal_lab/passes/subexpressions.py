@@ -1,0 +1,71 @@
+"""`cse`: compute once what is computed twice: the same op, with the same fields, on the same nodes.
+
+    graph g(%x: f32[2], %y: f32[2]) -> (%c) {        graph g(%x: f32[2], %y: f32[2]) -> (%c) {
+      %a = add %x, %y : f32[2]                         %a = add %x, %y : f32[2]
+      %b = add %y, %x : f32[2]                  →      %c = mul %a, %a : f32[2]
+      %c = mul %a, %b : f32[2]                       }
+    }
+
+One walk is enough, for the sources of a node have become one before it is looked at. Three things
+never become one: inputs; calls to the host, since a function may count its calls or print; and
+random numbers of two streams, which are two ops. What `after` computes a second time stays apart
+as well, since its sources differ: that is how a recomputation says that it is meant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+from typing_extensions import override
+
+from luminal_lab.core.edit import Edit
+from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.op import Op
+from luminal_lab.core.ops import HostCall, Input
+from luminal_lab.passes.base import Pass
+
+Key: TypeAlias = tuple[Op, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class CommonSubexpressions(Pass):
+    """Merge nodes that compute the same value."""
+
+    name: ClassVar[str] = "cse"
+
+    @override
+    def run(self, ir: IR, edit: Edit) -> None:
+        first: dict[Key, Node] = {}
+        only_once = _OnlyOnce()
+        for old in ir.nodes:
+            if only_once(old.op):
+                continue
+            node = edit[old]
+            kept = first.setdefault(_key(node), node)
+            if kept is not node:
+                with edit.firing("duplicate"):
+                    edit.replace(node, kept)
+                    edit.erase(node)
+
+
+def _key(node: Node) -> Key:
+    """Return what two nodes have in common if they compute the same."""
+    sources = node.sources
+    return node.op, tuple(sorted(sources)) if node.op.commutative else sources
+
+
+class _OnlyOnce:
+    """Tell which ops are themselves and nothing else; a body is looked into once."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, bool] = {}
+
+    def __call__(self, op: Op) -> bool:
+        body = op.body_of()
+        if body is None:
+            return isinstance(op, (Input, HostCall))
+        if id(body) not in self.known:
+            own = (node.op for node in body if not isinstance(node.op, Input))
+            self.known[id(body)] = any(self(inner) for inner in own)
+        return self.known[id(body)]

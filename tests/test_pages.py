@@ -1,0 +1,125 @@
+"""The examples of the pages run, each block as a notebook cell, and show what the pages say.
+
+What they show is accepted by `pytest --bless tests/test_pages.py`.
+"""
+
+import builtins
+import contextlib
+import io
+import linecache
+import re
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from luminal_lab.core.op import OPS
+from luminal_lab.passes.gradients.rule import RULES
+from luminal_lab.passes.pipeline import known_passes
+from tests.conftest import Golden
+from tests.passes import running
+from tests.readme import FENCE
+
+assert running  # imports all passes
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+SOURCE = re.compile(r"^(>>> .*\n(?:\.\.\.(?: .*)?\n)*)", re.MULTILINE)
+MILLISECONDS = re.compile(r" +\d+\.\d\d$", re.MULTILINE)
+
+
+@pytest.fixture(autouse=True)
+def _tables_as_they_were() -> Iterator[None]:
+    """Forget the ops and the gradients that a page defines."""
+    tables: list[dict[Any, Any]] = [OPS, RULES]
+    before = [dict(table) for table in tables]
+    yield
+    for table, then in zip(tables, before, strict=True):
+        table.clear()
+        table.update(then)
+
+
+@pytest.mark.parametrize("page", ["gradients.md", "nn.md", "passes.md", "training.md"])
+def test_the_examples_show_what_is_written_under_them(
+    page: str, golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    assert text.count("\n>>> ") > 20
+    monkeypatch.chdir(tmp_path)
+    golden(replayed(text), f"../docs/{page}")
+
+
+def test_the_table_of_passes_has_them_all() -> None:
+    text = (DOCS / "passes.md").read_text(encoding="utf-8")
+    listed = re.findall(
+        r"^\| `([\w-]+)`", text.partition("| pass |")[2].partition("\n\n")[0], flags=re.MULTILINE
+    )
+    ours = {n for n, cls in known_passes().items() if cls.__module__.startswith("luminal_lab.")}
+    assert sorted(listed) == sorted(ours)
+
+
+def replayed(page: str) -> str:
+    """Return a page with what its examples show under each of them."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for number, block in enumerate(list(FENCE.finditer(page)), 1):
+        page = page.replace(block[1], _cell(block[1], f"cell {number}", names), 1)
+    return page
+
+
+def _cell(block: str, cell: str, names: dict[str, Any]) -> str:
+    first, *parts = SOURCE.split(block)
+    prompts, outputs = parts[::2], parts[1::2]
+    sources = [re.sub("^.{3} ?", "", prompt, flags=re.MULTILINE) for prompt in prompts]
+    text = "".join(sources)
+    linecache.cache[cell] = (len(text), None, text.splitlines(keepends=True), cell)
+    line, result = 0, first
+    for prompt, source, output in zip(prompts, sources, outputs, strict=True):
+        shown = _run("\n" * line + source, cell, names)
+        line += source.count("\n")
+        written = output.rstrip("\n")
+        space = output[len(written) + bool(written) :]  # the empty lines before the next prompt
+        result += prompt + (output if _steady(shown + space) == _steady(output) else shown + space)
+    return result
+
+
+def _steady(text: str) -> str:
+    """Return the text without the milliseconds of a table that has some."""
+    return MILLISECONDS.sub("", text) if " ms\n" in text else text
+
+
+def _run(source: str, cell: str, names: dict[str, Any]) -> str:
+    """Return what running the source shows: what it prints, its value, its warnings, its error."""
+    shown = io.StringIO()
+    hook, last = sys.displayhook, vars(builtins).get("_")
+    with contextlib.redirect_stdout(shown), warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda *said, **_: shown.write(warnings.formatwarning(*said[:4]))
+        sys.displayhook = sys.__displayhook__
+        try:
+            exec(compile(source, cell, "single"), names)
+        except Exception as error:
+            shown.write("Traceback (most recent call last):\n  ...\n")
+            shown.write("".join(traceback.format_exception_only(error)))
+        finally:
+            sys.displayhook, builtins._ = hook, last  # pyright: ignore[reportAttributeAccessIssue]  # what the prompt showed last
+    return shown.getvalue()
+
+
+def test_what_an_example_shows_takes_the_place_of_what_is_written() -> None:
+    page = "# Title\n\n```python\n{}```\n\n```\n>>> not run\n```\n"
+    good = ">>> k = 1\n\n>>> for _ in range(2):\n...     print(k)\n1\n1\n\n>>> k\n1\n"
+    assert replayed(page.format(good)) == page.format(good)
+    assert replayed(page.format(good.replace("1\n", "2\n"))) != page.format(good)
+    wrong = replayed(page.format(">>> 1 / 0\n0.0\n"))
+    error = "Traceback (most recent call last):\n  ...\nZeroDivisionError: division by zero\n"
+    assert wrong == page.format(f">>> 1 / 0\n{error}")
+    warning = ">>> import warnings\n>>> warnings.warn('so')\ncell 1:2: UserWarning: so\n"
+    assert replayed(page.format(warning)).startswith(page.format(warning).partition("```\n\n")[0])
+
+
+def test_only_the_milliseconds_of_a_table_may_differ() -> None:
+    table = "pass  ms\nfold {}\n"
+    assert _steady(table.format(" 0.25")) == _steady(table.format("12.75"))
+    assert _steady("x  0.25\n") != _steady("x  0.75\n")
