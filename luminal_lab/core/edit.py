@@ -205,7 +205,9 @@ class Edit(Lookup):
             needed = "an output is carried to it"
         if needed:
             raise GraphError(f"erase: {node} is still needed: {needed}")
-        signature = self.signature._replace(inputs=tuple(id for id in inputs if id != node.id))
+        signature = self.signature
+        if isinstance(node.op, Input):
+            signature = signature._replace(inputs=tuple(id for id in inputs if id != node.id))
         self._log("erase", rule, node.id, None, (node,), (), signature)
 
     def _log(

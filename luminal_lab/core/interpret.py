@@ -157,7 +157,7 @@ class _Run:
             value = self.values[key]
             if key not in self.known and (value.base is not None or id(value) in taken):
                 self.now = self.ir[key]
-                value = value.copy()
+                value = value.copy(order="K")  # sums later on depend on how it lies in memory
             taken.add(id(value))
             results[key] = value
         return results

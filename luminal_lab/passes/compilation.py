@@ -97,7 +97,7 @@ class Compilation:
         return sum(snapshot.seconds for snapshot in self.snapshots)
 
     def __getitem__(self, name: str | int) -> Snapshot:
-        """Return a snapshot by its number, or the last one that a pass of this name left."""
+        """Return a snapshot by number, or the last in which a pass of this name did something."""
         if isinstance(name, int):
             if not -len(self.snapshots) <= name < len(self.snapshots):
                 raise GraphError(
@@ -111,7 +111,7 @@ class Compilation:
                 f"compilation: no pass {name!r} ran",
                 hint=nearest(name, [s.name for s in self.snapshots]),
             )
-        return found[-1]
+        return next((s for s in reversed(found) if s.firings), found[-1])
 
     # -- following one thing -----------------------------------------------------------------------
 

@@ -1,8 +1,9 @@
 """`generic`: the passes that serve every device, to a fixpoint; what `cx.compile()` runs.
 
-First what is needed is found (views compose, arithmetic and constants are worked out, equal values
-become one) until nothing changes; then the shapes that later passes want are recognised; then an
-order with a low peak of memory is chosen.
+What is not needed goes (views compose, arithmetic and constants are worked out, equal values become
+one) until nothing changes; the shapes that later passes want are recognised; views and reductions
+move to where they cost less. All that again, until nothing changes; then an order with a low peak
+of memory is chosen.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from luminal_lab.passes.base import Pass, spec_text
+from luminal_lab.passes.base import spec_text
 from luminal_lab.passes.constant_folding import ConstantFolding
 from luminal_lab.passes.dead_code import DeadCode
 from luminal_lab.passes.inlining import Inlining
@@ -35,18 +36,18 @@ ROUNDS = 10
 """More than any model has needed; each round that changes something removes work."""
 BESIDE = (Inlining, ToTwelve, FromTwelve)
 """Passes that are no part of it, but that the text of a pipeline knows with it."""
-CLEANING: tuple[Pass, ...] = (
+CLEANING = (
     DeadCode(),
     ViewComposition(),
     SingleReductions(),
     Simplify(),
     ConstantFolding(),
-    Reassociation(),
-    MergeReductions(),
-    PushViews(),
     CommonSubexpressions(),
     DeadCode(),
 )
+"""What is not needed goes."""
+ARRANGING = (Reassociation(), MergeReductions(), PushViews())
+"""What is needed moves. It comes after recognising: a slice that moves into a softmax hides it."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -62,8 +63,9 @@ class GenericCompiler(Pipeline):
     name: ClassVar[str] = "generic"
 
     def __init__(self, *, licence: Iterable[str] | None = None) -> None:
-        passes = [Pipeline(CLEANING, rounds=ROUNDS), Recognise(), DeadCode(), Schedule()]
-        super().__init__(passes, licence=licence)
+        clean = Pipeline(CLEANING, rounds=ROUNDS)
+        work = Pipeline([clean, Recognise(), *ARRANGING], rounds=ROUNDS)
+        super().__init__([work, Schedule()], licence=licence)
 
     @override
     def __str__(self) -> str:

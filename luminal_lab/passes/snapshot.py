@@ -124,23 +124,51 @@ class Snapshot:
     # -- across the pass ---------------------------------------------------------------------------
 
     @cached_property
-    def _maps(self) -> tuple[dict[int, int], dict[int, list[int]]]:
-        """Return what took the place of each node, and of which nodes each took the place."""
+    def _into(self) -> dict[int, int]:
+        """What took the place of each node that was replaced."""
         into: dict[int, int] = {}
         for change in self.log:
             if change.kind == "replace" and change.into is not None:
                 into[change.node] = change.into
                 into.pop(change.into, None)  # it is back: what it stood for stands for itself
+        return into
+
+    @cached_property
+    def _folded(self) -> dict[int, list[int]]:
+        """Of nodes that went without a successor, those that were made from them: calls."""
+        folded: dict[int, list[int]] = {}
+        get = self.ir.table.get
+        for change in self.log:
+            made = change.after[0].meta.made if change.kind == "insert" else None
+            end = None if made is None else get(_end(self._into, change.node))
+            if made is not None and end is not None:
+                for id in made.parents:
+                    if id not in self._into and get(id) is None:
+                        folded.setdefault(id, []).append(end.id)
+        return folded
+
+    @cached_property
+    def _came_from(self) -> dict[int, list[int]]:
+        """Of which nodes each took the place, and which it was made of."""
         back: dict[int, list[int]] = {}
-        for id in into:
-            back.setdefault(_end(into, id), []).append(id)
-        return into, back
+        for id in self._into:
+            back.setdefault(_end(self._into, id), []).append(id)
+        for id, news in self._folded.items():
+            for new in news:
+                back.setdefault(new, []).append(id)
+        return back
 
     def forward(self, node: NodeLike) -> tuple[Node, ...]:
-        """Return what a node of the graph before is in the graph after: nothing if it went."""
-        id = _end(self._maps[0], self.before[node].id)
-        found = self.ir.table.get(id)
-        return () if found is None else (found,)
+        """Return what a node of the graph before is in the graph after: nothing if it went.
+
+        A node that became part of a call is that call.
+        """
+        id = self.before[node].id
+        get = self.ir.table.get
+        found = get(_end(self._into, id))
+        if found is not None:
+            return (found,)
+        return tuple(self.ir[new] for new in dict.fromkeys(self._folded.get(id, ())))
 
     def back(self, node: NodeLike) -> tuple[Node, ...]:
         """Return which nodes of the graph before a node of the graph after comes from."""
@@ -148,7 +176,7 @@ class Snapshot:
 
     def _back(self, node: Node) -> tuple[Node, ...]:
         get = self.before.table.get
-        found = dict.fromkeys([node.id, *self._maps[1].get(node.id, ())])
+        found = dict.fromkeys([node.id, *self._came_from.get(node.id, ())])
         old = [record for id in found if (record := get(id)) is not None]
         if old or node.meta.made is None:
             return tuple(old)

@@ -61,7 +61,7 @@ def warm_cosine(optimiser, schedulers):
             ),
         ),
     ],
-    ids=str,
+    ids=lambda value: value.__class__.__name__,
 )
 def test_curves(torch, ours, make):
     found, wanted = curve(ours), theirs(torch, make)

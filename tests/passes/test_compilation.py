@@ -120,3 +120,6 @@ def test_snapshots_by_name():
         ["4", "dce", "6", "1"],
         ["5", "cse", "6", "0"],
     ]
+    again = compile_ir(parse(TEXT), "cse, dce, cse, dce")
+    assert again["dce"] is again.snapshots[2]  # the last that did something
+    assert again["cse"] is again.snapshots[3]
