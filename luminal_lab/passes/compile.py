@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from time import perf_counter
 from typing import Literal, TypeAlias
@@ -21,6 +22,8 @@ from luminal_lab.passes.snapshot import Record, Snapshot
 Check: TypeAlias = Literal["values"] | None
 __all__ = ["Compilation", "GenericCompiler", "Given", "compile_ir"]
 
+LOG = logging.getLogger("luminal_lab")
+"""A record for each pass, at the level of debugging; `record.snapshot` has the figures."""
 LEAST_LIMIT = 1_000
 """How many firings of one pass are allowed on a small graph, and 20 a node on a large one."""
 
@@ -126,6 +129,7 @@ class _Compiling:
                 error.snapshots = tuple(self.snapshots)
                 raise
         self.snapshots.append(snapshot)
+        LOG.debug("%s", snapshot, extra={"snapshot": snapshot})
         return bool(edit.log)
 
     def _check(self, one: Pass, edit: Edit, before: IR, after: IR) -> None:

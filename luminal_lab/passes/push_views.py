@@ -21,8 +21,6 @@ Values keep their bits: an elementwise op does the same at every position.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -34,6 +32,7 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Elementwise, Op, View
 from luminal_lab.core.ops import Constant, Expand, Flip, Permute, Reshape, Slice
 from luminal_lab.passes.base import Pass
+from luminal_lab.passes.rewrite import until_nothing_changes
 from luminal_lab.passes.view_composition import sure
 
 FREE = (Permute, Reshape, Flip)
@@ -50,37 +49,12 @@ class PushViews(Pass):
 
     @override
     def run(self, ir: IR, edit: Edit) -> None:
-        _Pushing(edit).run(ir.nodes)
+        until_nothing_changes(edit, ir.nodes, _Pushing(edit).move)
 
 
 class _Pushing:
     def __init__(self, edit: Edit) -> None:
         self.edit = edit
-
-    def run(self, nodes: Sequence[Node]) -> None:
-        """Try each node, and again what is near to a change, until nothing moves."""
-        todo = deque(node.id for node in nodes)
-        waiting = set(todo)
-        while todo:
-            id = todo.popleft()
-            waiting.discard(id)
-            node = self.edit.table.get(id)
-            if node is None or not (self.edit.readers.get(id) or self.edit.is_output(node)):
-                continue
-            before = len(self.edit.log)
-            self.move(node)
-            for near in self.near(before):
-                if near not in waiting:
-                    waiting.add(near)
-                    todo.append(near)
-
-    def near(self, before: int) -> Iterator[int]:
-        """Yield what may move now: what has changed since, and what reads or is read by it."""
-        for change in self.edit.log[before:]:
-            for node in (*change.before, *change.after):
-                yield node.id
-                yield from node.sources
-                yield from self.edit.readers.get(node.id, ())
 
     def move(self, node: Node) -> None:
         """Make one step at a node, if there is one to be made."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,16 +16,13 @@ from luminal_lab.passes.base import Pass
 from luminal_lab.passes.rule import Rule, RuleSet
 
 
-def rewrite(
-    edit: Edit, rules: Iterable[Rule], nodes: Iterable[Node], limit: int | None = None
+def until_nothing_changes(
+    edit: Edit, nodes: Iterable[Node], step: Callable[[Node], None], limit: int | None = None
 ) -> None:
-    """Apply rules from sources to users, and again to what has changed, until none applies.
+    """Try a step at each node, and again near every change, until none changes anything.
 
-    With a limit it ends after so many firings.
+    With a limit it ends after so many steps that changed something.
     """
-    by_op: dict[type[Op], list[Rule]] = {}
-    for rule in rules:
-        by_op.setdefault(rule.pattern.cls, []).append(rule)
     todo = deque(node.id for node in nodes)
     waiting = set(todo)
     count = 0
@@ -37,16 +34,31 @@ def rewrite(
         if node is None or not (edit.readers.get(id) or edit.is_output(node)):
             continue
         before = len(edit.log)
-        if _fire(edit, by_op.get(type(node.op), ()), node):
-            count += 1
-            touched = [n.id for change in edit.log[before:] for n in change.after]
-            for near in touched + [u for n in touched for u in edit.readers.get(n, ())]:
-                if near not in waiting:
-                    waiting.add(near)
-                    todo.append(near)
+        step(node)
+        count += len(edit.log) > before
+        for change in edit.log[before:]:
+            for near in (*change.before, *change.after):
+                for other in (near.id, *near.sources, *edit.readers.get(near.id, ())):
+                    if other not in waiting:
+                        waiting.add(other)
+                        todo.append(other)
 
 
-def _fire(edit: Edit, rules: Iterable[Rule], node: Node) -> bool:
+def rewrite(
+    edit: Edit, rules: Iterable[Rule], nodes: Iterable[Node], limit: int | None = None
+) -> None:
+    """Apply rules from sources to users, and again to what has changed, until none applies."""
+    by_op: dict[type[Op], list[Rule]] = {}
+    for rule in rules:
+        by_op.setdefault(rule.pattern.cls, []).append(rule)
+
+    def step(node: Node) -> None:
+        _fire(edit, by_op.get(type(node.op), ()), node)
+
+    until_nothing_changes(edit, nodes, step, limit)
+
+
+def _fire(edit: Edit, rules: Iterable[Rule], node: Node) -> None:
     for rule in rules:
         for match, right in rule.matches(node, edit):
             missing = rule.needed(*match.dtypes) - edit.licence
@@ -55,8 +67,7 @@ def _fire(edit: Edit, rules: Iterable[Rule], node: Node) -> bool:
                 break
             with edit.firing(rule.name):
                 rule.apply(match, right, edit)
-            return True
-    return False
+            return
 
 
 @dataclass(frozen=True)

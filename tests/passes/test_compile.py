@@ -142,6 +142,13 @@ def test_a_pass_in_one_cell_is_one_among_the_others():
     assert compiled["sin-to-exp"] is compiled.snapshots[2]
 
 
+def test_each_pass_leaves_a_record_in_the_log(caplog):
+    with caplog.at_level("DEBUG", "luminal_lab"):
+        compiled = compile_ir(graph(), MUL_ONE, "dce")
+    assert [record.snapshot for record in caplog.records] == list(compiled.snapshots[1:])
+    assert caplog.messages[0] == "mul-one: 5 → 5 nodes; mul-one ×2; verified"
+
+
 # -- what it refuses -------------------------------------------------------------------------------
 
 
