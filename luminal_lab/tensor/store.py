@@ -1,0 +1,471 @@
+"""What a session holds: the data of its inputs, the results of its runs, and the runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from typing_extensions import override
+
+from luminal_lab.core.binding import fit, solve_shape
+from luminal_lab.core.dims import Symbol, check_bounds
+from luminal_lab.core.dtypes import Array
+from luminal_lab.core.interpret import Environment, Probe, Step, interpret, stoppable
+from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.op import Op
+from luminal_lab.core.ops import Input, Random
+from luminal_lab.core.origin import here
+from luminal_lab.errors import DimError, GraphError, InputError, NotComputedError, nearest
+from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.lazy import Lazy
+from luminal_lab.tensor.parameter import Parameter
+from luminal_lab.tensor.running import Run
+from luminal_lab.tensor.sizes import bind_dims
+from luminal_lab.tensor.sources import Sources
+from luminal_lab.tensor.trees import Tree, leaves
+
+
+class Program(Protocol):
+    """What a compile has made of a graph: the same outputs, in the same order."""
+
+    @property
+    def written(self) -> IR:
+        """The graph as written."""
+        ...
+
+    @property
+    def ir(self) -> IR:
+        """The graph to run."""
+        ...
+
+
+class Store(Sources):
+    """A graph with the data of its inputs and the results of its runs."""
+
+    def __init__(self, name: str, seed: int) -> None:
+        super().__init__(name, seed)
+        self.step = 0
+        """The count of runs, which random numbers depend on."""
+        self._data: dict[int, Array] = {}
+        self._providers: dict[int, Callable[[], object]] = {}
+        self._versions: dict[Parameter, int] = {}
+        self._values: dict[int, Array] = {}
+        # What is asked for, each with the notebook cells that did.
+        self._outputs: dict[int, set[str | None]] = {}
+        self._probes: dict[int, list[tuple[str | None, Probe]]] = {}
+        self._cell: str | None = None
+        self._kept: set[int] = set()
+        self._unseen: set[int] = set()  # values that a probe is yet to see
+        self._carries: dict[int, int] = {}
+        self._functions: dict[str, Callable[..., object]] = {}
+        self._set_dims: dict[str, int] = {}
+        self._bound: dict[str, int] = {}
+        self._changed: set[int] = set()  # inputs that are newer than the values
+        self._carried: set[int] = set()  # the same, but from the next run on
+
+    @property
+    @override
+    def ir(self) -> IR:
+        """What was written, as a value."""
+        return self.snapshot(tuple(self._outputs), tuple(self._carries.items()))
+
+    def program(self) -> Program | None:
+        """Return what runs in place of the graph as written, if it was compiled."""
+        return None
+
+    # -- data --------------------------------------------------------------------------------------
+
+    @override
+    def feed(self, tensor: Lazy, data: object, *, copy: bool) -> None:
+        what = "set" if copy else "borrow"
+        if callable(data) and not hasattr(data, "__array__"):
+            self.give(self._input(what, tensor), data)
+        else:
+            self.give(*self.fitted(what, tensor, data, copy=copy))
+
+    def fitted(
+        self, what: str, tensor: Lazy, data: object, *, copy: bool = False
+    ) -> tuple[Node, Array]:
+        """Return the record of an input, and data as an array that fits it."""
+        node = self._input(what, tensor)
+        array = fit(f"{what}: %{node.name}", data, node.type, self._dims, copy=copy)
+        return node, array
+
+    def give(self, node: Node, data: Array | Callable[[], object]) -> None:
+        """Make an array, or what a function will return, the data of an input."""
+        parameter = self._parameter(node.id)
+        self._changed.add(node.id)
+        if parameter is not None:
+            parameter.set(data, copy=False)
+            return
+        self._data.pop(node.id, None)
+        self._providers.pop(node.id, None)
+        if callable(data):
+            self._providers[node.id] = data
+            return
+        self._data[node.id] = data
+        if self._is_new(solve_shape(node.shape, data.shape, {})):
+            self._values = {}
+
+    def _parameter(self, id: int) -> Parameter | None:
+        return self._lent.get(id)
+
+    def set_dim(self, name: str | Symbol, size: int) -> None:
+        """Give a symbolic dim its size, where no input's data does."""
+        with self.whole():
+            name = str(name)
+            if name not in self._dims:
+                raise DimError(
+                    f"set_dim: this graph has no dim {name!r}",
+                    hint=nearest(name, self._dims) or "dims come with tensors, or dim(...)",
+                )
+            number = self.as_integer(size)
+            if not isinstance(number, int):
+                raise DimError(f"set_dim: {name!r} cannot be {number}", hint="give a whole number")
+            check_bounds(self._dims[name], number)
+            self._set_dims[name] = number
+
+    def carry(self, new: Tensor, old: Tensor) -> Tensor:
+        """Make an output the value of an input in the next run, without a copy.
+
+        >>> cx = Graph()
+        >>> count = cx.tensor((), name="count").set(0)
+        >>> total = cx.carry(count + 1, count)
+        >>> for _ in range(3):
+        ...     cx.execute()
+        >>> total.item()
+        3.0
+        """
+        with self.whole():
+            node = self._input("carry", old)
+            if self._own("carry", new).type != node.type:
+                raise GraphError(
+                    f"carry: {new.label} is {new.type}, but the input {old.label} is {node.type}",
+                    hint="both must have one type; what grows is an input of its full size, "
+                    "whose rows are set with update(rows, at)",
+                )
+            for one, other in self._carries.items():
+                if (one == new.id) != (other == old.id):
+                    raise GraphError(
+                        f"carry: %{self.node(one).name} goes to the input "
+                        f"%{self.node(other).name} already",
+                        hint=f"an output goes to one input; drop() %{self.node(one).name} first",
+                    )
+            self._carries[new.id] = old.id
+            self.hold(new, output=True)
+            return new
+
+    def transfer(self, source: Tree, target: Tree) -> None:
+        """Move values to inputs, of this graph or another, without copying them."""
+        with self.whole():
+            moves = [
+                (one, other, *_moved("transfer", one, other))
+                for one, other in leaves("transfer", source, target)
+            ]
+            for k, (_, taking, *_) in enumerate(moves):
+                if any(taking.node is other.node for _, other, *_ in moves[:k]):
+                    raise GraphError(
+                        f"transfer: {taking.label} is to take two values", hint="name it once"
+                    )
+            for given, *_ in moves:
+                _session(given).forget(given.id)
+            for _, taking, node, value in moves:
+                _session(taking).give(node, value)
+
+    def swap(self, a: Tree, b: Tree) -> None:
+        """Exchange the data of inputs."""
+        with self.whole():
+            moves = [
+                (to, *_moved("swap", of, to))
+                for x, y in leaves("swap", a, b)
+                for of, to in ((x, y), (y, x))
+            ]
+            for taking, node, value in moves:
+                _session(taking).give(node, value)
+
+    @override
+    def owned(self, tensor: Lazy) -> Array:
+        missing, id = self.missing(tensor), tensor.id
+        if id in self._values:
+            return self._values[id]
+        if missing is None or id in self._providers or self._parameter(id) is not None:
+            return self._input_value(self.node(id))
+        raise NotComputedError(f"read: {tensor.label} is {missing[0]}", hint=missing[1])
+
+    @override
+    def missing(self, tensor: Lazy) -> tuple[str, str] | None:
+        self._values = self._known(self._changed, self._set_dims)
+        self._changed = set()
+        id = tensor.id
+        parameter = self._parameter(id)
+        if id in self._values or id in self._data or (parameter and parameter.is_loaded):
+            return None
+        if id in self._providers or parameter:
+            return "an input whose value comes when it is first needed", "numpy() needs it"
+        if isinstance(self.node(id).op, Input):
+            return "an input without data", "give it data with set(...)"
+        if id not in self._outputs:
+            hint = "call retrieve() on it, and then run cx.execute()"
+            return "not computed yet: it was not retrieved", hint
+        return "not computed yet" + " for the present inputs" * (self.step > 0), "run cx.execute()"
+
+    @override
+    def forget(self, id: int) -> None:
+        self._values.pop(id, None)
+        if id in self._data or id in self._providers:
+            self._changed.add(id)
+        self._data.pop(id, None)
+        self._providers.pop(id, None)
+
+    def delete_inputs(self, *tensors: Tensor) -> None:
+        """Turn computed values into inputs, so that what they were computed from can go."""
+        with self.whole():
+            values = {self._own("delete_inputs", t).id: self.owned(t) for t in tensors}
+            behind = self.ir.ancestors(values) - values.keys()
+            for id, value in values.items():
+                node = self.node(id)
+                if not isinstance(node.op, Input):
+                    self.put(node._replace(op=Input(node.dtype, node.shape), sources=()))
+                    self._data[id] = value
+            gone = self._unused(behind)
+            self.supersede(gone)
+            for id in gone:
+                self.forget(id)
+            self._changed -= gone
+
+    # -- what is wanted ----------------------------------------------------------------------------
+
+    @override
+    def hold(self, tensor: Lazy, *, output: bool) -> None:
+        id = self._own("retrieve" if output else "keep", tensor).id
+        if output:
+            self._outputs.setdefault(id, set()).add(self._cell)
+        else:
+            self._kept.add(id)
+
+    @override
+    def release(self, tensor: Lazy) -> None:
+        self.unask(tensor.id)
+        self.forget(tensor.id)
+
+    def retrieve(self, tree: Tree) -> None:
+        """Call `retrieve` on every tensor in nested lists, tuples and dicts."""
+        self._each("retrieve", Tensor.retrieve, tree)
+
+    def keep(self, tree: Tree) -> None:
+        """Call `keep` on every tensor in nested lists, tuples and dicts."""
+        self._each("keep", Tensor.keep, tree)
+
+    def drop(self, tree: Tree) -> None:
+        """Call `drop` on every tensor in nested lists, tuples and dicts."""
+        self._each("drop", Tensor.drop, tree)
+
+    def _each(self, what: str, call: Callable[[Tensor], object], tree: Tree) -> None:
+        with self.whole():
+            tensors = [tensor for (tensor,) in leaves(what, tree)]
+            for tensor in tensors:
+                self._own(what, tensor)
+            for tensor in tensors:
+                call(tensor)
+
+    def reset(self) -> None:
+        """Forget all data and all values; what was written stays."""
+        for place in (self._data, self._providers, self._values, self._set_dims, self._bound):
+            place.clear()
+
+    @override
+    def probe(self, tensor: Lazy, call: Probe) -> None:
+        id = self._own("probe", tensor).id
+        self._probes.setdefault(id, []).append((self._cell, call))
+        self._unseen.add(id)
+
+    @override
+    def unask(self, id: int) -> None:
+        self._kept.discard(id)
+        for place in (self._outputs, self._carries, self._probes, self._values):
+            place.pop(id, None)
+
+    # -- running -----------------------------------------------------------------------------------
+
+    def execute(self, *, keep_all: bool = False, trace: bool = False) -> Run | None:
+        """Compute what is retrieved and not computed yet.
+
+        With `keep_all` every value on the way is kept and can be read; with `trace` the time and
+        the bytes of each node are returned.
+        """
+        if self.running:
+            raise GraphError(
+                f"execute: the graph {self.name!r} is running already",
+                where=str(here() or "") or None,
+                hint="what a run calls, and other threads, use graphs of their own",
+            )
+        program = self.program()
+        self.running = True
+        try:
+            with self.whole(), stoppable(lambda: None):
+                return self._execute(program, keep_all, trace)
+        finally:
+            self.running = False
+
+    def _execute(self, program: Program | None, keep_all: bool, trace: bool) -> Run | None:
+        ir = self.ir
+        asked = self._outputs.keys() | self._probes.keys()
+        if not asked:
+            raise GraphError(
+                "execute: nothing is retrieved, so that there is nothing to compute",
+                hint="call retrieve() on the tensors whose values you want",
+            )
+        needed = ir.ancestors(asked)
+        dims = self._bind(ir, needed)
+        versions = {parameter: parameter.version for parameter in self._parameters}
+        changed = {p for p, version in versions.items() if self._versions.get(p) != version}
+        news = {self._parameters[parameter] for parameter in changed}
+        news |= {node.id for node in ir if _is_random(node.op)}
+        known = self._known(self._changed | self._carried | news, dims)
+        steps: list[Step] | None = [] if trace else None
+        values = _interpret(
+            ir if program is None else program,
+            Environment(self._input_value, dims, self.step, self._functions, self._calls()),
+            wanted={id for id in needed if not ir[id].extra}
+            if keep_all
+            else asked | (needed & self._kept),
+            known={id: value for id, value in known.items() if id not in self._unseen},
+            trace=steps,
+        )
+        # Nothing fails from here on.
+        kept = self._outputs.keys() | self._kept
+        self._values = {id: v for id, v in known.items() if id in kept} | values
+        self._bound |= dims
+        self._versions = versions
+        self._changed, self._carried, self._unseen = set(), set(), set()
+        self.step += 1
+        for new, old in self._carries.items():
+            self.give(self.node(old), self._values[new])
+        self._changed, self._carried = set(), self._changed
+        return None if steps is None else Run(tuple(steps))
+
+    def _calls(self) -> dict[int, list[Probe]]:
+        return {id: [call for _, call in probes] for id, probes in self._probes.items()}
+
+    def _known(self, changed: set[int], dims: Mapping[str, int]) -> dict[int, Array]:
+        """Return the values that are those of the present inputs."""
+        if self._is_new(dims):
+            return {}
+        if not changed or not self._values:
+            return self._values
+        ir = self.ir
+        stale = ir.descendants(id for id in changed if id in ir)
+        return {id: value for id, value in self._values.items() if id not in stale}
+
+    def _is_new(self, dims: Mapping[str, int]) -> bool:
+        return any(self._bound.get(name, size) != size for name, size in dims.items())
+
+    def _bind(self, ir: IR, needed: set[int]) -> dict[str, int]:
+        shapes: dict[Node, tuple[int, ...]] = {}
+        others: dict[Node, tuple[int, ...]] = {}
+        for node in ir.inputs:
+            if self._parameter(node.id) is not None:
+                continue
+            if node.id not in needed:
+                if node.id in self._data:
+                    others[node] = self._data[node.id].shape
+                continue
+            if node.id in self._providers and node.type.is_symbolic:
+                self._input_value(node)
+            if node.id in self._data:
+                shapes[node] = self._data[node.id].shape
+            elif node.id not in self._providers:
+                raise InputError(
+                    f"execute: the input %{node.name} was never set; it is {node.type}",
+                    where=str(node.meta.origin or ""),
+                    hint="give it data with set(...), or drop() the outputs that need it",
+                )
+        return bind_dims(ir, needed, shapes, self._set_dims, others)
+
+    def _input_value(self, node: Node) -> Array:
+        parameter = self._parameter(node.id)
+        if parameter is not None:
+            return parameter.value
+        if node.id not in self._data:
+            made = self._providers[node.id]()
+            self._data[node.id] = fit(f"set: %{node.name}", made, node.type, self._dims, copy=False)
+        return self._data[node.id]
+
+    # -- checks ------------------------------------------------------------------------------------
+
+    def _own(self, what: str, tensor: Lazy) -> Lazy:
+        if getattr(tensor, "graph", None) is not self:
+            if not isinstance(tensor, Lazy):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+                raise GraphError(
+                    f"{what}: {tensor!r} is not a tensor", hint="make one with tensor(...)"
+                )
+            raise GraphError(
+                f"{what}: {tensor.label} belongs to the graph {tensor.graph.name!r}, and not to "
+                f"this one, {self.name!r}",
+                hint="use the graph that made it, or move its value with transfer",
+            )
+        self.revive([tensor.id])
+        return tensor
+
+    def _input(self, what: str, tensor: Lazy) -> Node:
+        node = self.node(self._own(what, tensor).id)
+        if not isinstance(node.op, Input):
+            raise GraphError(
+                f"{what}: {tensor.label} is the result of {node.op.name}, and not an input",
+                hint="only what cx.tensor(...) made takes data",
+            )
+        return node
+
+    def _unused(self, ids: Iterable[int]) -> set[int]:
+        """Return those of some nodes that nothing else reads, retrieves or is carried to."""
+        ir = self.ir
+        gone: set[int] = set()
+        for id in sorted((id for id in ids if id in ir), reverse=True):
+            users = {user.id for user in ir.users(id)}
+            users |= {new for new, old in self._carries.items() if old == id}
+            if users <= gone and id not in self._outputs:
+                gone.add(id)
+        return gone
+
+
+def _interpret(
+    what: IR | Program,
+    environment: Environment,
+    *,
+    wanted: set[int],
+    known: Mapping[int, Array],
+    trace: list[Step] | None,
+) -> dict[int, Array]:
+    """Return the values of nodes as written, by what a compile made of them if there was one."""
+    if isinstance(what, IR):
+        return interpret(what, environment, wanted=wanted, known=known, trace=trace)
+    ir = what.ir
+    # What a pass has kept means what it meant.
+    into = {id: id for id in wanted if what.written[id] in ir}
+    into |= zip(what.written.output_ids, ir.output_ids, strict=True)
+    probes: dict[int, list[Probe]] = {}
+    for id, calls in environment.probes.items():
+        probes.setdefault(into[id], []).extend(calls)
+    values = interpret(
+        ir,
+        environment._replace(probes=probes),
+        wanted={into[id] for id in wanted if id in into},
+        known={into[id]: value for id, value in known.items() if id in into},
+        trace=trace,
+    )
+    return {id: values[into[id]] for id in wanted if id in into}
+
+
+def _moved(what: str, source: Lazy, target: Lazy) -> tuple[Node, Array]:
+    """Return the input that a value moves to, and the value as it fits there."""
+    return _session(target).fitted(what, target, _session(source).owned(source))
+
+
+def _session(tensor: Lazy) -> Store:
+    assert isinstance(tensor.graph, Store)
+    return tensor.graph
+
+
+def _is_random(op: Op) -> bool:
+    body = op.body_of()
+    return isinstance(op, Random) or (body is not None and any(_is_random(n.op) for n in body))
