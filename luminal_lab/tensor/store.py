@@ -128,6 +128,7 @@ class Store(Sources):
     def carry(self, new: Tensor, old: Tensor) -> Tensor:
         """Make an output the value of an input in the next run, without a copy.
 
+        >>> from luminal_lab.session import Graph
         >>> cx = Graph()
         >>> count = cx.tensor((), name="count").set(0)
         >>> total = cx.carry(count + 1, count)
