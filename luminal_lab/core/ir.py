@@ -144,6 +144,9 @@ class Table:
         for id in range(size, self.size):
             self.set(id, None)
         self.size = size
+        count = (size + CHUNK - 1) >> CHUNK_BITS  # what is appended goes into the last chunk
+        del self._chunks[count:]
+        self._own.intersection_update(range(count))
 
     def shares_all(self, other: "Table") -> bool:
         """Return whether both hold the same records, without a look at each."""

@@ -135,6 +135,25 @@ def test_a_call_that_fails_leaves_nothing(name):
     verify(cx.ir)
 
 
+def test_a_call_that_fails_after_many_nodes_leaves_room_for_the_next():
+    cx = Graph()
+    x = cx.tensor((2,), name="x")
+    for _ in range(50):
+        x.exp2()
+
+    def fails():
+        with cx.whole():
+            for _ in range(200):
+                x.exp2()
+            raise KeyError
+
+    error_of(fails, KeyError)
+    nodes = [x.exp2().node for _ in range(200)]
+    assert [node.id for node in nodes] == list(range(51, 251))
+    assert [cx.ir[node.id] for node in nodes] == nodes
+    verify(cx.ir)
+
+
 @given(st.lists(st.sampled_from(sorted(FAILING)), max_size=12))
 def test_many_calls_that_fail_between_calls_that_do_not(names):
     cx, *tensors = made()
