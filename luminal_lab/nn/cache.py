@@ -6,9 +6,9 @@ import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.builder import DimLike
-from luminal_lab.core.dims import Dim, Expr
+from luminal_lab.core.dims import Dim, Expr, known
 from luminal_lab.core.op import ints
-from luminal_lab.errors import ArgumentError, GraphError
+from luminal_lab.errors import ArgumentError, GraphError, LabError, ShapeError
 from luminal_lab.nn.arguments import at_user, sizes
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.sources import Sources
@@ -54,7 +54,17 @@ class KVCache:
         self.capacity = capacity
         if isinstance(past, str) and past.isidentifier() and not cx.has_dim(past):
             past = cx.dim(past, 0, capacity)
-        self.past: Dim = cx.as_dim(past)
+        try:
+            self.past: Dim = cx.as_dim(past)
+        except LabError as error:
+            raise at_user(error) from None
+        if isinstance(self.past, int) and self.past >= capacity:
+            raise at_user(
+                ShapeError(
+                    f"kv_cache: past is {self.past} already, and the capacity is {capacity}",
+                    hint="make the capacity larger",
+                )
+            )
         """How many positions are there before a run: `cx.set_dim` says it, if it is a symbol."""
         self._buffers: dict[object, tuple[Tensor, Tensor]] = {}
 
@@ -73,6 +83,16 @@ class KVCache:
                 )
             )
         self._buffers = present = self._present()
+        if owner in present:
+            self._check_again(present[owner], keys, values)
+        if known(self.past + keys.shape[-2] > self.capacity):
+            raise at_user(
+                ShapeError(
+                    f"kv_cache: {keys.shape[-2]} rows at {self.past} are more than its capacity, "
+                    f"{self.capacity}",
+                    hint="make the capacity larger, or give less at a time",
+                )
+            )
         if owner not in present:
             name = f"cache.{len(present)}"
             present[owner] = (
@@ -84,6 +104,24 @@ class KVCache:
             written = self.graph.carry(buffer.update(rows, self.past, -2), buffer)
             valid.append(written.slice_along(-2, 0, self.past + rows.shape[-2]))
         return valid[0], valid[1]
+
+    def _check_again(self, buffers: tuple[Tensor, Tensor], keys: Tensor, values: Tensor) -> None:
+        """Raise unless an attention that has buffers may write new rows into them."""
+        for rows, buffer in zip((keys, values), buffers, strict=True):
+            if (*rows.shape[:-2], rows.shape[-1]) != (*buffer.shape[:-2], buffer.shape[-1]):
+                raise at_user(
+                    ShapeError(
+                        f"kv_cache: {rows.label} does not go into the buffer {buffer.label}",
+                        hint="make a cache for each batch; only the number of rows may differ",
+                    )
+                )
+            if any(old == buffer.id for _, old in self.graph.ir.carries):
+                raise at_user(
+                    GraphError(
+                        f"kv_cache: this attention has written into {buffer.label} already",
+                        hint="make another KVCache for another call in the same graph",
+                    )
+                )
 
     def clear(self, batch: int = 1) -> None:
         """Give all buffers zeros; a symbolic batch takes the given size.

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from functools import reduce
 
+import numpy as np
+
 from luminal_lab.errors import GraphError, RangeError
 from luminal_lab.nn.arguments import at_user
 from luminal_lab.tensor import Tensor
@@ -78,7 +80,8 @@ def _tensors(what: str, gradients: Gradients) -> list[Tensor]:
 
 
 def _limit(what: str, name: str, value: float) -> float:
-    if isinstance(value, (int, float)) and value > 0:  # pyright: ignore[reportUnnecessaryIsInstance]  # as above
+    is_number = isinstance(value, (int, float, np.integer, np.floating))  # pyright: ignore[reportUnnecessaryIsInstance]  # as above
+    if is_number and not isinstance(value, bool) and value > 0:
         return float(value)
     raise at_user(
         RangeError(

@@ -6,7 +6,7 @@ import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import DTypeLike
-from luminal_lab.errors import DTypeError, RangeError
+from luminal_lab.errors import ArgumentError, DTypeError, RangeError
 from luminal_lab.nn.arguments import at_user, same_size, sizes
 from luminal_lab.nn.init import Values, normal
 from luminal_lab.nn.module import Module, kind_of
@@ -43,6 +43,13 @@ class Embedding(Module):
         self.weight = Parameter(shape, dtype, init=self._drawn)
 
     def _row(self, number: int) -> int:
+        if isinstance(number, bool) or not isinstance(number, (int, np.integer)):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+            raise at_user(
+                ArgumentError(
+                    f"{kind_of(self)}: padding_idx is {number!r}, and must be the number of a row",
+                    hint="it is the token whose row stands for nothing",
+                )
+            )
         if not -self.num_embeddings <= number < self.num_embeddings:
             raise at_user(
                 RangeError(
@@ -51,7 +58,7 @@ class Embedding(Module):
                     hint="it is the token whose row stands for nothing",
                 )
             )
-        return number % self.num_embeddings
+        return int(number) % self.num_embeddings
 
     def _drawn(self, shape: tuple[int, ...], rng: np.random.Generator) -> Values:
         values = normal(shape, rng)

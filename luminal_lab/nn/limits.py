@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from luminal_lab.errors import ArgumentError, RangeError
 from luminal_lab.nn.arguments import at_user, sizes
 
@@ -11,10 +13,13 @@ from luminal_lab.nn.arguments import at_user, sizes
 def within(
     whose: object, name: str, value: object, *, above: bool = False, below: float = math.inf
 ) -> None:
-    """Raise unless a setting is a number from 0 (or above it) up to but not including `below`."""
-    what = type(whose).__name__
+    """Raise unless a setting is a number from 0 (or above it) up to but not including `below`.
+
+    `whose` is what errors say that it is of, or an object, of whose class they are.
+    """
+    what = whose if isinstance(whose, str) else type(whose).__name__
     subject = f"{what}: {name} is {value!r}"
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise at_user(ArgumentError(f"{subject} and not a number", hint="give one, such as 0.1"))
     if (value > 0 if above else value >= 0) and value < below:
         return

@@ -16,16 +16,18 @@ knows the path of the module that made it, as in "mlp.down". A parameter is used
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Self, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, cast
 
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array, DTypeLike, as_dtype
 from luminal_lab.core.origin import here
 from luminal_lab.errors import ArgumentError, DefinitionError, DTypeError, GraphError, LabError
+from luminal_lab.nn.arguments import at_user
 from luminal_lab.nn.summary import summary
 from luminal_lab.nn.weights import load_file, load_values, save_file
 from luminal_lab.tensor.lazy import Lazy, Workspace
@@ -33,8 +35,31 @@ from luminal_lab.tensor.parameter import Parameter
 
 T = TypeVar("T")
 Part: TypeAlias = "Parameter | Module"
-_CALLER: ContextVar[tuple[Module, Workspace, str] | None] = ContextVar("caller", default=None)
-"""The module whose `forward` runs, the graph that it writes, and its path there."""
+
+
+class Call(NamedTuple):
+    """A module whose `forward` runs, the graph that it writes, and its path there."""
+
+    module: Module
+    graph: Workspace
+    scope: str
+    paths: dict[int, tuple[str, Module]]
+    """Where modules are in this one, by identity: worked out once a call."""
+
+    def path_of(self, module: Module) -> str | None:
+        """Return the path of a module within the one that runs, if it has one."""
+        if not self.paths:
+            for name, child in reversed(_children(self.module).items()):
+                self.paths[id(child)] = name, child
+        if id(module) in self.paths:
+            return self.paths[id(module)][0]
+        path = Module.path_of(self.module, module)  # further within, or added since
+        if path:
+            self.paths[id(module)] = path, module
+        return path
+
+
+_CALLER: ContextVar[Call | None] = ContextVar("caller", default=None)
 
 
 class Module:
@@ -58,7 +83,7 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # what forward returns
         """Call `forward` in the graph and the scope that it belongs to."""
         caller = _CALLER.get()
-        graph = _graph_in((args, kwargs)) or (caller and caller[1])
+        graph = _graph_in((args, kwargs)) or (caller and caller.graph)
         if graph is None:
             kinds = ", ".join(type(value).__name__ for value in (*args, *kwargs.values()))
             raise GraphError(
@@ -66,11 +91,11 @@ class Module:
                 where=str(here() or "") or None,
                 hint="make one first, as in cx.tensor(shape).set(data)",
             )
-        path = caller and caller[1] is graph and caller[0].path_of(self)
+        path = caller.path_of(self) if caller and caller.graph is graph else None
         if not path:  # called by a user, or by a module that it is no part of
             self._values()
-        scope = f"{caller[2]}.{path}" if caller and path else kind_of(self)
-        token = _CALLER.set((self, graph, scope))
+        scope = f"{caller.scope}.{path}" if caller and path else kind_of(self)
+        token = _CALLER.set(Call(self, graph, scope, {}))
         try:
             with graph.scope(path or kind_of(self)):
                 return self.forward(*args, **kwargs)
@@ -78,7 +103,19 @@ class Module:
             # The user's line may be in a loop over layers.
             if "." in scope and not getattr(error, "__notes__", None):
                 error.add_note(f"in the module {scope}")
+            at_user(error)
             raise
+        except RecursionError:
+            if caller:
+                raise
+            raise at_user(
+                GraphError(
+                    f"{kind_of(self)}: modules in it call modules deeper than Python goes, "
+                    f"{sys.getrecursionlimit()} calls",
+                    hint="one that calls itself must come to an end; sys.setrecursionlimit(...) "
+                    "allows more",
+                )
+            ) from None
         finally:
             _CALLER.reset(token)
 
@@ -106,11 +143,8 @@ class Module:
 
     def own(self) -> dict[str, Parameter]:
         """Return the parameters and buffers that it holds itself, and not in a child, by name."""
-        return {
-            name: part
-            for name, part in _parts(type(self).members(self))
-            if isinstance(part, Parameter)
-        }
+        parts = _parts(type(self).members(self))
+        return _by_name((name, part) for name, part in parts if isinstance(part, Parameter))
 
     def path_of(self, module: Module) -> str | None:
         """Return the path of a module within this one, if it has one."""
@@ -141,7 +175,7 @@ class Module:
         values = _once(self._paths())
         for path, parameter in values.items():
             # In a graph's text a name does not begin with a number.
-            name = f"{kind_of(self)}.{path}" if path[0].isdigit() else path
+            name = f"{kind_of(self)}.{path}" if path[:1].isdigit() else path or kind_of(self)
             if parameter.name is None or name.endswith(f".{parameter.name}"):
                 parameter.name = name
         return values
@@ -180,7 +214,11 @@ class Module:
 
         They are new parameters: graphs that have borrowed the old ones keep those.
         """
-        wanted, made = as_dtype(dtype), dict[int, Parameter]()
+        made = dict[int, Parameter]()
+        try:
+            wanted = as_dtype(dtype)
+        except LabError as error:
+            raise at_user(error) from None
         if not wanted.is_float:
             raise DTypeError(
                 f"to: {wanted} is no float, as the parameters are that would become {wanted}",
@@ -192,7 +230,7 @@ class Module:
                 made[id(parameter)] = parameter.cast(wanted)
         for module in self.named_modules().values():
             for name, value in list(vars(module).items()):
-                setattr(module, name, _replaced(value, made))
+                setattr(module, name, _replaced(value, made, ()))
         return self
 
     def state_dict(self) -> dict[str, Array]:
@@ -252,41 +290,69 @@ def snake(cls: type) -> str:
     return re.sub(r"\W", "_", words, flags=re.ASCII).lower()
 
 
-def _parts(members: Iterable[tuple[str, object]]) -> Iterator[tuple[str, Part]]:
+def _parts(
+    members: Iterable[tuple[str, object]], outer: tuple[object, ...] = ()
+) -> Iterator[tuple[str, Part]]:
     """Yield the parameters and modules among values, and in lists, tuples and dicts there."""
     for name, value in members:
         if isinstance(value, (Parameter, Module)):
             yield name, value
-        elif isinstance(value, (list, tuple)):
+        elif isinstance(value, (list, tuple, dict)):
+            held = cast("Sequence[object] | dict[object, object]", value)
+            if held and not any(held is one for one in outer):  # it may hold itself
+                entries = held.items() if isinstance(held, dict) else enumerate(held)
+                yield from _parts(((f"{name}.{key}", one) for key, one in entries), (*outer, held))
+        elif isinstance(value, (set, frozenset)):
             values = cast("Iterable[object]", value)
-            yield from _parts((f"{name}.{k}", one) for k, one in enumerate(values))
-        elif isinstance(value, dict):
-            entries = cast("dict[object, object]", value)
-            yield from _parts((f"{name}.{key}", one) for key, one in entries.items())
+            if any(isinstance(one, (Parameter, Module)) for one in values):
+                raise at_user(
+                    DefinitionError(
+                        f"{name}: a set holds modules or parameters, which have no order there",
+                        hint="make it a list, or a dict with their names",
+                    )
+                )
+
+
+def _by_name(parts: Iterable[tuple[str, T]]) -> dict[str, T]:
+    """Return parts by name or path, which must be different."""
+    found = dict[str, T]()
+    for name, part in parts:
+        if found.setdefault(name, part) is not part:
+            raise at_user(
+                DefinitionError(
+                    f"{name}: two parts of a module have this path",
+                    hint="rename the attribute, or the key of the dict, that has a dot",
+                )
+            )
+    return found
 
 
 def _children(module: Module) -> dict[str, Module]:
     # By the class, as an attribute of the user's may have the name of a method.
     members = type(module).members(module)
-    return {name: part for name, part in _parts(members) if isinstance(part, Module)}
+    return _by_name((name, part) for name, part in _parts(members) if isinstance(part, Module))
 
 
 def _modules(module: Module, path: str, outer: tuple[Module, ...]) -> Iterator[tuple[str, Module]]:
     """Yield a module and all in it by all their paths; one that holds itself is not followed."""
-    yield path, module
-    for name, child in _children(module).items():
-        if not any(child is one for one in (*outer, module)):
-            yield from _modules(child, f"{path}.{name}" if path else name, (*outer, module))
+    todo = [(path, module, outer)]
+    while todo:
+        path, module, outer = todo.pop()
+        yield path, module
+        within = (*outer, module)
+        todo += [
+            (f"{path}.{name}" if path else name, child, within)
+            for name, child in reversed(_children(module).items())
+            if not any(child is one for one in within)
+        ]
 
 
 def _once(parts: Iterable[tuple[str, T]]) -> dict[str, T]:
     """Return each part once, under its first path."""
-    seen, found = set[int](), dict[str, T]()
+    first = dict[int, tuple[str, T]]()
     for path, part in parts:
-        if id(part) not in seen:
-            seen.add(id(part))
-            found[path] = part
-    return found
+        first.setdefault(id(part), (path, part))
+    return _by_name(first.values())
 
 
 def _graph_in(value: object) -> Workspace | None:
@@ -305,20 +371,23 @@ def _graph_in(value: object) -> Workspace | None:
     return None
 
 
-def _replaced(value: object, made: Mapping[int, Parameter]) -> object:
+def _replaced(value: object, made: Mapping[int, Parameter], outer: tuple[object, ...]) -> object:
     """Return an attribute's value with others in the place of some parameters."""
     if isinstance(value, Parameter):
         return made.get(id(value), value)
+    if any(value is one for one in outer):
+        return value
+    outer = (*outer, value)
     if isinstance(value, tuple):
         parts = cast("tuple[object, ...]", value)
         again: Callable[[list[object]], object] = getattr(parts, "_make", tuple)
-        return again([_replaced(one, made) for one in parts])
+        return again([_replaced(one, made, outer) for one in parts])
     if isinstance(value, list):
         values = cast("list[object]", value)
-        values[:] = [_replaced(one, made) for one in values]
+        values[:] = [_replaced(one, made, outer) for one in values]
         return values
     if isinstance(value, dict):
         entries = cast("dict[object, object]", value)
-        entries.update({key: _replaced(one, made) for key, one in entries.items()})
+        entries.update({key: _replaced(one, made, outer) for key, one in entries.items()})
         return entries
     return value

@@ -12,6 +12,7 @@ from luminal_lab.core.op import size_of
 from luminal_lab.errors import ShapeError
 from luminal_lab.nn.arguments import at_user, divides, ends_with, has_rank, same_size, shape, sizes
 from luminal_lab.nn.init import ones, zeros
+from luminal_lab.nn.limits import within
 from luminal_lab.nn.module import Module, kind_of
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.functions import widened
@@ -32,6 +33,7 @@ class LayerNorm(Module):
         dtype: DTypeLike = "float32",
     ) -> None:
         self.normalized_shape = shape(kind_of(self), "normalized_shape", normalized_shape)
+        within(kind_of(self), "eps", eps)
         self.eps = eps
         affine = elementwise_affine
         self.weight = Parameter(self.normalized_shape, dtype, init=ones) if affine else None
@@ -60,6 +62,8 @@ class RMSNorm(Module):
         dtype: DTypeLike = "float32",
     ) -> None:
         self.normalized_shape = shape(kind_of(self), "normalized_shape", normalized_shape)
+        if eps is not None:
+            within(kind_of(self), "eps", eps)
         self.eps = eps
         affine = elementwise_affine
         self.weight = Parameter(self.normalized_shape, dtype, init=ones) if affine else None
@@ -90,6 +94,7 @@ class GroupNorm(Module):
             kind_of(self), num_groups=num_groups, num_channels=num_channels
         )
         divides(kind_of(self), "num_groups", self.num_groups, num_channels=self.num_channels)
+        within(kind_of(self), "eps", eps)
         self.eps = eps
         self.weight = Parameter((self.num_channels,), dtype, init=ones) if affine else None
         self.bias = Parameter((self.num_channels,), dtype, init=zeros) if affine else None
@@ -124,6 +129,9 @@ class BatchNorm(Module):
         dtype: DTypeLike = "float32",
     ) -> None:
         (size,) = sizes(kind_of(self), num_features=num_features)
+        within(kind_of(self), "eps", eps)
+        if momentum is not None:
+            within(kind_of(self), "momentum", momentum)
         self.num_features, self.eps, self.momentum = size, eps, momentum
         self.weight = Parameter((size,), dtype, init=ones) if affine else None
         self.bias = Parameter((size,), dtype, init=zeros) if affine else None
@@ -163,12 +171,14 @@ class BatchNorm(Module):
             graph = x.graph
             assert isinstance(graph, Sources)
             n = x.constant(count, var.dtype, ())
+            # A symbolic count may be 1 in a run, which has no variance: 0 then, not NaN for good.
+            others = n - 1 if isinstance(count, int) else (n - 1).clip(min=1.0)
             batches = _carried(graph, self.num_batches_tracked, lambda old: old + 1)
             rate = self.momentum
             step = batches.cast(var.dtype).recip() if rate is None else rate
             for running, found in (
                 (self.running_mean, mean),
-                (self.running_var, var * (n * (n - 1).recip())),
+                (self.running_var, var * (n * others.recip())),
             ):
                 _carried(graph, running, lambda old, new=found: old + (new - old) * step)
         return widened(x).batch_norm(mean, var, self.weight, self.bias, self.eps).cast(x.dtype)
@@ -222,6 +232,7 @@ class InstanceNorm(Module):
         dtype: DTypeLike = "float32",
     ) -> None:
         (size,) = sizes(kind_of(self), num_features=num_features)
+        within(kind_of(self), "eps", eps)
         self.num_features, self.eps = size, eps
         self.weight = Parameter((size,), dtype, init=ones) if affine else None
         self.bias = Parameter((size,), dtype, init=zeros) if affine else None

@@ -16,6 +16,7 @@ from typing_extensions import override
 from luminal_lab.core.builder import DimLike
 from luminal_lab.errors import ShapeError
 from luminal_lab.nn.arguments import at_user, same_size, sizes
+from luminal_lab.nn.limits import within
 from luminal_lab.nn.module import Module
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.lazy import Workspace
@@ -80,6 +81,7 @@ class RotaryEmbedding(Module):
                     hint="give an even number, such as 64",
                 )
             )
+        within("rotary_embedding", "base", base, above=True)
         self.size = size
         self.base = base
         self.interleaved = interleaved
@@ -88,6 +90,11 @@ class RotaryEmbedding(Module):
     @override
     def forward(self, x: Tensor, offset: DimLike = 0) -> Tensor:
         same_size("rotary_embedding", x, -1, self.size, "size")
+        if x.ndim < 2:
+            raise ShapeError(
+                f"rotary_embedding: {x.label} has no axis of positions",
+                hint="its axes are [..., seq, size]",
+            )
         return self.rotation(x.graph, x.shape[-2], offset).turn(x)
 
     def rotation(self, graph: Workspace, length: DimLike, offset: DimLike = 0) -> Rotation:

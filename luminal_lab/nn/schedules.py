@@ -9,10 +9,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import wraps
 from typing import TypeAlias, TypeVar
 
 from typing_extensions import dataclass_transform, override
 
+from luminal_lab.errors import GraphError
+from luminal_lab.nn.arguments import at_user
 from luminal_lab.nn.limits import steps, within
 from luminal_lab.tensor import Tensor
 
@@ -26,6 +29,20 @@ def schedule(cls: type[T]) -> type[T]:
     made = dataclass(frozen=True, slots=True)(cls)
     init = made.__init__
     init.__code__ = init.__code__.replace(co_filename=__file__)
+    rate = made.__call__
+
+    @wraps(rate)
+    def call(self: T, step: Tensor) -> Tensor:
+        if isinstance(step, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+            return rate(self, step)
+        raise at_user(
+            GraphError(
+                f"{cls.__name__}: the step is {step!r} and not a tensor",
+                hint="its curve is schedule(cx.arange(100)), for a graph cx",
+            )
+        )
+
+    type.__setattr__(made, "__call__", call)
     return made
 
 

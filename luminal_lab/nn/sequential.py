@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, cast
 
 from typing_extensions import override
 
-from luminal_lab.errors import ArgumentError
+from luminal_lab.errors import ArgumentError, DefinitionError
 from luminal_lab.nn.arguments import at_user
 from luminal_lab.nn.module import Module, kind_of
 from luminal_lab.tensor import Tensor
@@ -35,11 +35,13 @@ class Sequential(Module):
                 self._add(str(number), layer)
 
     def _add(self, name: str, layer: Layer) -> None:
-        if not callable(layer):
+        is_class = isinstance(layer, type)
+        if is_class or not callable(layer):
             hint = "give modules one by one, as in Sequential(a, b), or Sequential(*layers)"
             raise at_user(
                 ArgumentError(
-                    f"{kind_of(self)}: {layer!r} is not a module or a function", hint=hint
+                    f"{kind_of(self)}: {layer!r} is not a module or a function",
+                    hint=f"make one of the class: {layer.__name__}(...)" if is_class else hint,
                 )
             )
         self.layers[name] = layer
@@ -50,8 +52,13 @@ class Sequential(Module):
 
     @override
     def forward(self, x: Any) -> Any:  # what its layers take and return
-        for layer in self.layers.values():
+        for name, layer in self.layers.items():
             x = layer(x)
+            if x is None:
+                raise DefinitionError(
+                    f"{kind_of(self)}: the layer {name!r} returned None",
+                    hint="its forward must end with return",
+                )
         return x
 
     def __len__(self) -> int:

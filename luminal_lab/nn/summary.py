@@ -15,12 +15,16 @@ if TYPE_CHECKING:
 
 def summary(module: Module) -> str:
     """Return the tree of a module; equal parts beside each other are shown once."""
-    return "\n".join(_lines(module, "", {}))
+    return "\n".join(_lines(module, "", {}, ()))
 
 
-def _lines(module: Module, path: str, seen: dict[Parameter, str]) -> list[str]:
+def _lines(
+    module: Module, path: str, seen: dict[Parameter, str], outer: tuple[Module, ...]
+) -> list[str]:
     # By the class, as an attribute of the user's may have the name of a method.
     kind = type(module)
+    if any(module is one for one in outer):
+        return [f"{kind.__name__}, which this is a part of"]
     lines = [f"{kind.__name__}({kind.options(module)})  {_count(module)}".rstrip()]
     for name, parameter in kind.own(module).items():
         first = seen.setdefault(parameter, here := f"{path}{name}")
@@ -28,7 +32,7 @@ def _lines(module: Module, path: str, seen: dict[Parameter, str]) -> list[str]:
         more += "" if first == here else f", shared: {first}"
         lines.append(f"  {name} {tuple_text(parameter.shape)} {parameter.dtype}{more}")
     blocks = [
-        (name, _lines(child, f"{path}{name}.", seen))
+        (name, _lines(child, f"{path}{name}.", seen, (*outer, module)))
         for name, child in kind.children(module).items()
     ]
     for block, same in groupby(blocks, key=_alike):

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from luminal_lab.core.binding import as_array
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.op import tuple_text
 from luminal_lab.core.origin import here
-from luminal_lab.errors import DeviceError, InputError, LabError
+from luminal_lab.errors import ArgumentError, DeviceError, InputError, LabError
 from luminal_lab.tensor.parameter import Parameter
 
 if TYPE_CHECKING:
@@ -42,12 +42,43 @@ def load_values(
     what: str, paths: Named, state: Mapping[str, object], *, strict: bool, copy: bool = True
 ) -> None:
     """Give parameters the values of a state dict, all of them or, if one does not fit, none."""
-    found = {path: as_array(value, f"{what}: {path}") for path, value in state.items()}
+    if not isinstance(state, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+        is_module = callable(getattr(state, "state_dict", None))
+        raise ArgumentError(
+            f"{what}: a {type(state).__name__} is given, and must be a dict of values by path",
+            where=str(here() or "") or None,
+            hint="give module.state_dict()" if is_module else "load(path) reads a file",
+        )
+    wanted = dict(paths)
+    try:
+        found = {
+            path: _array(f"{what}: {path}", value, wanted.get(path))
+            for path, value in state.items()
+        }
+    except LabError as error:
+        error.where = error.where or str(here() or "") or None
+        raise
     chosen = matched(
         what, paths, {path: (v.shape, str(v.dtype)) for path, v in found.items()}, strict=strict
     )
     for parameter, path in chosen:
         parameter.set(found[path], copy=copy)
+
+
+def _array(what: str, value: object, parameter: Parameter | None) -> Array:
+    """Return a value as an array; plain numbers, which have no dtype, take their parameter's."""
+    if isinstance(value, Parameter):
+        return value.value
+    array = as_array(value, what)
+    if parameter is None or hasattr(value, "dtype") or hasattr(value, "__array__"):
+        return array
+    if not parameter.dtype.is_float:
+        low, high = parameter.dtype.limits
+        is_whole = array.dtype.kind in "bi"
+        if not is_whole or not low <= array.min(initial=low) <= array.max(initial=low) <= high:
+            return array
+    with np.errstate(over="ignore"):  # what is too large is infinite
+        return array.astype(parameter.dtype.numpy)
 
 
 def matched(
@@ -107,11 +138,12 @@ def _advice(faults: Iterable[str]) -> str:
 def save_file(path: str | Path, values: Mapping[str, Parameter]) -> None:
     """Write values into a file in the format of safetensors; it is replaced as a whole."""
     package = _package("save")
+    _path("save", path)
     arrays = {
         name: np.require(parameter.value, requirements="C") for name, parameter in values.items()
     }
     # A file that is mapped by somebody, perhaps by these very parameters, is not written into.
-    target = Path(path)
+    target = _path("save", path)
     draft = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     try:
         package.numpy.save_file(arrays, draft, metadata={"format": "pt"})
@@ -130,22 +162,57 @@ def save_file(path: str | Path, values: Mapping[str, Parameter]) -> None:
 
 def load_file(path: str | Path, paths: Named, *, strict: bool) -> None:
     """Have parameters take their values from a file, each when it is first needed."""
-    what, file = f"load: {Path(path)}", open_file(path)
+    path = _path("load", path)
+    what, before, file = f"load: {path}", _identity(path), open_file(path)
     given: dict[str, tuple[tuple[int, ...], str]] = {}
     for name in file.keys():  # noqa: SIM118  # no mapping, though it has keys
         part = file.get_slice(name)
         kind = str(part.get_dtype())
         given[name] = tuple(part.get_shape()), FILE_DTYPES.get(kind, kind)
     for parameter, name in matched(what, paths, given, strict=strict):
-        parameter.set(_reading(file, name))
+        parameter.set(_reading(file, name, path.absolute(), before))
 
 
-def _reading(file: Any, name: str) -> Callable[[], Array]:  # noqa: ANN401  # an object of safetensors'
+def _reading(
+    file: Any,  # noqa: ANN401  # an object of safetensors'
+    name: str,
+    path: Path,
+    before: tuple[int, ...] | None,
+) -> Callable[[], Array]:
     def read() -> Array:
+        now = _identity(path)
+        # One that was deleted or replaced is still mapped; in one that was written into there is
+        # something else now, and to read beyond a new end would be the end of the process.
+        if before and now and now[:2] == before[:2] and now != before:
+            raise InputError(
+                f"load: {path} was changed after it was loaded, and {name} was not read from it "
+                f"yet: it had {before[2]:,} bytes, and now has {now[2]:,}",
+                where=str(here() or "") or None,
+                hint="load it again; save(path) replaces a file without changing it",
+            )
         array: Array = file.get_tensor(name)
         return array
 
     return read
+
+
+def _identity(path: Path) -> tuple[int, ...] | None:
+    """Return which file this is, its size and when it was written; None where there is none."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _path(what: str, path: object) -> Path:
+    if isinstance(path, (str, os.PathLike)) and "\0" not in str(cast("object", path)):
+        return Path(cast("str", path))
+    raise ArgumentError(
+        f"{what}: {path!r} is not the path of a file",
+        where=str(here() or "") or None,
+        hint='name one, as in "model.safetensors"',
+    )
 
 
 def open_file(path: str | Path) -> Any:  # noqa: ANN401  # an object of safetensors'
@@ -202,7 +269,7 @@ def _fault(path: Path) -> str | None:
         try:
             header: dict[str, Any] = json.loads(file.read(length))
             ends = [part["data_offsets"][1] for part in header.values() if "data_offsets" in part]
-        except (ValueError, TypeError, AttributeError, LookupError):
+        except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
             return f"its header of {length:,} bytes does not say what it holds"
     wanted = 8 + length + max(ends, default=0)
     return None if wanted == size else f"it is to have {wanted:,} bytes, and has {size:,}"

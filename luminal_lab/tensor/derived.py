@@ -1,11 +1,16 @@
-"""What a transformation of a graph that is being written leaves to be looked at."""
+"""What a transformation of a graph that is being written leaves: a record, or nothing."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
 
 from luminal_lab.core.edit import Change
 from luminal_lab.core.ir import IR
+
+if TYPE_CHECKING:
+    from luminal_lab.tensor.lazy import Workspace
 
 
 class Derived(NamedTuple):
@@ -25,3 +30,19 @@ class Derived(NamedTuple):
             if made is not None:
                 found[made.parents[0]] = (*found.get(made.parents[0], ()), change.node)
         return found
+
+
+@contextmanager
+def as_one(graph: Workspace) -> Generator[None, None, None]:
+    """Take back all that was written if it fails, as `whole` does; scopes can change within."""
+    if graph.inside:
+        yield
+        return
+    mark, derived = graph.mark(), len(graph.derived)
+    graph.inside = False
+    try:
+        yield
+    except BaseException as error:
+        graph.take_back(mark, error)
+        del graph.derived[derived:]
+        raise

@@ -66,7 +66,11 @@ class Parameter:
                 where=str(here() or ""),
                 hint="give an array as value, or as provider a function that returns one",
             )
-        self.dtype: DType = as_dtype(dtype)
+        try:
+            self.dtype: DType = as_dtype(dtype)
+        except LabError as error:
+            error.where = str(here() or "") or None
+            raise
         self.name = name
         self.trainable = trainable
         self.version = 0
@@ -125,6 +129,20 @@ class Parameter:
         return lambda: np.asarray(init(shape, np.random.default_rng(seed))).astype(
             dtype, copy=False
         )
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what is pickled: the value itself, made now if only a provider is known."""
+        state = dict(vars(self))
+        if self._value is not None or self._provider is not None:
+            state["_value"], state["_provider"] = np.array(self.value), None
+        return state
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Parameter:
+        """Return a parameter of its own that makes its value as this one does, when needed."""
+        again = memo[id(self)] = object.__new__(Parameter)
+        vars(again).update(vars(self))
+        again._value = None if self._value is None else self._value.copy()
+        return again
 
     def cast(self, dtype: DTypeLike) -> Parameter:
         """Return another parameter, whose value is made of this one's when it is needed."""

@@ -228,7 +228,10 @@ def test_errors():
     x = cx.tensor((1, "seq", 8)).set(draw((1, 3, 8)))
     module(x, is_causal=True, cache=cache)
     error = error_of(lambda: module(x, is_causal=True, cache=cache), GraphError)
-    assert "goes to the input %cache.0.keys already" in error.message
+    assert error.message == (
+        "kv_cache: this attention has written into %cache.0.keys (1, 2, 4, 4) already"
+    )
+    assert error.hint == "make another KVCache for another call in the same graph"
     cx.set_dim("past", 2)
     error = error_of(cx.execute, ShapeError)
     assert error.message == "update: 3 rows at 2 do not fit into axis 2 of the buffer (1, 2, 4, 4)"
@@ -239,4 +242,16 @@ def test_errors():
     assert error.message.endswith("(1, 2, 1, 4) belongs to another graph than the cache")
     with_too_many = cx.tensor((1, 5, 8))
     error = error_of(lambda: module(with_too_many, cache=KVCache(cx, 4, past=0)), ShapeError)
-    assert error.message == "update: 5 rows at 0 do not fit into axis 2 of the buffer (1, 2, 4, 4)"
+    assert error.message == "kv_cache: 5 rows at 0 are more than its capacity, 4"
+    assert error.hint == "make the capacity larger, or give less at a time"
+    assert "test_cache.py" in error.where
+    cache = KVCache(Graph(), 4)
+    module(cache.graph.tensor((1, 2, 8)), cache=cache)
+    error = error_of(lambda: module(cache.graph.tensor((3, 2, 8)), cache=cache), ShapeError)
+    assert error.message.endswith(
+        "(3, 2, 2, 4) does not go into the buffer %cache.0.keys (1, 2, 4, 4)"
+    )
+    assert error.hint == "make a cache for each batch; only the number of rows may differ"
+    error = error_of(lambda: KVCache(cx, 4, past=4), ShapeError)
+    assert error.message == "kv_cache: past is 4 already, and the capacity is 4"
+    assert "test_cache.py" in error_of(lambda: KVCache(cx, 4, past="a b")).where

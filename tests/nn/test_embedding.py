@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from luminal_lab import Graph, nn
-from luminal_lab.errors import DTypeError, RangeError, ShapeError
+from luminal_lab.errors import ArgumentError, DTypeError, RangeError, ShapeError
 from luminal_lab.passes.gradients import grad
 from tests.expect import error_of
 from tests.nn.layers import compare
@@ -42,6 +42,9 @@ def test_errors():
     assert error.hint == 'make them so, as in cx.tensor(shape, "int64")'
     error = error_of(lambda: nn.Embedding(5, 4, padding_idx=5), RangeError)
     assert error.message == "embedding: padding_idx is 5, and num_embeddings 5"
+    wrong: Any = 1.5
+    error = error_of(lambda: nn.Embedding(5, 4, padding_idx=wrong), ArgumentError)
+    assert error.message == "embedding: padding_idx is 1.5, and must be the number of a row"
     error = error_of(lambda: nn.Embedding(5, 4).head(x), ShapeError)
     assert error.message == "embedding.head: embedding_dim is 4, but in %x (2, 3) axis -1 has 3"
     error = error_of(lambda: nn.Embedding(0, 4), ShapeError)

@@ -425,3 +425,85 @@ def test_operations_of_parameters_alone_are_refused():
 def test_it_loads_when_it_is_first_used(name):
     assert getattr(ll, name) is nn
     assert name in ll.__all__
+
+
+class Given(nn.Module):
+    """A module with the attributes that it is given."""
+
+    inner: Any
+    parts: Any
+
+    def __init__(self, **attributes):
+        vars(self).update(attributes)
+
+    def forward(self, x):
+        return self.inner(x) if "inner" in vars(self) else x
+
+
+def test_lists_that_hold_themselves_and_modules_that_do():
+    model = Given(inner=nn.Linear(3, 3))
+    model.parts = [model.inner, {"model": model}]
+    model.parts.append(model.parts)
+    assert list(model.parameters()) == ["inner.weight", "inner.bias"]
+    assert "parts.1.model: Given, which this is a part of" in repr(model)
+    assert model.to("float64")(Graph().tensor((2, 3), "float64")).dtype == "float64"
+
+
+def test_parts_that_could_not_be_told_apart_are_refused():
+    p, q = nn.Parameter((2,)), nn.Parameter((2,))
+    x = Graph().tensor((2,))
+    for model in (
+        Given(**{"a": {"b": p}, "a.b": q}),
+        Given(**{"a": Given(b=p), "a.b": q}),
+        Given(**{"a": {"b": nn.ReLU()}, "a.b": nn.ReLU()}),
+    ):
+        for call in (lambda m=model: m.state_dict(), lambda m=model: m(x)):
+            error = error_of(call, DefinitionError)
+            assert error.message == "a.b: two parts of a module have this path"
+            assert error.hint == "rename the attribute, or the key of the dict, that has a dot"
+            assert "test_module.py" in error.where
+    assert list(Given(**{"a": {"b": p}, "a.b": p}).parameters()) == ["a.b"]
+    for parts in ({nn.ReLU()}, frozenset([p])):
+        error = error_of(lambda parts=parts: Given(parts=parts).parameters(), DefinitionError)
+        assert error.message == (
+            "parts: a set holds modules or parameters, which have no order there"
+        )
+    assert Given(words={"a", "b"}).parameters() == {}
+
+
+def test_a_name_may_be_empty():
+    model = Given(**{"": nn.Parameter((2,), value=[1, 2])})
+    assert model(Graph().tensor((2,))).shape == (2,)
+    assert list(model.state_dict()) == [""]
+
+
+def test_modules_deeper_than_python_goes():
+    model = Given()
+    for _ in range(1_000):
+        model = Given(inner=model)
+    assert len(model.named_modules()) == 1_001
+    cx = Graph()
+    x = cx.tensor((2,))
+    error = error_of(lambda: model(x), GraphError)
+    assert error.message.startswith("given: modules in it call modules deeper than Python goes, ")
+    assert "test_module.py" in error.where
+    model.inner = model
+    error_of(lambda: model(x), GraphError)
+    model.inner = nn.ReLU()
+    model(x)
+    assert [node.meta.scope for node in cx.ir if node.op.name == "where"] == ["given.inner"]
+
+
+def test_errors_within_name_the_users_line():
+    one, two = Graph().tensor((2, 3)), Graph().tensor((2, 3))
+    layer = nn.Bilinear(3, 3, 2)
+    error = error_of(lambda: layer(one, two), GraphError)
+    assert "error_of(lambda: layer(one, two), GraphError)" in error.where
+    for call in (
+        lambda: layer.to("floaty"),
+        lambda: nn.Linear(3, 2, dtype="floaty"),
+        lambda: nn.Parameter((3,), "floaty"),
+    ):
+        error = error_of(call, DTypeError)
+        assert error.hint == "did you mean 'float64'?"
+        assert "test_module.py" in error.where

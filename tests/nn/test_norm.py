@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from luminal_lab import Graph, nn
-from luminal_lab.errors import ShapeError
+from luminal_lab.errors import ArgumentError, RangeError, ShapeError
 from tests.expect import error_of
 from tests.nn.layers import compare
 from tests.tensor.against import draw
@@ -132,3 +132,37 @@ def test_errors():
         assert "test_norm.py" in error.where
         assert error.hint
     assert nn.BatchNorm1d(3).eval()(row).shape == (1, 3)
+
+
+WRONG: Any = "a"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: nn.LayerNorm(3, eps=x),
+        lambda x: nn.RMSNorm(3, eps=x),
+        lambda x: nn.GroupNorm(1, 3, eps=x),
+        lambda x: nn.InstanceNorm1d(3, eps=x),
+        lambda x: nn.BatchNorm1d(3, eps=x),
+        lambda x: nn.BatchNorm1d(3, momentum=x),
+    ],
+)
+def test_numbers_that_are_none(make):
+    for value, kind in ((-1.0, RangeError), (float("nan"), RangeError), (WRONG, ArgumentError)):
+        error = error_of(lambda value=value: make(value), kind)
+        assert f" is {value!r}" in error.message
+        assert error.message.startswith(("layer_", "rms_", "group_", "instance_", "batch_"))
+        assert "test_norm.py" in error.where
+
+
+def test_a_batch_that_turns_out_to_be_one_leaves_no_nan_behind():
+    cx, layer = Graph(), nn.BatchNorm1d(2)
+    x = cx.tensor(("batch", 2), name="x")
+    layer(x).retrieve()
+    for rows in ([[4.0, 5.0]], [[1.0, 2.0], [3.0, 6.0]]):
+        x.set(rows)
+        cx.execute()
+    # 1 · 0.9 + 0 · 0.1, and of that · 0.9 + (2 or 8) · 0.1
+    found = layer.state_dict()["running_var"]
+    np.testing.assert_allclose(found.tolist(), [1.01, 1.61], rtol=1e-6)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from luminal_lab.errors import ShapeError
+from luminal_lab.errors import RangeError, ShapeError
 from luminal_lab.nn.rope import Llama3Scaling, RotaryEmbedding
 from luminal_lab.session import Graph
 from tests.expect import error_of
@@ -98,3 +98,13 @@ def test_errors():
     error = error_of(lambda: RotaryEmbedding(8)(x), ShapeError)
     assert error.message == "rotary_embedding: size is 8, but in %x (5, 6) axis -1 has 6"
     assert "RotaryEmbedding(8)(x)" in str(error.where)
+    row = Graph().tensor((8,), name="x")
+    error = error_of(lambda: RotaryEmbedding(8)(row), ShapeError)
+    assert error.message == "rotary_embedding: %x (8,) has no axis of positions"
+    assert "RotaryEmbedding(8)(row)" in str(error.where)
+    for base in (0.0, -1.0, math.nan):
+        error = error_of(lambda base=base: RotaryEmbedding(8, base), RangeError)
+        assert error.message == f"rotary_embedding: base is {base!r}, and must be above 0"
+    rows = Graph().tensor((2, 8))
+    error = error_of(lambda: RotaryEmbedding(8)(rows, -1), ShapeError)
+    assert "RotaryEmbedding(8)(rows, -1)" in str(error.where)

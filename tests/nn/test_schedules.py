@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from luminal_lab import nn
-from luminal_lab.errors import ArgumentError, LabError, RangeError
+from luminal_lab.errors import ArgumentError, GraphError, LabError, RangeError
 from luminal_lab.nn import schedules
 from luminal_lab.session import Graph
 from tests.expect import error_of
@@ -136,6 +136,11 @@ def test_they_are_values():
             lambda: schedules.Warmup(5, "cosine"),  # pyright: ignore[reportArgumentType]
             ArgumentError,
             "Warmup: then is 'cosine' and not a number",
+        ),
+        (
+            lambda: schedules.Cosine(0.1, 5)(HALF),
+            GraphError,
+            "Cosine: the step is 2.5 and not a tensor",
         ),
     ],
 )

@@ -59,3 +59,14 @@ def test_errors():
     for key in (1, "b"):
         with pytest.raises(IndexError, match="there is no layer"):
             model[key]
+
+
+def test_layers_that_are_none():
+    wrong: Any = nn.ReLU
+    error = error_of(lambda: nn.Sequential(wrong), ArgumentError)
+    assert error.message == f"sequential: {nn.ReLU!r} is not a module or a function"
+    assert error.hint == "make one of the class: ReLU(...)"
+    x = Graph().tensor((2,))
+    error = error_of(lambda: nn.Sequential(nn.ReLU(), lambda x: None, nn.ReLU())(x))
+    assert error.message == "sequential: the layer '1' returned None"
+    assert error.hint == "its forward must end with return"

@@ -1,6 +1,9 @@
 """State dicts and files of weights: what fits, what does not, and damaged files."""
 
 import builtins
+import copy
+import os
+import pickle
 import struct
 from typing import Any
 
@@ -9,7 +12,7 @@ import numpy as np
 import pytest
 
 from luminal_lab import Graph, nn
-from luminal_lab.errors import DeviceError, InputError
+from luminal_lab.errors import ArgumentError, DeviceError, DTypeError, InputError
 from tests.expect import error_of
 
 
@@ -189,6 +192,10 @@ DAMAGED = {
         WHOLE[:8] + b"[1]".ljust(64) + WHOLE[72:],
         "its header of 64 bytes does not say what it holds",
     ),
+    "deep": (
+        struct.pack("<Q", 100_000) + b"[" * 100_000 + b"\0" * 16,
+        "its header of 100,000 bytes does not say what it holds",
+    ),
     "text": (
         TEXT,
         f"its header is to have {int.from_bytes(TEXT[:8], 'little'):,} bytes, and the file has 20",
@@ -246,3 +253,85 @@ def test_without_the_package_it_is_said_what_to_install(tmp_path, monkeypatch):
             "installed"
         )
         assert error.hint.startswith('pip install "luminal-lab[io]"')
+
+
+def test_a_file_cut_off_anywhere_is_refused(tmp_path):
+    path, model = tmp_path / "w.safetensors", nn.Linear(2, 2, bias=False).initialise(1)
+    before = model.weight.value
+    for length in range(len(WHOLE)):
+        path.write_bytes(WHOLE[:length])
+        error_of(lambda: model.load(path), InputError)
+    np.testing.assert_array_equal(model.weight.value, before)
+
+
+@pytest.mark.parametrize("data", [WHOLE[:-16] + b"\1" * 16, WHOLE[:20], WHOLE * 2])
+def test_a_file_that_was_written_into_after_it_was_loaded_is_not_read(tmp_path, data):
+    path, model = tmp_path / "w.safetensors", nn.Linear(2, 2, bias=False)
+    path.write_bytes(WHOLE)
+    model.load(path)
+    path.write_bytes(data)
+    os.utime(path, ns=(1, 1))  # as two writes may be too near each other to tell
+    error = error_of(lambda: model.weight.value, InputError)
+    assert error.message == (
+        f"load: {path} was changed after it was loaded, and weight was not read from it yet: it "
+        f"had 88 bytes, and now has {len(data)}"
+    )
+    assert error.hint == "load it again; save(path) replaces a file without changing it"
+    path.write_bytes(WHOLE)
+    assert not model.load(path).weight.value.any()
+    path.write_bytes(data)
+    assert not model.weight.value.any()  # which was read already
+
+
+def test_what_was_loaded_stays_when_its_file_is_replaced_or_deleted(tmp_path):
+    path, model = tmp_path / "w.safetensors", nn.Linear(2, 2, bias=False)
+    for change in (nn.Linear(2, 2, bias=False).initialise(5).save, os.unlink):
+        path.write_bytes(WHOLE)
+        model.load(path)
+        change(path)
+        assert not model.weight.value.any()
+
+
+def test_lists_and_parameters_are_values_too():
+    model, weight = nn.BatchNorm1d(2), nn.Parameter((2,), value=[3, 4])
+    state = {**model.state_dict(), "bias": [1, 2], "num_batches_tracked": 7}
+    found = model.load_state_dict({**state, "weight": weight}).state_dict()
+    assert found["bias"].tolist() == [1, 2]
+    assert found["weight"].tolist() == [3, 4]
+    assert found["num_batches_tracked"] == 7
+    error = error_of(lambda: model.load_state_dict({**state, "num_batches_tracked": 0.5}))
+    assert "num_batches_tracked: is () float64, and must be () int64" in error.message
+
+
+def test_values_that_are_none():
+    model, given = nn.Linear(2, 2), {}
+    wrong: Any = [1]
+    error = error_of(lambda: model.load_state_dict(wrong), ArgumentError)
+    assert error.message == "load_state_dict: a list is given, and must be a dict of values by path"
+    wrong = model
+    error = error_of(lambda: model.load_state_dict(wrong), ArgumentError)
+    assert error.hint == "give module.state_dict()"
+    assert "test_weights.py" in error.where
+    given = {**model.state_dict(), "bias": "abc"}
+    error = error_of(lambda: model.load_state_dict(given), DTypeError)
+    assert error.message.startswith("load_state_dict: bias: a str that holds ")
+    assert "test_weights.py" in error.where
+    for what, call in (("save", model.save), ("load", model.load)):
+        paths: Any = (None, 3, "a\0b")
+        for path in paths:
+            error = error_of(lambda call=call, path=path: call(path), ArgumentError)
+            assert error.message == f"{what}: {path!r} is not the path of a file"
+            assert "test_weights.py" in error.where
+
+
+def test_modules_are_copied_and_pickled(tmp_path):
+    drawn = Model().initialise(1)
+    drawn.save(tmp_path / "w")
+    for model in (drawn, Model(), Model().load(tmp_path / "w")):
+        for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+            assert again.head.weight is again.embed.weight
+            assert again.embed.weight is not model.embed.weight
+            for path, value in model.state_dict().items():
+                np.testing.assert_array_equal(again.state_dict()[path], value)
+        again.embed.weight.set(np.zeros((5, 3)))
+        assert model.embed.weight.value.any()

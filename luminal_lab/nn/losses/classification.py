@@ -4,11 +4,13 @@ from __future__ import annotations
 
 # Losses are made of what the operations of tensors are made of.
 # pyright: reportPrivateUsage=false
+import numpy as np
+
 from luminal_lab.core.dims import Expr
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import tuple_text
 from luminal_lab.core.ops import MaxReduce
-from luminal_lab.errors import DTypeError, RangeError, ShapeError
+from luminal_lab.errors import ArgumentError, DTypeError, RangeError, ShapeError
 from luminal_lab.nn.losses.reduction import (
     check_reduction,
     loss,
@@ -249,10 +251,16 @@ def _classes(
             f"classes are on axis {axis}",
             hint=hint,
         )
+    is_class = isinstance(ignored, (int, np.integer)) and not isinstance(ignored, bool)
+    if not is_class and ignored is not None:
+        raise ArgumentError(
+            f"{what}: ignore_index is {ignored!r}, and must be the number of a class",
+            hint="give a whole number such as -100, or None",
+        )
     low, high = target.dtype.limits
     if ignored is None or not low <= ignored <= high:
         return None, target
-    mark = target.full_like(ignored)
+    mark = target.full_like(int(ignored))
     used = (target < mark) | (mark < target)
     return used, used.where(target, 0)
 

@@ -7,11 +7,9 @@ after each run both are what the next run, of this graph or another, starts from
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn, Protocol, TypeAlias, cast
 
-import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import DType
@@ -22,11 +20,13 @@ from luminal_lab.core.printer import unique
 from luminal_lab.errors import DefinitionError, DTypeError, GraphError, ShapeError
 from luminal_lab.nn.arguments import at_user
 from luminal_lab.nn.clip import clip_grad_norm, clip_grad_value
+from luminal_lab.nn.init import zeros
 from luminal_lab.nn.limits import within
 from luminal_lab.nn.module import Module, kind_of
 from luminal_lab.nn.schedules import Schedule
 from luminal_lab.passes.gradients import grad
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.derived import as_one
 from luminal_lab.tensor.functions import widened
 from luminal_lab.tensor.lazy import Workspace
 from luminal_lab.tensor.parameter import Parameter
@@ -43,22 +43,6 @@ ONCE = (
     "a run makes one step of a weight: drop() what an earlier minimise or step returned, or write "
     "this one into another graph"
 )
-
-
-@contextmanager
-def as_one(graph: Workspace) -> Generator[None, None, None]:
-    """Take back all that was written if it fails, as `whole` does; scopes can change within."""
-    if graph.inside:
-        yield
-        return
-    mark, derived = graph.mark(), len(graph.derived)
-    graph.inside = False
-    try:
-        yield
-    except BaseException as error:
-        graph.take_back(mark, error)
-        del graph.derived[derived:]
-        raise
 
 
 class Session(Protocol):
@@ -106,14 +90,29 @@ class State:
             self._kept[name] = Parameter(
                 ints(self._type.shape),
                 self._type.dtype,
-                init=lambda shape, _: np.zeros(shape),
+                init=zeros,
                 name=f"{self._path}.{name}",
                 trainable=False,
             )
+        if self._kept[name].dtype is not self._type.dtype:  # after `to`
+            self._kept[name] = self._kept[name].cast(self._type.dtype)
         return self._session.parameter(self._kept[name])
 
     def __setitem__(self, name: str, new: Tensor) -> None:
-        self._session.carry(new, self[name])
+        old = self[name]
+        if not isinstance(new, Tensor) or new.type != self._type:  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+            raise at_user(
+                DefinitionError(
+                    f"{old.name} is set to {_said(new)}, and must be a tensor of {self._type}",
+                    hint="what is remembered of a weight has its shape, and what is shared is one "
+                    "number",
+                )
+            )
+        self._session.carry(new, old)
+
+
+def _said(value: object) -> str:
+    return f"{value.label} of {value.type}" if isinstance(value, Tensor) else repr(value)
 
 
 class Optimiser(Module):
@@ -138,6 +137,7 @@ class Optimiser(Module):
     def __init__(self, lr: LearningRate = 1e-3, *, weight_decay: WeightDecay = 0.0) -> None:
         if not (callable(lr) or isinstance(lr, Tensor)):
             within(self, "lr", lr)
+            lr = float(lr)
         if not callable(weight_decay):
             within(self, "weight_decay", weight_decay)
         self.lr = lr
@@ -208,18 +208,46 @@ class Optimiser(Module):
                 state.decay, state.numbers = self._decay_of(weight), numbers
                 with graph.scope(f"{scope}.{old.name}"):
                     new = self.update(widened(old), widened(gradients[name]), state)
+                    self._check_update(name, old, new)
                     updates[name] = session.carry(new.cast(old.dtype), old)
         return updates
 
     # -- the parts of a step -----------------------------------------------------------------------
 
+    def _check_update(self, name: str, old: Tensor, new: object) -> None:
+        if not isinstance(new, Tensor) or new.shape != old.shape:
+            raise at_user(
+                DefinitionError(
+                    f"{type(self).__name__}: update returned {_said(new)} for {name}, which is "
+                    f"{tuple_text(old.shape)}",
+                    hint="return the next weight, a tensor of its shape",
+                )
+            )
+
     def _rate(self, shared: State) -> Number:
+        if isinstance(self.lr, Tensor):
+            self._check_rate(self.lr)
         if isinstance(self.lr, Tensor) or not callable(self.lr):
             return self.lr
         step = shared["step"]
         shared["step"] = step + 1
-        rate = self.lr(step)
+        rate: object = self.lr(step)
+        if isinstance(rate, Tensor):
+            self._check_rate(rate)
+        else:
+            within(self, "what lr returned", rate)
+            rate = float(cast("float", rate))
         return rate.named(f"{kind_of(self)}.lr") if isinstance(rate, Tensor) else rate
+
+    def _check_rate(self, rate: Tensor) -> None:
+        if rate.ndim or not rate.dtype.is_float:
+            raise at_user(
+                ShapeError(
+                    f"{type(self).__name__}: lr is {rate.label} of {rate.dtype}, and must be one "
+                    "float",
+                    hint="make it a tensor of the shape ()",
+                )
+            )
 
     def _decay_of(self, weight: Weight) -> float:
         if not callable(self.weight_decay):
@@ -271,6 +299,8 @@ class Optimiser(Module):
             found = {weights.name or "0": weights}
         elif isinstance(weights, Mapping):
             found = dict(cast("Mapping[str, Any]", weights))
+        elif isinstance(weights, str) or not hasattr(weights, "__iter__"):
+            self._refuse(f"{weights!r} is not a weight", "give a module, or its parameters()")
         else:
             found = {}
             for k, weight in enumerate(weights):
@@ -286,7 +316,11 @@ class Optimiser(Module):
 
     def _check_weight(self, name: str, weight: object) -> None:
         if not isinstance(weight, (Parameter, Tensor)):
-            self._refuse(f"{weight!r} is not a weight", "give a module, or its parameters()")
+            hint = "give a module, or its parameters()"
+            if isinstance(weight, Module):
+                hint = "give one module, or a dict of the parameters of several"
+            said = kind_of(weight) if isinstance(weight, Module) else repr(weight)
+            self._refuse(f"{said} is not a weight", hint)
         what = f"{type(self).__name__}: {name}"
         if not weight.dtype.is_float:
             raise at_user(
@@ -319,6 +353,12 @@ class Optimiser(Module):
                 f"the weights are {', '.join(weights)}, but the gradients {given}",
                 "both are dicts with the same names: ll.grad(loss, model.parameters())",
             )
+        for name, gradient in gradients.items():
+            if not isinstance(gradient, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+                self._refuse(
+                    f"the gradient of {name} is {gradient!r} and not a tensor",
+                    "ll.grad(loss, model.parameters()) makes them",
+                )
         graph = next(iter(gradients.values())).graph
         session = cast("Session", graph)
         carried = {old: new for new, old in session.ir.carries}

@@ -41,6 +41,7 @@ class SGD(Optimiser):
     ) -> None:
         super().__init__(lr, weight_decay=weight_decay)
         within(self, "momentum", momentum)
+        within(self, "dampening", dampening)
         if nesterov and (momentum == 0 or dampening != 0):
             raise at_user(
                 ArgumentError(

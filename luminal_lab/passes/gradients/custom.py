@@ -7,10 +7,14 @@ from functools import wraps
 from typing import Any, ParamSpec, cast
 
 from luminal_lab.core.ops import CustomGradient
+from luminal_lab.core.origin import here
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import DefinitionError, GraphError
-from luminal_lab.passes.gradients.rule import emit
+from luminal_lab.passes.gradients.rule import emit, function_of, said
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.derived import as_one
+from luminal_lab.tensor.lazy import Workspace
+from luminal_lab.tensor.parameter import Parameter
 
 P = ParamSpec("P")
 Backward = Callable[[Tensor], Any]
@@ -25,7 +29,9 @@ def stop_gradient(x: Tensor) -> Tensor:
     """
     if not isinstance(x, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
         raise GraphError(
-            f"stop_gradient: {x!r} is not a tensor", hint="make one with cx.tensor(...)"
+            f"stop_gradient: {said(x)} is not a tensor",
+            where=str(here() or "") or None,
+            hint="make one with cx.tensor(...)",
         )
     return x.detach()
 
@@ -33,8 +39,8 @@ def stop_gradient(x: Tensor) -> Tensor:
 def custom_gradient(function: Callable[P, tuple[Tensor, Backward]]) -> Callable[P, Tensor]:
     """Have a function say its gradient itself: it returns its result, and a function for it.
 
-    That function is given the gradient of the result, and returns one for each tensor among the
-    positional arguments (None for none). What the result was computed by has no part in it.
+    That function is given the gradient of the result, and returns one for each tensor or parameter
+    among the arguments (None for none). What the result was computed by has no part in it.
 
     >>> from luminal_lab.session import Graph
     >>> @custom_gradient
@@ -45,29 +51,49 @@ def custom_gradient(function: Callable[P, tuple[Tensor, Backward]]) -> Callable[
     (2,)
     """
 
+    function_of("custom_gradient", function)
+    name = getattr(function, "__name__", type(function).__name__).strip("<>")
+
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> Tensor:
-        tensors = [argument for argument in args if isinstance(argument, Tensor)]
-        name = function.__name__
-        if not tensors:
+        arguments: list[object] = [*args, *kwargs.values()]
+        graph = next((one.graph for one in arguments if isinstance(one, Tensor)), None)
+        if graph is None:
             raise GraphError(
                 f"custom_gradient {name!r}: there is no tensor among its arguments",
-                hint="give tensors as positional arguments",
+                where=str(here() or "") or None,
+                hint="what it is to be derived by is an argument of its own",
             )
-        given: object = function(*args, **kwargs)
-        graph = tensors[0].graph
-        with graph.whole():
-            result, backward = pair(name, given)
-            if any(tensor.graph is not graph for tensor in (*tensors, result)):
-                raise GraphError(
-                    f"custom_gradient {name!r}: its tensors belong to different graphs",
-                    hint="give it tensors of one graph, and return one of that",
-                )
-            key = unique(name.strip("<>"), graph.backwards)
+        with as_one(graph):
+            borrowed = [borrow(graph, one) for one in arguments]
+            tensors = [one for one in borrowed if isinstance(one, Tensor)]
+            if any(tensor.graph is not graph for tensor in tensors):
+                raise apart(name)
+            call_ = cast("Callable[..., object]", function)
+            named = dict(zip(kwargs, borrowed[len(args) :], strict=True))
+            result, backward = pair(name, call_(*borrowed[: len(args)], **named))
+            if result.graph is not graph:
+                raise apart(name)
+            with graph.whole():
+                key = unique(name, graph.backwards)
+                made = emit(CustomGradient(key), result, *tensors)
             graph.backwards[key] = backward
-            return emit(CustomGradient(key), result, *tensors)
+            return made
 
     return call
+
+
+def borrow(graph: Workspace, argument: object) -> object:
+    """Return an argument, and for a parameter the tensor that stands for it in a graph."""
+    return graph.parameter(argument) if isinstance(argument, Parameter) else argument
+
+
+def apart(name: str) -> GraphError:
+    """Return the error for tensors that are not all of one graph."""
+    return GraphError(
+        f"custom_gradient {name!r}: its tensors belong to different graphs",
+        hint="give it tensors of one graph, and return one of that",
+    )
 
 
 def pair(name: str, given: object) -> tuple[Tensor, Backward]:
@@ -76,6 +102,6 @@ def pair(name: str, given: object) -> tuple[Tensor, Backward]:
     if len(parts) == 2 and isinstance(parts[0], Tensor) and callable(parts[1]):
         return parts[0], parts[1]
     raise DefinitionError(
-        f"custom_gradient {name!r}: it returned {given!r}",
+        f"custom_gradient {name!r}: it returned {said(cast('object', given))}",
         hint="return a pair: one tensor, and a function of its gradient",
     )

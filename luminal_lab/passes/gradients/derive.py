@@ -20,8 +20,10 @@ from luminal_lab.core.edit import Change
 from luminal_lab.core.ir import Node, Signature
 from luminal_lab.core.op import size_of
 from luminal_lab.core.ops import Input
-from luminal_lab.errors import DTypeError, GraphError, ShapeError
+from luminal_lab.core.origin import here
+from luminal_lab.errors import ArgumentError, DTypeError, GraphError, ShapeError
 from luminal_lab.passes.gradients.frames import Checkpointed, Frame
+from luminal_lab.passes.gradients.rule import said
 from luminal_lab.passes.gradients.sweep import Slope, sweep
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.derived import Derived
@@ -62,7 +64,11 @@ def grad(
     array([2., 4.], dtype=float32)
     """
     if not isinstance(loss, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
-        raise GraphError(f"grad: the loss {loss!r} is not a tensor", hint="the loss comes first")
+        raise GraphError(
+            f"grad: the loss {said(loss)} is not a tensor",
+            where=str(here() or "") or None,
+            hint="the loss comes first",
+        )
     graph = loss.graph
     with graph.whole():
         graph.revive([loss.id])
@@ -99,7 +105,7 @@ def derive(loss: Tensor, wrt: Sequence[Wanted], checkpoint: Sequence[str]) -> li
     targets = [target(graph, one) for one in wrt]
     before, first = graph.ir, graph.next_id
     nodes = behind(graph, loss.id)
-    scopes = [checkpoint] if isinstance(checkpoint, str) else list(checkpoint)
+    scopes = named_scopes(checkpoint)
     frame = Checkpointed(graph, nodes, scopes) if scopes else Frame(graph)
     with graph.deriving("grad-loss", loss.node):
         seed = loss.full_like(1.0)
@@ -111,6 +117,18 @@ def derive(loss: Tensor, wrt: Sequence[Wanted], checkpoint: Sequence[str]) -> li
     made = [graph.node(id) for id in range(first, graph.next_id)]
     graph.derived.append(Derived("grad", before, graph.ir, log_of(made, before.signature)))
     return [found[one.id] for one in targets]
+
+
+def named_scopes(checkpoint: object) -> list[str]:
+    """Return the names of the scopes that are to be computed again."""
+    given: object = [checkpoint] if isinstance(checkpoint, str) else checkpoint
+    scopes = list(cast("Iterable[object]", given)) if isinstance(given, Iterable) else None
+    if scopes is None or not all(isinstance(scope, str) for scope in scopes):
+        raise ArgumentError(
+            f"grad: checkpoint is {checkpoint!r}, and must be the names of scopes",
+            hint='give a list of them, as in checkpoint=["block0", "block1"]',
+        )
+    return cast("list[str]", scopes)
 
 
 def log_of(made: Sequence[Node], signature: Signature) -> tuple[Change, ...]:
@@ -183,7 +201,7 @@ def target(graph: Workspace, wanted: object) -> Tensor:
 
 def not_a_tensor(wanted: object) -> GraphError:
     """Return the error for what no derivative can be by."""
-    return GraphError(
-        f"grad: {wanted!r} is neither a tensor nor a parameter",
-        hint="give a tensor, a parameter, a list or a dict of them: ll.grad(loss, [w, b])",
-    )
+    hint = "give a tensor, a parameter, a list or a dict of them: ll.grad(loss, [w, b])"
+    if callable(getattr(wanted, "parameters", None)):
+        hint = "a module's are ll.grad(loss, module.parameters())"
+    return GraphError(f"grad: {said(wanted)} is neither a tensor nor a parameter", hint=hint)

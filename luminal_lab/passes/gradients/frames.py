@@ -53,19 +53,27 @@ class Checkpointed(Frame):
     def __init__(self, graph: Workspace, nodes: Sequence[Node], scopes: Sequence[str]) -> None:
         super().__init__(graph)
         self._regions: dict[int, Region] = {}
-        known = {node.meta.scope for node in nodes if node.meta.scope}
-        for scope in dict.fromkeys(scopes):
-            inside = {
-                node.id
-                for node in nodes
-                if node.id not in self._regions and f"{node.meta.scope}.".startswith(f"{scope}.")
-            }
-            if not any(f"{other}.".startswith(f"{scope}.") for other in known):
+        known = {node.meta.scope: list(outward(node.meta.scope)) for node in nodes}
+        there = {outer for scopes in known.values() for outer in scopes}
+        for scope in scopes:
+            if scope not in there:
                 raise GraphError(
                     f"grad: the loss is computed by no node in the scope {scope!r}",
-                    hint=nearest(scope, known) or "scopes are named by cx.scope(...) and modules",
+                    hint=nearest(scope, there) or "scopes are named by cx.scope(...) and modules",
                 )
-            self._regions.update(dict.fromkeys(inside, Region(self, inside)))
+        # A node in several of the scopes belongs to the one that is named first.
+        place = {scope: k for k, scope in reversed(list(enumerate(scopes)))}
+        first = {
+            scope: min([place[one] for one in outer if one in place], default=None)
+            for scope, outer in known.items()
+        }
+        inside: dict[int, set[int]] = {}
+        for node in nodes:
+            k = first[node.meta.scope]
+            if k is not None:
+                inside.setdefault(k, set()).add(node.id)
+        for ids in inside.values():
+            self._regions.update(dict.fromkeys(ids, Region(self, ids)))
 
     @override
     def values(self, reader: Node) -> Callable[[int], Tensor]:
@@ -77,6 +85,13 @@ class Checkpointed(Frame):
         region = self._regions.get(node.id)
         if region is not None and region.anchor is None:
             region.anchor = g
+
+
+def outward(scope: str) -> Iterator[str]:
+    """Yield a scope and those that it is in: "a.b" and "a"."""
+    while scope:
+        yield scope
+        scope = scope.rpartition(".")[0]
 
 
 class Region:

@@ -19,11 +19,13 @@ from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ir import Node
 from luminal_lab.core.op import Op, Scalar, TensorType
 from luminal_lab.core.ops import Mul
-from luminal_lab.errors import DefinitionError
+from luminal_lab.core.origin import here
+from luminal_lab.errors import DefinitionError, RangeError
 from luminal_lab.tensor import Tensor
 
 O_co = TypeVar("O_co", bound=Op, covariant=True)
 O = TypeVar("O", bound=Op)  # noqa: E741  # an op
+C = TypeVar("C")
 Part: TypeAlias = "Tensor | Callable[[], Tensor | None] | None"
 Given: TypeAlias = "Part | Sequence[Part]"
 
@@ -50,7 +52,14 @@ class Forward(Generic[O_co]):
 
     def __getitem__(self, index: int) -> Tensor:
         """Return the value of a source."""
-        return self._value(self.node.sources[index])
+        sources = self.node.sources
+        if not -len(sources) <= index < len(sources):
+            count = "1 source" if len(sources) == 1 else f"{len(sources)} sources"
+            raise RangeError(
+                f"grad: {self.op.name} has {count} here, and its gradient asks for number {index}",
+                hint="node[0] is the value of the first source, node.result that of the node",
+            )
+        return self._value(sources[index])
 
     @property
     def result(self) -> Tensor:
@@ -94,16 +103,37 @@ def gradient(
     ...     return -g * node.result * node.result
     """
     name = getattr(op, "name", None)
-    if not isinstance(name, str):
+    if not (isinstance(op, type) and issubclass(op, Op) and isinstance(name, str)):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
         raise DefinitionError(
-            f"gradient: {op!r} is not an op class", hint="write @gradient(MyOp) above the function"
+            f"gradient: {said(op)} is not an op class",
+            where=str(here() or "") or None,
+            hint="write @gradient(MyOp) above the function",
         )
 
     def register(write: Callable[[Forward[O], Tensor], Given]) -> Callable[..., Given]:
-        RULES[name] = Rule(write, wide)
+        RULES[name] = Rule(function_of(f"gradient of {name}", write), wide)
         return write
 
     return register
+
+
+def function_of(what: str, given: C) -> C:
+    """Return what a decorator was given, which must be a function."""
+    if callable(given):
+        return given
+    raise DefinitionError(
+        f"{what}: {said(given)} is not a function",
+        where=str(here() or "") or None,
+        hint="write the decorator above a function",
+    )
+
+
+def said(value: object) -> str:
+    """Return what an error says of a value that is not what it should be: one line of it."""
+    if isinstance(value, Tensor):
+        return value.label
+    lines = repr(value).splitlines() or [""]
+    return lines[0] if len(lines) == 1 else f"{type(value).__name__} {lines[0]} …"
 
 
 def emit(op: Op, *sources: Tensor) -> Tensor:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Generator, Sequence
+from contextlib import contextmanager
 from typing import TypeAlias
 
 from luminal_lab.core.dtypes import DType
@@ -11,13 +12,14 @@ from luminal_lab.core.op import Elementwise, Op, TensorType
 from luminal_lab.core.ops import (
     Add,
     Call,
+    CustomGradient,
     HostCall,
     Pick,
     StopGradient,
 )
-from luminal_lab.errors import DefinitionError, GraphError
+from luminal_lab.errors import DefinitionError, GraphError, LabError
 from luminal_lab.passes.gradients.frames import Body, Frame
-from luminal_lab.passes.gradients.rule import RULES, Forward, Rule, emit, narrowed
+from luminal_lab.passes.gradients.rule import RULES, Forward, Rule, emit, narrowed, said
 from luminal_lab.passes.gradients.slope import MOVING, Slope, shared
 from luminal_lab.tensor import Tensor
 
@@ -65,7 +67,7 @@ def sweep(
             assert totals[0] is not None
             arrived.setdefault((node.sources[0], node.op.index), []).append(totals[0])
             continue
-        with graph.deriving(f"grad-{node.op.name}", home):
+        with graph.deriving(f"grad-{node.op.name}", home), told(node.op):
             parts = through(frame, node, totals, reached)
         for id, part in zip(node.sources, parts, strict=True):
             if part is not None:
@@ -114,13 +116,14 @@ def through(
         )
     found: list[Slope | None] = []
     for k, (part, wanted) in enumerate(zip(parts, reached, strict=True)):
-        value = (part if part is None or isinstance(part, Tensor) else part()) if wanted else None
+        value = (part() if callable(part) else part) if wanted else None
         if value is None:
             found.append(None)
             continue
+        check_part(frame, op, k, value)
         if rule.wide:
             value = narrowed(value, slope.value.dtype)
-        check_part(op, k, value, forward.types[k])
+        check_type(op, k, value, forward.types[k])
         found.append(slope.onwards(value, forward, rule, k))
     return found
 
@@ -160,17 +163,51 @@ def through_call(
     return [None if value is None else Slope(value) for value in values]
 
 
-def check_part(op: Op, source: int, value: Tensor, wanted: TensorType) -> None:
-    """Raise unless a rule returned what fits its source."""
+@contextmanager
+def told(op: Op) -> Generator[None, None, None]:
+    """Have an error of a user's function say which gradient it was to be."""
+    try:
+        yield
+    except LabError:
+        raise
+    except Exception as error:
+        error.add_note(f"in the gradient of {named(op)}")
+        raise
+
+
+def named(op: Op) -> str:
+    """Return what a user calls an op whose gradient they say."""
+    return f"custom_gradient {op.function!r}" if isinstance(op, CustomGradient) else op.name
+
+
+def subject(op: Op, source: int) -> str:
+    """Return what an error is about: the gradient for a source, or for a function's argument."""
+    if isinstance(op, CustomGradient):  # whose first source is what the function returned
+        return f"custom_gradient {op.function!r}: the gradient for its tensor {source - 1}"
+    return f"grad: the gradient of {op.name} for its source {source}"
+
+
+def check_part(frame: Frame, op: Op, source: int, value: Tensor) -> None:
+    """Raise unless a rule returned a tensor of the graph."""
     if not isinstance(value, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
         raise DefinitionError(
-            f"grad: the gradient of {op.name} for its source {source} is {value!r}",
+            f"{subject(op, source)} is {said(value)}",
             hint="return a tensor, or None for a source that has no gradient",
         )
+    if value.graph is not frame.graph:
+        raise GraphError(
+            f"{subject(op, source)} is {value.label} of the graph {value.graph.name!r}, and the "
+            f"source is in {frame.graph.name!r}",
+            hint="make it of g and of the values of the sources",
+        )
+
+
+def check_type(op: Op, source: int, value: Tensor, wanted: TensorType) -> None:
+    """Raise unless what a rule returned has the type of its source."""
     if value.type != wanted:
         raise DefinitionError(
-            f"grad: the gradient of {op.name} for its source {source} is {value.type}, and the "
-            f"source is {wanted}",
+            f"{subject(op, source)} is {value.type}, and "
+            f"{'that' if isinstance(op, CustomGradient) else 'the source'} is {wanted}",
             hint="a gradient has the type of what it is the gradient of",
         )
 

@@ -11,9 +11,13 @@ from __future__ import annotations
 
 from luminal_lab.core.dims import Dim, known, maximum
 from luminal_lab.core.dtypes import DType
+from luminal_lab.core.op import size_of
 from luminal_lab.core.ops import Expand, Flip, Pad, Permute, Reshape, Slice, SumReduce, Window
 from luminal_lab.passes.gradients.rule import Forward, Given, emit, gradient, narrowed
 from luminal_lab.tensor import Tensor
+
+MOST_AXES = 64
+"""NumPy has no more."""
 
 
 @gradient(Permute)
@@ -131,5 +135,11 @@ def fitted(g: Tensor, axis: int, length: Dim) -> Tensor:
 
 def spaced(g: Tensor, axis: int, step: int, length: Dim) -> Tensor:
     """Return g with zeros between the positions of an axis, `step` apart, up to a length."""
+    shape = g.shape
+    if len(shape) == MOST_AXES:  # there is none left for the zeros: the others are made two
+        g = emit(Reshape((size_of(shape[:axis]), shape[axis], size_of(shape[axis + 1 :]))), g)
+        return emit(
+            Reshape((*shape[:axis], length, *shape[axis + 1 :])), spaced(g, 1, step, length)
+        )
     g = emit(Reshape((*g.shape[: axis + 1], 1, *g.shape[axis + 1 :])), g)
     return fitted(merged(margin(g, axis + 1, step - 1), axis), axis, length)

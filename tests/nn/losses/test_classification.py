@@ -356,6 +356,12 @@ def test_sure_probabilities(torch):
             "try label_smoothing=0.1",
         ),
         (
+            lambda x, t: losses.cross_entropy(x, t, ignore_index="a"),  # pyright: ignore
+            ArgumentError,
+            "cross_entropy: ignore_index is 'a', and must be the number of a class",
+            "give a whole number such as -100, or None",
+        ),
+        (
             lambda x, t: losses.cross_entropy(x, t, [1.0, 2.0]),
             ShapeError,
             "cross_entropy: weight is %2 (2,), but there are (5,) values to give one each: axes "

@@ -1,5 +1,7 @@
 """What all optimisers share: which weights, state, several graphs, and mistakes."""
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -7,7 +9,14 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab import nn
-from luminal_lab.errors import DefinitionError, DTypeError, GraphError, RangeError, ShapeError
+from luminal_lab.errors import (
+    ArgumentError,
+    DefinitionError,
+    DTypeError,
+    GraphError,
+    RangeError,
+    ShapeError,
+)
 from tests.expect import error_of, state
 
 ONCE = (
@@ -252,6 +261,19 @@ class Nothing(nn.Optimiser):
     pass
 
 
+class Own(nn.Optimiser):
+    """An optimiser that returns, or remembers, what it should not."""
+
+    def __init__(self, returned: Any = None, kept: Any = None) -> None:
+        super().__init__(0.5)
+        self.returned, self.kept = returned, kept
+
+    def update(self, weight, gradient, state):
+        if self.kept:
+            state["kept"] = self.kept(gradient)
+        return self.returned(gradient) if self.returned else weight
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "message", "hint"),
     [
@@ -340,6 +362,66 @@ class Nothing(nn.Optimiser):
             "define update(self, weight, gradient, state), which returns the next weight",
         ),
         (
+            lambda cx, loss, line: Own(lambda g: None if g.ndim else 3.0).minimise(loss),
+            DefinitionError,
+            "Own: update returned 3.0 for a, which is ()",
+            "return the next weight, a tensor of its shape",
+        ),
+        (
+            lambda cx, loss, line: Own(kept=lambda g: 3.0).minimise(loss),
+            DefinitionError,
+            "a.kept is set to 3.0, and must be a tensor of f32[]",
+            "what is remembered of a weight has its shape, and what is shared is one number",
+        ),
+        (
+            lambda cx, loss, line: Own(kept=lambda g: g.named("g").double()).minimise(loss),
+            DefinitionError,
+            None,
+            "what is remembered of a weight has its shape, and what is shared is one number",
+        ),
+        (
+            lambda cx, loss, line: nn.SGD(lr=lambda step: wrongs).minimise(loss),
+            ArgumentError,
+            "SGD: what lr returned is ['a'] and not a number",
+            "give one, such as 0.1",
+        ),
+        (
+            lambda cx, loss, line: nn.SGD(lr=cx["x"]).minimise(loss),
+            ShapeError,
+            "SGD: lr is %x (3,) of float32, and must be one float",
+            "make it a tensor of the shape ()",
+        ),
+        (
+            lambda cx, loss, line: nn.SGD(lr=lambda step: cx["x"]).minimise(loss),
+            ShapeError,
+            "SGD: lr is %x (3,) of float32, and must be one float",
+            "make it a tensor of the shape ()",
+        ),
+        (
+            lambda cx, loss, line: nn.SGD().step({"a": line.a}, {"a": wrong}),
+            GraphError,
+            "SGD: the gradient of a is 0.5 and not a tensor",
+            "ll.grad(loss, model.parameters()) makes them",
+        ),
+        (
+            lambda cx, loss, line: nn.SGD().minimise(loss, wrong),
+            GraphError,
+            "SGD: 0.5 is not a weight",
+            "give a module, or its parameters()",
+        ),
+        (
+            lambda cx, loss, line: nn.SGD().minimise(loss, [line]),
+            GraphError,
+            "SGD: line is not a weight",
+            "give one module, or a dict of the parameters of several",
+        ),
+        (
+            lambda cx, loss, line: nn.SGD(dampening=float("nan")),
+            RangeError,
+            "SGD: dampening is nan, and must be 0 or more",
+            "try 0.1",
+        ),
+        (
             lambda cx, loss, line: nn.SGD(weight_decay=lambda w: -1.0).minimise(loss),
             RangeError,
             "SGD: weight_decay is -1.0, and must be 0 or more",
@@ -354,7 +436,7 @@ def test_errors(call, kind, message, hint):
     before = state(cx)
     error = error_of(lambda: call(cx, loss, line))
     assert type(error) is kind
-    assert (error.message, error.hint) == (message, hint)
+    assert (error.message if message else None, error.hint) == (message, hint)
     assert "test_base.py" in str(error.where)
     assert state(cx) == before
     assert cx.gradients == ()
@@ -404,3 +486,32 @@ def test_an_update_that_fails_is_taken_back_with_its_gradients():
     assert cx.gradients == ()
     nn.SGD().minimise(loss)
     cx.execute()
+
+
+def test_numbers_of_numpy_are_numbers():
+    cx, loss, line = task()
+    rate: Any = np.float32(0.25)
+    most: Any = np.float32(9)
+    nn.SGD(lr=rate).minimise(loss, clip_norm=np.float64(1e9), clip_value=most)
+    cx.execute()
+    assert values(line)[1] == 1.0 - 0.25 * 9
+
+
+def test_a_state_made_of_another_dtype_goes_on_in_that_of_the_weights():
+    cx, loss, line = task()
+    adam = nn.Adam(lr=0.5)
+    adam.minimise(loss)
+    cx.execute()
+    adam.to("float16")
+    other = ll.Graph("other")
+    adam.minimise(line(other.tensor((3,)).set([1, 2, 3])).square().sum())
+    assert {p.dtype for p in adam.buffers().values()} == {ll.DType.float32}
+
+
+def test_an_optimiser_is_copied_and_pickled():
+    cx, loss, _ = task()
+    adam = nn.Adam(lr=0.5)
+    adam.minimise(loss)
+    cx.execute()
+    for again in (copy.deepcopy(adam), pickle.loads(pickle.dumps(adam))):
+        assert again.state_dict() == adam.state_dict()

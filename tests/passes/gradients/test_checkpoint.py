@@ -150,3 +150,18 @@ def test_a_scope_that_is_not_there():
     assert caught.value.message == "grad: the loss is computed by no node in the scope 'blok0'"
     assert caught.value.hint == "did you mean 'block0'?"
     assert str(cx) == before
+
+
+def test_a_scope_in_another_belongs_to_the_one_named_first():
+    cx = ll.Graph()
+    x = cx.tensor((4,), "float64", "x").set([1.0, 2.0, 3.0, 4.0])
+    with cx.scope("a"):
+        with cx.scope("b"):
+            y = x.sin()
+        y = (y * x).exp()
+        with cx.scope("c"):
+            y = (y * y).cos()
+    ways = [[], ["a"], ["a", "a.b"], ["a.b", "a"], ["a.c", "a.b"], "a"]
+    slopes = [ll.grad(y.sum(), x, checkpoint=names).retrieve() for names in ways]
+    cx.execute()
+    assert all(slope.tolist() == slopes[0].tolist() for slope in slopes)

@@ -120,3 +120,12 @@ def test_symbolic_sizes(name, high):
         wanted = ll.grad(SYMBOLIC[name](same).square().sum(), same).retrieve()
         one.execute()
         np.testing.assert_allclose(slope.numpy(), wanted.numpy(), rtol=1e-9, atol=1e-12)
+
+
+def test_a_slice_with_all_the_axes_that_there_are():
+    cx = ll.Graph()
+    shape = (*(1,) * 61, 2, 5, 2)
+    x = cx.tensor(shape, name="x").set(draw(shape))
+    slope = ll.grad((x[..., ::2, :] * 3.0).sum(), x).retrieve()
+    cx.execute()
+    assert slope.numpy()[..., 1, :, 0].ravel().tolist() == [3, 0, 3, 0, 3]
