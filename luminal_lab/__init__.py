@@ -177,7 +177,12 @@ def __getattr__(name: str) -> object:
     if name in LATE:
         value = globals()[name] = getattr(import_module(f"luminal_lab.{LATE[name]}"), name)
         return value
-    raise AttributeError(f"module 'luminal_lab' has no attribute {name!r}")
+    if name[:2] == "__":
+        raise AttributeError(name)
+    method = f"tensors have it as a method: x.{name}(...)" if hasattr(Tensor, name) else None
+    raise UnknownNameError(
+        f"luminal_lab has no {name!r}", hint=method or errors.nearest(name, __all__)
+    )
 
 
 def __dir__() -> list[str]:

@@ -22,6 +22,7 @@ LabError
 The text has a fixed form: what is wrong with both values, then where, then one `hint:`.
 """
 
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -43,6 +44,18 @@ class LabError(Exception):
         if self.hint:
             text += f"\nhint: {self.hint}"
         return text
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what a notebook shows: the message, which has the line, and no frames of ours.
+
+        What an error of somebody else's is behind, in a user's own pass say, is shown whole.
+        """
+        cause = self.__cause__
+        foreign = cause is not None and not isinstance(cause, LabError)
+        lines = traceback.format_exception(cause) if foreign else []
+        text = f"{type(self).__name__}: {self}"
+        notes: list[str] = getattr(self, "__notes__", [])
+        return ["".join(lines) + "\n".join([text, *notes])]
 
 
 class ShapeError(LabError, ValueError):

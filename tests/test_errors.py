@@ -130,3 +130,27 @@ def test_the_nearest_word():
     assert nearest("float23", ["float32", "int8"]) == "did you mean 'float32'?"
     assert nearest("something", ["float32", "int8"]) is None
     assert nearest("x", []) is None
+
+
+def test_a_notebook_shows_the_message_and_no_frames_of_ours():
+    error = errors.ShapeError("matmul: 3 meets 4", where="cell 1, line 2:  a @ b", hint="transpose")
+    error.add_note("in the module mlp")
+    assert error._render_traceback_() == [
+        "ShapeError: matmul: 3 meets 4\n  cell 1, line 2:  a @ b\nhint: transpose\n"
+        "in the module mlp"
+    ]
+
+
+def test_a_notebook_shows_whole_what_is_behind_an_error_of_ours():
+    def somebody_elses():
+        raise KeyError("lost")
+
+    try:
+        try:
+            somebody_elses()
+        except KeyError as inner:
+            raise errors.PassError("pass mine: it failed with KeyError") from inner
+    except errors.PassError as error:
+        (shown,) = error._render_traceback_()
+    assert "in somebody_elses" in shown
+    assert shown.endswith("KeyError: 'lost'\nPassError: pass mine: it failed with KeyError")

@@ -16,7 +16,7 @@ from luminal_lab.core.dims import Shape, Symbol
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import Op, TensorType, mentioned
 from luminal_lab.core.origin import Origin
-from luminal_lab.core.printer import print_ir
+from luminal_lab.core.printer import as_text, print_ir
 from luminal_lab.errors import GraphError, nearest
 
 
@@ -347,6 +347,8 @@ class IR(Lookup):
     @override
     def __repr__(self) -> str:
         return f"<IR {self.name}: {len(self)} nodes>"
+
+    _repr_mimebundle_ = as_text
 
     def text(self, *, origins: bool = False) -> str:
         """Return the text form; `parse` reads it back. Origins and scopes are shown on request."""

@@ -35,6 +35,11 @@ def print_ir(ir: "IR", *, origins: bool = False) -> str:
     return "\n\n".join(_graph(graph, name, bodies, origins) for graph, name in graphs)
 
 
+def as_text(shown: object, **_: object) -> dict[str, str]:
+    """Return what a notebook shows of something that is the last line of a cell: its text."""
+    return {"text/plain": str(shown)}
+
+
 def print_node(ir: "IR", node: "Node") -> str:
     """Return one node's line, as it stands in the text of its graph."""
     if node.id in ir.input_ids:

@@ -11,11 +11,12 @@ from typing_extensions import override
 
 from luminal_lab.core.ir import IR, Node, NodeLike
 from luminal_lab.core.origin import Origin
+from luminal_lab.core.printer import as_text
 from luminal_lab.errors import GraphError, nearest
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.passes.rule import Rule
 from luminal_lab.passes.snapshot import Snapshot
-from luminal_lab.passes.story import Story, told, told_why_not
+from luminal_lab.passes.story import Story, rules_of, told, told_why_not
 
 LINE = re.compile(r"(.*?)(?:,\s*line\s+|:)(\d+)$")
 
@@ -52,6 +53,8 @@ class Trace(NamedTuple):
             listed = ", ".join(f"{node} {node.op.name}" for node in group[0][1]) or "(gone)"
             lines.append(f"{title:{width}}  {listed}")
         return "\n".join(lines)
+
+    _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:
@@ -188,6 +191,11 @@ class Compilation:
         id = node if isinstance(node, (int, str)) else node.id
         return next(s.ir[id] for s in reversed(self.snapshots) if id in s.ir)
 
+    @property
+    def rules(self) -> dict[str, Rule]:
+        """The rules that its passes tried, by name."""
+        return rules_of(self.pipeline)
+
     # -- asking ------------------------------------------------------------------------------------
 
     def why(self, node: NodeLike) -> Story:
@@ -208,6 +216,8 @@ class Compilation:
             shown = [passes] if idle else [[one] for one in passes]
             rows += [_row(together) for together in shown]
         return "\n".join(rows)
+
+    _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:

@@ -49,14 +49,14 @@ def compile_ir(
     ...            "%y = mul %x, %c : f32[2] }")
     >>> compiled = compile_ir(ir, Rule("mul-one", x * 1, x))
     >>> print(compiled.snapshots[1])
-    mul-one: 3 → 3 nodes; mul-one ×1; verified
+    mul-one: 3 → 3 nodes; mul-one ×1; well-formed
     """
     check_ir("compile", ir)
     if check not in (None, "values"):
         raise ArgumentError(
             f"compile: check is {check!r}", hint='use check="values", or leave it out'
         )
-    facts = frozenset(licence)
+    facts = frozenset(Pipeline(licence=licence).licence or ())
     compiling = _Compiling(ir, Pipeline(passes), check, given or Given(), verifying=verifying)
     return compiling.run(facts)
 
@@ -120,7 +120,8 @@ class _Compiling:
             after = before
         else:
             self._check(one, edit, before, after)
-        record = Record(str(one), edit.log, refusals, seconds, self.verifying, turn)
+        checked = self.checker is not None
+        record = Record(str(one), edit.log, refusals, seconds, self.verifying, checked, turn)
         snapshot = Snapshot(before, after, record, len(self.snapshots))
         if self.checker is not None and edit.log:
             try:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from typing_extensions import override
 
 from luminal_lab.core.ir import IR, Node, check_ir
+from luminal_lab.core.printer import as_text
 
 
 class Diff(NamedTuple):
@@ -32,6 +33,8 @@ class Diff(NamedTuple):
         old, new = str(self.before).splitlines(), str(self.after).splitlines()
         lines = difflib.unified_diff(old, new, "before", "after", lineterm="")
         return "\n".join(lines) or "no difference"
+
+    _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:

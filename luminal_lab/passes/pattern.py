@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 from typing_extensions import override
@@ -40,7 +40,7 @@ from luminal_lab.core.ops import (
     SumReduce,
     Where,
 )
-from luminal_lab.errors import DefinitionError
+from luminal_lab.errors import DefinitionError, UnknownNameError
 
 Bindings: TypeAlias = dict[str, Any]
 
@@ -49,6 +49,15 @@ class Pattern:
     """A piece of a graph with variables in it."""
 
     __slots__ = ()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name[:2] == "__" or name[:5] == "_repr" or name[:5] == "_ipyt":
+            raise AttributeError(name)
+        raise UnknownNameError(
+            f"pattern: it has no {name!r}: a rule is about ops, and not about methods of tensors",
+            hint="from luminal_lab.passes.pattern import exp2, log2, sin, sqrt, recip, where, …, "
+            "or op(SomeOp, x)",
+        )
 
     @override
     def __repr__(self) -> str:

@@ -37,6 +37,7 @@ from luminal_lab.core.ops import (
     Sqrt,
     Window,
 )
+from luminal_lab.core.printer import as_text
 from luminal_lab.errors import LabError
 from luminal_lab.passes.pattern import (
     Apply,
@@ -93,6 +94,8 @@ class Counterexample(NamedTuple):
             f"{self.rule}\nis wrong for {self.dtype}: with {given} the left side is {self.left}, "
             f"but the right side is {self.right}"
         )
+
+    _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:

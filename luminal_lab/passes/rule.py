@@ -14,6 +14,7 @@ from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Lookup, Node, Table
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import Input, Where
+from luminal_lab.core.printer import as_text
 from luminal_lab.errors import DefinitionError, LabError, nearest
 from luminal_lab.passes.base import NAME
 from luminal_lab.passes.pattern import (
@@ -117,6 +118,8 @@ class Rule:
         text = right if isinstance(right, Pattern) else f"{getattr(right, '__name__', 'f')}(…)"
         facts = " and ".join(FACTS[fact] for fact in FACTS if fact in self.assumes)
         return f"{self.name}: {self.pattern} → {text}" + (f", if {facts}" if facts else "")
+
+    _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:
@@ -330,6 +333,8 @@ class RuleSet:
     @override
     def __str__(self) -> str:
         return "\n  ".join([f"{self.name}:", *map(str, self)])
+
+    _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:

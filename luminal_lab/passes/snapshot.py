@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from luminal_lab.core.edit import Change, Refusal, replay
 from luminal_lab.core.ir import IR, Node, NodeLike
+from luminal_lab.core.printer import as_text
 from luminal_lab.passes.diff import Diff, diff
 
 
@@ -33,6 +34,8 @@ class Firing(NamedTuple):
         text = f"{self.rule}: {what if old or new else 'another order'}"
         return text + (f", because {self.because}" if self.because else "")
 
+    _repr_mimebundle_ = as_text
+
     @override
     def __repr__(self) -> str:
         return f"<Firing {self}>"
@@ -47,6 +50,8 @@ class Record(NamedTuple):
     refusals: tuple[Refusal, ...] = ()
     seconds: float = 0.0
     verified: bool = False
+    checked: bool = False
+    """Whether the values were compared with those before."""
     round: int = 1
     """Which repetition of its pipeline this was."""
 
@@ -61,7 +66,8 @@ class Snapshot:
         self.ir = ir
         """The graph after the pass."""
         self.index = index
-        self.title, self.log, self.refusals, self.seconds, self.verified, self.round = record
+        self.title, self.log, self.refusals, self.seconds, *held, self.round = record
+        self.verified, self.checked = held
 
     @property
     def name(self) -> str:
@@ -91,7 +97,7 @@ class Snapshot:
             first = changes[-1]
             found.append(
                 Firing(
-                    first.rule,
+                    first.rule or self.name,
                     first.because,
                     tuple(node for id, node in before.items() if id not in after),
                     tuple(after.values()),
@@ -200,7 +206,10 @@ class Snapshot:
         text = f"{self.title}: {len(self.before)} → {len(self.ir)} nodes"
         text += f"; {rules}" if rules else "; no change" if self.index else ""
         text += f"; refused: {refused}" if refused else ""
-        return f"{text}; {'verified' if self.verified else 'not verified'}"
+        held = ["well-formed"] * self.verified + ["values equal"] * self.checked
+        return "; ".join([text, *held])
+
+    _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:
@@ -222,6 +231,8 @@ class Steps(Sequence[IR]):
     def __init__(self, snapshot: Snapshot) -> None:
         self.firings = snapshot.firings
         self._first = snapshot.before
+
+    _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:

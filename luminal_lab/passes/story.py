@@ -85,13 +85,25 @@ def _reason(firing: Firing) -> str:
     return f", because {firing.because}" if firing.because else ""
 
 
+def rules_of(pipeline: Pipeline) -> dict[str, Rule]:
+    """Return the rules that the passes of a pipeline try, by name."""
+    return {one.name: one for p in pipeline.flat() for one in p.rules() if isinstance(one, Rule)}
+
+
 def told_why_not(
     snapshots: Sequence[Snapshot], pipeline: Pipeline, rule: Rule | str, node: Node
 ) -> Story:
     """Tell which part of a rule's pattern, its condition or the licence kept it from firing."""
-    known = {one.name: one for p in pipeline.flat() for one in p.rules() if isinstance(one, Rule)}
+    known = rules_of(pipeline)
     if isinstance(rule, str):
         if rule not in known:
+            steps = {firing.rule: s.title for s in snapshots for firing in s.firings}
+            if rule in steps:
+                raise DefinitionError(
+                    f"why_not: {rule!r} is a step of {steps[rule]}, which is written as code, and "
+                    "has no pattern to compare with",
+                    hint=f'compilation["{steps[rule]}"].firings are where it fired, and why',
+                )
             raise DefinitionError(
                 f"why_not: no pass of this compile has a rule {rule!r}",
                 hint=nearest(rule, known) or "give the Rule itself",

@@ -114,7 +114,7 @@ def test_a_licence_is_the_inmost_that_is_given():
     assert fired(Pipeline([[zero]], licence=["no_nan"]), zero) == [2, 0]
     snapshot = compile_ir(ir, zero).snapshots[1]
     assert snapshot.refused == {"mul-zero": 2}
-    assert str(snapshot).endswith("no change; refused: mul-zero ×2; verified")
+    assert str(snapshot).endswith("no change; refused: mul-zero ×2; well-formed")
 
 
 def test_a_pass_in_one_cell_is_one_among_the_others():
@@ -146,7 +146,31 @@ def test_each_pass_leaves_a_record_in_the_log(caplog):
     with caplog.at_level("DEBUG", "luminal_lab"):
         compiled = compile_ir(graph(), MUL_ONE, "dce")
     assert [record.snapshot for record in caplog.records] == list(compiled.snapshots[1:])
-    assert caplog.messages[0] == "mul-one: 5 → 5 nodes; mul-one ×2; verified"
+    assert caplog.messages[0] == "mul-one: 5 → 5 nodes; mul-one ×2; well-formed"
+
+
+def test_a_step_without_a_rule_has_the_name_of_the_pass():
+    @graph_pass
+    def quiet(ir: IR, edit: Edit) -> None:
+        """Change something, and do not say by which rule."""
+        if edit.users("p"):
+            edit.replace("p", "x")
+
+    assert str(compile_ir(graph(), quiet).snapshots[1]) == (
+        "quiet: 5 → 5 nodes; quiet ×1; well-formed"
+    )
+
+
+def test_a_snapshot_says_whether_values_were_compared():
+    assert str(compile_ir(graph(), "dce", check="values").snapshots[1]) == (
+        "dce: 5 → 5 nodes; no change; well-formed; values equal"
+    )
+
+
+def test_what_is_shown_as_the_last_line_of_a_cell_is_its_text():
+    compiled = compile_ir(graph(), MUL_ONE)
+    for shown in (compiled, compiled.ir, compiled.snapshots[1], compiled.snapshots[1].diff()):
+        assert shown._repr_mimebundle_(include=None, exclude=None) == {"text/plain": str(shown)}
 
 
 # -- what it refuses -------------------------------------------------------------------------------
@@ -286,6 +310,8 @@ def test_what_is_no_pass():
     assert told == "pass nothing: pass 'nothing': it has no run\nhint: define run(self, ir, edit)"
     told = str(error_of(lambda: compile_ir(ir, check="value"), ArgumentError))
     assert told == ("compile: check is 'value'\nhint: use check=\"values\", or leave it out")
+    told = str(error_of(lambda: compile_ir(ir, MUL_ONE, licence={"no_nans"}), PassError))
+    assert told.startswith("licence: there is no fact 'no_nans'")
     told = str(error_of(lambda: compile_ir("graph", MUL_ONE), GraphError))
     assert told.startswith("compile: needs an IR, and not a str")
 

@@ -8,7 +8,7 @@ from luminal_lab.core.dtypes import DType
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ops import Permute, Sin
 from luminal_lab.core.parse import parse
-from luminal_lab.errors import DefinitionError
+from luminal_lab.errors import DefinitionError, UnknownNameError
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.pattern import (
     as_value,
@@ -297,3 +297,20 @@ def test_why_not_names_the_part_that_fails():
     assert told == (
         "why_not: no pass of this compile has a rule 'mul-on'\nhint: did you mean 'mul-one'?"
     )
+
+
+def test_why_not_of_a_step_that_is_no_rule():
+    ir = parse("graph g(%x: f32[2]) -> (%r) { %d = sin %x : f32[2] %r = exp2 %x : f32[2] }")
+    compiled = compile_ir(ir, "simplify, dce")
+    told = str(error_of(lambda: compiled.why_not("unused", "r"), DefinitionError))
+    assert told == (
+        "why_not: 'unused' is a step of dce, which is written as code, and has no pattern to "
+        'compare with\nhint: compilation["dce"].firings are where it fired, and why'
+    )
+    assert list(compiled.rules)[:2] == ["add-zero", "add-negative-zero"]
+
+
+def test_a_pattern_is_no_tensor():
+    told = str(error_of(lambda: x.exp(), UnknownNameError))
+    assert told.startswith("pattern: it has no 'exp': a rule is about ops")
+    assert not hasattr(x, "_repr_html_")

@@ -127,9 +127,9 @@ def test_a_cell_that_ends_in_one_shows_it_in_a_line():
 def test_text():
     result = compiled(Rule("mul-one", x * 1, x), Rule("r", recip(recip(x)), x))
     assert [str(snapshot) for snapshot in result.snapshots] == [
-        "written: 7 → 7 nodes; verified",
-        "mul-one: 7 → 7 nodes; mul-one ×3; verified",
-        "r: 7 → 7 nodes; no change; verified",
+        "written: 7 → 7 nodes; well-formed",
+        "mul-one: 7 → 7 nodes; mul-one ×3; well-formed",
+        "r: 7 → 7 nodes; no change; well-formed",
     ]
 
 
