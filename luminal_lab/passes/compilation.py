@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from typing import NamedTuple, final
+from typing import final
 
 from typing_extensions import override
 
@@ -21,7 +22,8 @@ from luminal_lab.passes.story import Story, rules_of, told, told_why_not
 LINE = re.compile(r"(.*?)(?:,\s*line\s+|:)(\d+)$")
 
 
-class Trace(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class Trace:
     """The nodes that one node, or one line of the user's, is in every snapshot."""
 
     rows: tuple[tuple[Snapshot, tuple[Node, ...]], ...]

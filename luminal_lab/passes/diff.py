@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from typing_extensions import override
 
@@ -11,7 +11,8 @@ from luminal_lab.core.ir import IR, Node, check_ir
 from luminal_lab.core.printer import as_text
 
 
-class Diff(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class Diff:
     """The nodes of two versions of a graph; `str` is a unified diff of their texts."""
 
     added: tuple[Node, ...]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import permutations, product
 from random import Random
 from typing import NamedTuple, TypeAlias
@@ -77,7 +78,8 @@ PER_FIELD: Mapping[tuple[type[Op], str], tuple[object, ...]] = {
 """What is tried for the fields of ops; axes and dtypes are tried wherever they are fields."""
 
 
-class Counterexample(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class Counterexample:
     """Inputs for which the sides of a rule differ."""
 
     rule: Rule
