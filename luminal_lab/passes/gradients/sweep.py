@@ -18,6 +18,7 @@ from luminal_lab.core.ops import (
     StopGradient,
 )
 from luminal_lab.errors import DefinitionError, GraphError, LabError
+from luminal_lab.passes.gradients.formulas import DERIVATIVES, Whole
 from luminal_lab.passes.gradients.frames import Body, Frame
 from luminal_lab.passes.gradients.rule import RULES, Forward, Rule, emit, narrowed, said
 from luminal_lab.passes.gradients.slope import MOVING, Slope, shared
@@ -60,6 +61,11 @@ def sweep(
         if node.id in wanted and totals[0] is not None:
             with graph.deriving("grad-sum", home):
                 found[node.id] = totals[0].tame()
+        whole = whole_at(frame, node, wanted)
+        if whole is not None:
+            part = through_formula(frame, node, whole, totals[0], whole.source in on_the_way)
+            arrived.setdefault((whole.source, 0), []).extend(part)
+            continue
         reached = [id in on_the_way for id in node.sources]
         if not any(reached):
             continue
@@ -87,6 +93,28 @@ def summed(frame: Frame, home: Node, slopes: Sequence[Slope]) -> Slope | None:
         for value in values[1:]:
             total = emit(ADD, total, value)
     return Slope(total, mask, whole and any(slope.is_wild for slope in slopes))
+
+
+def whole_at(frame: Frame, node: Node, wanted: Collection[int]) -> Whole | None:
+    """Return the function that ends at a node, if a formula spells one."""
+    whole = frame.formulas.at(node)
+    # Somebody may ask for what is inside of it; then it is derived step by step.
+    if whole is None or any(whole.source < id < node.id for id in wanted):
+        return None
+    return whole
+
+
+def through_formula(
+    frame: Frame, node: Node, whole: Whole, slope: Slope | None, is_reached: bool
+) -> list[Slope]:
+    """Return what arrives at the source of a function that a formula spells."""
+    if slope is None or not is_reached:
+        return []
+    frame.arrive(node, slope.value)
+    values, derivative = frame.values(node), DERIVATIVES[whole.name]
+    with frame.graph.deriving(f"grad-{whole.name}", frame.home(node)):
+        value = derivative(lambda: values(whole.source), values(node.id), slope.value)
+    return [Slope(value, slope.mask, slope.mask is not None)]
 
 
 def through(
