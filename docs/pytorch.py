@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import luminal_lab as ll
+from luminal_lab import nn
 
 PAGE = Path(__file__).with_suffix(".md")
 
@@ -113,6 +114,11 @@ ELSEWHERE = {
     "slice_scatter": "`update`",
     "equal": "`eq(…).all()`",
     "allclose": "`isclose(…).all()`",
+    "multi_head_attention_forward": "`nn.MultiheadAttention`",
+    "linear_cross_entropy": "`nn.cross_entropy(x.linear(w), target)`",
+    "upsample": "`interpolate`",
+    "upsample_nearest": '`interpolate(…, mode="nearest")`',
+    "upsample_bilinear": '`interpolate(…, mode="bilinear")`',
     "diff": "`differences`; `diff` compares with a reference",
     "numel": "the product of `shape`",
     "cpu": "`numpy`",
@@ -155,6 +161,7 @@ DIFFERENCES = """
 - `conv2d(w, bias, stride, padding, dilation, groups)`; `ll.einsum(text, *tensors)`, `ll.concat(list, axis)`, `ll.stack`.
 - `axis` and `dim`, `keepdim` and `keepdims` are both accepted.
 - Functions of `torch.nn.functional` are methods of their first argument: `x.conv2d(w)`, `weight.embedding(tokens)`.
+  Losses are functions of `nn`, first the prediction, then the target: `nn.cross_entropy(logits, target)`.
 - What has a shape that depends on values (`nonzero`, `unique`, `masked_select`) is refused, with a way around it: a
   graph knows its shapes before it runs.
 - Out of range, a float becomes the nearest integer of the dtype, and NaN 0; an integer modulo 0 is 0.
@@ -208,6 +215,8 @@ def split(names: Iterable[str]) -> tuple[list[str], list[str]]:
             have.append(f"`{name}` ({ELSEWHERE[name]})")
         elif hasattr(ll.Tensor, name) and name not in REFUSED:
             have.append(f"`{name}`")
+        elif name in nn.__all__:
+            have.append(f"`nn.{name}`")
         else:
             lack.append(f"`{name}`")
     return have, lack

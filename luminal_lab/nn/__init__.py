@@ -1,5 +1,9 @@
 """Modules: layers and models whose parameters any number of graphs borrow."""
 
+from typing import NoReturn
+
+from luminal_lab.core.origin import here
+from luminal_lab.errors import UnknownNameError, nearest
 from luminal_lab.nn import init, losses, models, schedules
 from luminal_lab.nn.activation import (
     CELU,
@@ -216,3 +220,48 @@ __all__ = [
     "soft_margin_loss",
     "triplet_margin_loss",
 ]
+
+INSTEAD = {
+    "BCELoss": "losses are functions: nn.binary_cross_entropy(p, target)",
+    "BCEWithLogitsLoss": "losses are functions: nn.binary_cross_entropy_with_logits(logits, "
+    "target)",
+    "Buffer": "a parameter that is not trained: nn.Parameter(shape, trainable=False)",
+    "CosineEmbeddingLoss": "losses are functions: nn.cosine_embedding_loss(first, second, target)",
+    "CosineSimilarity": "tensors have it as a method: a.cosine_similarity(b)",
+    "CrossEntropyLoss": "losses are functions: nn.cross_entropy(logits, target)",
+    "GaussianNLLLoss": "losses are functions: nn.gaussian_nll_loss(prediction, target, var)",
+    "HingeEmbeddingLoss": "losses are functions: nn.hinge_embedding_loss(prediction, target)",
+    "HuberLoss": "losses are functions: nn.huber_loss(prediction, target)",
+    "KLDivLoss": "losses are functions: nn.kl_div(prediction, target)",
+    "L1Loss": "losses are functions: nn.l1_loss(prediction, target)",
+    "MSELoss": "losses are functions: nn.mse_loss(prediction, target)",
+    "MarginRankingLoss": "losses are functions: nn.margin_ranking_loss(first, second, target)",
+    "ModuleDict": "a plain dict in an attribute is found: self.parts = {...}",
+    "ModuleList": "a plain list in an attribute is found: self.layers = [...]",
+    "NLLLoss": "losses are functions: nn.nll_loss(log_probabilities, target)",
+    "ParameterDict": "a plain dict in an attribute is found: self.weights = {...}",
+    "ParameterList": "a plain list in an attribute is found: self.weights = [...]",
+    "PixelShuffle": "tensors have it as a method: x.pixel_shuffle(factor)",
+    "SmoothL1Loss": "losses are functions: nn.smooth_l1_loss(prediction, target)",
+    "TripletMarginLoss": "losses are functions: nn.triplet_margin_loss(anchor, positive, negative)",
+    "Upsample": "tensors have it as a method: x.interpolate(...)",
+    "functional": "tensors have them as methods: x.relu(), x.conv2d(weight); losses are "
+    "nn.cross_entropy and its like",
+    "utils": "nn.clip_grad_norm(gradients, limit) and nn.clip_grad_value(gradients, limit) clip",
+}
+"""What to write for what PyTorch's nn has and ours does not."""
+
+
+def __getattr__(name: str) -> NoReturn:
+    """Name what is nearest to what is not there."""
+    if name[:2] == "__":
+        raise AttributeError(name)
+    ours = {known.lower(): known for known in reversed(__all__)}
+    same = ours.get(name.lower())
+    raise UnknownNameError(
+        f"nn has no {name!r}",
+        where=str(here() or "") or None,
+        hint=INSTEAD.get(name)
+        or (f"did you mean {same!r}?" if same else nearest(name, __all__))
+        or "dir(nn) lists what it has",
+    )

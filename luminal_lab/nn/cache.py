@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Protocol, runtime_checkable
+
 import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.builder import DimLike
-from luminal_lab.core.dims import Dim, Expr, known
+from luminal_lab.core.dims import Dim, Expr, Symbol, known
+from luminal_lab.core.dtypes import Array
 from luminal_lab.core.op import ints
 from luminal_lab.errors import ArgumentError, GraphError, LabError, ShapeError
 from luminal_lab.nn.arguments import at_user, sizes
@@ -14,23 +17,36 @@ from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.sources import Sources
 
 
+@runtime_checkable
+class Sized(Protocol):
+    """What a cache asks of its graph beside what can be written: to count runs, to set a dim."""
+
+    step: int
+
+    def set_dim(self, name: str | Symbol, size: int) -> None:
+        """Give a symbolic dim its size."""
+        ...
+
+
 class KVCache:
     """Buffers of a fixed capacity, of which the first `past` positions hold keys and values.
 
     An attention that is given the cache writes its new rows from `past` on, into buffers that it
     makes when it first needs them, and reads what is valid: `[:past + seq]`. The buffers are
-    carried, so that the next run begins with what this one wrote; only `past` must be said:
+    carried, so that the next run begins with what this one wrote. `past` is moved by `advance`
+    before each run, to behind what the last one wrote:
 
     >>> from luminal_lab.nn.models import GPT2
     >>> from luminal_lab.session import Graph
     >>> model = GPT2(layers=2, heads=2, width=16, vocab=50, context=32)
     >>> cx = Graph()
     >>> tokens = cx.tensor((1, "seq"), "int64", "tokens")
-    >>> logits = model(tokens, cache=KVCache(cx, capacity=32))
-    >>> best = logits[0, -1].argmax().retrieve()
+    >>> cache = KVCache(cx, capacity=32)
+    >>> best = model(tokens, cache=cache)[0, -1].argmax().retrieve()
     >>> text, new = [], [7, 2, 9]
+    >>> cache.begin()
     >>> for _ in range(4):
-    ...     cx.set_dim("past", len(text))
+    ...     cache.advance()
     ...     _ = tokens.set([new])
     ...     cx.execute()
     ...     text, new = text + new, [best.item()]
@@ -38,7 +54,8 @@ class KVCache:
     6
 
     Prefill and decode can be two graphs with a cache each. Once the results are read,
-    `decode.transfer(first.buffers, second.buffers)` moves what the one wrote to the other.
+    `decode.transfer(first.buffers, second.buffers)` moves what the one wrote to the other, and
+    `second.begin(at=9)` says how many positions that were.
     """
 
     def __init__(self, cx: Sources, capacity: int, past: DimLike = "past") -> None:
@@ -65,8 +82,11 @@ class KVCache:
                     hint="make the capacity larger",
                 )
             )
-        """How many positions are there before a run: `cx.set_dim` says it, if it is a symbol."""
+        """How many positions are there before a run: `begin`, `advance` or `set_dim` say it."""
         self._buffers: dict[object, tuple[Tensor, Tensor]] = {}
+        self._end: int | None = None  # where the next run begins
+        self._seen: tuple[int, int] | None = None  # a run's number, and where it ended
+        self._counter: Tensor | None = None
 
     @property
     def buffers(self) -> list[tuple[Tensor, Tensor]]:
@@ -99,11 +119,85 @@ class KVCache:
                 self._buffer(f"{name}.keys", keys),
                 self._buffer(f"{name}.values", values),
             )
+        total = self._total(self.past + keys.shape[-2])
         valid: list[Tensor] = []
         for rows, buffer in zip((keys, values), present[owner], strict=True):
             written = self.graph.carry(buffer.update(rows, self.past, -2), buffer)
             valid.append(written.slice_along(-2, 0, self.past + rows.shape[-2]))
+            if total is not None:
+                total = self._count(total, written)
         return valid[0], valid[1]
+
+    def begin(self, at: int = 0) -> None:
+        """Have the next run begin a text, or go on behind positions that are filled already.
+
+        What stands in the buffers from there on is never read.
+        """
+        self._move("begin", at)
+        self._end, self._seen = at, None
+
+    def advance(self) -> None:
+        """Have the next run begin behind the rows that the last one wrote; call it before each."""
+        # A run that failed or was stopped has changed nothing, and is not counted by the graph.
+        if self._seen is not None and self._seen[0] < self._runs:
+            self._end, self._seen = self._seen[1], None
+        if self._end is None:
+            raise at_user(
+                GraphError(
+                    "advance: it is not known how many positions of the cache are filled",
+                    hint="call begin() before the first run of a text, or begin(at=…) after "
+                    "transfer",
+                )
+            )
+        if self._end >= self.capacity:
+            raise at_user(self._full("advance: the cache is full", self._end))
+        self._move("advance", self._end)
+
+    def _move(self, what: str, to: int) -> None:
+        if not isinstance(self.past, Symbol) or not isinstance(self.graph, Sized):
+            raise at_user(
+                GraphError(
+                    f"{what}: past is {self.past}, which is not one symbol that could be set",
+                    hint='leave it out, or name it, as in KVCache(cx, capacity=32, past="past")',
+                )
+            )
+        try:
+            self.graph.set_dim(self.past, to)
+        except LabError as error:
+            raise at_user(error) from None
+
+    @property
+    def _runs(self) -> int:
+        return self.graph.step if isinstance(self.graph, Sized) else 0
+
+    def _full(self, problem: str, end: int) -> ShapeError:
+        return ShapeError(
+            f"{problem}: {end} positions, and capacity = {self.capacity}",
+            hint="make the capacity larger, or call begin() for another text",
+        )
+
+    def _total(self, end: Dim) -> Tensor | None:
+        """Check in each run where it ends, before its rows are written; None if that is done."""
+        if self._counter is not None and self._counter.id in self.graph.snapshot((), ()):
+            return None
+
+        def check(value: Array) -> None:
+            if int(value) > self.capacity:
+                raise self._full("kv_cache: the rows of this run do not fit", int(value))
+
+        total = self.graph.constant(end, "int64")
+        self.graph.probe(total, check)
+        return total
+
+    def _count(self, total: Tensor, written: Tensor) -> None:
+        """Have each run say where it ended."""
+
+        def keep(value: Array) -> None:
+            self._seen = self._runs, int(value)
+
+        # Behind what is written, which depends on the buffer, it is computed in every run.
+        self._counter = total.after(written)
+        self.graph.probe(self._counter, keep)
 
     def _check_again(self, buffers: tuple[Tensor, Tensor], keys: Tensor, values: Tensor) -> None:
         """Raise unless an attention that has buffers may write new rows into them."""
@@ -126,7 +220,7 @@ class KVCache:
     def clear(self, batch: int = 1) -> None:
         """Give all buffers zeros; a symbolic batch takes the given size.
 
-        There is no need of it before another text of the same batch: `past` says what is valid.
+        There is no need of it before another text of the same batch: `begin` is enough.
         """
         for pair in self.buffers:
             for buffer in pair:

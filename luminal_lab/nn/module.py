@@ -29,7 +29,7 @@ from luminal_lab.core.origin import here
 from luminal_lab.errors import ArgumentError, DefinitionError, DTypeError, GraphError, LabError
 from luminal_lab.nn.arguments import at_user
 from luminal_lab.nn.summary import summary
-from luminal_lab.nn.weights import load_file, load_values, save_file
+from luminal_lab.nn.weights import Loaded, load_file, load_values, save_file
 from luminal_lab.tensor.lazy import Lazy, Workspace
 from luminal_lab.tensor.parameter import Parameter
 
@@ -70,6 +70,18 @@ class Module:
 
     training: bool = True
     """Whether dropout drops and batches are measured; `train()` and `eval()` say it."""
+
+    @override
+    def __setattr__(self, name: str, value: object) -> None:
+        old = vars(self).get(name)
+        if isinstance(old, Parameter) and not isinstance(value, (Parameter, Module, type(None))):
+            raise at_user(
+                ArgumentError(
+                    f"{kind_of(self)}: {name} is {old}, and cannot become a {type(value).__name__}",
+                    hint=f"{name}.set(array) changes its value; nn.Parameter(…) takes its place",
+                )
+            )
+        super().__setattr__(name, value)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # each has its own
         """Return what this module makes of tensors."""
@@ -242,13 +254,16 @@ class Module:
         """
         return {path: parameter.value for path, parameter in self._values().items()}
 
-    def load_state_dict(self, state: Mapping[str, object], strict: bool = True) -> Self:
+    def load_state_dict(self, state: Mapping[str, object], strict: bool = True) -> Loaded:
         """Give parameters and buffers the values of a `state_dict`, all or none of them.
 
-        Unless it is strict, what one of both has not is left out.
+        Unless it is strict, what one of both has not is left out. That is what is returned.
+
+        >>> from luminal_lab import nn
+        >>> nn.Linear(3, 2).load_state_dict({"bias": [0.0, 1.0], "scale": 2.0}, strict=False)
+        <Loaded; missing: weight; extra: scale>
         """
-        load_values("load_state_dict", list(self._paths()), state, strict=strict)
-        return self
+        return load_values("load_state_dict", list(self._paths()), state, strict=strict)
 
     def save(self, path: str | Path) -> None:
         """Write all values into a file in the format of safetensors."""

@@ -6,9 +6,10 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
+from typing_extensions import override
 
 from luminal_lab.core.binding import as_array
 from luminal_lab.core.dtypes import Array
@@ -38,9 +39,25 @@ FILE_DTYPES = {
 """The dtypes that the format of safetensors and we have, by its names."""
 
 
+class Loaded(NamedTuple):
+    """What a load left out: parameters without a value, and values without a parameter.
+
+    >>> Loaded(("head.bias",), ("more", "scale"))
+    <Loaded; missing: head.bias; extra: more, scale>
+    """
+
+    missing: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+
+    @override
+    def __repr__(self) -> str:
+        parts = [f"; {name}: {', '.join(paths)}" for name, paths in self._asdict().items() if paths]
+        return f"<Loaded{''.join(parts) or ' all'}>"
+
+
 def load_values(
     what: str, paths: Named, state: Mapping[str, object], *, strict: bool, copy: bool = True
-) -> None:
+) -> Loaded:
     """Give parameters the values of a state dict, all of them or, if one does not fit, none."""
     if not isinstance(state, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
         is_module = callable(getattr(state, "state_dict", None))
@@ -58,11 +75,12 @@ def load_values(
     except LabError as error:
         error.where = error.where or str(here() or "") or None
         raise
-    chosen = matched(
+    chosen, left = matched(
         what, paths, {path: (v.shape, str(v.dtype)) for path, v in found.items()}, strict=strict
     )
     for parameter, path in chosen:
         parameter.set(found[path], copy=copy)
+    return left
 
 
 def _array(what: str, value: object, parameter: Parameter | None) -> Array:
@@ -87,10 +105,11 @@ def matched(
     given: Mapping[str, tuple[tuple[int, ...], str]],
     *,
     strict: bool,
-) -> list[tuple[Parameter, str]]:
+) -> tuple[list[tuple[Parameter, str]], Loaded]:
     """Return each parameter with the entry that is its value, given shapes and dtypes by path.
 
-    What is missing, is there for nothing, or does not fit is reported at once.
+    What does not fit is reported at once. What is missing, or there for nothing, is too if that
+    is strict, and returned if not.
     """
     chosen: dict[Parameter, str] = {}
     first: dict[Parameter, str] = {}
@@ -98,21 +117,25 @@ def matched(
         first.setdefault(parameter, path)
         if path in given:
             chosen.setdefault(parameter, path)
-    known = {path for path, _ in paths}
+    wanted = dict(paths)
+    left = Loaded(
+        tuple(path for parameter, path in first.items() if parameter not in chosen),
+        tuple(path for path in given if path not in wanted),
+    )
     faults: list[str] = []
     if strict:
-        faults += [f"missing: {path} {_form(p)}" for p, path in first.items() if p not in chosen]
+        faults += [f"missing: {path} {_form(wanted[path])}" for path in left.missing]
         faults += [
             f"extra: {path} {tuple_text(shape)} {dtype}"
-            for path, (shape, dtype) in given.items()
-            if path not in known
+            for path in left.extra
+            for shape, dtype in [given[path]]
         ]
     for path, parameter in paths:
         if path in given and given[path] != (parameter.shape, str(parameter.dtype)):
             shape, dtype = given[path]
             faults.append(f"{path}: is {tuple_text(shape)} {dtype}, and must be {_form(parameter)}")
     if not faults:
-        return list(chosen.items())
+        return list(chosen.items()), left
     shown = faults[:20] + [f"and {len(faults) - 20} more"] * (len(faults) > 20)
     count = f"{len(faults)} entries do" if len(faults) > 1 else "1 entry does"
     raise InputError(
@@ -160,7 +183,7 @@ def save_file(path: str | Path, values: Mapping[str, Parameter]) -> None:
         ) from error
 
 
-def load_file(path: str | Path, paths: Named, *, strict: bool) -> None:
+def load_file(path: str | Path, paths: Named, *, strict: bool) -> Loaded:
     """Have parameters take their values from a file, each when it is first needed."""
     path = _path("load", path)
     what, before, file = f"load: {path}", _identity(path), open_file(path)
@@ -169,8 +192,10 @@ def load_file(path: str | Path, paths: Named, *, strict: bool) -> None:
         part = file.get_slice(name)
         kind = str(part.get_dtype())
         given[name] = tuple(part.get_shape()), FILE_DTYPES.get(kind, kind)
-    for parameter, name in matched(what, paths, given, strict=strict):
+    chosen, left = matched(what, paths, given, strict=strict)
+    for parameter, name in chosen:
         parameter.set(_reading(file, name, path.absolute(), before))
+    return left
 
 
 def _reading(

@@ -12,6 +12,7 @@ from luminal_lab.tensor.inspect import Inspect
 from luminal_lab.tensor.operation import operation
 
 INSTEAD = {
+    "compile": "the graph is compiled: cx.compile()",
     "cpu": "a lazy tensor is on no device; numpy() gives the value after a run",
     "cuda": "a lazy tensor is on no device",
     "device": "a lazy tensor is on no device",
@@ -36,10 +37,11 @@ class Tensor(Inspect):
             raise AttributeError(name)
         in_place = name.endswith("_") and hasattr(type(self), name[:-1])
         hint = f"nothing changes in place; use x = x.{name[:-1]}(...)" if in_place else None
+        public = [known for known in dir(type(self)) if known[0] != "_"]
         raise UnknownNameError(
             f"a tensor has no {name!r}",
             where=str(here() or "") or None,
-            hint=hint or INSTEAD.get(name) or nearest(name, dir(type(self))),
+            hint=hint or INSTEAD.get(name) or nearest(name, public),
         )
 
     # -- gradients ---------------------------------------------------------------------------------

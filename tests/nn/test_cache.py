@@ -42,6 +42,69 @@ def test_what_comes_in_parts_is_what_comes_at_once(steps):
         past += count
 
 
+@pytest.mark.parametrize("passes", [None, "generic"])
+def test_advance_moves_by_the_rows_of_the_last_run(passes):
+    model, x = decoder(), draw((2, 10, 16))
+    whole = value_of(lambda x: model(x, is_causal=True), x)
+    cx = Graph()
+    given = cx.tensor((2, "seq", 16), name="x")
+    cache = KVCache(cx, 10)
+    y = model(given, is_causal=True, cache=cache).retrieve()
+    if passes:
+        cx.compile(passes)
+    for _ in range(2):  # the second text begins anew
+        cache.begin()
+        for start, end in ((0, 4), (4, 5), (5, 6), (6, 10)):
+            cache.advance()
+            cache.advance()  # before a run it is as good as once
+            given.set(x[:, start:end])
+            cx.execute()
+            close(y.numpy(), whole[:, start:end], 2e-5, f"{start} to {end}")
+        error = error_of(lambda: cache.advance(), ShapeError)
+        assert error.message == "advance: the cache is full: 10 positions, and capacity = 10"
+        assert "test_cache.py" in error.where
+
+
+def test_a_run_that_fails_is_not_advanced_over():
+    cx = Graph()
+    x, cache = cx.tensor((1, "seq", 8)), KVCache(cx, 6)
+    y = MultiheadAttention(8, 2)(x, is_causal=True, cache=cache)
+    seen: list[int] = []
+
+    def fail(value):
+        if value.shape[1] == 3:
+            raise KeyboardInterrupt
+        return value
+
+    cx.function(fail, y, shape=y.shape).retrieve()
+    cache.begin()
+    for rows in (2, 3, 1):
+        cache.advance()
+        x.set(draw((1, rows, 8)))
+        seen.append(cx._set_dims["past"])
+        if rows == 3:
+            error_of(cx.execute, KeyboardInterrupt)
+        else:
+            cx.execute()
+    cache.advance()
+    assert [*seen, cx._set_dims["past"]] == [0, 2, 2, 3]
+
+
+def test_advance_must_know_where_it_is():
+    cx = Graph()
+    cache = KVCache(cx, 4)
+    error = error_of(cache.advance, GraphError)
+    assert error.message == "advance: it is not known how many positions of the cache are filled"
+    assert error.hint == (
+        "call begin() before the first run of a text, or begin(at=…) after transfer"
+    )
+    error = error_of(KVCache(cx, 4, past=0).begin, GraphError)
+    assert error.message == "begin: past is 0, which is not one symbol that could be set"
+    error = error_of(lambda: cache.begin(5), DimError)
+    assert error.message == "dim 'past': 5 is out of its bounds, which are 0 to 4"
+    assert "test_cache.py" in error.where
+
+
 def test_a_decoder_beside_an_encoder():
     layers = [TransformerDecoderLayer(16, 4, 32) for _ in range(2)]
     model, x, memory = (
@@ -149,8 +212,9 @@ def test_prefill_and_decode_are_two_graphs_with_one_cache(move):
         prefill.execute()
         close(y.numpy(), whole[:, :seq], 2e-5, "prefill")
         getattr(decode, move)(first.buffers, then.buffers)
+        then.begin(at=seq)
         for k in range(seq, 9):
-            decode.set_dim("past", k)
+            then.advance()
             token.set(x[:, k : k + 1])
             decode.execute()
             close(z.numpy(), whole[:, k : k + 1], 2e-5, f"step {k}")
@@ -234,7 +298,11 @@ def test_errors():
     assert error.hint == "make another KVCache for another call in the same graph"
     cx.set_dim("past", 2)
     error = error_of(cx.execute, ShapeError)
-    assert error.message == "update: 3 rows at 2 do not fit into axis 2 of the buffer (1, 2, 4, 4)"
+    assert error.message == (
+        "kv_cache: the rows of this run do not fit: 5 positions, and capacity = 4"
+    )
+    assert error.hint == "make the capacity larger, or call begin() for another text"
+    assert "module(x, is_causal=True, cache=cache)" in error.where
     error = error_of(lambda: cx.set_dim("past", 5), DimError)
     assert error.message == "dim 'past': 5 is out of its bounds, which are 0 to 4"
     elsewhere = Graph().tensor((1, 1, 8), name="x")

@@ -13,6 +13,7 @@ import pytest
 
 from luminal_lab import Graph, nn
 from luminal_lab.errors import ArgumentError, DeviceError, DTypeError, InputError
+from luminal_lab.nn.weights import Loaded, load_values
 from tests.expect import error_of
 
 
@@ -42,7 +43,7 @@ def test_a_state_dict_has_each_value_once_and_goes_back():
     one, two = Model().initialise(1), Model().initialise(2)
     state = one.state_dict()
     assert list(state) == KEYS
-    assert two.load_state_dict(state) is two
+    assert two.load_state_dict(state) == Loaded()
     assert all(np.array_equal(two.state_dict()[key], state[key]) for key in KEYS)
     assert two.head.weight is two.embed.weight
     two.embed.weight.set(np.zeros((5, 3)))
@@ -60,7 +61,8 @@ def test_what_is_tied_may_be_given_by_any_of_its_paths():
 
 def test_a_state_dict_of_pytorch_is_taken(torch):
     theirs = torch.nn.Linear(3, 2)
-    model = nn.Linear(3, 2).load_state_dict(theirs.state_dict())
+    model = nn.Linear(3, 2)
+    model.load_state_dict(theirs.state_dict())
     np.testing.assert_array_equal(model.weight.value, theirs.weight.detach().numpy())
 
 
@@ -95,12 +97,28 @@ def test_what_one_of_both_has_not_is_left_out_on_request():
     error = error_of(lambda: model.load_state_dict(part), InputError)
     assert error.message.startswith("load_state_dict: 7 entries do not fit")
     assert error.hint == "check the names; strict=False leaves out what one of both has not"
-    model.load_state_dict(part, strict=False)
+    left = model.load_state_dict(part, strict=False)
+    assert (left.missing, left.extra) == (
+        tuple(key for key in KEYS if key != "norm.bias"),
+        ("more",),
+    )
     assert model.norm.bias.value.tolist() == [7, 7, 7]
     np.testing.assert_array_equal(model.head.bias.value, bias)
     wrong = {"norm.bias": np.zeros(4, "f4")}
     error = error_of(lambda: model.load_state_dict(wrong, strict=False), InputError)
     assert error.message.splitlines()[0].startswith("load_state_dict: 1 entry does not fit")
+
+
+def test_what_was_left_out_is_told():
+    model, part = nn.Linear(2, 2), {"bias": [1.0, 2.0], "w": [3.0]}
+    paths = list(model.parameters().items())
+    left = load_values("load", paths, part, strict=False)
+    assert left == Loaded(missing=("weight",), extra=("w",))
+    assert repr(left) == "<Loaded; missing: weight; extra: w>"
+    assert model.bias is not None
+    assert model.bias.value.tolist() == [1, 2]
+    left = load_values("load", paths, model.state_dict(), strict=True)
+    assert (left.missing, left.extra, repr(left)) == ((), (), "<Loaded all>")
 
 
 def test_many_faults_are_cut_short():
@@ -295,7 +313,8 @@ def test_what_was_loaded_stays_when_its_file_is_replaced_or_deleted(tmp_path):
 def test_lists_and_parameters_are_values_too():
     model, weight = nn.BatchNorm1d(2), nn.Parameter((2,), value=[3, 4])
     state = {**model.state_dict(), "bias": [1, 2], "num_batches_tracked": 7}
-    found = model.load_state_dict({**state, "weight": weight}).state_dict()
+    model.load_state_dict({**state, "weight": weight})
+    found = model.state_dict()
     assert found["bias"].tolist() == [1, 2]
     assert found["weight"].tolist() == [3, 4]
     assert found["num_batches_tracked"] == 7

@@ -8,21 +8,20 @@ after each run both are what the next run, of this graph or another, starts from
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NoReturn, Protocol, TypeAlias, cast
+from typing import Any, NoReturn, TypeAlias, cast
 
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import DType
-from luminal_lab.core.ir import IR
-from luminal_lab.core.op import TensorType, ints, tuple_text
+from luminal_lab.core.op import TensorType, tuple_text
 from luminal_lab.core.ops import Input
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import DefinitionError, DTypeError, GraphError, ShapeError
 from luminal_lab.nn.arguments import at_user
 from luminal_lab.nn.clip import clip_grad_norm, clip_grad_value
-from luminal_lab.nn.init import zeros
 from luminal_lab.nn.limits import within
 from luminal_lab.nn.module import Module, kind_of
+from luminal_lab.nn.optim.state import Number, Session, State, said
 from luminal_lab.nn.schedules import Schedule
 from luminal_lab.passes.gradients import grad
 from luminal_lab.tensor import Tensor
@@ -33,8 +32,6 @@ from luminal_lab.tensor.parameter import Parameter
 
 Weight: TypeAlias = Parameter | Tensor
 Weights: TypeAlias = "Module | Weight | Iterable[Weight] | Mapping[str, Weight]"
-Number: TypeAlias = float | Tensor
-"""A setting that is the same for all weights: known now, or a scalar of the graph."""
 LearningRate: TypeAlias = "float | Schedule | Callable[[Tensor], Tensor | float] | Tensor"
 WeightDecay: TypeAlias = float | Callable[[Weight], float]
 
@@ -43,76 +40,6 @@ ONCE = (
     "a run makes one step of a weight: drop() what an earlier minimise or step returned, or write "
     "this one into another graph"
 )
-
-
-class Session(Protocol):
-    """What an optimiser asks of the graph that it writes."""
-
-    @property
-    def ir(self) -> IR:
-        """What was written."""
-        ...
-
-    @property
-    def parameters(self) -> dict[str, Parameter]:
-        """The parameters that the graph borrows, by name."""
-        ...
-
-    def parameter(self, parameter: Parameter) -> Tensor:
-        """Return the input that borrows a parameter's value."""
-        ...
-
-    def carry(self, new: Tensor, old: Tensor) -> Tensor:
-        """Make an output the value of an input in the next run."""
-        ...
-
-
-class State:
-    """What an optimiser remembers, as tensors of a graph: reading gives the old, setting the new.
-
-    What was never set before is 0.
-    """
-
-    def __init__(
-        self, session: Session, kept: dict[str, Parameter], path: str, type: TensorType
-    ) -> None:
-        self._session = session
-        self._kept = kept
-        self._path = path
-        self._type = type
-        self.decay = 0.0
-        """The weight decay of the weight that it is about."""
-        self.numbers: Mapping[str, Number] = {}
-        """What `begin` returned: numbers that are the same for all weights."""
-
-    def __getitem__(self, name: str) -> Tensor:
-        if name not in self._kept:
-            self._kept[name] = Parameter(
-                ints(self._type.shape),
-                self._type.dtype,
-                init=zeros,
-                name=f"{self._path}.{name}",
-                trainable=False,
-            )
-        if self._kept[name].dtype is not self._type.dtype:  # after `to`
-            self._kept[name] = self._kept[name].cast(self._type.dtype)
-        return self._session.parameter(self._kept[name])
-
-    def __setitem__(self, name: str, new: Tensor) -> None:
-        old = self[name]
-        if not isinstance(new, Tensor) or new.type != self._type:  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
-            raise at_user(
-                DefinitionError(
-                    f"{old.name} is set to {_said(new)}, and must be a tensor of {self._type}",
-                    hint="what is remembered of a weight has its shape, and what is shared is one "
-                    "number",
-                )
-            )
-        self._session.carry(new, old)
-
-
-def _said(value: object) -> str:
-    return f"{value.label} of {value.type}" if isinstance(value, Tensor) else repr(value)
 
 
 class Optimiser(Module):
@@ -175,6 +102,7 @@ class Optimiser(Module):
     ) -> dict[str, Tensor]:
         """Make each run of the loss's graph a step that lessens it; return the next weights.
 
+        The loss is retrieved: after a run it is that of the weights that the step began with.
         The weights are by default all parameters that are trained and that the loss is computed
         from. Gradients are clipped first by value and then by their norm, where that is asked for.
         """
@@ -187,7 +115,9 @@ class Optimiser(Module):
                 gradients = clip_grad_value(gradients, clip_value)
             if clip_norm is not None:
                 gradients, _ = clip_grad_norm(gradients, clip_norm)
-            return self.step(found, gradients)
+            updates = self.step(found, gradients)
+            loss.retrieve()
+            return updates
 
     def step(self, weights: Weights, gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Make each run of the gradients' graph a step; return the next weights by name.
@@ -218,7 +148,7 @@ class Optimiser(Module):
         if not isinstance(new, Tensor) or new.shape != old.shape:
             raise at_user(
                 DefinitionError(
-                    f"{type(self).__name__}: update returned {_said(new)} for {name}, which is "
+                    f"{type(self).__name__}: update returned {said(new)} for {name}, which is "
                     f"{tuple_text(old.shape)}",
                     hint="return the next weight, a tensor of its shape",
                 )

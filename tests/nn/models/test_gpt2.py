@@ -125,7 +125,8 @@ def test_the_state_of_hugging_faces_model():
     for k in range(2):
         state[f"transformer.h.{k}.attn.bias"] = np.ones((1, 1, 24, 24), bool)
         state[f"transformer.h.{k}.attn.masked_bias"] = np.array(-1e4, np.float32)
-    other = GPT2(**SMALL).load_state_dict(published(state))
+    other = GPT2(**SMALL)
+    other.load_state_dict(published(state))
     np.testing.assert_array_equal(value_of(other, TOKENS), value_of(model, TOKENS))
 
 
@@ -187,7 +188,8 @@ def test_greedy_decoding_with_a_cache_is_the_full_forward(shared):
 def test_dropout():
     model = GPT2(**SMALL, dropout=0.3).initialise(0)
     trained = value_of(model, TOKENS)
-    plain = GPT2(**SMALL).load_state_dict(model.state_dict())
+    plain = GPT2(**SMALL)
+    plain.load_state_dict(model.state_dict())
     assert np.abs(trained - value_of(plain, TOKENS)).max() > 1e-3
     close(value_of(model.eval(), TOKENS), value_of(plain, TOKENS), 1e-6, "the logits")
 

@@ -34,7 +34,8 @@ def test_values_and_gradients(torch, sizes, activation, bias):
 
 def test_dropout_is_for_training():
     model, x = MLP(8, 32, 4, dropout=0.5).initialise(0), draw((3, 8))
-    plain = MLP(8, 32, 4).load_state_dict(model.state_dict())
+    plain = MLP(8, 32, 4)
+    plain.load_state_dict(model.state_dict())
     assert np.abs(value_of(model, x) - value_of(plain, x)).max() > 1e-2
     np.testing.assert_array_equal(value_of(model.eval(), x), value_of(plain, x))
 
