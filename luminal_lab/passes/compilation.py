@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import final
 
 from typing_extensions import override
 
+from luminal_lab.core.dtypes import Array
+from luminal_lab.core.interpret import Environment, Step, interpret
 from luminal_lab.core.ir import IR, Node, NodeLike
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import as_text
 from luminal_lab.errors import GraphError, nearest
-from luminal_lab.passes.pipeline import Pipeline
+from luminal_lab.passes.pipeline import Pipeline, Runner
 from luminal_lab.passes.rule import Rule
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.passes.story import Story, rules_of, told, told_why_not
@@ -79,12 +81,18 @@ class Compilation:
     """
 
     def __init__(
-        self, snapshots: Sequence[Snapshot], pipeline: Pipeline, verify_seconds: float = 0.0
+        self,
+        snapshots: Sequence[Snapshot],
+        pipeline: Pipeline,
+        verify_seconds: float = 0.0,
+        runner: Runner | None = None,
     ) -> None:
         self.snapshots = tuple(snapshots)
         self.pipeline = pipeline
         self.verify_seconds = verify_seconds
         """What verification took, all passes together."""
+        self.runner = runner
+        """What runs the last graph, if it is not the interpreter."""
 
     @property
     def written(self) -> IR:
@@ -117,6 +125,18 @@ class Compilation:
                 hint=nearest(name, [s.name for s in self.snapshots]),
             )
         return next((s for s in reversed(found) if s.firings), found[-1])
+
+    def values(
+        self,
+        environment: Environment,
+        wanted: set[int],
+        known: Mapping[int, Array],
+        trace: list[Step] | None,
+    ) -> dict[int, Array]:
+        """Return the values of nodes of the last graph, by their ids."""
+        if self.runner is not None:
+            return self.runner.run(environment, wanted, known, trace)
+        return interpret(self.ir, environment, wanted=wanted, known=known, trace=trace)
 
     # -- following one thing -----------------------------------------------------------------------
 

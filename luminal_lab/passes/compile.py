@@ -79,7 +79,13 @@ class _Compiling:
     def run(self, licence: frozenset[str]) -> Compilation:
         """Run the pipeline on the graph as written."""
         self._run_pipeline(self.pipeline, licence, 1)
-        return Compilation(tuple(self.snapshots), self.pipeline, self.verify_seconds)
+        try:
+            runner = self.pipeline.runner(self.snapshots[-1].ir)
+        except LabError as error:
+            told = PassError(f"compile: {error.message}", where=error.where, hint=error.hint)
+            told.snapshots = tuple(self.snapshots)
+            raise told from error
+        return Compilation(tuple(self.snapshots), self.pipeline, self.verify_seconds, runner)
 
     def _run_pipeline(self, pipeline: Pipeline, licence: frozenset[str], turn: int) -> bool:
         """Run a pipeline, and return whether it changed anything."""

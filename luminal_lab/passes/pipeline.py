@@ -6,10 +6,13 @@ import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn, TypeAlias, cast, get_args, get_origin
+from typing import Any, ClassVar, NoReturn, Protocol, TypeAlias, cast, get_args, get_origin
 
 from typing_extensions import override
 
+from luminal_lab.core.dtypes import Array
+from luminal_lab.core.interpret import Environment, Step
+from luminal_lab.core.ir import IR
 from luminal_lab.errors import ParseError, PassError, nearest
 from luminal_lab.passes.base import Option, Pass, fault, option_types, options_of, spec_text
 from luminal_lab.passes.rewrite import Rewrite
@@ -18,6 +21,20 @@ from luminal_lab.passes.rule import FACTS, Rule, RuleSet
 LICENCE = ("no_signed_zero",)
 """What a pipeline may assume unless it says otherwise: that nobody asks for the sign of a zero."""
 PassLike: TypeAlias = "Pass | Pipeline | Rule | RuleSet | str | Iterable[PassLike]"
+
+
+class Runner(Protocol):
+    """What runs a graph in place of the interpreter."""
+
+    def run(
+        self,
+        environment: Environment,
+        wanted: Iterable[int],
+        known: Mapping[int, Array],
+        trace: list[Step] | None = None,
+    ) -> dict[int, Array]:
+        """Return the values of the wanted nodes, by their ids."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -75,6 +92,11 @@ class Pipeline:
 
     def __iter__(self) -> Iterator[Pass | Pipeline]:
         return iter(self.passes)
+
+    def runner(self, ir: IR) -> Runner | None:
+        """Return what runs the graph that came out, if it is not the interpreter."""
+        inner = [one.runner(ir) for one in self.passes if isinstance(one, Pipeline)]
+        return next((one for one in reversed(inner) if one is not None), None)
 
     def flat(self) -> Iterator[Pass]:
         """Yield all passes, those of inner pipelines too, in order."""

@@ -38,6 +38,16 @@ class Program(Protocol):
         """The graph to run."""
         ...
 
+    def values(
+        self,
+        environment: Environment,
+        wanted: set[int],
+        known: Mapping[int, Array],
+        trace: list[Step] | None,
+    ) -> dict[int, Array]:
+        """Return the values of nodes of that graph, by their ids."""
+        ...
+
 
 class Store(Sources):
     """A graph with the data of its inputs and the results of its runs."""
@@ -447,12 +457,11 @@ def _interpret(
     probes: dict[int, list[Probe]] = {}
     for id, calls in environment.probes.items():
         probes.setdefault(into[id], []).extend(calls)
-    values = interpret(
-        ir,
+    values = what.values(
         environment._replace(probes=probes),
-        wanted={into[id] for id in wanted if id in into},
-        known={into[id]: value for id, value in known.items() if id in into},
-        trace=trace,
+        {into[id] for id in wanted if id in into},
+        {into[id]: value for id, value in known.items() if id in into},
+        trace,
     )
     return {id: values[into[id]] for id in wanted if id in into}
 
