@@ -52,6 +52,7 @@ from luminal_lab.tensor.running import Run, run
 if TYPE_CHECKING:
     from luminal_lab import nn
     from luminal_lab.core.parse import parse
+    from luminal_lab.devices.cpu import CPUCompiler
     from luminal_lab.passes.base import Pass, graph_pass
     from luminal_lab.passes.compilation import Compilation, Trace
     from luminal_lab.passes.compile import compile_ir
@@ -71,6 +72,7 @@ __all__ = [
     "ArgumentError",
     "AxisError",
     "Binary",
+    "CPUCompiler",
     "Compilation",
     "DType",
     "DTypeError",
@@ -141,6 +143,7 @@ __all__ = [
 ]
 
 LATE = {
+    "CPUCompiler": "devices.cpu",
     "Compilation": "passes.compilation",
     "Diff": "passes.diff",
     "Firing": "passes.snapshot",

@@ -1,0 +1,435 @@
+"""Compiled libraries on disk, by what they were made from; what is found is checked before use.
+
+    ~/.cache/luminal_lab/libraries/     readable and writable by its owner alone
+        lib-<key>/                      an entry, which appears and goes as a whole
+            library.so
+            source.c                    what it was made from, to be looked at
+            entry.json                  the digest of both, the compiler, the date; its time of
+                                        change is when the entry was last used
+        .draft-<random>/                an entry that is being written, or removed
+        lock-<two digits of a key>      held while an entry is made; it saves work, no more:
+                                        what keeps entries whole is that they are renamed
+
+Where that folder cannot be used, one in the folder for temporary files takes its place.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, cast
+
+from typing_extensions import override
+
+from luminal_lab.core.origin import here
+from luminal_lab.errors import DeviceError, LabWarning
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+FORMAT = 1
+"""What an entry holds, and how; one more whenever that changes."""
+LIMIT = 512 << 20
+"""The bytes that a folder may hold before what was not used for longest goes."""
+FRESH = 600
+"""The seconds for which an entry stays after its use: somebody may be about to load it."""
+ABANDONED = 3600
+"""The seconds after which a draft is known to be of a process that was ended."""
+TRIES = 10
+"""How often an entry is put into its place while others come and go there."""
+LIBRARY = {"win32": "library.dll", "darwin": "library.dylib"}.get(sys.platform, "library.so")
+SOURCE, FACTS = "source.c", "entry.json"
+ENTRY = re.compile(r"lib-[0-9a-f]{32}")
+DRAFT = ".draft-"
+
+
+def key_of(*parts: str | bytes) -> str:
+    """Return the key of a library that is made from these parts, in this order.
+
+    >>> key_of("ab", "c") == key_of("a", "bc")
+    False
+    """
+    digest = hashlib.sha256()
+    for part in (str(FORMAT), *parts):
+        data = part.encode("utf-8", "backslashreplace") if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()[:32]
+
+
+def user_folder() -> Path | None:
+    """Return where this platform has a user keep such files; None for one who has no home."""
+    parts = {"win32": "AppData/Local", "darwin": "Library/Caches"}.get(sys.platform, ".cache")
+    try:
+        return Path.home() / parts / "luminal_lab" / "libraries"
+    except RuntimeError:
+        return None
+
+
+def spare_folder() -> Path:
+    """Return the folder that takes the place of one that cannot be used."""
+    user = "" if sys.platform == "win32" else f"-{os.geteuid()}"
+    return Path(tempfile.gettempdir()).absolute() / f"luminal_lab{user}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A library on disk: what made it, from what, when, and what is wrong with it, if anything."""
+
+    path: Path
+    size: int
+    used: datetime
+    created: datetime | None
+    made_by: str
+    fault: str | None
+
+    @property
+    def source(self) -> str:
+        """What the library was made from; empty where that is lost."""
+        try:
+            return (self.path / SOURCE).read_bytes().decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+    @property
+    def head(self) -> str:
+        """The first line of the source that says anything of its own."""
+        lines = (line.strip() for line in self.source.split("\n"))
+        return _cut(next((line for line in lines if line and line[0] != "#"), ""), 60)
+
+    @override
+    def __str__(self) -> str:
+        told = f"damaged: {self.fault}" if self.fault else self.head
+        when = self.used.astimezone().strftime("%Y-%m-%d %H:%M")
+        return f"{_bytes(self.size):>9}  {when:<16}  {_cut(self.made_by, 40):<40}  {told}"
+
+
+class Entries(tuple[Entry, ...]):
+    """What is cached, last used first; shown as a table."""
+
+    __slots__ = ()
+
+    @override
+    def __repr__(self) -> str:
+        if not self:
+            return "no libraries"
+        total = _bytes(sum(entry.size for entry in self))
+        title = f"{len(self)} {'library' if len(self) == 1 else 'libraries'}, {total}"
+        places = ", ".join(dict.fromkeys(str(entry.path.parent) for entry in self))
+        columns = f"{'size':>9}  {'last used':<16}  {'made by':<40}  source"
+        return "\n".join([f"{title}, in {places}", columns, *map(str, self)])
+
+
+def entries(folder: str | Path | None = None) -> Entries:
+    """Return all that is cached, each entry checked; without a folder, in the user's."""
+    found = [_entry(path) for place in Cache(folder).places for path in _paths(place)]
+    whole = (entry for entry in found if entry is not None)
+    return Entries(sorted(whole, key=lambda entry: entry.used, reverse=True))
+
+
+def clear(folder: str | Path | None = None) -> int:
+    """Remove all that is cached, and return how many entries that was."""
+    return sum(_remove(path) for place in Cache(folder).places for path in _paths(place))
+
+
+class Cache:
+    """A folder of libraries, and the one that takes its place where it cannot be used."""
+
+    def __init__(self, folder: str | Path | None = None, *, limit: int = LIMIT) -> None:
+        spare = spare_folder()
+        first = user_folder() if folder is None else Path(folder).expanduser().absolute()
+        self.places: Final = tuple(dict.fromkeys((first or spare, spare)))
+        self.limit: Final = limit
+
+    def find(self, key: str, source: bytes) -> Path | None:
+        """Return the library of that key if there is one that can be trusted."""
+        for place in self.places:
+            path = place / f"lib-{key}"
+            if not path.is_dir() or _mistrusted(place) or _fault(path, source):
+                continue
+            with suppress(OSError):  # what cannot be written may still be read
+                os.utime(path / FACTS)
+            return path / LIBRARY
+        return None
+
+    def store(self, key: str, source: bytes, library: bytes, made_by: str) -> Path:
+        """Keep a library and return where it is; one that was there and is sound stays."""
+        reasons: list[str] = []
+        for place in self.places:
+            reason = _unfit(place)
+            if reason is None:
+                try:
+                    path = _put(place, key, source, library, made_by)
+                except OSError as error:
+                    reason = error.strerror or str(error)
+                else:
+                    break
+            reasons.append(f"{place}: {reason}")
+        else:
+            raise DeviceError(
+                "cache: there is nowhere to keep a library\n  " + "\n  ".join(reasons),
+                where=str(here() or "") or None,
+                hint="give a folder= that is yours, in which there is room",
+            )
+        if reasons:
+            text = f"cache: libraries are kept in {place}, for there is no using {reasons[0]}"
+            warnings.warn(text, LabWarning, stacklevel=3)
+        _prune(place, path, self.limit)
+        return path / LIBRARY
+
+    @contextmanager
+    def lock(self, key: str, patience: float) -> Generator[bool]:
+        """Have one process at a time make an entry, as far as so many seconds of waiting allow.
+
+        Without the lock, as where a file system has none, work may be done twice; no harm comes.
+        """
+        place = next((place for place in self.places if _unfit(place) is None), None)
+        try:
+            if place is None:
+                raise OSError
+            file = os.open(place / f"lock-{key[:2]}", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError:
+            yield False
+            return
+        held = False
+        try:
+            held = _locked(file, patience)
+            yield held
+        finally:
+            if held:
+                _unlock(file)
+            os.close(file)
+
+
+# -- locks -----------------------------------------------------------------------------------------
+
+
+def _locked(file: int, patience: float) -> bool:
+    """Wait for a lock, and return whether it is held."""
+    end = time.monotonic() + patience
+    while True:
+        try:
+            if sys.platform == "win32":
+                msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+            else:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):  # POSIX's and Windows' words for "is held"
+            if time.monotonic() >= end:
+                return False
+            time.sleep(0.01)
+        except OSError:  # a file system without locks
+            return False
+        else:
+            return True
+
+
+def _unlock(file: int) -> None:
+    # By name: closing is not enough where a child that was forked meanwhile has the file too.
+    with suppress(OSError):
+        if sys.platform == "win32":
+            msvcrt.locking(file, msvcrt.LK_UNLCK, 1)
+        else:
+            fcntl.flock(file, fcntl.LOCK_UN)
+
+
+# -- what can be trusted ---------------------------------------------------------------------------
+
+
+def _unfit(place: Path) -> str | None:
+    """Return why libraries cannot be kept in a folder, which is made if it is not there."""
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError:
+        return "it is not a folder"
+    except OSError as error:
+        return error.strerror or str(error)
+    return _mistrusted(place)
+
+
+def _mistrusted(place: Path) -> str | None:
+    """Return why what is in a folder is not to be run."""
+    try:
+        # Anybody may have put a link among the temporary files.
+        reason = _others(place.lstat() if place == spare_folder() else place.stat(), folder=True)
+        if reason is None and sys.platform == "linux":
+            noexec = os.statvfs(place).f_flag & os.ST_NOEXEC
+            reason = "nothing in it may be run (its disk is mounted noexec)" if noexec else None
+    except OSError as error:
+        return error.strerror or str(error)
+    return reason
+
+
+def _others(found: os.stat_result, *, folder: bool) -> str | None:
+    """Return why somebody else may have made or changed a file: whoever can, has code run."""
+    if not (stat.S_ISDIR if folder else stat.S_ISREG)(found.st_mode):
+        return "it is not a folder" if folder else "it is not a file"
+    if sys.platform != "win32":  # there the owner of a folder of a user's is not in these numbers
+        if found.st_uid not in (os.geteuid(), 0):
+            return f"it is user {found.st_uid}'s, and this is user {os.geteuid()}"
+        if found.st_mode & 0o022:
+            return f"others may write there (its mode is {stat.S_IMODE(found.st_mode):o})"
+    return None
+
+
+def _fault(path: Path, source: bytes | None = None) -> str | None:
+    """Return what is wrong with an entry, or with its being the one for a source."""
+    try:
+        reason = _others(path.lstat(), folder=True)
+        for name in (LIBRARY, SOURCE, FACTS):
+            reason = reason or _others((path / name).lstat(), folder=False)
+        if reason:
+            return reason
+        facts = _facts(path)
+        kept = (path / SOURCE).read_bytes()
+        if facts.get("key") != path.name.removeprefix("lib-"):
+            return "it is another entry's"
+        if facts.get("digest") != _digest(kept, (path / LIBRARY).read_bytes()):
+            return "its bytes are not those that were stored"
+    except (OSError, ValueError) as error:
+        what = error.strerror if isinstance(error, OSError) else None
+        return f"it is not whole ({what or 'its facts cannot be read'})"
+    return None if source in (None, kept) else "it was made from another source"
+
+
+def _digest(source: bytes, library: bytes) -> str:
+    digest = hashlib.sha256(len(source).to_bytes(8, "little") + source)
+    digest.update(library)
+    return digest.hexdigest()
+
+
+def _facts(path: Path) -> dict[str, object]:
+    """Return what is noted of an entry, or raise a ValueError or an OSError."""
+    try:
+        facts: object = json.loads((path / FACTS).read_bytes())
+    except RecursionError:  # somebody else's file
+        facts = None
+    if not isinstance(facts, dict):
+        raise ValueError(FACTS)
+    return cast("dict[str, object]", facts)
+
+
+# -- entries come and go ---------------------------------------------------------------------------
+
+
+def _put(place: Path, key: str, source: bytes, library: bytes, made_by: str) -> Path:
+    """Write an entry and return its path; until it is whole it does not have its name."""
+    facts = {
+        "key": key,
+        "digest": _digest(source, library),
+        "made_by": made_by,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    files = {LIBRARY: library, SOURCE: source, FACTS: json.dumps(facts, indent=1).encode()}
+    path = place / f"lib-{key}"
+    draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=place))
+    try:
+        made = draft / "made"
+        made.mkdir(mode=0o700)
+        for name, data in files.items():
+            (made / name).touch(mode=0o600)
+            (made / name).write_bytes(data)
+        tries = 0
+        while True:
+            try:
+                made.rename(path)
+            except OSError:  # something has the name, or had it until now
+                tries += 1
+                if tries == TRIES:
+                    raise
+            else:
+                return path
+            if _fault(path, source) is None:  # somebody was faster
+                return path
+            # What is loaded somewhere stays so: it is put aside, never written into.
+            aside = draft / str(tries) / path.name
+            aside.parent.mkdir()
+            with suppress(FileNotFoundError):
+                path.rename(aside)
+                fault = _fault(aside, source)
+                if fault is not None:  # it has not been replaced just now
+                    text = f"cache: {path} was damaged and is made again: {fault}"
+                    warnings.warn(text, LabWarning, stacklevel=4)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _prune(place: Path, keep: Path, limit: int) -> None:
+    """Remove abandoned drafts, and, above the limit, what was not used for longest."""
+    now = time.time()
+    with suppress(OSError):
+        for draft in place.glob(f"{DRAFT}*"):
+            if now - draft.lstat().st_mtime > ABANDONED:
+                shutil.rmtree(draft, ignore_errors=True)
+        found = sorted((*_use(path), path) for path in _paths(place))
+        total = sum(size for _, size, _ in found)
+        for used, size, path in found:
+            if total > limit and path != keep and now - used > FRESH and _remove(path):
+                total -= size
+
+
+def _remove(path: Path) -> bool:
+    """Remove an entry as a whole, and return whether it could be."""
+    try:
+        draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=path.parent))
+    except OSError:
+        return False
+    try:
+        path.rename(draft / path.name)
+    except OSError:  # somebody was faster, or, on Windows, has it loaded
+        return False
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return True
+
+
+def _paths(place: Path) -> list[Path]:
+    try:
+        return sorted(path for path in place.iterdir() if ENTRY.fullmatch(path.name))
+    except OSError:
+        return []
+
+
+def _use(path: Path) -> tuple[float, int]:
+    """Return when an entry was last used, and how many bytes it takes."""
+    try:
+        facts = path / FACTS
+        used = (facts if facts.exists() else path).lstat().st_mtime
+        return used, sum(p.lstat().st_size for p in (path.iterdir() if path.is_dir() else [path]))
+    except OSError:
+        return 0.0, 0
+
+
+def _entry(path: Path) -> Entry | None:
+    """Return what there is to say of an entry; None if it has gone."""
+    fault, (used, size), facts = _fault(path), _use(path), dict[str, object]()
+    if not os.path.lexists(path):
+        return None
+    with suppress(OSError, ValueError):
+        facts = _facts(path)
+    created = None
+    with suppress(ValueError):
+        created = datetime.fromisoformat(str(facts.get("created")))
+    when = datetime.fromtimestamp(used, UTC)
+    return Entry(path, size, when, created, str(facts.get("made_by", "?")), fault)
+
+
+def _bytes(size: float) -> str:
+    if size < 1000:
+        return f"{size:.0f} B"
+    return f"{size / 1e3:.1f} KB" if size < 1e6 else f"{size / 1e6:,.1f} MB"
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

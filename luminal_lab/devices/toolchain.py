@@ -1,0 +1,322 @@
+"""From C source to functions: find the machine's compiler, compile a library once, load it."""
+
+import ctypes
+import functools
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from typing_extensions import override
+
+from luminal_lab.core.origin import here
+from luminal_lab.devices.cache import LIBRARY, Cache, key_of
+from luminal_lab.errors import DeviceError
+
+USUAL = "cc", "gcc", "clang"
+"""The names under which a machine has its compiler."""
+PROGRAM = "program.c"
+PATIENCE = 300.0
+"""The seconds a compiler may take; zig builds its C library when it is first used, in 10 to 150."""
+STILL = "without a compiler graphs run in NumPy's interpreter, slowly"
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C compiler: how it is called, its version, the machine it compiles for, our flags."""
+
+    command: tuple[str, ...]
+    version: str
+    target: str
+    flags: tuple[str, ...]
+
+    @override
+    def __str__(self) -> str:
+        return self.version
+
+    def call(self, source: str, library: str) -> list[str]:
+        """Return the command that makes a library of a source file."""
+        return [*self.command, source, *self.flags, "-o", library]
+
+
+# -- finding one -----------------------------------------------------------------------------------
+
+
+def find_compiler(asked: str | None = None) -> Compiler:
+    """Return the compiler of that name or path, or else the first that this machine has.
+
+    These are cc, gcc, clang, and zig's, which is a package of Python's: `pip install ziglang`.
+    """
+    if asked is not None:
+        command = _command(asked)
+        if command is None:
+            known = [name for name in USUAL if _command(name)]
+            raise DeviceError(
+                f"compiler: there is no {asked!r}, neither on the PATH nor as a file",
+                where=str(here() or "") or None,
+                hint=f"this machine has {', '.join(known)}" if known else "pip install ziglang",
+            )
+        found = _probe(command)
+        if isinstance(found, Compiler):
+            return found
+        raise DeviceError(
+            f"compiler: {asked!r} cannot be used: {found}",
+            where=str(here() or "") or None,
+            hint="name a compiler that is called as gcc and clang are, or none",
+        )
+    reasons: list[str] = []
+    for name in (*USUAL, "ziglang"):
+        command = _command(name)
+        found = "it is not there" if command is None else _probe(command)
+        if isinstance(found, Compiler):
+            return found
+        reasons.append(f"{name}: {found}")
+    raise DeviceError(
+        "compiler: no C compiler was found; looked for cc, gcc and clang on the PATH, and for the "
+        "package ziglang\n  " + "\n  ".join(reasons),
+        where=str(here() or "") or None,
+        hint=f"pip install ziglang; {STILL}",
+    )
+
+
+def _command(name: str) -> tuple[str, ...] | None:
+    """Return how a compiler is called, from any folder."""
+    if name == "ziglang":
+        there = sys.executable and importlib.util.find_spec("ziglang")
+        return (sys.executable, "-m", "ziglang", "cc") if there else None
+    is_path = len(Path(name).parts) > 1 or name.startswith((".", "~"))
+    path = shutil.which(str(Path(name).expanduser().absolute()) if is_path else name)
+    if path is None:
+        return None
+    command = str(Path(path).absolute())
+    return (command, "cc") if Path(path).stem == "zig" else (command,)
+
+
+def _probe(command: tuple[str, ...]) -> Compiler | str:
+    """Ask a compiler what it is, or return why it cannot be used."""
+    answers: list[str] = []
+    zig = command[-1] == "cc" and len(command) > 1
+    questions = [(*command, "--version")]
+    questions += [(*command[:-1], "version")] if zig else [(*command, "-dumpmachine")]
+    for question in questions:
+        try:
+            code, said = _run(list(question), Path(tempfile.gettempdir()), 60)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return getattr(error, "strerror", None) or f"{question[-1]} had no answer within 60 s"
+        if code or not said.strip():
+            words = "".join(f", and says: {line}" for line in said.strip().splitlines()[:1])
+            return f"{question[-1]} ends with status {code}{words}"
+        answers.append(said.strip())
+    about, more = answers
+    version = about.splitlines()[0].strip()
+    stated = re.search(r"^Target: (\S+)", about, re.MULTILINE)
+    if zig:  # its --version is clang's, and its -dumpmachine is not what it compiles for
+        version = f"zig {more} ({version})"
+    target = stated[1] if stated else more.splitlines()[0]
+    return Compiler(command, version, target, flags_for(target))
+
+
+def flags_for(target: str) -> tuple[str, ...]:
+    """Return the flags with which a target's library is made: fast, and for this very machine."""
+    arch, *_ = target.split("-")
+    flags = ["-std=gnu11", "-O3"]
+    if re.fullmatch(r"x86_64|amd64|i[3-6]86", arch):
+        flags.append("-march=native")
+    elif re.match(r"aarch64|arm|powerpc|ppc", arch):
+        flags.append("-mcpu=native")
+    flags += ["-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"]
+    # A warning about generated code helps nobody; without them what is said first is the error.
+    flags += ["-w", "-shared"]
+    if "msvc" in target:
+        return tuple(flags)
+    if "mingw" in target or "windows" in target:
+        return (*flags, "-static-libgcc", "-lm")
+    # Elsewhere than on Linux it is an error by itself that a function is nowhere.
+    missing = ["-Wl,--no-undefined"] if "linux" in target else []
+    return (*flags, "-fPIC", *missing, "-lm")
+
+
+@functools.cache
+def machine() -> str:
+    """Return what code for this very machine depends on: its processor and its C library."""
+    parts = [platform.machine(), *platform.libc_ver()]
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        telling = r"(model name|flags|features|cpu|cpu (implementer|part|variant)|isa)\s*:.*"
+        lines = info.read_text("utf-8", "replace").splitlines()
+        parts += sorted({line for line in lines if re.fullmatch(telling, line, re.IGNORECASE)})
+    elif sys.platform == "darwin":  # where platform.processor() says "arm" of all that are
+        names = ["brand_string", "features", "leaf7_features"]
+        ask = ["/usr/sbin/sysctl", "-n", *(f"machdep.cpu.{name}" for name in names)]
+        parts.append(_run(ask, Path("/"), 10)[1])
+    else:
+        parts.append(platform.processor())
+    return "\n".join(parts)
+
+
+# -- compiling -------------------------------------------------------------------------------------
+
+
+def compile_library(
+    source: str,
+    compiler: Compiler,
+    *,
+    folder: str | Path | None = None,
+    timeout: float = PATIENCE,
+) -> Path:
+    """Return a shared library of some C source: the cached one if that is sound, or a new one."""
+    text = source.encode("utf-8", "backslashreplace")
+    key = key_of(text, compiler.version, compiler.target, "\0".join(compiler.flags), machine())
+    cache = Cache(folder)
+    library = cache.find(key, text)
+    if library is None:
+        with cache.lock(key, timeout):
+            # Who held the lock until now has made it.
+            library = cache.find(key, text)
+            if library is None:
+                made = build(source, compiler, timeout=timeout)
+                library = cache.store(key, text, made, compiler.version)
+    return library
+
+
+def build(source: str, compiler: Compiler, *, timeout: float = PATIENCE) -> bytes:
+    """Return the bytes of a shared library of some C source."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="luminal_lab-", ignore_cleanup_errors=True) as name:
+            folder = Path(name)
+            (folder / PROGRAM).write_bytes(source.encode("utf-8", "backslashreplace"))
+            code, said = _run(compiler.call(PROGRAM, LIBRARY), folder, timeout)
+            made = folder / LIBRARY
+            if code or not made.exists():
+                full = shutil.disk_usage(folder).free < 1 << 20
+                raise _refusal(source, compiler, code, said, folder.parent if full else None)
+            return made.read_bytes()
+    except subprocess.TimeoutExpired:
+        lines = source.count("\n") + 1
+        raise DeviceError(
+            f"compile: {compiler} was ended after {timeout:g} s, with {lines:,} lines of source",
+            where=str(here() or "") or None,
+            hint=f"allow it more with timeout=; {STILL}",
+        ) from None
+    except OSError as error:
+        raise DeviceError(
+            f"compile: {compiler} could not be run in {tempfile.gettempdir()}: {error}",
+            where=str(here() or "") or None,
+            hint=f"find_compiler() looks for a compiler again; {STILL}",
+        ) from error
+
+
+def _refusal(
+    source: str, compiler: Compiler, code: int, said: str, full: Path | None
+) -> DeviceError:
+    """Return what to tell of a compiler that made no library."""
+    # Its own excerpts and carets are indented; ours has more lines.
+    words = [line for line in said.splitlines() if line.strip() and not line[0].isspace()]
+    shown = words[:12] + [f"and {len(words) - 12} lines more"] * (len(words) > 12)
+    line = _culprit(source, said)
+    if full is not None:
+        hint = f"the disk of {full} is full; make room there"
+    elif re.search(r"[\w/]+\.h\W.*(no such file|not found)", said, re.IGNORECASE):
+        hint = "the compiler has no such file; pip install ziglang brings the C library's along"
+    elif line is None:
+        hint = f'find_compiler("clang") would ask another compiler; {STILL}'
+    else:
+        hint = f"mend the marked line, if it is yours; {STILL}"
+    status = f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"
+    return DeviceError(
+        "\n  ".join([f"compile: {compiler} made no library, and {status}", *shown]),
+        where=window(source, line) if line else str(here() or "") or None,
+        hint=hint,
+    )
+
+
+def _culprit(source: str, said: str) -> int | None:
+    """Return the number of the first line that a compiler or linker complains of."""
+    place = re.search(rf"{re.escape(PROGRAM)}:(\d+)", said)
+    if place:
+        return int(place[1])
+    # A linker names what is missing, and no line.
+    missing = re.search(r"undefined (?:reference to|symbol)[^\w]*?([A-Za-z_]\w*)", said)
+    missing = missing or re.search(r"[Uu]ndefined symbols[^\n]*\n\s*\"_(\w+)\"", said)
+    if missing:
+        for number, line in enumerate(source.split("\n"), 1):
+            if re.search(rf"\b{missing[1]}\b", line):
+                return number
+    return None
+
+
+def window(source: str, line: int, around: int = 3) -> str:
+    """Return a line of source, counted from 1, among its neighbours, and marked.
+
+    >>> print(window("int f(void) {\\n  return y;\\n}", 2))
+      1 | int f(void) {
+    > 2 |   return y;
+      3 | }
+    """
+    lines = source.removesuffix("\n").split("\n")  # as C counts: a form feed ends no line
+    line = min(line, len(lines))
+    first, last = max(1, line - around), min(len(lines), line + around)
+    width = len(str(last))
+    return "\n".join(
+        f"{'>' if number == line else ' '} {number:>{width}} | {lines[number - 1][:120]}".rstrip()
+        for number in range(first, last + 1)
+    )
+
+
+def _run(command: list[str], folder: Path, timeout: float) -> tuple[int, str]:
+    """Run a program, and return its status and all that it says; none survives an exception."""
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+    )
+    try:
+        said, _ = process.communicate(timeout=timeout)
+    except BaseException:  # a timeout, or Ctrl-C
+        # A compiler runs others, which are ended with it.
+        if sys.platform == "win32":
+            process.kill()
+        else:
+            with suppress(ProcessLookupError, PermissionError):  # it has just ended
+                os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
+    finally:
+        if process.stdout is not None:
+            process.stdout.close()
+    return process.returncode, said.decode("utf-8", "replace")
+
+
+# -- loading ---------------------------------------------------------------------------------------
+
+
+def load(path: str | Path, *functions: str) -> ctypes.CDLL:
+    """Return a library that is loaded, and has these functions."""
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise DeviceError(
+            f"load: {path} cannot be loaded: {error}",
+            where=str(here() or "") or None,
+            hint="luminal_lab.devices.cache.clear() has everything compiled again",
+        ) from error
+    for name in functions:
+        if not hasattr(library, name):
+            raise DeviceError(
+                f"load: {path} has no function {name!r}",
+                where=str(here() or "") or None,
+                hint=f"the source must define {name}, and not as static",
+            )
+    return library

@@ -1,0 +1,1 @@
+"""Kernels: what is computed together, and the code that does it."""

@@ -1,0 +1,200 @@
+"""Where spans of time with sizes go in one block of memory, and the block itself.
+
+What is decided is not a number but an order: of any two that are there at one time, which lies
+below the other. Offsets follow from it: each begins where the highest of those below it ends. So
+one order, found for a few sets of sizes, holds for all sizes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, chain
+from math import inf
+from typing import NamedTuple, final
+
+import numpy as np
+import numpy.typing as npt
+
+BLOCK, FEW = 64, 1024
+"""Steps whose neighbours are found together, and how many values are few enough to see them all."""
+GOOD = 1.01
+"""How far from the least possible height the search for a better order ends."""
+
+
+class Span(NamedTuple):
+    """The first and the last step at which something is there."""
+
+    first: int
+    last: int
+
+
+@final
+class Layout(NamedTuple):
+    """An order from the bottom to the top, and for each what lies right below it at some time."""
+
+    order: tuple[int, ...]
+    below: tuple[tuple[int, ...], ...]
+    """For each index what ends before it begins; all of it comes earlier in the order."""
+
+    def offsets(self, sizes: Sequence[int]) -> list[int]:
+        """Return where each begins, for any sizes that are not negative.
+
+        >>> Layout((1, 0), ((1,), ())).offsets([64, 128])
+        [128, 0]
+        """
+        offsets = [0] * len(sizes)
+        for index in self.order:
+            ends = [offsets[other] + sizes[other] for other in self.below[index]]
+            offsets[index] = max(ends, default=0)
+        return offsets
+
+    def height(self, sizes: Sequence[int]) -> int:
+        """Return where the highest ends."""
+        return max(map(sum, zip(self.offsets(sizes), sizes, strict=True)), default=0)
+
+
+def most_live(spans: Sequence[Span], sizes: Sequence[int]) -> int:
+    """Return the largest sum of sizes at one step: no layout can be lower.
+
+    >>> most_live([Span(0, 1), Span(1, 2), Span(2, 3)], [10, 20, 5])
+    30
+    """
+    change = [0] * (max((span.last for span in spans), default=0) + 2)
+    for (first, last), size in zip(spans, sizes, strict=True):
+        change[first] += size
+        change[last + 1] -= size
+    return max(accumulate(change))
+
+
+def arrange(spans: Sequence[Span], samples: Sequence[Sequence[int]]) -> Layout:
+    """Return the lowest of a few layouts, judged where it is worst among some samples of sizes.
+
+    The first sample counts most: more is tried for it.
+    """
+    least = [most_live(spans, sizes) for sizes in samples]
+    best, score = Layout((), ()), inf
+    for sizes, order, ceiling in _attempts(spans, samples, least[0]):
+        layout = stacked(spans, sizes, best_fit(spans, sizes, order, ceiling))
+        over = (layout.height(s) / (low or 1) for s, low in zip(samples, least, strict=True))
+        worst = max(over)
+        if worst < score:
+            best, score = layout, worst
+        if score <= GOOD:
+            break
+    return best
+
+
+def _attempts(
+    spans: Sequence[Span], samples: Sequence[Sequence[int]], least: int
+) -> Iterator[tuple[Sequence[int], list[int], int]]:
+    """Yield sizes to lay out for, in which order to place what has them, and under what ceiling."""
+    indices = range(len(spans))
+    steps = [last - first + 1 for first, last in spans]
+    for sizes in samples:
+        yield sizes, sorted(indices, key=lambda i: (-sizes[i], -steps[i])), 0
+    sizes = samples[0]
+    by_birth = sorted(indices, key=lambda i: (spans[i].first, -steps[i]))
+    yield sizes, by_birth, least
+    yield sizes, sorted(indices, key=lambda i: (-steps[i], -sizes[i])), 0
+    yield sizes, sorted(indices, key=lambda i: -steps[i] * sizes[i]), 0
+    yield sizes, by_birth, 0
+
+
+def best_fit(
+    spans: Sequence[Span], sizes: Sequence[int], order: Sequence[int], ceiling: int = 0
+) -> list[float]:
+    """Return offsets: each, in order, in the smallest gap that is free for all of its span.
+
+    What is next to the ceiling hangs from it: in a chain, where each meets the next alone, one
+    stands and the next hangs. Offsets are floats, exact up to 2**53: only their order is used.
+    """
+    count = len(spans)
+    first, last = np.array(spans, np.int64).reshape(count, 2).T
+    low, high = np.empty(count), np.empty(count)
+    placed = np.array(order, np.int64)
+    blocks: list[list[int]] = [[] for _ in range(int(last.max(initial=0)) // BLOCK + 1)]
+    offsets = [0.0] * len(spans)
+    for place, index in enumerate(order):
+        span, size = spans[index], float(sizes[index])
+        row = blocks[span.first // BLOCK : span.last // BLOCK + 1]
+        see_all = place < FEW or len(row) > FEW // BLOCK
+        near = placed[:place] if see_all else np.array([*chain.from_iterable(row)], np.int64)
+        there = near[(first[near] <= span.last) & (last[near] >= span.first)]
+        at = 0.0
+        if there.size:
+            there = there[low[there].argsort()]
+            bottoms = np.concatenate(([0.0], np.maximum.accumulate(high[there])))
+            tops = np.concatenate((low[there], [max(ceiling, bottoms[-1])]))
+            gaps = tops - bottoms
+            fits = np.flatnonzero(gaps >= size)
+            gap = fits[gaps[fits].argmin()] if fits.size else -1
+            hangs = bottoms[gap] > 0 and tops[gap] == ceiling and fits.size
+            at = float(tops[gap] - size if hangs else bottoms[gap])
+        offsets[index] = low[index] = at
+        high[index] = at + size
+        for block in row:
+            block.append(index)
+    return offsets
+
+
+def stacked(spans: Sequence[Span], sizes: Sequence[int], offsets: Sequence[float]) -> Layout:
+    """Return the order that offsets stand for.
+
+    Neighbours among those that are there at one time are enough: the rest follows from them.
+    """
+    order = sorted(range(len(spans)), key=lambda i: (offsets[i], sizes[i] > 0, i))
+    rank = {index: place for place, index in enumerate(order)}
+    begin: dict[int, list[int]] = {}
+    end: dict[int, list[int]] = {}
+    for index, span in enumerate(spans):
+        begin.setdefault(span.first, []).append(rank[index])
+        end.setdefault(span.last, []).append(rank[index])
+    below: list[dict[int, None]] = [{} for _ in spans]
+    live: list[int] = []
+    for step in sorted({*begin, *end}):
+        for place in begin.get(step, ()):
+            live.insert(bisect_left(live, place), place)
+        for place in begin.get(step, ()):
+            at = bisect_left(live, place)
+            for low, high in ((at - 1, at), (at, at + 1)):
+                if low >= 0 and high < len(live):
+                    below[order[live[high]]][order[live[low]]] = None
+        for place in end.get(step, ()):
+            at = bisect_left(live, place)
+            del live[at]
+            if 0 < at < len(live):
+                below[order[live[at]]][order[live[at - 1]]] = None
+    return Layout(tuple(order), tuple(map(tuple, below)))
+
+
+class Arena:
+    """Bytes that only grow; they begin at a multiple of the alignment.
+
+    >>> arena = Arena()
+    >>> arena.fit(100).size, arena.fit(64).size, arena.bytes
+    (100, 64, 100)
+    """
+
+    def __init__(self, alignment: int = 64) -> None:
+        self.alignment = alignment
+        self._memory: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes there are."""
+        return self._memory.size
+
+    def fit(self, count: int) -> npt.NDArray[np.uint8]:
+        """Return the first `count` bytes; if there are fewer, all are new and hold nothing.
+
+        It grows by an eighth at least, so that a length that grows by one a run is no new block
+        in each.
+        """
+        if count > self.bytes:
+            wanted = max(count, self.bytes + self.bytes // 8)
+            self._memory = np.empty(0, np.uint8)  # so that never both are there
+            block = np.empty(wanted + self.alignment - 1, np.uint8)
+            start = -block.ctypes.data % self.alignment
+            self._memory = block[start : start + wanted]
+        return self._memory[:count]
