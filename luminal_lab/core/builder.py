@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from operator import index
 from typing import Any, Self, cast
 
-from luminal_lab.core.dims import Dim, Expr, Shape, Symbol, parse_dim, symbols
+from luminal_lab.core.dims import Dim, Expr, Shape, Symbol, free_name, parse_dim, symbols
 from luminal_lab.core.dtypes import DType, DTypeLike, as_dtype
 from luminal_lab.core.ir import IR, NO_META, Derivation, Meta, Node, Signature, Table
 from luminal_lab.core.op import Op, TensorType
@@ -260,7 +260,7 @@ class Builder(ABC):
         with self.whole():
             try:
                 top = None if high is None else index(high)
-                symbol = Symbol(str(name), index(low), top, index(multiple_of))
+                symbol = Symbol(free_name(str(name)), index(low), top, index(multiple_of))
             except TypeError:
                 raise DimError(
                     f"dim {name!r}: its bounds are {low!r} and {high!r}, a multiple of "
@@ -300,7 +300,9 @@ class Builder(ABC):
         if isinstance(like, (str, Expr)):
             like = parse_dim(like, self._dims, declare=True) if isinstance(like, str) else like
             for symbol in symbols(like):
-                known = self._dims.setdefault(symbol.name, symbol)
+                known = self._dims.get(symbol.name)
+                if known is None:
+                    known = self._dims[free_name(symbol.name)] = symbol
                 if known != symbol:
                     raise DimError(
                         f"dim {symbol.name!r}: in this graph it is {_bounds(known)}, and here "

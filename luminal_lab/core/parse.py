@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from itertools import count, pairwise
 from typing import Literal, NamedTuple, NoReturn, get_args, get_origin
 
-from luminal_lab.core.dims import Dim, Shape, Symbol, parse_dim
+from luminal_lab.core.dims import Dim, Shape, Symbol, free_name, parse_dim
 from luminal_lab.core.dtypes import SHORT, DType
 from luminal_lab.core.ir import IR, NO_META, Derivation, Meta, Node, Table, in_order
 from luminal_lab.core.op import OPS, Op, Scalar, TensorType, fields_of, result_types
@@ -213,7 +213,7 @@ class _Reader:
             self.fail(piece, f"the dim {name!r} is declared twice")
         limit = None if high is None else int(high)
         with self.blaming(piece):
-            self.dims[name] = Symbol(name, int(low), limit, int(multiple or 1))
+            self.dims[name] = Symbol(free_name(name), int(low), limit, int(multiple or 1))
 
     def input(self) -> int:
         value = self.take(VALUE, "an input such as %x")

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from luminal_lab.core.dims import bounds
+from luminal_lab.core.dims import Symbol, bounds
 from luminal_lab.core.ir import Derivation
 from luminal_lab.core.op import tuple_text
 from luminal_lab.core.ops import Add, Update
+from luminal_lab.core.parse import parse
 from luminal_lab.core.verify import verify
 from luminal_lab.errors import (
     ArgumentError,
@@ -429,6 +430,21 @@ def test_what_was_written_is_one_value_as_long_as_nothing_changes():
     y.retrieve()
     assert cx.ir.output_ids == (y.id,)
     assert third.output_ids == ()
+
+
+def test_positions_in_views_are_no_names_of_dims():
+    cx = Graph()
+    message = "a dim cannot be called 'i0': i0, i1, … are the positions in views"
+    for call in (
+        lambda: cx.tensor(("i0", 3)),
+        lambda: cx.tensor(("2*i0 + 1",)),
+        lambda: cx.dim("i0", 1, 4),
+        lambda: cx.tensor((Symbol("i0"),)),
+        lambda: parse("graph g(%x: f32[i0]) -> (%x) { }"),
+        lambda: parse("graph g[i0: 1..4](%x: f32[i0]) -> (%x) { }"),
+    ):
+        assert message in str(error_of(call))
+    cx.tensor(("i", "index0", "i_0"))
 
 
 def test_what_is_derived_says_from_what():

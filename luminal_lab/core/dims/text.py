@@ -1,6 +1,7 @@
 """Read expressions from the text that `str` writes, and write them in C."""
 
 import ast
+import re
 from collections.abc import Callable, Mapping
 from functools import reduce
 
@@ -15,7 +16,7 @@ from luminal_lab.core.dims.expression import (
     products,
 )
 from luminal_lab.core.dims.limits import interval
-from luminal_lab.errors import LabError, ParseError, nearest
+from luminal_lab.errors import DimError, LabError, ParseError, nearest
 
 Names = Callable[[str], Dim]
 MAX_TEXT = 10_000
@@ -34,6 +35,18 @@ BINARY: Mapping[type[ast.AST], Callable[[Dim, Dim], Dim]] = {
     ast.Or: either,
 }
 
+POSITION = re.compile(r"i[0-9]+")
+
+
+def free_name(name: str) -> str:
+    """Return the name of a dim, which must not be one of the positions in views."""
+    if POSITION.fullmatch(name):
+        raise DimError(
+            f"a dim cannot be called {name!r}: i0, i1, … are the positions in views",
+            hint="give it a name that says what it counts",
+        )
+    return name
+
 
 def parse_dim(text: str, table: Mapping[str, Symbol], *, declare: bool = False) -> Dim:
     """Read an expression; unknown names are an error, or become plain symbols with `declare`.
@@ -47,7 +60,7 @@ def parse_dim(text: str, table: Mapping[str, Symbol], *, declare: bool = False) 
             raise ParseError(
                 f"there is no dim {name!r}", hint=nearest(name, table) or "declare it first"
             )
-        return table[name] if name in table else Symbol(name)
+        return table[name] if name in table else Symbol(free_name(name))
 
     try:
         if len(text) <= MAX_TEXT:
