@@ -37,6 +37,7 @@ from luminal_lab.errors import (
     PassError,
     RangeError,
     RecordingError,
+    ScheduleError,
     ShapeError,
     UnknownNameError,
     VerifyError,
@@ -50,18 +51,22 @@ from luminal_lab.tensor.product import einsum
 from luminal_lab.tensor.running import Run, run
 
 if TYPE_CHECKING:
-    from luminal_lab import nn
+    from luminal_lab import devices, nn
     from luminal_lab.core.parse import parse
     from luminal_lab.devices.cpu import CPUCompiler
+    from luminal_lab.kernels.user_call import kernel
+    from luminal_lab.nn.quantise import quantise
     from luminal_lab.passes.base import Pass, graph_pass
     from luminal_lab.passes.compilation import Compilation, Trace
     from luminal_lab.passes.compile import compile_ir
     from luminal_lab.passes.diff import Diff, diff
     from luminal_lab.passes.generic import GenericCompiler
     from luminal_lab.passes.gradients import custom_gradient, grad, gradient, stop_gradient
+    from luminal_lab.passes.half import HalfPrecision
     from luminal_lab.passes.pattern import constants, fields, op, variables
     from luminal_lab.passes.pipeline import Pipeline, parse_pipeline
     from luminal_lab.passes.proof import counterexample
+    from luminal_lab.passes.quantised import Quantised
     from luminal_lab.passes.rule import Rule, RuleSet, rule
     from luminal_lab.passes.snapshot import Firing, Snapshot
 
@@ -88,6 +93,7 @@ __all__ = [
     "GenericCompiler",
     "Graph",
     "GraphError",
+    "HalfPrecision",
     "InputError",
     "Interrupted",
     "LabError",
@@ -100,12 +106,14 @@ __all__ = [
     "Pass",
     "PassError",
     "Pipeline",
+    "Quantised",
     "RangeError",
     "RecordingError",
     "Reduce",
     "Rule",
     "RuleSet",
     "Run",
+    "ScheduleError",
     "ShapeError",
     "Snapshot",
     "Source",
@@ -122,6 +130,7 @@ __all__ = [
     "constants",
     "counterexample",
     "custom_gradient",
+    "devices",
     "diff",
     "einsum",
     "errors",
@@ -129,10 +138,12 @@ __all__ = [
     "grad",
     "gradient",
     "graph_pass",
+    "kernel",
     "nn",
     "op",
     "parse",
     "parse_pipeline",
+    "quantise",
     "rule",
     "run",
     "stack",
@@ -148,8 +159,10 @@ LATE = {
     "Diff": "passes.diff",
     "Firing": "passes.snapshot",
     "GenericCompiler": "passes.generic",
+    "HalfPrecision": "passes.half",
     "Pass": "passes.base",
     "Pipeline": "passes.pipeline",
+    "Quantised": "passes.quantised",
     "Rule": "passes.rule",
     "RuleSet": "passes.rule",
     "Snapshot": "passes.snapshot",
@@ -163,9 +176,11 @@ LATE = {
     "grad": "passes.gradients",
     "gradient": "passes.gradients",
     "graph_pass": "passes.base",
+    "kernel": "kernels.user_call",
     "op": "passes.pattern",
     "parse": "core.parse",
     "parse_pipeline": "passes.generic",
+    "quantise": "nn.quantise",
     "rule": "passes.rule",
     "stop_gradient": "passes.gradients",
     "variables": "passes.pattern",
@@ -175,8 +190,8 @@ LATE = {
 
 def __getattr__(name: str) -> object:
     """Load what is not needed at once when it is first used."""
-    if name == "nn":
-        return import_module("luminal_lab.nn")
+    if name in ("devices", "nn"):
+        return import_module(f"luminal_lab.{name}")
     if name in LATE:
         value = globals()[name] = getattr(import_module(f"luminal_lab.{LATE[name]}"), name)
         return value

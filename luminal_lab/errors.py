@@ -15,6 +15,7 @@ LabError
 ├── ParseError          (ValueError)         text that is not in the grammar
 ├── VerifyError         (ValueError)         a graph that breaks a law of the IR
 ├── PassError           (RuntimeError)       a pass that failed or returned what it may not
+├── ScheduleError       (ValueError)         a step that a kernel's loops do not allow
 ├── DeviceError         (RuntimeError)       a device or a toolchain that is missing or failed
 ├── RecordingError      (ValueError)         a recording that is damaged or of another version
 └── Interrupted         (KeyboardInterrupt)  Ctrl-C while a graph was running
@@ -116,6 +117,10 @@ class PassError(LabError, RuntimeError):
     snapshots: Sequence[Any] = ()
     inputs: Mapping[str, object] = {}
     """For a pass that changes values: the data of the inputs, by name, that show it."""
+
+
+class ScheduleError(LabError, ValueError):
+    """A step of a schedule that a dependence or a size forbids, or that names no loop."""
 
 
 class DeviceError(LabError, RuntimeError):

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 from typing_extensions import override
 
 from luminal_lab.core.builder import ShapeLike
 from luminal_lab.core.dtypes import DTypeLike
+from luminal_lab.core.interpret import Environment, stoppable
 from luminal_lab.core.ir import IR
 from luminal_lab.core.ops import HostCall, Input
-from luminal_lab.core.origin import here, running_shell
+from luminal_lab.core.origin import Origin, here, running_shell
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import (
+    ArgumentError,
     GraphError,
     LabError,
     LabWarning,
@@ -28,6 +31,10 @@ from luminal_lab.tensor.store import Store
 
 if TYPE_CHECKING:
     from luminal_lab.core.ir import NodeLike
+    from luminal_lab.devices.rates import PeakRates
+    from luminal_lab.devices.timings import Timings
+    from luminal_lab.kernels.kernel import Kernel
+    from luminal_lab.kernels.launch import Launch
     from luminal_lab.passes.compilation import Compilation, Trace
     from luminal_lab.passes.pipeline import PassLike
     from luminal_lab.passes.snapshot import Snapshot
@@ -36,9 +43,9 @@ if TYPE_CHECKING:
 PUBLIC = tuple(
     """
     arange carry compilation compile constant delete_inputs dim downstream drop execute eye
-    full function gradients ir keep
+    full function gradients ir keep kernels launches
     linspace name ones parameter parameters rand randint randn reset retrieve scope seed set_dim
-    snapshots step swap tensor trace transfer zeros
+    snapshots step swap tensor time trace transfer zeros
     """.split()  # noqa: SIM905  # a list of names reads better so
 )
 """What a graph has for its users; the rest is for its tensors."""
@@ -206,11 +213,14 @@ class Graph(Store):
         *passes: PassLike,
         check: Literal["values"] | None = None,
         licence: Iterable[str] | None = None,
+        specialise: Mapping[str, int] | None = None,
     ) -> Compilation:
         """Run passes on what was written; later runs take the graph that comes out.
 
         Without passes it is the generic compiler. `check="values"` compares values before and
-        after each pass; `licence` names the facts that rules may assume. No data is needed.
+        after each pass; `licence` names the facts that rules may assume. With `specialise`, as in
+        {"seq": 128}, a run in which dims have these sizes takes kernels of its own. No data is
+        needed.
 
         >>> cx = Graph()
         >>> x = cx.tensor((2,), name="x")
@@ -232,10 +242,20 @@ class Graph(Store):
                 *(passes or (manager.GenericCompiler(),)),
                 check=check,
                 licence=manager.LICENCE if licence is None else licence,
-                given=manager.Given(self._data, self._set_dims | self._bound, self._functions),
+                given=manager.Given(
+                    self._data,
+                    self._set_dims | self._bound,
+                    self._functions,
+                    {id: parameter.form for id, parameter in self._lent.items()},
+                ),
+                specialise=specialise,
             )
+        if compilation.rounds or (self._compilation is not None and self._compilation.rounds):
+            self._values = {}  # they are those of another precision
         self._compilation = compilation
-        self._compiling = lambda: self.compile(*passes, check=check, licence=licence)
+        self._compiling = lambda: self.compile(
+            *passes, check=check, licence=licence, specialise=specialise
+        )
         return compilation
 
     def _asked(self, what: str) -> IR:
@@ -274,6 +294,26 @@ class Graph(Store):
         return self._compilation or manager.compile_ir(self.ir)
 
     @property
+    def launches(self) -> tuple[Launch, ...]:
+        """What a run of the last compile launches, in order: kernels, each with what it is used on.
+
+        Without a device there are none, and the interpreter computes node by node.
+        """
+        compilation = self.compilation
+        found: Sequence[Launch] = getattr(compilation.runner, "launches", ())
+
+        def lines(node: int) -> tuple[Origin, ...]:
+            return compilation.trace(node).lines
+
+        return tuple(replace(one, find=lines) for one in found)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The distinct kernels of the last compile."""
+        found: Sequence[Kernel] = getattr(self.compilation.runner, "kernels", ())
+        return tuple(found)
+
+    @property
     def snapshots(self) -> tuple[Snapshot, ...]:
         """The graph as written, and as each pass of the last compile left it."""
         return self.compilation.snapshots
@@ -284,6 +324,55 @@ class Graph(Store):
             if isinstance(what, Lazy):
                 what = self._own("trace", what).id
             return self.compilation.trace(what)
+
+    def time(
+        self,
+        *,
+        rounds: int = 10,
+        warm_up: int = 2,
+        model: PeakRates | None = None,
+        dims: Mapping[str, int] | None = None,
+    ) -> Timings:
+        """Run the graph again and again, and return the times of all that it launches.
+
+        Nothing else changes: neither values nor the count of runs. With a `model`, the rates of a
+        machine, nothing is run: the least times are computed from bytes and operations; `dims`
+        are then the sizes that no data gives.
+
+        >>> cx = Graph()
+        >>> y = (cx.tensor((2,), name="x").set([1, 2]) * 2).retrieve()
+        >>> [row.name for row in cx.time(rounds=3)]
+        ['mul']
+        """
+        from luminal_lab.devices import measure  # noqa: PLC0415  # loaded when used
+
+        program = self.program()
+        with self.whole():
+            if self.running:
+                raise GraphError(f"time: the graph {self.name!r} is running", hint="time it before")
+            written = self._asked("time")
+            if model is not None:
+                sizes = {**self._set_dims, **self._bound, **(dims or {})}
+                return measure.modelled(self.compilation.ir if program else written, model, sizes)
+            if dims:
+                raise ArgumentError(
+                    "time: dims are sizes for a model, and here the data has them",
+                    hint="give data of that size, or the rates of a machine as model=",
+                )
+            self.running = True
+            try:
+                with stoppable(lambda: None):
+                    environment = Environment(
+                        self._input_value,
+                        self._bind(written, frozenset(written.ancestors(written.output_ids))),
+                        self.step,
+                        self._functions,
+                        versions={id: p.version for p, id in self._parameters.items()},
+                    )
+                    what = written if program is None else self.compilation
+                    return measure.measured(what, environment, rounds=rounds, warm_up=warm_up)
+            finally:
+                self.running = False
 
     # -- cells that run again ----------------------------------------------------------------------
 

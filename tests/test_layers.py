@@ -28,8 +28,9 @@ nn        errors core tensor passes
 io        errors core tensor passes kernels devices search nn
 viz       errors core tensor passes kernels devices search nn io
 session   errors core tensor passes kernels devices search nn io viz
+bench     errors core tensor passes kernels devices search nn io viz session __init__
 course    errors core tensor passes kernels devices search nn io viz session cli __init__
-cli       errors core tensor passes kernels devices search nn io viz session course __init__
+cli       errors core tensor passes kernels devices search nn io viz session bench course __init__
 __init__  errors core tensor passes kernels devices search nn io viz session course cli
 __main__  cli
 """

@@ -8,6 +8,7 @@ import contextlib
 import io
 import linecache
 import re
+import shutil
 import sys
 import traceback
 import warnings
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 
 from luminal_lab.core.op import OPS
+from luminal_lab.devices import cache, probe
 from luminal_lab.passes.gradients.rule import RULES
 from luminal_lab.passes.pipeline import known_passes
 from tests.conftest import Golden
@@ -41,13 +43,20 @@ def _tables_as_they_were() -> Iterator[None]:
         table.update(then)
 
 
-@pytest.mark.parametrize("page", ["gradients.md", "nn.md", "passes.md", "training.md"])
+@pytest.mark.parametrize(
+    "page", ["gradients.md", "kernels.md", "nn.md", "passes.md", "precision.md", "training.md"]
+)
 def test_the_examples_show_what_is_written_under_them(
     page: str, golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = (DOCS / page).read_text(encoding="utf-8")
     assert text.count("\n>>> ") > 20
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cache, "user_folder", lambda: tmp_path / "cache")
+    for name, small in {"BUDGET": 0.0, "LEAST": 1 << 20, "MOST": 4 << 20}.items():
+        monkeypatch.setattr(probe, name, small)  # no page shows how fast this machine is
+    if page == "kernels.md" and shutil.which("cc") is None:
+        pytest.skip("there is no C compiler: install gcc or clang")
     golden(replayed(text), f"../docs/{page}")
 
 

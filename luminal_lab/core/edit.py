@@ -6,7 +6,7 @@ this log; who edits need not know of any of it.
 
 import math
 from collections import Counter
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -53,7 +53,9 @@ class Refusal(NamedTuple):
 
     rule: str
     node: int
-    facts: frozenset[str]
+    facts: frozenset[str] = frozenset()
+    because: str = ""
+    """Why, in words, where no fact is missing."""
 
 
 def replay(ir: IR, log: Iterable[Change]) -> IR:
@@ -100,7 +102,14 @@ class Edit(Lookup):
     ['insert', 'replace', 'erase']
     """
 
-    def __init__(self, ir: IR, *, licence: Iterable[str] = (), limit: int | None = None) -> None:
+    def __init__(
+        self,
+        ir: IR,
+        *,
+        licence: Iterable[str] = (),
+        limit: int | None = None,
+        weights: Mapping[int, str] | None = None,
+    ) -> None:
         check_ir("Edit", ir)
         super().__init__(ir.table.copy(), ir.name, ir.signature)
         self.base = ir
@@ -109,6 +118,8 @@ class Edit(Lookup):
         """The facts about values that rules may assume."""
         self.limit = limit
         """How many firings there may be; who fires more often never ends."""
+        self.weights: Mapping[int, str] = weights or {}
+        """The inputs that are parameters, and the form that each is marked to be stored in."""
         self.refusals: dict[tuple[str, int], Refusal] = {}
         self._firing = 0
         self._because: tuple[str, str] | None = None
@@ -133,10 +144,12 @@ class Edit(Lookup):
             if outer is None:
                 self._next_firing()
 
-    def refuse(self, rule: str, node: NodeLike, facts: Iterable[str]) -> None:
-        """Note that a rule was not applied to a node, for it assumes facts not granted."""
+    def refuse(
+        self, rule: str, node: NodeLike, facts: Iterable[str] = (), because: str = ""
+    ) -> None:
+        """Note that a rule was not applied to a node: it assumes facts not granted, or says why."""
         id = self[node].id
-        self.refusals[rule, id] = Refusal(rule, id, frozenset(facts))
+        self.refusals[rule, id] = Refusal(rule, id, frozenset(facts), because)
 
     def reorder(self, nodes: Iterable[NodeLike], *, rule: str = "") -> None:
         """Ask for an order of the nodes; sources still come before their users."""
@@ -201,7 +214,8 @@ class Edit(Lookup):
         users = self.users(node)
         inputs, outputs, carries, _ = self.signature
         needed = f"{users[0]} reads it" if users else "it is an output" * (node.id in outputs)
-        if not needed and any(into == node.id for _, into in carries):
+        given = isinstance(node.op, Input)
+        if not needed and given and any(into == node.id for _, into in carries):
             needed = "an output is carried to it"
         if needed:
             raise GraphError(f"erase: {node} is still needed: {needed}")

@@ -20,7 +20,8 @@ from luminal_lab.core.binding import bound_shape, fit
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Elementwise, Op, Reduce, TensorType, ints, tuple_text
-from luminal_lab.core.ops import Call, HostCall, Input, Pick, Random
+from luminal_lab.core.ops import HostCall, Input, Pick, Random
+from luminal_lab.core.ops.structure import Region
 from luminal_lab.core.printer import print_node
 from luminal_lab.errors import DeviceError, GraphError, Interrupted, LabError, VerifyError
 
@@ -54,6 +55,8 @@ class Environment(NamedTuple):
     """The count of runs, which random numbers depend on."""
     functions: Mapping[str, Callable[..., object]] = {}
     probes: Mapping[int, Sequence[Probe]] = {}
+    versions: Mapping[int, int] = {}
+    """How often inputs have changed, for those of which that is known."""
 
 
 def interpret(
@@ -200,7 +203,7 @@ class _Run:
         if dims:
             op = op.bind(dims)
             shape = bound_shape(f"execute: %{node.name}", shape, dims)
-            if not isinstance(op, (Call, Pick)):
+            if not isinstance(op, (Region, Pick)):
                 # What could not be decided with symbols is decided now.
                 sources = [TensorType(self.ir[id].dtype, self.shapes[id]) for id in node.sources]
                 op.infer(*sources)
@@ -216,7 +219,7 @@ class _Run:
                 return _frozen(self.environment.data(node))
             case Random():
                 return op.eval(self.environment.step)
-            case Call(body=body):
+            case Region(body=body):
                 results = self.results[node.id] = self._call(body, node)
                 return None if node.extra else results[0]
             case Pick(index=index):

@@ -152,7 +152,7 @@ def _sources(op: ViewOp, old: Shape, new: Shape) -> list[Dim]:
 def _reshaped(old: Shape, new: Shape, at: Shape) -> list[Dim]:
     """Return the positions along the old axes; groups of equal products stay among themselves."""
     index: list[Dim] = [0] * len(old)
-    for olds, news in _groups(old, new) if 0 not in new else ():
+    for olds, news in axis_groups(old, new) if 0 not in new else ():
         flat = row_major([new[axis] for axis in news], [at[axis] for axis in news])
         for axis in reversed(olds[1:]):
             index[axis] = flat % old[axis]
@@ -161,7 +161,7 @@ def _reshaped(old: Shape, new: Shape, at: Shape) -> list[Dim]:
     return index
 
 
-def _groups(old: Shape, new: Shape) -> Iterator[tuple[list[int], list[int]]]:
+def axis_groups(old: Shape, new: Shape) -> Iterator[tuple[list[int], list[int]]]:
     """Yield axes of both shapes that have as many elements, as few as possible at a time."""
     olds, news = ([axis for axis, dim in enumerate(shape) if dim != 1] for shape in (old, new))
     products = [size_of([new[axis] for axis in news[:end]]) for end in range(len(news) + 1)]

@@ -43,6 +43,10 @@ class Pass:
     """
 
     name: ClassVar[str]
+    is_early: ClassVar[bool] = False
+    """Whether it works on what devices make kernels of: wherever it is put, it runs before one."""
+    rounds: ClassVar[bool] = False
+    """Whether it changes values on purpose, by rounding them: a check of values begins anew."""
 
     def run(self, ir: IR, edit: Edit) -> None:
         """Change the graph that `edit` holds; `ir` is the graph as it was."""

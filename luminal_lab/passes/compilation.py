@@ -19,6 +19,7 @@ from luminal_lab.errors import GraphError, nearest
 from luminal_lab.passes.pipeline import Pipeline, Runner
 from luminal_lab.passes.rule import Rule
 from luminal_lab.passes.snapshot import Snapshot
+from luminal_lab.passes.stored import Storage
 from luminal_lab.passes.story import Story, rules_of, told, told_why_not
 
 LINE = re.compile(r"(.*?)(?:,\s*line\s+|:)(\d+)$")
@@ -93,6 +94,8 @@ class Compilation:
         """What verification took, all passes together."""
         self.runner = runner
         """What runs the last graph, if it is not the interpreter."""
+        self.storage = Storage(self.ir)
+        """What is made of inputs when they change, and not at each run."""
 
     @property
     def written(self) -> IR:
@@ -108,6 +111,11 @@ class Compilation:
     def seconds(self) -> float:
         """What all passes took together, without verification."""
         return sum(snapshot.seconds for snapshot in self.snapshots)
+
+    @property
+    def rounds(self) -> bool:
+        """Whether a pass changed values on purpose, by rounding them."""
+        return any(one.rounds for one in self.pipeline.flat())
 
     def __getitem__(self, name: str | int) -> Snapshot:
         """Return a snapshot by number, or the last in which a pass of this name did something."""
@@ -134,9 +142,16 @@ class Compilation:
         trace: list[Step] | None,
     ) -> dict[int, Array]:
         """Return the values of nodes of the last graph, by their ids."""
+        known = {**self.storage.values(environment, wanted), **known}
         if self.runner is not None:
             return self.runner.run(environment, wanted, known, trace)
         return interpret(self.ir, environment, wanted=wanted, known=known, trace=trace)
+
+    def settle(self) -> None:
+        """Do what had to wait until the values of a run were kept, such as Ctrl-C."""
+        settle = getattr(self.runner, "settle", None)
+        if settle is not None:
+            settle()
 
     # -- following one thing -----------------------------------------------------------------------
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from time import perf_counter
 from typing import Literal, TypeAlias
 
+from luminal_lab.core.dims import check_bounds
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, check_ir
 from luminal_lab.core.printer import print_node
 from luminal_lab.core.verify import verify
-from luminal_lab.errors import ArgumentError, LabError, PassError
+from luminal_lab.errors import ArgumentError, DimError, LabError, PassError, nearest
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.check import Checker, Given
 from luminal_lab.passes.compilation import Compilation
@@ -35,6 +36,7 @@ def compile_ir(
     licence: Iterable[str] = LICENCE,
     verifying: bool = True,
     given: Given | None = None,
+    specialise: Mapping[str, int] | None = None,
 ) -> Compilation:
     """Run passes on a graph, and return the snapshots that they leave.
 
@@ -57,8 +59,21 @@ def compile_ir(
             f"compile: check is {check!r}", hint='use check="values", or leave it out'
         )
     facts = frozenset(Pipeline(licence=licence).licence or ())
-    compiling = _Compiling(ir, Pipeline(passes), check, given or Given(), verifying=verifying)
-    return compiling.run(facts)
+    pipeline = Pipeline(passes).staged()
+    compiling = _Compiling(ir, pipeline, check, given or Given(), verifying=verifying)
+    return compiling.run(facts, _sizes(ir, specialise or {}))
+
+
+def _sizes(ir: IR, specialise: Mapping[str, int]) -> Mapping[str, int]:
+    """Return the sizes for which a graph is to have code of its own, or raise."""
+    for name, size in specialise.items():
+        if name not in ir.symbols:
+            raise DimError(
+                f"compile: specialise names {name!r}, and this graph has no such dim",
+                hint=nearest(name, ir.symbols) or "dims come with tensors, or dim(...)",
+            )
+        check_bounds(ir.symbols[name], size)
+    return specialise
 
 
 class _Compiling:
@@ -67,6 +82,7 @@ class _Compiling:
     ) -> None:
         self.pipeline = pipeline
         self.verifying = verifying
+        self.given = given
         self.checker = Checker(ir, given) if check is not None else None
         start = perf_counter()
         if verifying:
@@ -76,11 +92,11 @@ class _Compiling:
         self.snapshots = [Snapshot(ir, ir, written)]
         self.verify_seconds = seconds
 
-    def run(self, licence: frozenset[str]) -> Compilation:
+    def run(self, licence: frozenset[str], specialise: Mapping[str, int]) -> Compilation:
         """Run the pipeline on the graph as written."""
         self._run_pipeline(self.pipeline, licence, 1)
         try:
-            runner = self.pipeline.runner(self.snapshots[-1].ir)
+            runner = self.pipeline.runner(self.snapshots[-1].ir, specialise)
         except LabError as error:
             told = PassError(f"compile: {error.message}", where=error.where, hint=error.hint)
             told.snapshots = tuple(self.snapshots)
@@ -108,7 +124,8 @@ class _Compiling:
     def _run_pass(self, one: Pass, licence: frozenset[str], turn: int) -> bool:
         before = self.snapshots[-1].ir
         ir = before.bare()  # what the pass works out about it is dropped with it
-        edit = Edit(ir, licence=licence, limit=max(LEAST_LIMIT, 20 * before.next_id))
+        limit = max(LEAST_LIMIT, 20 * before.next_id)
+        edit = Edit(ir, licence=licence, limit=limit, weights=self.given.weights)
         start = perf_counter()
         try:
             returned: object = one.run(ir, edit)
@@ -126,12 +143,15 @@ class _Compiling:
             after = before
         else:
             self._check(one, edit, before, after)
-        checked = self.checker is not None
+        checked = self.checker is not None and not one.rounds
         record = Record(str(one), edit.log, refusals, seconds, self.verifying, checked, turn)
         snapshot = Snapshot(before, after, record, len(self.snapshots))
         if self.checker is not None and edit.log:
             try:
-                self.checker.check(snapshot, one)
+                if one.rounds:
+                    self.checker.begin_anew(after)
+                else:
+                    self.checker.check(snapshot, one)
             except PassError as error:
                 error.snapshots = tuple(self.snapshots)
                 raise

@@ -47,6 +47,8 @@ class Pipeline:
     """
 
     name: ClassVar[str] = ""
+    is_early: ClassVar[bool] = False
+    """Whether it works on what devices make kernels of: wherever it is put, it runs before one."""
     passes: tuple[Pass | Pipeline, ...] = ()
     rounds: int = 1
     """The most rounds; it ends earlier if a round has changed nothing."""
@@ -93,10 +95,34 @@ class Pipeline:
     def __iter__(self) -> Iterator[Pass | Pipeline]:
         return iter(self.passes)
 
-    def runner(self, ir: IR) -> Runner | None:
-        """Return what runs the graph that came out, if it is not the interpreter."""
-        inner = [one.runner(ir) for one in self.passes if isinstance(one, Pipeline)]
+    def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> Runner | None:
+        """Return what runs the graph that came out, if it is not the interpreter.
+
+        With `specialise` it has code of its own for these sizes of dims, beside the general one.
+        """
+        inner = [one.runner(ir, specialise) for one in self.passes if isinstance(one, Pipeline)]
         return next((one for one in reversed(inner) if one is not None), None)
+
+    @property
+    def is_device(self) -> bool:
+        """Whether it, or a pipeline in it, says what runs the graph."""
+        own = type(self).runner is not Pipeline.runner
+        return own or any(isinstance(one, Pipeline) and one.is_device for one in self.passes)
+
+    def staged(self) -> Pipeline:
+        """Return the same passes, with those that must be early before the first device."""
+        place = next(
+            (k for k, one in enumerate(self.passes) if isinstance(one, Pipeline) and one.is_device),
+            None,
+        )
+        if place is None:
+            return self
+        after = self.passes[place:]
+        early = [one for one in after if one.is_early]
+        rest = [one for one in after if not one.is_early]
+        return Pipeline(
+            [*self.passes[:place], *early, *rest], rounds=self.rounds, licence=self.licence
+        )
 
     def flat(self) -> Iterator[Pass]:
         """Yield all passes, those of inner pipelines too, in order."""

@@ -35,6 +35,10 @@ def told(snapshots: Sequence[Snapshot], node: Node) -> Story:
             what = _part(node, firing)
             if what:
                 sentences.append(f"{_place(snapshot, number)}, {what}{_reason(firing)}.")
+        for refusal in snapshot.refusals:
+            if refusal.node == node.id and refusal.because:
+                place = f"Pass {snapshot.index}, {snapshot.title}"
+                sentences.append(f"{place}, made no {refusal.rule} with it: {refusal.because}.")
     last = snapshots[-1].ir
     if node.id not in last:
         gone = next(s for s in snapshots if s.index and node.id in s.before and node.id not in s.ir)
@@ -96,6 +100,14 @@ def told_why_not(
     """Tell which part of a rule's pattern, its condition or the licence kept it from firing."""
     known = rules_of(pipeline)
     if isinstance(rule, str):
+        reasons = [
+            refusal.because
+            for snapshot in snapshots
+            for refusal in snapshot.refusals
+            if (refusal.rule, refusal.node) == (rule, node.id) and refusal.because
+        ]
+        if reasons:
+            return Story(f"{rule}\nNot at {node}: {reasons[-1]}.")
         if rule not in known:
             steps = {firing.rule: s.title for s in snapshots for firing in s.firings}
             if rule in steps:

@@ -38,6 +38,9 @@ class Parameter:
     (False, (2, 3), True)
     """
 
+    form: str = ""
+    """How compiled graphs may store the value, as in "q8_0"; `ll.quantise` says it."""
+
     def __init__(
         self,
         shape: tuple[int, ...],
@@ -153,9 +156,11 @@ class Parameter:
                 return self.value.astype(wanted.numpy)
 
         init, name, trainable = self._init, self.name, self.trainable
-        return Parameter(
+        made = Parameter(
             self.shape, wanted, provider=convert, init=init, name=name, trainable=trainable
         )
+        made.form = self.form
+        return made
 
     def unload(self) -> None:
         """Forget the value; the provider will make it again."""

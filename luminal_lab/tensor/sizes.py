@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import TypeAlias
 
 from luminal_lab.core.binding import contradicts, solve_shape
 from luminal_lab.core.dims import Symbol, check_bounds, substitute, symbols
@@ -10,15 +11,19 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import tuple_text
 from luminal_lab.errors import DimError
 
+Mentioned: TypeAlias = tuple[tuple[Symbol, Node], ...]
+"""Symbols, each with a node that mentions it."""
+
 
 def bind_dims(
     ir: IR,
-    needed: set[int],
+    needed: Collection[int],
     shapes: Mapping[Node, tuple[int, ...]],
     given: Mapping[str, int],
     others: Mapping[Node, tuple[int, ...]] | None = None,
+    mentioned: Mentioned | None = None,
 ) -> dict[str, int]:
-    """Return the size of every symbol that the needed nodes mention.
+    """Return the size of every symbol that the needed nodes mention (`mentioned`, if known).
 
     What the needed inputs do not decide, those of other inputs may: x.full_like(2) reads no x.
     """
@@ -47,26 +52,32 @@ def bind_dims(
                     where=str(node.meta.origin or ""),
                     hint="set all inputs that share a dim to data of one size",
                 )
-    _check_bound(ir, needed, sizes)
+    _check_bound(mentions(ir, needed) if mentioned is None else mentioned, sizes)
     return sizes
 
 
-def _check_bound(ir: IR, needed: set[int], sizes: Mapping[str, int]) -> None:
-    """Raise unless each symbol that the needed nodes mention has a size within its bounds."""
-    checked: set[Symbol] = set()
+def mentions(ir: IR, needed: Iterable[int]) -> Mentioned:
+    """Return the symbols that nodes mention, each with the first that does."""
+    found: dict[Symbol, Node] = {}
     for id in sorted(needed):
         node = ir[id]
-        mentioned = [s for type in node.types for dim in type.shape for s in symbols(dim)]
-        for symbol in (*mentioned, *node.op.symbols()):
-            if symbol in checked:
-                continue
-            checked.add(symbol)
-            if symbol.name not in sizes:
-                raise DimError(
-                    f"execute: dim {symbol.name!r} is not bound; it comes from %{node.name}: "
-                    f"{node.type}",
-                    where=str(node.meta.origin or ""),
-                    hint="give data to an input that has it, or call "
-                    f'cx.set_dim("{symbol.name}", …)',
-                )
-            check_bounds(symbol, sizes[symbol.name])
+        for type in node.types:
+            for dim in type.shape:
+                for symbol in symbols(dim):
+                    found.setdefault(symbol, node)
+        for symbol in node.op.symbols():
+            found.setdefault(symbol, node)
+    return tuple(found.items())
+
+
+def _check_bound(mentioned: Mentioned, sizes: Mapping[str, int]) -> None:
+    """Raise unless each symbol that the needed nodes mention has a size within its bounds."""
+    for symbol, node in mentioned:
+        if symbol.name not in sizes:
+            raise DimError(
+                f"execute: dim {symbol.name!r} is not bound; it comes from %{node.name}: "
+                f"{node.type}",
+                where=str(node.meta.origin or ""),
+                hint=f'give data to an input that has it, or call cx.set_dim("{symbol.name}", …)',
+            )
+        check_bounds(symbol, sizes[symbol.name])

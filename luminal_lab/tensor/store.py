@@ -12,13 +12,13 @@ from luminal_lab.core.dims import Symbol, check_bounds
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, Probe, Step, interpret, stoppable
 from luminal_lab.core.ir import IR, Node
-from luminal_lab.core.op import Op
-from luminal_lab.core.ops import Input, Random
+from luminal_lab.core.ops import Input
 from luminal_lab.core.origin import here
 from luminal_lab.errors import DimError, GraphError, InputError, NotComputedError, nearest
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.parameter import Parameter
+from luminal_lab.tensor.reach import Reach
 from luminal_lab.tensor.running import Run
 from luminal_lab.tensor.sizes import bind_dims
 from luminal_lab.tensor.sources import Sources
@@ -48,6 +48,10 @@ class Program(Protocol):
         """Return the values of nodes of that graph, by their ids."""
         ...
 
+    def settle(self) -> None:
+        """Do what had to wait until the values of a run were kept."""
+        ...
+
 
 class Store(Sources):
     """A graph with the data of its inputs and the results of its runs."""
@@ -72,6 +76,7 @@ class Store(Sources):
         self._bound: dict[str, int] = {}
         self._changed: set[int] = set()  # inputs that are newer than the values
         self._carried: set[int] = set()  # the same, but from the next run on
+        self._reach: Reach | None = None
 
     @property
     @override
@@ -326,17 +331,24 @@ class Store(Sources):
                 "execute: nothing is retrieved, so that there is nothing to compute",
                 hint="call retrieve() on the tensors whose values you want",
             )
-        needed = ir.ancestors(asked)
+        reach = self._reached(ir)
+        needed = reach.needed(asked)
         dims = self._bind(ir, needed)
         versions = {parameter: parameter.version for parameter in self._parameters}
         changed = {p for p, version in versions.items() if self._versions.get(p) != version}
         news = {self._parameters[parameter] for parameter in changed}
-        news |= {node.id for node in ir if _is_random(node.op)}
-        known = self._known(self._changed | self._carried | news, dims)
+        known = self._known(self._changed | self._carried | news | reach.random, dims)
         steps: list[Step] | None = [] if trace else None
         values = _interpret(
             ir if program is None else program,
-            Environment(self._input_value, dims, self.step, self._functions, self._calls()),
+            Environment(
+                self._input_value,
+                dims,
+                self.step,
+                self._functions,
+                self._calls(),
+                {self._parameters[p]: version for p, version in versions.items()},
+            ),
             wanted={id for id in needed if not ir[id].extra}
             if keep_all
             else asked | (needed & self._kept),
@@ -353,6 +365,8 @@ class Store(Sources):
         for new, old in self._carries.items():
             self.give(self.node(old), self._values[new])
         self._changed, self._carried = set(), self._changed
+        if program is not None:
+            program.settle()
         return None if steps is None else Run(tuple(steps))
 
     def _calls(self) -> dict[int, list[Probe]]:
@@ -364,18 +378,24 @@ class Store(Sources):
             return {}
         if not changed or not self._values:
             return self._values
-        ir = self.ir
-        stale = ir.descendants(id for id in changed if id in ir)
+        stale = self._reached(self.ir).stale(changed)
         return {id: value for id, value in self._values.items() if id not in stale}
+
+    def _reached(self, ir: IR) -> Reach:
+        """Return what is known of what depends on what."""
+        if self._reach is None or not self._reach.is_of(ir):
+            self._reach = Reach(ir)
+        return self._reach
 
     def _is_new(self, dims: Mapping[str, int]) -> bool:
         return any(self._bound.get(name, size) != size for name, size in dims.items())
 
-    def _bind(self, ir: IR, needed: set[int]) -> dict[str, int]:
+    def _bind(self, ir: IR, needed: frozenset[int]) -> dict[str, int]:
         shapes: dict[Node, tuple[int, ...]] = {}
         others: dict[Node, tuple[int, ...]] = {}
-        for node in ir.inputs:
-            if self._parameter(node.id) is not None:
+        reach = self._reached(ir)
+        for node in reach.inputs:
+            if node.id in self._lent:
                 continue
             if node.id not in needed:
                 if node.id in self._data:
@@ -391,7 +411,7 @@ class Store(Sources):
                     where=str(node.meta.origin or ""),
                     hint="give it data with set(...), or drop() the outputs that need it",
                 )
-        return bind_dims(ir, needed, shapes, self._set_dims, others)
+        return bind_dims(ir, needed, shapes, self._set_dims, others, reach.mentions(needed))
 
     def _input_value(self, node: Node) -> Array:
         parameter = self._parameter(node.id)
@@ -474,8 +494,3 @@ def _moved(what: str, source: Lazy, target: Lazy) -> tuple[Node, Array]:
 def _session(tensor: Lazy) -> Store:
     assert isinstance(tensor.graph, Store)
     return tensor.graph
-
-
-def _is_random(op: Op) -> bool:
-    body = op.body_of()
-    return isinstance(op, Random) or (body is not None and any(_is_random(n.op) for n in body))

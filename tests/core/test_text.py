@@ -68,8 +68,8 @@ def test_every_op_is_in_the_golden_text(golden: Golden):
     ir = check(text)
     golden(f"{ir}\n", "text/ops.ir")
     mentioned = {node.op.name for graph in (ir, ir["both"].op.body_of() or ir) for node in graph}
-    ours = {op.name for op in vars(ops).values() if isinstance(op, type) and issubclass(op, Op)}
-    assert mentioned == ours
+    classes = [op for op in vars(ops).values() if isinstance(op, type) and issubclass(op, Op)]
+    assert mentioned == {op.name for op in classes if op is not ops.Region}  # whose kinds are ops
 
 
 def test_bodies_come_behind_each_once_under_names_of_their_own(golden: Golden):

@@ -27,6 +27,9 @@ from luminal_lab.core.ops.structure import (
     GraphBreak,
     HostCall,
     Pick,
+    Region,
     StopGradient,
+    Stored,
+    UserKernel,
 )
 from luminal_lab.core.ops.view import Expand, Flip, Pad, Permute, Reshape, Slice, Window

@@ -44,6 +44,10 @@ class Cast(Elementwise):
             return np.not_equal(x, 0)
         if self.dtype.kind == "int" and BY_NUMPY[x.dtype].is_float:
             low, high = self.dtype.limits
+            if self.dtype.itemsize <= 2:  # whose limits a float32 has, so that this is exact
+                known = x.astype(np.float32, copy=False) if x.dtype.itemsize < 4 else x
+                kept = np.clip(np.where(np.isnan(known), known.dtype.type(0), known), low, high)
+                return kept.astype(self.dtype.numpy)
             wide = x.astype(np.float64)
             whole = np.where(np.isnan(wide), 0, wide).astype(np.int64)
             whole = np.where(wide >= high, high, np.where(wide <= low, low, whole))

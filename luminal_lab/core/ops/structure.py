@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from typing_extensions import override
 
@@ -14,10 +14,9 @@ from luminal_lab.errors import GraphError, ShapeError
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Op):
-    """A region as one node: its body is an IR whose inputs are this node's sources, in order."""
+class Region(Op):
+    """An op whose meaning is a graph: the inputs of its body are its sources, in order."""
 
-    name: ClassVar[str] = "call"
     body: IR
 
     @override
@@ -34,22 +33,64 @@ class Call(Op):
         if len(inputs) != len(sources):
             wanted = ", ".join(map(str, inputs)) or "none"
             raise GraphError(
-                f"call: the inputs of {name} are {wanted}, but the number of sources is "
+                f"{self.name}: the inputs of {name} are {wanted}, but the number of sources is "
                 f"{len(sources)}"
             )
         for wanted, given in zip(inputs, one_result_each(sources), strict=True):
             if wanted.type != given:
                 raise ShapeError(
-                    f"call: input {wanted} of {name} is {wanted.type}, but its source is {given}"
+                    f"{self.name}: input {wanted} of {name} is {wanted.type}, but its source is "
+                    f"{given}"
                 )
         if not self.body.outputs:
-            raise GraphError(f"call: {name} has no outputs")
+            raise GraphError(f"{self.name}: {name} has no outputs")
         return tuple(output.type for output in self.body.outputs)
 
 
 @dataclass(frozen=True, slots=True)
+class Call(Region):
+    """A region as one node: its body is an IR whose inputs are this node's sources, in order."""
+
+    name: ClassVar[str] = "call"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored(Region):
+    """What its body makes of inputs: made when they change, and kept for the runs after that.
+
+    A program reads it as it reads an input.
+    """
+
+    name: ClassVar[str] = "stored"
+
+    @override
+    def types(self, sources: Sequence[Node]) -> tuple[TensorType, ...]:
+        types = Region.types(self, sources)
+        if len(types) != 1:
+            raise GraphError(f"stored: {self.body.name} has {len(types)} outputs, and not one")
+        return types
+
+
+@dataclass(frozen=True, slots=True)
+class UserKernel(Region):
+    """A kernel of the user's: its body says what it computes, and its source does it on devices.
+
+    The header names buffers and dims; the types of the body are the header's in this use.
+    """
+
+    name: ClassVar[str] = "user_kernel"
+    header: str
+    source: str
+    dialect: Literal["c", "cuda", "metal"]
+    tasks: str
+    """How many tasks there are, in dims of the header; they run in any order and at once."""
+    dims: Shape
+    """What the dims of the header are here, in the order in which it mentions them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Pick(Op):
-    """One output of a `Call` that has several."""
+    """One output of a region that has several."""
 
     name: ClassVar[str] = "pick"
     index: int

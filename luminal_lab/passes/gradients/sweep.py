@@ -11,12 +11,12 @@ from luminal_lab.core.ir import Node
 from luminal_lab.core.op import Elementwise, Op, TensorType
 from luminal_lab.core.ops import (
     Add,
-    Call,
     CustomGradient,
     HostCall,
     Pick,
     StopGradient,
 )
+from luminal_lab.core.ops.structure import Region
 from luminal_lab.errors import DefinitionError, GraphError, LabError
 from luminal_lab.passes.gradients.formulas import DERIVATIVES, Whole
 from luminal_lab.passes.gradients.frames import Body, Frame
@@ -122,7 +122,7 @@ def through(
 ) -> list[Slope | None]:
     """Return what arrives at the sources of a node."""
     op = node.op
-    if isinstance(op, Call):
+    if isinstance(op, Region):
         return through_call(frame, node, op, totals, reached)
     (slope,) = totals
     assert slope is not None
@@ -171,7 +171,7 @@ def forward_of(frame: Frame, node: Node, rule: Rule) -> Forward[Op]:
 def through_call(
     frame: Frame,
     node: Node,
-    op: Call,
+    op: Region,
     totals: Sequence[Slope | None],
     reached: Sequence[bool],
 ) -> list[Slope | None]:

@@ -1,0 +1,61 @@
+"""Marking weights: which of them compiled graphs may store in fewer bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from luminal_lab.errors import ArgumentError, nearest
+from luminal_lab.nn.arguments import at_user
+from luminal_lab.nn.embedding import Embedding
+from luminal_lab.nn.linear import Linear
+from luminal_lab.nn.module import Module
+from luminal_lab.tensor.parameter import Parameter
+
+FORMS = ("q8_0",)
+"""The forms that there are, by their names in GGUF."""
+
+
+def quantise(
+    what: Module | Parameter | Iterable[Parameter], form: str | None = "q8_0"
+) -> dict[str, Parameter]:
+    """Mark the weights of the `Linear` and `Embedding` layers of a module, and return them by path.
+
+    A mark changes no value: the weights stay as they are, in files too. It is the pass `quantised`
+    that has a compiled graph read the marked ones in that form. With None the mark is taken away.
+
+    >>> from luminal_lab import nn
+    >>> list(quantise(nn.Sequential(nn.Linear(64, 32), nn.ReLU())))
+    ['0.weight']
+    """
+    if form is not None and form not in FORMS:
+        raise at_user(
+            ArgumentError(
+                f"quantise: there is no form {form!r}",
+                hint=nearest(str(form), FORMS) or f"the forms: {', '.join(FORMS)}",
+            )
+        )
+    found = _weights(what)
+    for parameter in found.values():
+        parameter.form = form or ""
+    return found
+
+
+def _weights(what: Module | Parameter | Iterable[Parameter]) -> dict[str, Parameter]:
+    if isinstance(what, Module):
+        matrices = [
+            module.weight
+            for module in what.named_modules().values()
+            if isinstance(module, (Linear, Embedding))
+        ]
+        paths = {**what.parameters(), **what.buffers()}
+        return {path: one for path, one in paths.items() if any(one is m for m in matrices)}
+    given = [what] if isinstance(what, Parameter) else list(what)
+    for one in given:
+        if not isinstance(one, Parameter):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+            raise at_user(
+                ArgumentError(
+                    f"quantise: {one!r} is no parameter",
+                    hint="give a module, a parameter such as layer.weight, or a list of them",
+                )
+            )
+    return {one.name or str(place): one for place, one in enumerate(given)}

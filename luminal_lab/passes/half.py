@@ -1,0 +1,339 @@
+"""`half`: values are stored as 16-bit floats where that is precise enough, and computed in float32.
+
+    %y = call{body = matmul} %x, %w    where %w is a weight, and %x is computed
+                       ↓
+    %h = stored{body = bf16} %w        : bf16[64, 64]      %v = cast{dtype = f32} %h : f32[64, 64]
+    %k = cast{dtype = bf16} %x         : bf16[4, 64]       %u = cast{dtype = f32} %k : f32[4, 64]
+    %y = call{body = matmul} %u, %v    : f32[4, 64]
+
+A value is rounded where it would lie in memory, and nowhere else: halves save bytes, and what
+kernels compute between reading and storing is float32 anyway. So these become halves:
+
+* weights that matrix products, convolutions and embeddings read. They are `stored`: rounded when
+  they are set, and not at each run. A weight that the graph trains is rounded in the graph.
+* what matrix products, convolutions and attention read;
+* what several read and a product needs further on: the stream of residuals.
+
+All else stays float32: sums, what softmax, norms and losses are inside, exponentials and what they
+are taken of, gradients of weights and the updates of optimisers, what is counted or drawn, caches
+and other values that a run carries to the next, small things such as biases and rope's tables, and
+the inputs and outputs, whose dtypes are the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, TypeAlias
+
+from typing_extensions import override
+
+from luminal_lab.core.dtypes import DType, as_dtype
+from luminal_lab.core.edit import Edit
+from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.op import Elementwise, Op, Reduce, TensorType, View
+from luminal_lab.core.ops import (
+    Call,
+    Cast,
+    Constant,
+    Exp2,
+    Gather,
+    Input,
+    Iota,
+    Log2,
+    Recip,
+    Sin,
+    Sqrt,
+    Stored,
+)
+from luminal_lab.core.parse import parse
+from luminal_lab.errors import DTypeError, PassError
+from luminal_lab.passes.base import Pass, spec_text
+from luminal_lab.passes.pipeline import Pipeline
+from luminal_lab.passes.recognition.reading import Reading
+from luminal_lab.passes.recognition.recognise import RECOGNISERS, Recognise
+from luminal_lab.passes.rereading import readers, reread, sweep
+
+STEEP = (Exp2, Log2, Sin, Recip, Sqrt)
+"""Ops that make much of a small difference in what they are given, or whose values are such."""
+Kind: TypeAlias = tuple[str, tuple[tuple[str, int], ...]]
+"""What a call is called, and the names of its sources with their places."""
+NO_KIND: Kind = ("", ())
+PRODUCTS = ("matmul", "convolution", "attention")
+STEEP_KINDS = ("exp", "softmax", "log_softmax")
+SMOOTH_KINDS = (
+    *("gelu", "gelu_tanh", "silu", "sigmoid", "cos"),
+    *("layer_norm", "rms_norm", "mean_norm", "std_norm"),
+)
+"""What may be rounded as products may, though there are exponentials or sums in it."""
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class HalfPrecision(Pipeline):
+    """Store weights and what products read as 16-bit floats; compute in float32.
+
+    >>> print(HalfPrecision("bfloat16"), HalfPrecision("float16", weights=False))
+    half half{dtype = float16, weights = false}
+    """
+
+    name: ClassVar[str] = "half"
+    is_early: ClassVar[bool] = True
+    dtype: str = "bfloat16"
+    weights: bool = True
+    """Whether weights are rounded once, when they are set, or in each run."""
+
+    def __init__(self, dtype: str = "bfloat16", *, weights: bool = True) -> None:
+        object.__setattr__(self, "dtype", str(_half(dtype)))
+        object.__setattr__(self, "weights", weights)
+        super().__init__([Recognise(), Halves(self.dtype, weights)])
+
+    @override
+    def __str__(self) -> str:
+        options: dict[str, str | bool] = {}
+        if self.dtype != "bfloat16":
+            options["dtype"] = self.dtype
+        if not self.weights:
+            options["weights"] = False
+        return spec_text(self.name, dict(options))
+
+
+def _half(dtype: object) -> DType:
+    hint = 'there are "bfloat16", with the range of float32, and "float16", which is finer'
+    try:
+        found = as_dtype(str(dtype))
+    except DTypeError as error:
+        raise PassError(f"half: there is no dtype {str(dtype)!r}", hint=hint) from error
+    if not found.is_half:
+        raise PassError(f"half: {found} is no 16-bit float", hint=hint)
+    return found
+
+
+@dataclass(frozen=True)
+class Halves(Pass):
+    """Round values to 16-bit floats where they lie in memory."""
+
+    name: ClassVar[str] = "halves"
+    rounds: ClassVar[bool] = True
+    dtype: str = "bfloat16"
+    weights: bool = True
+    """Whether weights are rounded once, when they are set, or in each run."""
+
+    @override
+    def run(self, ir: IR, edit: Edit) -> None:
+        _Rounding(ir, edit, _half(self.dtype), stores=self.weights).run()
+
+
+class _Rounding:
+    def __init__(self, ir: IR, edit: Edit, dtype: DType, *, stores: bool) -> None:
+        self.ir, self.edit, self.dtype, self.stores = ir, edit, dtype, stores
+        self.nature = Nature(ir)
+        self.carried = {into for _, into in ir.carries}
+        self.now: dict[int, Node] = {}  # the nodes that were made again, by their first ids
+        self.first: dict[int, int] = {}
+
+    def run(self) -> None:
+        for node in self.ir.nodes:
+            now = self.edit.table.get(self.now.get(node.id, node).id)
+            if now is None or node.dtype is not DType.float32 or node.extra:
+                continue
+            if isinstance(node.op, Input):
+                self._input(now)
+            elif _is_computed(now.op) and not self.nature.is_given(node):
+                self._computed(now, node)
+
+    def _takes(self, reader: Node, source: Node) -> bool:
+        """Return whether a reader is a product, and may be given halves for a source."""
+        places = self.nature.operands(reader)
+        return any(reader.sources[place] == source.id for place in places)
+
+    # -- inputs ------------------------------------------------------------------------------------
+
+    def _input(self, node: Node) -> None:
+        mark = self.edit.weights.get(node.id)
+        used = [
+            reader for reader, source in readers(self.edit, node) if self._takes(reader, source)
+        ]
+        rows = [one for one in self.edit.users(node) if self._looks_up(one, node)]
+        if mark:  # what reads it in that form is another pass
+            return
+        if mark is not None and self.stores and node.id not in self.carried:
+            if used or rows:
+                with self.edit.firing("weight", _read_by([*rows, *used])):
+                    half = self.edit.insert(
+                        Stored(rounding(node.type, self.dtype)), node, like=node
+                    )
+                    for reader in rows:
+                        self._look_up(reader, half)
+                    self._reread(node, half)
+        elif used and (mark is not None or node.id not in self.carried):
+            with self.edit.firing("operand", _read_by(used)):
+                self._reread(node, self._narrow(node))
+
+    def _looks_up(self, reader: Node, table: Node) -> bool:
+        return isinstance(reader.op, Gather) and reader.sources[0] == table.id
+
+    def _look_up(self, reader: Node, half: Node) -> None:
+        found = self.edit.insert(reader.op, half, reader.sources[1], like=reader)
+        self._remember({reader.id: self._wide(found)})
+        self.edit.replace(reader, self.now[self.first_of(reader)])
+        self.edit.erase(reader)
+
+    # -- what is computed --------------------------------------------------------------------------
+
+    def _computed(self, node: Node, written: Node) -> None:
+        found = list(readers(self.edit, node))
+        every = {reader.id: reader for reader, _ in found}
+        used = {reader.id: reader for reader, source in found if self._takes(reader, source)}
+        if self._are_apart(every, used) and self.nature.is_even(written):
+            with self.edit.firing("several", _read_by(every.values())):
+                again = self.edit.insert(node.op, *node.sources, like=node)
+                self.edit.replace(node, self._wide(self._narrow(again)))
+                self.edit.erase(node)
+        elif used:
+            with self.edit.firing("operand", _read_by(used.values())):
+                self._reread(node, self._narrow(node))
+
+    def _are_apart(self, every: Mapping[int, Node], used: Mapping[int, Node]) -> bool:
+        """Return whether a value is read by more than products, and in more than one place.
+
+        What only computes for another reader, as a comparison does for a choice, is in its place.
+        """
+        apart = [
+            reader
+            for reader in every.values()
+            if not isinstance(reader.op, Elementwise)
+            or self.edit.is_output(reader)
+            or any(one.id not in every for one, _ in readers(self.edit, reader))
+        ]
+        return len(apart) > max(1, len(used))
+
+    # -- changing ----------------------------------------------------------------------------------
+
+    def _narrow(self, node: Node) -> Node:
+        return self.edit.insert(Cast(self.dtype), node, like=node)
+
+    def _wide(self, half: Node) -> Node:
+        return self.edit.insert(Cast(DType.float32), half, like=half)
+
+    def _reread(self, node: Node, half: Node) -> None:
+        if any(self._takes(reader, source) for reader, source in readers(self.edit, node)):
+            self._remember(reread(self.edit, node, self._wide(half), self._takes))
+        sweep(self.edit, node)
+
+    def _remember(self, made: Mapping[int, Node]) -> None:
+        for old, new in made.items():
+            self.first[new.id] = first = self.first.get(old, old)
+            self.now[first] = new
+
+    def first_of(self, node: Node) -> int:
+        """Return the id that a node had in the graph as it was."""
+        return self.first.get(node.id, node.id)
+
+
+def _read_by(found: Iterable[Node]) -> str:
+    names = list(dict.fromkeys(map(str, found)))
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"read by {', '.join(names[:3])}{more}"
+
+
+def _is_computed(op: Op) -> bool:
+    """Return whether a value is computed, and does not lie in memory as it is."""
+    return isinstance(op, (Elementwise, Gather, Call, Reduce)) and not isinstance(op, Cast)
+
+
+@lru_cache(1024)
+def rounding(type: TensorType, dtype: DType) -> IR:
+    """Return the graph that rounds a weight."""
+    half = type.with_dtype(dtype)
+    return parse(
+        f"graph {dtype}(%w: {type}) -> (%h) {{ %h = cast{{dtype = {dtype.short}}} %w : {half} }}"
+    )
+
+
+class Nature:
+    """What values of a graph are like: which may be rounded where several read them."""
+
+    def __init__(self, ir: IR) -> None:
+        self.kinds: dict[int, tuple[IR, Kind]] = {}
+        products = [node.id for node in ir.nodes if self.operands(node)]
+        self.leading = ir.ancestors(products)
+        """What products are computed from."""
+        self.smooth: set[int] = set()
+        """What is made of products, looked-up rows and inputs by sums and the like."""
+        self.constant: set[int] = set()
+        self.given: set[int] = set()
+        """What is computed of stored weights and numbers alone."""
+        for node in ir.nodes:
+            self._learn(node)
+        self.steep: set[int] = set()
+        """What an exponential, a logarithm or the like is taken of."""
+        self.seen: set[int] = set(ir.output_ids)
+        """What is an output, or a view of it is."""
+        for node in reversed(ir.nodes):
+            for user in ir.users(node):
+                passes_on = isinstance(user.op, (Elementwise, View)) and user.id in self.steep
+                if passes_on or isinstance(user.op, STEEP) or self._is_one(user, STEEP_KINDS):
+                    self.steep.add(node.id)
+                if isinstance(user.op, View) and user.id in self.seen:
+                    self.seen.add(node.id)
+
+    def operands(self, node: Node) -> tuple[int, ...]:
+        """Return which sources of a product may be halves, by place; none, if it is no product."""
+        kind, names = self._kind(node)
+        masks = [place for name, place in names if name.startswith("mask")]
+        return tuple(place for _, place in names if kind in PRODUCTS and place not in masks)
+
+    def is_even(self, node: Node) -> bool:
+        """Return whether a value can be a half wherever it is read."""
+        return (
+            node.id in self.smooth
+            and node.id in self.leading
+            and node.id not in self.steep
+            and node.id not in self.seen
+        )
+
+    def is_given(self, node: Node) -> bool:
+        """Return whether a value is computed of stored weights and numbers alone."""
+        return node.id in self.given or node.id in self.constant
+
+    def _learn(self, node: Node) -> None:
+        op, sources = node.op, node.sources
+        is_plain = isinstance(op, (Elementwise, View))
+        if isinstance(op, (Constant, Iota)) or (is_plain and self.constant.issuperset(sources)):
+            self.constant.add(node.id)
+        elif isinstance(op, Stored) or (
+            is_plain and (self.given | self.constant).issuperset(sources)
+        ):
+            self.given.add(node.id)
+        if isinstance(op, Call):
+            is_smooth = self._is_one(node, PRODUCTS + SMOOTH_KINDS)
+        elif is_plain:
+            is_smooth = not isinstance(op, STEEP) and self.smooth.issuperset(sources)
+        else:
+            is_smooth = not isinstance(op, Reduce)
+        if is_smooth:
+            self.smooth.add(node.id)
+
+    def _is_one(self, node: Node, kinds: tuple[str, ...]) -> bool:
+        return self._kind(node)[0] in kinds
+
+    def _kind(self, node: Node) -> Kind:
+        """Return what a call is as a whole; its body is looked into once."""
+        if not isinstance(node.op, Call) or node.extra:
+            return NO_KIND
+        body = node.op.body
+        if id(body) not in self.kinds:
+            self.kinds[id(body)] = body, _kind_of(body)
+        return self.kinds[id(body)][1]
+
+
+def _kind_of(body: IR) -> Kind:
+    reading = Reading(body)
+    places = {id: place for place, id in enumerate(body.input_ids)}
+    for recogniser in RECOGNISERS:
+        for found in recogniser.find(reading, body.outputs[0]):
+            if all(source.id in places for source in found.sources.values()):
+                named = [(name, places[source.id]) for name, source in found.sources.items()]
+                return found.kind, tuple(named)
+    return NO_KIND

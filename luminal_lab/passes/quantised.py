@@ -1,0 +1,271 @@
+"""`quantised`: marked weights are read as integers of 8 bits, with a scale for each 32 of them.
+
+    %y = call{body = matmul} %x, %w : f32[1, 64]       where %w: f32[64, 128] is marked "q8_0"
+                       ↓
+    %q = stored{body = q8_0_quants} %w      : i8[64, 128]
+    %s = stored{body = q8_0_scales} %w      : f16[64, 4]
+    …                                                  %v = cast(%q) · cast(%s), for 32s of %q
+    %y = call{body = matmul} %x, %v         : f32[1, 64]
+
+It is the format Q8_0 of GGUF: the scale of 32 values is their largest magnitude / 127, rounded to
+float16, and each value is the nearest multiple of it. The 32 lie along the axis that the matrix
+products sum over, and that axis is the last one in memory, so that one row times the weight reads
+each byte once, in order. An embedding looks rows up in the integers and in the scales: a table
+that is the head of a language model too is stored once.
+
+Both are `stored`: made at the first run and when the weight was set, and not at every run. A
+weight that something else reads, whose axis is no multiple of 32, or that the graph trains, stays
+as it is; `compilation.why_not("q8_0", weight)` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, NamedTuple
+
+from typing_extensions import override
+
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.edit import Edit
+from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.op import ints
+from luminal_lab.core.ops import Call, Cast, Expand, Gather, Mul, Permute, Reshape, Stored
+from luminal_lab.core.parse import parse
+from luminal_lab.errors import PassError, nearest
+from luminal_lab.passes.base import Pass, spec_text
+from luminal_lab.passes.pipeline import Pipeline
+from luminal_lab.passes.recognition.matmul import MATMUL
+from luminal_lab.passes.recognition.reading import Reading
+from luminal_lab.passes.recognition.recognise import Recognise
+from luminal_lab.passes.rereading import reread, sweep
+
+BLOCK = 32
+"""How many values have one scale."""
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Quantised(Pipeline):
+    """Read the weights that `ll.quantise` marked in the form that they are marked with.
+
+    >>> print(Quantised(), Quantised(weights=["head.weight"]))
+    quantised quantised{weights = [head.weight]}
+    """
+
+    name: ClassVar[str] = "quantised"
+    is_early: ClassVar[bool] = True
+    weights: tuple[str, ...] = ()
+    """The names of the inputs that are; none means those that are marked."""
+
+    def __init__(self, *, weights: Iterable[str] = ()) -> None:
+        names = tuple([weights] if isinstance(weights, str) else weights)
+        object.__setattr__(self, "weights", names)
+        super().__init__([Recognise(only=("matmul",)), Q8(weights=names)])
+
+    @override
+    def __str__(self) -> str:
+        return spec_text(self.name, {"weights": self.weights} if self.weights else {})
+
+
+@dataclass(frozen=True)
+class Q8(Pass):
+    """Read weights of matrix products and embeddings as 8-bit integers and scales."""
+
+    name: ClassVar[str] = "q8_0"
+    rounds: ClassVar[bool] = True
+    weights: tuple[str, ...] = ()
+    """The names of the inputs; none means the parameters that are marked "q8_0"."""
+
+    @override
+    def run(self, ir: IR, edit: Edit) -> None:
+        trained = {into for _, into in ir.carries}
+        for weight in self._chosen(ir, edit):
+            uses, problem = _uses(edit, weight)
+            if weight.id in trained:
+                problem = "this graph trains it, so that it is another one in each run"
+            if problem:
+                edit.refuse(self.name, weight, because=problem)
+            elif uses:
+                with edit.firing(self.name, _because(weight, uses)):
+                    _rewrite(edit, weight, uses)
+
+    def _chosen(self, ir: IR, edit: Edit) -> Iterator[Node]:
+        known = {node.name: node for node in ir.inputs}
+        for name in self.weights:
+            if name not in known:
+                raise PassError(
+                    f"there is no input %{name}",
+                    hint=nearest(name, known) or "print(cx) shows the inputs",
+                )
+            yield known[name]
+        for node in ir.inputs if not self.weights else ():
+            if edit.weights.get(node.id) == self.name:
+                yield node
+            elif node.id in edit.weights and len(node.shape) == 2:
+                edit.refuse(self.name, node, because="it is not marked; ll.quantise marks weights")
+
+
+class Use(NamedTuple):
+    """A node that computes with a weight, and along which of its axes the blocks must be."""
+
+    node: Node
+    axis: int
+    tokens: Node | None = None
+    """Of an embedding: the tokens, one for each row."""
+
+
+def _uses(edit: Edit, weight: Node) -> tuple[list[Use], str]:
+    """Return what reads a weight, and why it cannot be quantised, if it cannot."""
+    if weight.dtype is not DType.float32 or len(weight.shape) != 2:
+        return [], f"it is {weight.type}, and only float32 matrices are quantised"
+    reading, uses = Reading(edit), list[Use]()
+    problem = "it is an output" if edit.is_output(weight) else ""
+    # Views of it, with which of its axes each of theirs is.
+    todo: list[tuple[Node, tuple[int, ...]]] = [(weight, (0, 1))]
+    while todo and not problem:
+        seen, axes = todo.pop()
+        for user in edit.users(seen):
+            if not edit.users(user) and not edit.is_output(user):
+                continue
+            use = _use(reading, user, seen, axes)
+            if isinstance(user.op, Permute) and not edit.is_output(user):
+                todo.append((user, tuple(axes[axis] for axis in user.op.axes)))
+            elif use is None:
+                problem = f"{user} = {user.op.name} reads it, and is no matmul and no embedding"
+            else:
+                uses.append(use)
+    found = {use.axis for use in uses}
+    if problem or not found:
+        return uses, problem
+    if len(found) > 1:
+        one, other = (next(use.node for use in uses if use.axis == axis) for axis in (0, 1))
+        return uses, f"{one} reads it along its axis 0, and {other} along axis 1"
+    size = weight.shape[found.pop()]
+    if not isinstance(size, int) or size % BLOCK:
+        return uses, f"its rows have {size} values, and that is no multiple of {BLOCK}"
+    return uses, ""
+
+
+def _use(reading: Reading, user: Node, seen: Node, axes: tuple[int, ...]) -> Use | None:
+    if isinstance(user.op, Gather):
+        table, places = reading.sources(user)
+        tokens = reading.base(places)
+        is_rows = user.op.axis == 0 and table is seen and axes == (0, 1) and places is not seen
+        return Use(user, 1, tokens) if is_rows and tokens.shape[1:] == (1,) else None
+    found = reading.at(MATMUL, user) if isinstance(user.op, Call) else None
+    if found is None:
+        return None
+    names = [name for name, source in found.sources.items() if source is seen]
+    if len(names) != 1:
+        return None
+    labels = found.labels[names[0]]
+    summed = [place for place, label in enumerate(labels) if label in found.summed]
+    return Use(user, axes[summed[0]]) if len(summed) == 1 else None
+
+
+def _because(weight: Node, uses: list[Use]) -> str:
+    rows, columns = ints(weight.shape)
+    count = rows * columns
+    read = " and ".join(dict.fromkeys(str(use.node) for use in uses))
+    return f"{read} read {count + 2 * count // BLOCK:,} bytes of {weight}, and not {4 * count:,}"
+
+
+def _rewrite(edit: Edit, weight: Node, uses: list[Use]) -> None:
+    shape, axis = ints(weight.shape), uses[0].axis
+    quants = edit.insert(Stored(quants_of(shape, axis)), weight, like=weight)
+    scales = edit.insert(Stored(scales_of(shape, axis)), weight, like=weight)
+    for use in uses:
+        if use.tokens is not None:
+            (count,) = use.node.shape[:1]
+            places = edit[edit[use.node].sources[1]]
+            many = edit.insert(Expand((count, scales.shape[1])), use.tokens, like=use.node)
+            rows = edit.insert(Gather(0), quants, places, like=use.node)
+            own = edit.insert(Gather(0), scales, many, like=use.node)
+            edit.replace(use.node, _values(edit, rows, own, use.node))
+            edit.erase(use.node)
+    products = {use.node.id for use in uses if use.tokens is None}
+    if products:
+        values = _values(edit, quants, scales, weight)
+        if axis == 0:
+            values = edit.insert(Permute((1, 0)), values, like=weight)
+        reread(edit, weight, values, lambda node, _: node.id in products)
+    sweep(edit, weight)
+
+
+def _values(edit: Edit, quants: Node, scales: Node, like: Node) -> Node:
+    """Return the numbers that quants and scales stand for."""
+    rows, columns = quants.shape
+    blocks = (rows, columns // BLOCK, BLOCK)
+
+    def then(op: Cast | Reshape | Expand, source: Node) -> Node:
+        return edit.insert(op, source, like=like)
+
+    each = then(Reshape(blocks), then(Cast(DType.float32), quants))
+    wide = then(Reshape((*blocks[:2], 1)), then(Cast(DType.float32), scales))
+    product = edit.insert(Mul(), each, then(Expand(blocks), wide), like=like)
+    return then(Reshape(quants.shape), product)
+
+
+# -- what is stored --------------------------------------------------------------------------------
+
+
+def _blocks(shape: tuple[int, ...], axis: int) -> tuple[str, str, tuple[int, int]]:
+    """Return the text of what quants and scales are both made of, and the shape in memory."""
+    rows, columns = shape if axis else shape[::-1]
+    count = columns // BLOCK
+    each, one = f"f32[{rows}, {count}, {BLOCK}]", f"f32[{rows}, {count}, 1]"
+    first, given = "", "%w"
+    if not axis:
+        first, given = f"%t = permute{{axes = [1, 0]}} %w : f32[{rows}, {columns}]", "%t"
+    text = f"""
+      {first}
+      %b = reshape{{shape = [{rows}, {count}, {BLOCK}]}} {given} : {each}
+      %minus = constant{{value = -1.0}} : {each}
+      %n = mul %b, %minus : {each}
+      %high = max_reduce{{axis = 2}} %b : {one}
+      %low = max_reduce{{axis = 2}} %n : {one}
+      %is_less = less_than %high, %low : bool[{rows}, {count}, 1]
+      %most = where %is_less, %low, %high : {one}
+      %c = constant{{value = 127.0}} : {one}
+      %r = recip %c : {one}
+      %scale = mul %most, %r : {one}"""
+    return text, each, (rows, columns)
+
+
+@lru_cache(256)
+def scales_of(shape: tuple[int, ...], axis: int) -> IR:
+    """Return the graph that makes the scales of a weight, [rows, columns / 32].
+
+    The rows are those along whose values, of the axis given, the blocks lie.
+    """
+    text, _, (rows, columns) = _blocks(shape, axis)
+    count = columns // BLOCK
+    return parse(f"""graph q8_0_scales(%w: f32{list(shape)}) -> (%s) {{{text}
+      %h = cast{{dtype = f16}} %scale : f16[{rows}, {count}, 1]
+      %s = reshape{{shape = [{rows}, {count}]}} %h : f16[{rows}, {count}]
+    }}""")
+
+
+@lru_cache(256)
+def quants_of(shape: tuple[int, ...], axis: int) -> IR:
+    """Return the graph that makes the integers of a weight, [rows, columns]: the nearest ones."""
+    text, each, (rows, columns) = _blocks(shape, axis)
+    one = f"f32[{rows}, {columns // BLOCK}, 1]"
+    size = f"{{shape = [{rows}, {columns // BLOCK}, {BLOCK}]}}"
+    return parse(f"""graph q8_0_quants(%w: f32{list(shape)}) -> (%q) {{{text}
+      %zero = constant{{value = 0.0}} : {one}
+      %is_more = less_than %zero, %scale : bool[{rows}, {columns // BLOCK}, 1]
+      %inverse = recip %scale : {one}
+      %by = where %is_more, %inverse, %zero : {one}
+      %all = expand{size} %by : {each}
+      %v = mul %b, %all : {each}
+      %none = constant{{value = 0.0}} : {each}
+      %is_minus = less_than %v, %none : bool{each.removeprefix("f32")}
+      %up = constant{{value = 0.5}} : {each}
+      %down = constant{{value = -0.5}} : {each}
+      %half = where %is_minus, %down, %up : {each}
+      %near = add %v, %half : {each}
+      %i = cast{{dtype = i8}} %near : i8{each.removeprefix("f32")}
+      %q = reshape{{shape = [{rows}, {columns}]}} %i : i8[{rows}, {columns}]
+    }}""")

@@ -1,0 +1,71 @@
+"""What runs ask of a graph again and again: what is needed for what, worked out once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.op import Op
+from luminal_lab.core.ops import Random
+from luminal_lab.tensor.sizes import Mentioned, mentions
+
+MOST = 100
+"""How many answers of a kind are remembered."""
+
+
+class Reach:
+    """What depends on what in a graph; it does not change."""
+
+    def __init__(self, ir: IR) -> None:
+        self._table = ir.table.copy()
+        self._ir = ir
+        self._needed: dict[frozenset[int], frozenset[int]] = {}
+        self._stale: dict[frozenset[int], frozenset[int]] = {}
+        self._mentions: dict[frozenset[int], Mentioned] = {}
+
+    def is_of(self, ir: IR) -> bool:
+        """Return whether a graph has the same nodes."""
+        return self._ir is ir or self._table.shares_all(ir.table)
+
+    def needed(self, asked: Iterable[int]) -> frozenset[int]:
+        """Return the given nodes and all that they are computed from."""
+        key = frozenset(asked)
+        if key not in self._needed:
+            if len(self._needed) >= MOST:
+                self._needed.clear()
+            self._needed[key] = frozenset(self._ir.ancestors(key))
+        return self._needed[key]
+
+    def stale(self, changed: Iterable[int]) -> frozenset[int]:
+        """Return the given nodes, as far as there are such, and all that is computed from them."""
+        key = frozenset(changed)
+        if key not in self._stale:
+            if len(self._stale) >= MOST:
+                self._stale.clear()
+            there = [id for id in key if id in self._ir]
+            self._stale[key] = frozenset(self._ir.descendants(there))
+        return self._stale[key]
+
+    def mentions(self, needed: frozenset[int]) -> Mentioned:
+        """Return the symbols that nodes mention, each with the first that does."""
+        if needed not in self._mentions:
+            if len(self._mentions) >= MOST:
+                self._mentions.clear()
+            self._mentions[needed] = mentions(self._ir, needed)
+        return self._mentions[needed]
+
+    @cached_property
+    def inputs(self) -> tuple[Node, ...]:
+        """The inputs, in order."""
+        return self._ir.inputs
+
+    @cached_property
+    def random(self) -> frozenset[int]:
+        """The nodes that draw random numbers."""
+        return frozenset(node.id for node in self._ir if _is_random(node.op))
+
+
+def _is_random(op: Op) -> bool:
+    body = op.body_of()
+    return isinstance(op, Random) or (body is not None and any(_is_random(n.op) for n in body))

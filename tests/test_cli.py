@@ -1,0 +1,100 @@
+"""The command line: what it prints, what it asks for, its exit status."""
+
+import json
+
+import pytest
+
+from luminal_lab import __version__, cli
+from luminal_lab.bench.peers.known import Known
+from luminal_lab.bench.rows import read_report
+from tests.bench.planted import Wrong, known
+
+
+def run(capsys, *arguments):
+    status = cli.main(arguments)
+    said = capsys.readouterr()
+    return status, said.out, said.err
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"luminal_lab {__version__}\n"
+
+
+def test_without_a_command_it_says_what_there_is(capsys):
+    status, out, _ = run(capsys)
+    assert status == 0
+    assert out.startswith("usage: luminal-lab [-h] [--version]")
+    assert "bench" in out
+    assert "measure it beside other libraries" in out
+
+
+def test_help_of_the_benchmark_lists_the_workloads(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["bench", "--help"])
+    out = capsys.readouterr().out
+    assert "--against FILE" in out
+    assert "llama-decode-q8" in out
+    assert "pip install 'luminal-lab[bench]'" in out
+    assert max(map(len, out.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["--only", "matmul-1025"],
+            "bench: there is no workload 'matmul-1025'\nhint: did you mean 'matmul-1024'?\n",
+        ),
+        (
+            ["--only", "gelu,qqq"],
+            "bench: there is no workload 'qqq'\nhint: luminal-lab bench --help lists them\n",
+        ),
+        (
+            ["--peers", "pytorhc"],
+            "bench: there is no library 'pytorhc' to measure\nhint: did you mean 'pytorch'?\n",
+        ),
+        (["--threads", "-1"], "bench: threads is -1\nhint: give 1 or more\n"),
+        (
+            ["--json", "no/such/folder/rows.json"],
+            "bench: no/such/folder/rows.json cannot be written: there is no folder no/such/folder\n"
+            "hint: make it first, or give another file\n",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_anything_runs(capsys, arguments, said):
+    status, out, err = run(capsys, "bench", *arguments)
+    assert (status, out, err) == (2, "", said)
+
+
+def test_a_quick_run_is_printed_saved_and_compared(capsys, tmp_path):
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    asked = "bench", "--quick", "--threads", "1", "--peers", "numpy", "--only", "sum-rows,gelu"
+    status, out, _ = run(capsys, *asked, "--json", str(first))
+    assert status == 0
+    names = [
+        line.split()[0] for line in out.splitlines() if line.endswith("%") or " NumPy " in line
+    ]
+    assert [name for name in names if name in ("gelu", "sum-rows")] == ["gelu", "sum-rows"]
+    assert [row.name for row in read_report(first).rows] == ["gelu", "sum-rows"]
+
+    # What took no time then is slower now.
+    given = json.loads(first.read_text("utf-8"))
+    given["rows"][0]["rounds"]["luminal_lab"] = [1e-9] * 3
+    first.write_text(json.dumps(given), encoding="utf-8")
+    status, out, _ = run(capsys, *asked, "--against", str(first), "--json", str(second))
+    assert status == 0
+    assert f"slower than in {first}:\n  gelu: " in out
+    assert len(read_report(second).rows) == 2
+
+
+def test_a_library_that_disagrees_makes_it_fail(capsys, monkeypatch):
+    absent = Known("Absent", "tests.bench.absent:Absent", ("no_such_package",))
+    monkeypatch.setattr(cli, "PEERS", (known(Wrong), absent))
+    status, out, _ = run(capsys, "bench", "--quick", "--only", "gelu")
+    assert status == 1
+    assert "  ! Wrong disagrees: at (1, 2) of result 0" in out
+    missing = "no_such_package is not installed: pip install 'luminal-lab[bench]'"
+    assert f"without Absent: {missing}" in out
