@@ -1,6 +1,6 @@
 """How exact and how fast the C functions of CPU kernels are, beside the C library's.
 
-    python benchmarks/maths.py [exp2 log2 sin sqrt recip]
+    python benchmarks/maths.py [exp2 tanh ...]
 
 float32: every finite value, against the C library's double. float64: 10^8 drawn values, against its
 long double. An error of 0.5 ulp is correct rounding. Every figure is measured in this one run, on
@@ -20,10 +20,12 @@ from luminal_lab.core.dtypes import DType
 from luminal_lab.kernels.c_maths import C_TYPES, FAR, c_maths
 
 NAMES = ("exp2", "log2", "sin", "sqrt", "recip")
+NAMES += ("exp", "expm1", "tanh", "sigmoid", "silu", "gelu", "gelu_tanh", "erf", "cos")
 FLAGS = ["-std=c99", "-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno"]
 FLAGS += ["-fno-trapping-math", "-fPIC", "-shared"]
 EVERY, DRAWN, STEP = 1 << 32, 10**8, 1 << 26
-SPEED_RANGE = {"exp2": (-20, 20), "log2": (0.01, 100), "sin": (-10, 10)}
+SPEED_RANGE = {"exp2": (-20, 20), "exp": (-20, 20), "expm1": (-20, 20), "sin": (-10, 10)}
+SPEED_RANGE |= dict.fromkeys(("cos", "tanh", "sigmoid", "silu", "gelu", "gelu_tanh"), (-5, 5))
 # What is drawn for float64, each kind in turn; between them and always: bits of any kind.
 KINDS = {
     "exp2": "-1080 + 2110 * unit",
@@ -32,7 +34,17 @@ KINDS = {
     "sqrt": "4 * unit",
     "recip": "4 * unit",
 }
-THEIRS = {"sqrt": "sqrt{0}({1})", "recip": "(1 / {1})"}
+KINDS |= dict.fromkeys(("exp", "expm1"), "-746 + 1456 * unit")
+KINDS |= dict.fromkeys(("tanh", "sigmoid", "silu", "gelu", "gelu_tanh", "erf"), "40 * (unit - 0.5)")
+KINDS["cos"] = KINDS["sin"]
+TURN = "-({1}) * (1.5957691216057307117597842397375L + 0.07135481627260024876L * ({1}) * ({1}))"
+THEIRS = {
+    "recip": "(1 / {1})",
+    "sigmoid": "(1 / (1 + exp{0}(-({1}))))",
+    "silu": "({1} / (1 + exp{0}(-({1}))))",
+    "gelu": "({1} * 0.5 * erfc{0}({1} * -0.70710678118654752440L))",
+    "gelu_tanh": f"({{1}} / (1 + exp{{0}}({TURN})))",
+}
 
 HEAD = """
 #include <math.h>
@@ -164,7 +176,7 @@ def report(library: ctypes.CDLL, name: str, dtype: DType) -> None:
     ours, theirs = (speed(library, name, dtype, ours=ours) for ours in (1, 0))
     what = "all" if dtype is DType.float32 else f"{DRAWN:.0e}"
     print(
-        f"{name:<6} {dtype:<8} {what:<6} at most {worst:.4f} ulp, at {where.hex():<24} "
+        f"{name:<9} {dtype:<8} {what:<6} at most {worst:.4f} ulp, at {where.hex():<24} "
         f"{ours / 1e6:6.0f} M/s, libm {theirs / 1e6:6.0f} M/s, {ours / theirs:5.1f} times",
         flush=True,
     )

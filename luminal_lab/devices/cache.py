@@ -7,10 +7,10 @@
             entry.json                  the digest of both, the compiler, the date; its time of
                                         change is when the entry was last used
         .draft-<random>/                an entry that is being written, or removed
-        lock-<two digits of a key>      held while an entry is made; it saves work, no more:
-                                        what keeps entries whole is that they are renamed
 
-Where that folder cannot be used, one in the folder for temporary files takes its place.
+Two processes may make the same entry at once, each in a draft of its own: the first to give it its
+name wins, and the other uses that. Where that folder cannot be used, one in the folder for
+temporary files takes its place.
 """
 
 import hashlib
@@ -23,8 +23,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,11 +33,6 @@ from typing_extensions import override
 
 from luminal_lab.core.origin import here
 from luminal_lab.errors import DeviceError, LabWarning
-
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
 
 FORMAT = 1
 """What an entry holds, and how; one more whenever that changes."""
@@ -81,7 +75,15 @@ def user_folder() -> Path | None:
 def spare_folder() -> Path:
     """Return the folder that takes the place of one that cannot be used."""
     user = "" if sys.platform == "win32" else f"-{os.geteuid()}"
-    return Path(tempfile.gettempdir()).absolute() / f"luminal_lab{user}"
+    return temporary_folder().absolute() / f"luminal_lab{user}"
+
+
+def temporary_folder() -> Path:
+    """Return where temporary files go, also where none can be written."""
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError:  # Python has tried all that it knows
+        return Path(tempfile.gettempprefix()).absolute().parent
 
 
 @dataclass(frozen=True)
@@ -188,60 +190,6 @@ class Cache:
             warnings.warn(text, LabWarning, stacklevel=3)
         _prune(place, path, self.limit)
         return path / LIBRARY
-
-    @contextmanager
-    def lock(self, key: str, patience: float) -> Generator[bool]:
-        """Have one process at a time make an entry, as far as so many seconds of waiting allow.
-
-        Without the lock, as where a file system has none, work may be done twice; no harm comes.
-        """
-        place = next((place for place in self.places if _unfit(place) is None), None)
-        try:
-            if place is None:
-                raise OSError
-            file = os.open(place / f"lock-{key[:2]}", os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError:
-            yield False
-            return
-        held = False
-        try:
-            held = _locked(file, patience)
-            yield held
-        finally:
-            if held:
-                _unlock(file)
-            os.close(file)
-
-
-# -- locks -----------------------------------------------------------------------------------------
-
-
-def _locked(file: int, patience: float) -> bool:
-    """Wait for a lock, and return whether it is held."""
-    end = time.monotonic() + patience
-    while True:
-        try:
-            if sys.platform == "win32":
-                msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-            else:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):  # POSIX's and Windows' words for "is held"
-            if time.monotonic() >= end:
-                return False
-            time.sleep(0.01)
-        except OSError:  # a file system without locks
-            return False
-        else:
-            return True
-
-
-def _unlock(file: int) -> None:
-    # By name: closing is not enough where a child that was forked meanwhile has the file too.
-    with suppress(OSError):
-        if sys.platform == "win32":
-            msvcrt.locking(file, msvcrt.LK_UNLCK, 1)
-        else:
-            fcntl.flock(file, fcntl.LOCK_UN)
 
 
 # -- what can be trusted ---------------------------------------------------------------------------

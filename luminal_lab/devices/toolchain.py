@@ -11,14 +11,17 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from errno import EDQUOT, ENOSPC
 from pathlib import Path
+from typing import TypeAlias
 
 from typing_extensions import override
 
 from luminal_lab.core.origin import here
-from luminal_lab.devices.cache import LIBRARY, Cache, key_of
+from luminal_lab.devices.cache import LIBRARY, Cache, key_of, temporary_folder
 from luminal_lab.errors import DeviceError
 
 USUAL = "cc", "gcc", "clang"
@@ -26,6 +29,13 @@ USUAL = "cc", "gcc", "clang"
 PROGRAM = "program.c"
 PATIENCE = 300.0
 """The seconds a compiler may take; zig builds its C library when it is first used, in 10 to 150."""
+SHOWN = 12
+"""How many lines of a kernel's definition an error shows."""
+KERNEL = re.compile(r"[a-z][\w ]* (kernel_\w+)\([^;]*\{$")
+"""How a function of a kernel begins."""
+Behind: TypeAlias = Callable[[str], str]
+"""Says what a function of the source is made from: ops, and lines of the user's."""
+FULL = "the disk of {} is full; make room there"
 STILL = "without a compiler graphs run in NumPy's interpreter, slowly"
 
 
@@ -108,7 +118,7 @@ def _probe(command: tuple[str, ...]) -> Compiler | str:
     questions += [(*command[:-1], "version")] if zig else [(*command, "-dumpmachine")]
     for question in questions:
         try:
-            code, said = _run(list(question), Path(tempfile.gettempdir()), 60)
+            code, said = _run(list(question), temporary_folder(), 60)
         except (OSError, subprocess.TimeoutExpired) as error:
             return getattr(error, "strerror", None) or f"{question[-1]} had no answer within 60 s"
         if code or not said.strip():
@@ -132,7 +142,7 @@ def flags_for(target: str) -> tuple[str, ...]:
         flags.append("-march=native")
     elif re.match(r"aarch64|arm|powerpc|ppc", arch):
         flags.append("-mcpu=native")
-    flags += ["-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"]
+    flags += ["-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"]
     # A warning about generated code helps nobody; without them what is said first is the error.
     flags += ["-w", "-shared"]
     if "msvc" in target:
@@ -170,52 +180,68 @@ def compile_library(
     compiler: Compiler,
     *,
     folder: str | Path | None = None,
-    timeout: float = PATIENCE,
+    timeout: float | None = None,
+    behind: Behind | None = None,
 ) -> Path:
-    """Return a shared library of some C source: the cached one if that is sound, or a new one."""
+    """Return a shared library of some C source: the cached one if that is sound, or a new one.
+
+    `behind` says of a function of the source what it is made from, should it be refused.
+    """
     text = source.encode("utf-8", "backslashreplace")
     key = key_of(text, compiler.version, compiler.target, "\0".join(compiler.flags), machine())
     cache = Cache(folder)
     library = cache.find(key, text)
     if library is None:
-        with cache.lock(key, timeout):
-            # Who held the lock until now has made it.
-            library = cache.find(key, text)
-            if library is None:
-                made = build(source, compiler, timeout=timeout)
-                library = cache.store(key, text, made, compiler.version)
+        made = build(source, compiler, timeout=timeout, behind=behind)
+        library = cache.store(key, text, made, compiler.version)
     return library
 
 
-def build(source: str, compiler: Compiler, *, timeout: float = PATIENCE) -> bytes:
+def build(
+    source: str,
+    compiler: Compiler,
+    *,
+    timeout: float | None = None,
+    behind: Behind | None = None,
+) -> bytes:
     """Return the bytes of a shared library of some C source."""
+    patience = PATIENCE if timeout is None else timeout
     try:
         with tempfile.TemporaryDirectory(prefix="luminal_lab-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
             (folder / PROGRAM).write_bytes(source.encode("utf-8", "backslashreplace"))
-            code, said = _run(compiler.call(PROGRAM, LIBRARY), folder, timeout)
+            code, said = _run(compiler.call(PROGRAM, LIBRARY), folder, patience)
             made = folder / LIBRARY
             if code or not made.exists():
                 full = shutil.disk_usage(folder).free < 1 << 20
-                raise _refusal(source, compiler, code, said, folder.parent if full else None)
+                raise _refusal(
+                    source, compiler, code, said, folder.parent if full else None, behind
+                )
             return made.read_bytes()
     except subprocess.TimeoutExpired:
         lines = source.count("\n") + 1
         raise DeviceError(
-            f"compile: {compiler} was ended after {timeout:g} s, with {lines:,} lines of source",
+            f"compile: {compiler} was ended after {patience:g} s, with {lines:,} lines of source",
             where=str(here() or "") or None,
             hint=f"allow it more with timeout=; {STILL}",
         ) from None
     except OSError as error:
+        place = temporary_folder()
+        again = f"find_compiler() looks for a compiler again; {STILL}"
         raise DeviceError(
-            f"compile: {compiler} could not be run in {tempfile.gettempdir()}: {error}",
+            f"compile: {compiler} could not be run in {place}: {error}",
             where=str(here() or "") or None,
-            hint=f"find_compiler() looks for a compiler again; {STILL}",
+            hint=FULL.format(place) if error.errno in (ENOSPC, EDQUOT) else again,
         ) from error
 
 
 def _refusal(
-    source: str, compiler: Compiler, code: int, said: str, full: Path | None
+    source: str,
+    compiler: Compiler,
+    code: int,
+    said: str,
+    full: Path | None,
+    behind: Behind | None,
 ) -> DeviceError:
     """Return what to tell of a compiler that made no library."""
     # Its own excerpts and carets are indented; ours has more lines.
@@ -223,7 +249,7 @@ def _refusal(
     shown = words[:12] + [f"and {len(words) - 12} lines more"] * (len(words) > 12)
     line = _culprit(source, said)
     if full is not None:
-        hint = f"the disk of {full} is full; make room there"
+        hint = FULL.format(full)
     elif re.search(r"[\w/]+\.h\W.*(no such file|not found)", said, re.IGNORECASE):
         hint = "the compiler has no such file; pip install ziglang brings the C library's along"
     elif line is None:
@@ -233,9 +259,44 @@ def _refusal(
     status = f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"
     return DeviceError(
         "\n  ".join([f"compile: {compiler} made no library, and {status}", *shown]),
-        where=window(source, line) if line else str(here() or "") or None,
+        where=_place(source, line, behind) if line else str(here() or "") or None,
         hint=hint,
     )
+
+
+def _place(source: str, line: int, behind: Behind | None) -> str:
+    """Return a line among its neighbours, the kernel that it is of, and what is behind that."""
+    shown = [window(source, line)]
+    function, comment = kernel_at(source, line)
+    if function:
+        shown.append(f"in {function}" + (", which computes" if comment else ""))
+        shown += [f"  {text}" for text in comment[:SHOWN]]
+        shown += [f"  and {len(comment) - SHOWN} lines more"] * (len(comment) > SHOWN)
+        told = behind(function) if behind is not None else ""
+        shown += [f"from {text}" if n == 0 else text for n, text in enumerate(told.splitlines())]
+    return "\n".join(shown)
+
+
+def kernel_at(source: str, line: int) -> tuple[str, list[str]]:
+    """Return the function of a kernel that a line is in, and the lines of the comment above it.
+
+    Of a kernel's functions only the first has the comment, and the others share it.
+
+    >>> kernel_at("// kernel a(x)\\nvoid kernel_a(int x) {\\n  y;\\n}", 3)
+    ('kernel_a', ['kernel a(x)'])
+    """
+    lines = source.split("\n")[:line]
+    heads = [(at, head[1]) for at, text in enumerate(lines) if (head := KERNEL.match(text))]
+    at, name = heads[-1] if heads else (0, "")
+    if any(text.startswith("}") for text in lines[at:-1]):  # the line is not in a function
+        return "", []
+    end = at
+    while end and not lines[end - 1].startswith("//"):
+        end -= 1
+    start = end
+    while start and lines[start - 1].startswith("//"):
+        start -= 1
+    return name, [text[2:].removeprefix(" ") for text in lines[start:end]]
 
 
 def _culprit(source: str, said: str) -> int | None:

@@ -19,10 +19,11 @@ from dataclasses import dataclass, field
 
 from luminal_lab.core.dims import Dim, Symbol, render_c, substitute
 from luminal_lab.core.dtypes import DType
-from luminal_lab.core.op import TensorType
+from luminal_lab.core.op import Op, TensorType
 from luminal_lab.core.ops import Add, Cast, LessThan, Mul, Where
 from luminal_lab.core.views import row_major
-from luminal_lab.kernels.c_maths import C_TYPES, NAMES
+from luminal_lab.kernels.c_maths import C_TYPES, PRIMITIVE
+from luminal_lab.kernels.c_maths_composed import COMPOSED
 from luminal_lab.kernels.definition import (
     Apply,
     Count,
@@ -37,6 +38,8 @@ from luminal_lab.kernels.definition import (
     Term,
     walk,
 )
+from luminal_lab.kernels.intrinsic_ops import PREFIX, Intrinsic
+from luminal_lab.kernels.terms import worked_out
 
 LANES = 16
 """How many partial sums a fold has."""
@@ -88,7 +91,7 @@ def render(definition: Definition, name: str) -> str:
             const float t1 = t0 + t0;
             y[i] = t1;
         }
-        (void)lab_dims, (void)lab_step, (void)lab_fault;
+        (void)lab_dims, (void)lab_step, (void)lab_fault, (void)lab_task, (void)lab_scratch;
     }
     """
     body = Body()
@@ -103,7 +106,7 @@ def render(definition: Definition, name: str) -> str:
     for line in definition.lines:
         with body.block("") if len(definition.lines) > 1 else nullcontext():
             _Line(definition, line, body).write()
-    body.add("(void)lab_dims, (void)lab_step, (void)lab_fault;")
+    body.add("(void)lab_dims, (void)lab_step, (void)lab_fault, (void)lab_task, (void)lab_scratch;")
     return "\n".join([f"static void {name}(LAB_GIVEN) {{", *body.lines, "}"])
 
 
@@ -122,10 +125,10 @@ def maths_of(definitions: Iterable[Definition]) -> tuple[set[str], set[DType]]:
     names, dtypes = {"cast", "add", "mul", "max"}, {DType.float32, DType.int64, DType.bool_}
     for definition in definitions:
         dtypes |= {type.dtype for type in definition.types.values()}
-        for term in walk(*(line.term for line in definition.lines)):
+        for term in walk(*(step for line in definition.lines for step in worked_out(line.term))):
             dtypes.add(term.dtype)
-            if isinstance(term, Apply) and term.op.name in NAMES:
-                names.add(term.op.name)
+            function = function_of(term.op) if isinstance(term, Apply) else None
+            names |= set() if function is None else {function}
     return names, dtypes
 
 
@@ -352,10 +355,17 @@ def applied(term: Apply, values: list[str]) -> str:
             return f"{values[0]} ? {values[1]} : {values[2]}"
         case Cast():
             return converted(values[0], term.args[0].dtype, term.dtype)
-        case _ if op.name in NAMES:
-            return f"lab_{op.name}_{dtype.short}({', '.join(values)})"
         case _:
-            return op.c_form.format(*values)
+            function = function_of(op)
+            if function is None:
+                return op.c_form.format(*values)
+            return f"lab_{function}_{dtype.short}({', '.join(values)})"
+
+
+def function_of(op: Op) -> str | None:
+    """Return which C function computes an op, as `c_maths` calls it; None for a user's own op."""
+    name = op.name.removeprefix(PREFIX) if isinstance(op, Intrinsic) else op.name
+    return name if name in (COMPOSED if isinstance(op, Intrinsic) else PRIMITIVE) else None
 
 
 def key_word(seed: int, stream: int) -> int:
@@ -381,11 +391,6 @@ static inline float lab_random(lab_u32 k0, lab_u32 k1, lab_i64 at, lab_u32 step)
     return (float)(x >> 8) * 0x1p-24f;
 }"""
 """Threefry-2x32 of 20 rounds, as in `core/random.py`."""
-
-GIVEN = """\
-#define LAB_GIVEN \\
-    void *const *lab_buffers, const lab_i64 *lab_dims, lab_u32 lab_step, lab_i64 *lab_fault"""
-"""What every kernel is given."""
 
 INDICES = """\
 static inline lab_i64 floordiv(lab_i64 a, lab_i64 b) {

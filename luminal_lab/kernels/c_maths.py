@@ -20,16 +20,34 @@ from collections.abc import Iterable
 
 from luminal_lab.core.dtypes import DType, DTypeLike, as_dtype
 from luminal_lab.errors import ArgumentError, nearest
+from luminal_lab.kernels.c_maths_composed import COMPOSED, COMPOSED_TEXT
 
-NAMES = ("exp2", "log2", "sin", "sqrt", "recip", "add", "mul", "mod", "max", "cast")
+PRIMITIVE = ("exp2", "log2", "sin", "sqrt", "recip", "add", "mul", "mod", "max", "cast")
 """What there are functions for; of floats add and mul are C's own, of integers they wrap."""
 
+NAMES = (*PRIMITIVE, *COMPOSED)
+"""All functions' names: lab_NAME_DTYPE is the function of an op NAME on a dtype."""
+
 FAR = {(name, dtype) for name in ("sin", "mod") for dtype in (DType.float32, DType.float64)}
+FAR.add(("cos", DType.float64))
 """The functions with a rare slow path, which but for the float32 sine is scalar and has branches.
 
-Beside lab_sin_f64(x), which is right everywhere, there are lab_sin_f64_near(x), which is vector
-code, and lab_sin_f64_is_far(x), nonzero where near may be wrong: a loop takes near and collects
-is_far by `|`, and where one was far the block is done again with lab_sin_f64.
+lab_sin_f64(x) is right everywhere; a loop over it is not vector code. Who wants it to be takes
+lab_sin_f64_near(x) for a block of elements, collects lab_sin_f64_is_far(x), which is nonzero where
+near may be wrong, by `|`, and where one was far does the block again:
+
+    for (lab_i64 from = 0; from < n; from += 256) {
+        const lab_i64 to = from + 256 < n ? from + 256 : n;
+        int far = 0;
+        #pragma omp simd reduction(|:far)
+        for (lab_i64 j = from; j < to; j++) {
+            far |= lab_sin_f64_is_far(x[j]);
+            y[j] = lab_sin_f64_near(x[j]);
+        }
+        for (lab_i64 j = from; far && j < to; j++) y[j] = lab_sin_f64(x[j]);
+    }
+
+where y must not lie over what the second loop reads again.
 """
 
 C_TYPES = {dtype: f"lab_{dtype.short}" for dtype in DType} | {
@@ -209,9 +227,10 @@ static inline float lab_sin_f32_near(float x) {
     return lab_sin_sum_f32((float)lab_sin_rest_f32(a, shifted), q, lab_bits_f32(x));
 }
 
-/* From 2^25 on r comes from the 96 bits of 2/pi that matter, whose product with x is kept modulo 4
+/* The sine of |x| and some quarters of a turn, with the sign bit of `sign` turned. From 2^25 on r
+   comes from the 96 bits of 2/pi that matter, whose product with x is kept modulo 4
    (Payne and Hanek). x = m 2^(at + 2), and bits before `at` would only add multiples of 4. */
-static inline float lab_sin_f32(float x) {
+static inline float lab_sin_turned_f32(float x, lab_u32 quarters, lab_u32 sign) {
     lab_u32 u = lab_bits_f32(x) & 0x7fffffff;
     lab_u32 m = (u & 0x7fffff) | 0x800000;
     lab_u32 at = (u >> 23) - 152;
@@ -241,9 +260,11 @@ static inline float lab_sin_f32(float x) {
     lab_u32 near_q = (lab_u32)lab_bits_f64(shifted);
     lab_u32 is_far = u >= 0x4c000000;
     float r = (float)(is_far ? far : near);
-    float y = lab_sin_sum_f32(r, is_far ? far_q : near_q, lab_bits_f32(x));
+    float y = lab_sin_sum_f32(r, (is_far ? far_q : near_q) + quarters, sign);
     return u < 0x7f800000 ? y : x - x;
 }
+
+static inline float lab_sin_f32(float x) { return lab_sin_turned_f32(x, 0, lab_bits_f32(x)); }
 
 /* sin(q pi/2 + r + tail) with the sign bit of `sign` turned, for |r| <= pi/4. */
 static inline double lab_sin_sum_f64(double r, double tail, lab_u64 q, lab_u64 sign) {
@@ -270,7 +291,7 @@ static inline double lab_sin_sum_f64(double r, double tail, lab_u64 q, lab_u64 s
 static inline int lab_sin_f64_is_far(double x) { return !(__builtin_fabs(x) < 0x1p20); }
 
 /* r = |x| - k pi/2, pi/2 in four parts; k times each of the first three is exact. */
-static inline double lab_sin_f64_near(double x) {
+static inline double lab_sin_turned_f64_near(double x, lab_u64 quarters, lab_u64 sign) {
     double a = __builtin_fabs(x);
     double shifted = a * 0x1.45f306dc9c883p-1 + 0x1.8p52;
     double k = shifted - 0x1.8p52;
@@ -280,11 +301,15 @@ static inline double lab_sin_f64_near(double x) {
     double tail = ((r1 - r2) - k * 0x1.0b4611a6p-34) + ((r2 - r3) - k * 0x1.3198a2ep-69);
     tail = tail - k * 0x1.b839a252049c1p-104;
     double r = r3 + tail;
-    return lab_sin_sum_f64(r, (r3 - r) + tail, lab_bits_f64(shifted), lab_bits_f64(x));
+    return lab_sin_sum_f64(r, (r3 - r) + tail, lab_bits_f64(shifted) + quarters, sign);
+}
+
+static inline double lab_sin_f64_near(double x) {
+    return lab_sin_turned_f64_near(x, 0, lab_bits_f64(x));
 }
 
 /* From 2^20 on: x times the 192 bits of 2/pi that matter, modulo 4 (Payne and Hanek). */
-static inline double lab_sin_f64_far(double x) {
+static inline double lab_sin_turned_f64_far(double x, lab_u64 quarters, lab_u64 sign) {
     static const lab_u32 two_over_pi[39] = {
         0, 0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab,
         0xdebbc561, 0xb7246e3a, 0x424dd2e0, 0x06492eea, 0x09d1921c, 0xfe1deb1c, 0xb129a73e,
@@ -330,11 +355,12 @@ static inline double lab_sin_f64_far(double x) {
     error += sum * 0x1.1a62633145c07p-54 + tail * 0x1.921fb54442d18p+0;
     double r = product + error;
     error = (product - r) + error;
-    return lab_sin_sum_f64(minus ? -r : r, minus ? -error : error, q, u);
+    return lab_sin_sum_f64(minus ? -r : r, minus ? -error : error, q + quarters, sign);
 }
 
 static inline double lab_sin_f64(double x) {
-    return lab_sin_f64_is_far(x) ? lab_sin_f64_far(x) : lab_sin_f64_near(x);
+    if (lab_sin_f64_is_far(x)) return lab_sin_turned_f64_far(x, 0, lab_bits_f64(x));
+    return lab_sin_f64_near(x);
 }
 
 /* Zero gets the sign of the divisor, and so does all else. */
@@ -383,16 +409,22 @@ static inline double lab_mod_f64(double x, double y) {
     return lab_mod_f64_near(x, y);
 }
 
-static inline float lab_max_f32(float x, float y) { return ((x > y) | (x != x)) ? x : y; }
+static inline float lab_max_f32(float x, float y) {
+    float larger = x > y ? x : y; /* one instruction, which takes y where either is NaN */
+    return x == x ? larger : x;
+}
 
-static inline double lab_max_f64(double x, double y) { return ((x > y) | (x != x)) ? x : y; }
+static inline double lab_max_f64(double x, double y) {
+    double larger = x > y ? x : y; /* one instruction, which takes y where either is NaN */
+    return x == x ? larger : x;
+}
 
-/* A subnormal is a whole number of 2^-24. */
+/* As the bits of a float32 a finite one is too small by 2^112, subnormal or not. */
 static inline float lab_cast_f16_f32(lab_f16 x) {
-    lab_u32 u = x & 0x7fff;
-    lab_u32 scaled = lab_bits_f32((float)(lab_i32)u * 0x1p-24f);
-    lab_u32 large = (u << 13) + (u < 0x7c00 ? 112u << 23 : 224u << 23);
-    return lab_from_f32((u < 0x400 ? scaled : large) | (lab_u32)(x & 0x8000) << 16);
+    lab_u32 u = (lab_u32)(x & 0x7fff) << 13;
+    lab_u32 scaled = lab_bits_f32(lab_from_f32(u) * 0x1p112f);
+    lab_u32 infinite = u < 0x0f800000 ? 0 : 0x7f800000;
+    return lab_from_f32(scaled | infinite | (lab_u32)(x & 0x8000) << 16);
 }
 
 /* To nearest, ties to even: above the subnormals by an integer sum, below by adding 1/2, whose last
@@ -506,7 +538,7 @@ def _collect(name: str, found: dict[str, str]) -> None:
 
 
 def _pieces() -> dict[str, str]:
-    texts = [_FLOATS, _BOOLS]
+    texts = [_FLOATS, COMPOSED_TEXT, _BOOLS]
     for dtype in DType:
         if dtype.kind == "int":
             wide = "lab_u64" if dtype is DType.int64 else "lab_u32"

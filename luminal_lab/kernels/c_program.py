@@ -1,48 +1,103 @@
-"""A program's kernels as one C source: every distinct kernel once, and one function that launches.
+"""A program as one C source: every distinct kernel once, and the launches in their order.
 
-Two kernels are one if their definitions are equal as text, whatever they are called.
+    // v2: f32[2048] = gelu(v0, v1)
+    {phases_gelu, 1, LAB_LIST(0, 1, 2), LAB_NONE},
+
+Two kernels are one if their definitions are equal as text, whatever they are called. Values are
+counted in the order in which the program mentions them, and have no names of the user's: so the
+source stays the same, and its library is found in the cache, when lines above it change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from luminal_lab.kernels.c_kernel import GIVEN, INDICES, RANDOM, maths_of, render
+from luminal_lab.core.dtypes import DType
+from luminal_lab.kernels.c_kernel import INDICES, RANDOM, maths_of
 from luminal_lab.kernels.c_maths import c_maths
-from luminal_lab.kernels.definition import Definition
+from luminal_lab.kernels.c_nest import prelude
+from luminal_lab.kernels.c_runtime import EXECUTE, RUNTIME
+from luminal_lab.kernels.kernel import GIVEN, Kernel, function_name
 
-ENTRY = "lab_launch"
-"""The function that the library exports."""
-
-
-def distinct(definitions: Iterable[Definition]) -> dict[Definition, int]:
-    """Return the number of the kernel that each definition is."""
-    numbers: dict[str, int] = {}
-    found: dict[Definition, int] = {}
-    for definition in definitions:
-        text = str(replace(definition, name="kernel"))
-        found[definition] = numbers.setdefault(text, len(numbers))
-    return found
+ENTRIES = ("lab_open", "lab_execute", "lab_cancel", "lab_close")
+"""The functions that the library exports."""
 
 
-def program_source(kernels: dict[Definition, int]) -> str:
-    """Return the C source of all kernels, with what they need."""
-    firsts: dict[int, Definition] = {}
-    for definition, place in kernels.items():
-        firsts.setdefault(place, definition)
-    parts = [c_maths(*maths_of(firsts.values())), GIVEN, INDICES, RANDOM]
-    cases: list[str] = []
-    for place, definition in firsts.items():
-        comment = "\n".join(f"// {line}" for line in str(definition).splitlines())
-        parts.append(f"{comment}\n{render(definition, f'kernel_{place}')}")
-        call = f"kernel_{place}(lab_buffers, lab_dims, lab_step, lab_fault)"
-        cases.append(f"        case {place}: {call}; break;")
-    launch = [
-        f"void {ENTRY}(int kernel, LAB_GIVEN) {{",
-        "    switch (kernel) {",
-        *cases,
-        "    }",
-        "}",
-    ]
-    return "\n\n".join([*parts, "\n".join(launch)]) + "\n"
+class Use(NamedTuple):
+    """A launch as the source has it."""
+
+    kernel: Kernel
+    values: tuple[int, ...]
+    """The program's values that are its inputs, its locals and its outputs."""
+    dims: tuple[int, ...]
+    """Which of the program's dims those of its definition are."""
+    made: int
+    """How many of the values, from the end, are its outputs."""
+    types: tuple[str, ...] = ()
+    """What the outputs are."""
+
+
+def program_source(
+    kernels: Iterable[Kernel], uses: Sequence[Use], dtypes: Iterable[DType] = ()
+) -> str:
+    """Return the C source of all kernels, with what they need, and of the launches.
+
+    `dtypes` are those of kernels without definitions.
+    """
+    kernels = list(kernels)
+    definitions = [kernel.definition for kernel in kernels if kernel.definition is not None]
+    names, known = maths_of(definitions)
+    parts = [c_maths(names, known | set(dtypes)), GIVEN, INDICES, RANDOM, prelude(kernels)]
+    parts += [kernel.source for kernel in kernels]
+    parts += [RUNTIME.strip(), *map(_phases, kernels), _limits(kernels, uses), _launches(uses)]
+    return "\n\n".join([*parts, EXECUTE.strip()]) + "\n"
+
+
+def most_phases(kernels: Iterable[Kernel]) -> int:
+    """Return how many phases there is room for in the counts of tasks of one launch."""
+    return max([1, *(len(kernel.phases) for kernel in kernels)])
+
+
+def _phases(kernel: Kernel) -> str:
+    functions = ", ".join(phase.function for phase in kernel.phases)
+    return f"static lab_function *const {phases_name(kernel)}[] = {{{functions}}};"
+
+
+def phases_name(kernel: Kernel) -> str:
+    """Return what C calls the list of a kernel's functions."""
+    return function_name(kernel.name).replace("kernel_", "phases_", 1)
+
+
+def _limits(kernels: Sequence[Kernel], uses: Sequence[Use]) -> str:
+    limits = {
+        "LAB_PHASES": most_phases(kernels),
+        "LAB_BUFFERS": max([1, *(len(use.values) for use in uses)]),
+        "LAB_DIMS": max([1, *(len(use.dims) for use in uses)]),
+    }
+    return "\n".join(f"#define {name} {size}" for name, size in limits.items())
+
+
+def _launches(uses: Sequence[Use]) -> str:
+    lines = ["static const lab_launch lab_program[] = {"]
+    for number, use in enumerate(uses):
+        count = len(use.values) - use.made
+        given, made = use.values[:count], use.values[count:]
+        types = use.types or ("",) * len(made)
+        results = ", ".join(
+            f"v{value}: {type}" if type else f"v{value}"
+            for value, type in zip(made, types, strict=True)
+        )
+        read = ", ".join(f"v{value}" for value in given)
+        lines += [
+            f"    // {number}: {results} = {use.kernel.name}({read})",
+            f"    {{{phases_name(use.kernel)}, {len(use.kernel.phases)}, {_list(use.values)}, "
+            f"{_list(use.dims)}}},",
+        ]
+    if not uses:
+        lines.append("    {0, 0, LAB_NONE, LAB_NONE},")
+    return "\n".join([*lines, "};"])
+
+
+def _list(numbers: Sequence[int]) -> str:
+    return f"LAB_LIST({', '.join(map(str, numbers))})" if numbers else "LAB_NONE"

@@ -20,6 +20,7 @@ from luminal_lab.kernels.definition import (
     walk,
 )
 from luminal_lab.kernels.substitution import rebuilt, replaced
+from luminal_lab.kernels.terms import STATES
 
 AXES = "ijklmnopqrstuvwxyzabcdefgh"
 INPUTS, OUTPUTS, LOCALS = "ABCDEFGHIJKLMN", "OPQRSTUVWXYZ", "stuvwxyz"
@@ -77,7 +78,8 @@ def _plain_names(definition: Definition) -> dict[str, str]:
 
 
 def _line(line: Output, taken: set[str]) -> Output:
-    names = fresh(AXES, taken)
+    states = any(isinstance(t, Fold) and t.kind == "softmax" for t in walk(line.term))
+    names = fresh(AXES, {*taken, *STATES} if states else taken)
     shape = line.type.shape
     axes = tuple(axis_of(name, size) for size, name in zip(shape, names, strict=False))
     values: dict[str, Dim] = dict(zip([axis.name for axis in line.axes], axes, strict=True))
@@ -104,8 +106,8 @@ def _by_height(line: Output) -> Term:
             if isinstance(term, Fold):
                 height += 1
                 axis = axis_of(f"{mark}{height}", term.size)
-                body = replaced(part(term.body), {term.axis.name: axis})
-                made: Term = Fold(term.kind, axis, term.size, body, term.dtype)
+                values: dict[str, Dim] = {term.axis.name: axis}
+                made: Term = term.over(axis, term.size, lambda one: replaced(part(one), values))
             else:
                 made = rebuilt(term, lambda place: place, part)
             done[id(term)] = made, height
@@ -134,7 +136,7 @@ def _named(
         if same not in known:
             known[same] = axis_of(next(names), term.size)
         axis = known[same]
-        body = _named(term.body, {**values, term.axis.name: axis}, names, known)
-        return Fold(term.kind, axis, term.size, body, term.dtype)
+        inner = {**values, term.axis.name: axis}
+        return term.over(axis, term.size, lambda one: _named(one, inner, names, known))
 
     return part(term)

@@ -8,9 +8,8 @@
       %y = reshape{shape = [64, 10]} %7 : …                 sum k < 128: a[i, k] * b[k, j]
     }
 
-A node that is read twice has its term written twice, unless it is kept: then it is a local array,
-which is made once and read. Kept are reductions that would be worked out more often than they have
-elements, and what would make a term too long to read.
+A node that is read in two places has its term written twice, unless it is kept: then it is a local
+array, which is made once and read. What is kept by rule stands in `define_locals`.
 """
 
 import re
@@ -20,13 +19,12 @@ from luminal_lab.core.dims import Expr, Shape, substitute
 from luminal_lab.core.dtypes import SHORT
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Node, NodeLike, check_ir
-from luminal_lab.core.op import Elementwise, Reduce, TensorType, View as ViewOp
+from luminal_lab.core.op import Elementwise, TensorType, View as ViewOp
 from luminal_lab.core.ops import (
     After,
     Constant,
     Contiguous,
     CustomGradient,
-    Expand,
     Gather,
     GraphBreak,
     Input,
@@ -35,12 +33,12 @@ from luminal_lab.core.ops import (
     Random,
     StopGradient,
     SumReduce,
-    Window,
 )
 from luminal_lab.core.printer import print_node, unique
 from luminal_lab.core.views import View, row_major
 from luminal_lab.errors import DefinitionError, GraphError
 from luminal_lab.kernels.canonical import INPUTS, LOCALS, OUTPUTS, canonical, fresh
+from luminal_lab.kernels.define_locals import kept_nodes
 from luminal_lab.kernels.definition import (
     Apply,
     Buffer,
@@ -60,8 +58,6 @@ from luminal_lab.passes.inlining import Inlining
 
 PASSING = (After, Contiguous, CustomGradient, GraphBreak, StopGradient)
 """Ops whose value is that of their first source."""
-DEEPEST, LONGEST = 50, 200
-"""How deep a term may be, and how long one that is written more than once."""
 RESERVED = {*SHORT, "kernel", "let", "sum", "max", "min", "fold", "random", "at", "true", "false"}
 """What a buffer cannot be called, beside inf and nan."""
 NOT_A_NUMBER = re.compile(f"(inf|nan)(_({'|'.join(SHORT)}))?")
@@ -114,7 +110,7 @@ class _Definer:
     def __init__(self, ir: IR, keep: set[int] | None) -> None:
         self.ir = ir
         self.reached = _reached(ir)
-        self.kept = _kept(ir, self.reached, keep)
+        self.kept = kept_nodes(ir, self.reached, keep, _read_by)
         self.taken = set(ir.symbols)
         self.names = (f"_{number}" for number in range(1 << 60) if f"_{number}" not in ir.symbols)
         """For axes, until they get their canonical names."""
@@ -256,45 +252,3 @@ def _reached(ir: IR) -> list[Node]:
             found.add(node.id)
             todo += _read_by(ir, node)
     return [node for node in ir.nodes if node.id in found]
-
-
-def _kept(ir: IR, reached: list[Node], keep: set[int] | None) -> set[int]:
-    """Return the nodes that become locals."""
-    readers: dict[int, list[Node]] = {}
-    for node in reached:
-        for source in _read_by(ir, node):
-            readers.setdefault(source.id, []).append(node)
-    uses = {n.id: len(readers.get(n.id, ())) + ir.output_ids.count(n.id) for n in reached}
-    plain = (Input, Constant, Iota, Random)
-    kept = set(keep or ()) if keep is not None else _often(ir, reached, readers, uses)
-    kept -= {node.id for node in reached if isinstance(node.op, Input)}
-    length: dict[int, int] = {}
-    depth: dict[int, int] = {}
-    for node in reached:
-        parts = [source.id for source in _read_by(ir, node)]
-        length[node.id] = 1 + sum(length[id] for id in parts)
-        depth[node.id] = 1 + max([0, *(depth[id] for id in parts)])
-        long = length[node.id] > LONGEST and uses[node.id] > 1
-        deep = depth[node.id] > DEEPEST and node.id in readers
-        if (long or deep) and not isinstance(node.op, plain):
-            kept.add(node.id)
-        if node.id in kept:
-            length[node.id] = depth[node.id] = 1
-    return kept
-
-
-def _often(
-    ir: IR, reached: list[Node], readers: dict[int, list[Node]], uses: dict[int, int]
-) -> set[int]:
-    """Return the reductions that would be worked out more often than they have elements."""
-    kept: set[int] = set()
-    often: dict[int, bool] = {}
-    for node in reversed(reached):
-        many = uses[node.id] > 1
-        for reader in readers.get(node.id, ()):
-            if reader.id not in kept and not isinstance(reader.op, Reduce):
-                many |= isinstance(reader.op, (Expand, Gather, Window)) or often[reader.id]
-        often[node.id] = many
-        if many and isinstance(node.op, Reduce):
-            kept.add(node.id)
-    return kept

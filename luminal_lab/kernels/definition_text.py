@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Literal, NoReturn, get_args, get_origin
+from typing import Literal, NamedTuple, NoReturn, get_args, get_origin
 
 from luminal_lab.core.dims import Dim, Expr, Shape, Symbol, parse_dim, symbols
 from luminal_lab.core.dtypes import SHORT, DType
@@ -27,9 +27,13 @@ from luminal_lab.kernels.definition import (
     Term,
     axis_of,
 )
+from luminal_lab.kernels.online import softmax_of
 from luminal_lab.kernels.substitution import counted
+from luminal_lab.kernels.terms import STATES, State, States
 
 WORD = r"[A-Za-z_]\w*+"
+TERM = rf"{WORD}(?:(?:\.{WORD})++(?=[{{(]))?"
+"""A part, an array, or an op, whose name may have dots."""
 SUFFIX = rf"(?:{'|'.join(SHORT)})\b"
 NUMBER = re.compile(
     rf"(-?(?:\d++(?:\.\d*+)?(?:e[-+]?\d++)?|(?:inf|nan)(?:\b|(?=_{SUFFIX})))|(?:true|false)\b)"
@@ -37,6 +41,11 @@ NUMBER = re.compile(
 )
 LET = re.compile(rf"let\b{GAP}({WORD}){GAP}={GAP}")
 FOLD = re.compile(rf"(sum|max)\s++(?={WORD}\s*+<)")
+STATED = re.compile(
+    rf"([^;:\n]*?)\s*\bwhere{GAP}\({GAP}({WORD}){GAP},{GAP}({WORD}){GAP},{GAP}({WORD}){GAP}\){GAP}"
+    rf"={GAP}fold\b{GAP}"
+)
+"""What a fold with several values begins with: its result, and their names."""
 DEEPEST = 100
 """Terms within terms; the limit keeps Python's own stack from ending first."""
 
@@ -57,10 +66,35 @@ def parse_definition(text: str) -> Definition:
             f"parse_definition: needs a text, and not a {text.__class__.__name__}",
             hint="str(definition) writes one",
         )
-    return _Reader(text).definition()
+    return Reader(text).definition()
 
 
-class _Reader:
+class Header(NamedTuple):
+    """What a kernel takes and gives; the dims that have bounds, by name."""
+
+    name: str
+    dims: Mapping[str, Symbol]
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+
+
+def parse_header(text: str) -> Header:
+    """Read the first line of a definition alone.
+
+    >>> parse_header("kernel scale(x: f32[n]) -> (y: f32[n])").outputs
+    (Buffer(name='y', type=f32[n]),)
+    """
+    reader = Reader(text)
+    name, inputs, outputs = reader.header()
+    if reader.pos < len(text):
+        reader.fail(Piece(reader.pos, ""), "the header should end here")
+    made = [Buffer(piece.text, type) for piece, type in outputs]
+    return Header(name, reader.dims, tuple(inputs), tuple(made))
+
+
+class Reader:
+    """Reads definitions, and the terms of nests."""
+
     def __init__(self, text: str) -> None:
         self.text = text
         self.pos = skip(text, 0)
@@ -75,9 +109,12 @@ class _Reader:
 
     # -- the definition ----------------------------------------------------------------------------
 
-    def definition(self) -> Definition:
-        self.take(r"kernel\b", "a line such as: kernel name(x: f32[2]) -> (y: f32[2])")
-        name = self.take(r"[A-Za-z_][A-Za-z0-9_.]*+", "the name of the kernel")
+    def header(
+        self, word: str = "kernel"
+    ) -> tuple[str, list[Buffer], list[tuple[Piece, TensorType]]]:
+        """Read the name, the dims with bounds, the inputs and the outputs."""
+        self.take(rf"{word}\b", f"a line such as: {word} name(x: f32[2]) -> (y: f32[2])")
+        name = self.take(r"[A-Za-z_][A-Za-z0-9_.]*+", f"the name of the {word}")
         dims = self.take(r"(?:\[[^\]]*+\])?", "")
         for piece in dims.part(1, -1).split():
             self.declare(piece)
@@ -85,7 +122,11 @@ class _Reader:
         self.take("->", "'->' and the outputs")
         given = [Buffer(piece.text, type) for piece, type in inputs]
         self.types = dict(given)
-        outputs = self.buffers("outputs")
+        return name.text, given, self.buffers("outputs")
+
+    def definition(self) -> Definition:
+        """Read a definition."""
+        name, given, outputs = self.header()
         wanted = {piece.text: type for piece, type in outputs}
         made: dict[str, Output] = {}
         while self.pos < len(self.text):
@@ -96,9 +137,8 @@ class _Reader:
                 hint = "each output has a line that says what its elements are"
                 self.fail(piece, f"the output {piece.text!r} has no line", hint)
         inner = [line for name, line in made.items() if name not in wanted]
-        return Definition(
-            name.text, tuple(given), tuple([made[name] for name in wanted]), tuple(inner)
-        )
+        lines = [made[output] for output in wanted]
+        return Definition(name, tuple(given), tuple(lines), tuple(inner))
 
     def declare(self, piece: Piece) -> None:
         match = HEADER_DIM.fullmatch(piece.text)
@@ -173,17 +213,21 @@ class _Reader:
             self.fail(Piece(self.pos, ""), f"terms are nested more than {DEEPEST} deep")
         outer = self.parts
         while match := LET.match(self.text, self.pos):
-            name = Piece(match.start(1), match[1])
-            if name.text in {*self.axes, *self.dims, *self.parts}:
-                self.fail(name, f"{name.text!r} is a name already")
-            self.pos = match.end()
-            part = self.term()
-            self.take(";", "';' and the term that the name stands in")
-            self.parts = {**self.parts, name.text: part}
-        found = self.fold() or self.comparison()
+            self.let(match)
+        found = self.fold() or self.softmax() or self.comparison()
         self.parts = outer
         self.depth -= 1
         return found
+
+    def let(self, match: re.Match[str]) -> None:
+        """Read a term that has a name from here on."""
+        name = Piece(match.start(1), match[1])
+        if name.text in {*self.axes, *self.dims, *self.parts}:
+            self.fail(name, f"{name.text!r} is a name already")
+        self.pos = match.end()
+        part = self.term()
+        self.take(";", "';' and the term that the name stands in")
+        self.parts = {**self.parts, name.text: part}
 
     def fold(self) -> Term | None:
         match = FOLD.match(self.text, self.pos)
@@ -200,6 +244,43 @@ class _Reader:
         with self.blaming(word):
             op.infer(TensorType(body.dtype, (size,)))
         return Fold(kind, axis, size, body, body.dtype)
+
+    def softmax(self) -> Term | None:
+        """Read a fold with several values, whose result stands before them."""
+        match = STATED.match(self.text, self.pos)
+        if match is None or not _is_closed(match[1]):
+            return None
+        begin, outer = self.pos, self.parts
+        self.pos = match.end()
+        axis, size = self.axis("f")
+        self.take(r"from\b", "'from' and what the values are at first")
+        start = self.tuple()
+        self.take(":", "':' and what follows from each")
+        names = dict(zip(match.groups()[1:], STATES, strict=True))
+        dtype = start[0].dtype
+        self.parts = {**outer, **{name: State(own, dtype) for name, own in names.items()}}
+        states = self.parts
+        while let := LET.match(self.text, self.pos):
+            self.let(let)
+        following = self.tuple()
+        end, self.pos, self.parts = self.pos, begin, states
+        result = self.comparison()
+        self.take("(?=where)", "'where' and the fold")
+        del self.axes[axis.name]
+        self.pos, self.parts = end, outer
+        found = softmax_of(axis, size, States(start, following, result))
+        if found is None:
+            hint = "it is the mean of values weighted by a softmax, as str(definition) writes it"
+            self.fail(Piece(begin, ""), "this fold with three values is not known", hint)
+        return found
+
+    def tuple(self) -> tuple[Term, ...]:
+        """Read three terms in parentheses."""
+        self.take(r"\(", "'(' and three terms")
+        found = tuple([self.term() for _ in self.until(")")])
+        if len(found) != len(STATES):
+            self.fail(Piece(self.pos, ""), f"there are {len(found)} terms, and not {len(STATES)}")
+        return found
 
     def comparison(self) -> Term:
         left = self.total()
@@ -242,7 +323,7 @@ class _Reader:
             found = self.term()
             self.take(r"\]", "']' or an operator")
             return Guard(holds, found)
-        name = self.take(WORD, "a term")
+        name = self.take(TERM, "a term")
         if name.text in self.parts and not self.text.startswith(("[", "("), self.pos):
             return self.parts[name.text]
         if self.accept("["):
@@ -445,3 +526,13 @@ class _Reader:
             self.fail(piece, error.message, error.hint)
         except Exception as error:
             self.fail(piece, f"this cannot be read: {error}")
+
+
+def _is_closed(text: str) -> bool:
+    """Return whether parentheses and brackets in a text are all opened and closed in it."""
+    depth = 0
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if depth < 0:
+            return False
+    return depth == 0

@@ -30,6 +30,7 @@ from luminal_lab.kernels.definition import (
     Read,
     Term,
 )
+from luminal_lab.kernels.terms import STATES, State
 
 Ints = npt.NDArray[np.int64]
 NO_DIMS: Mapping[str, int] = {}
@@ -106,6 +107,7 @@ class _Line:
         self.known = known
         self.dims = dims
         self.step = step
+        self.states: dict[str, Array] = {}
 
     def array(self) -> Array:
         what = f"kernel {self.kernel}: {self.line.name}"
@@ -144,6 +146,10 @@ class _Line:
                 return np.where(within.valid, value, np.zeros((), value.dtype))
             case Apply(op=op, args=args):
                 return op.bind(self.dims).eval(*[self.value(arg, grid) for arg in args])
+            case Fold(kind="softmax"):
+                return self.softmax(term, grid)
+            case State(name=name):
+                return self.states[name]
             case Fold(kind=kind, axis=axis, size=size, body=body):
                 inner = grid.along(axis.name, number_of(size, self.dims))
                 last = len(grid.shape)
@@ -151,6 +157,20 @@ class _Line:
                 return op.eval(self.value(body, inner))[..., 0]
             case _:
                 raise AssertionError(term)
+
+    def softmax(self, fold: Fold, grid: _Grid) -> Array:
+        """Go along the axis of a fold that has several values."""
+        outer = self.states
+        start, following, result = fold.states
+        states = [self.made(one, grid) for one in start]
+        for place in range(number_of(fold.size, self.dims)):
+            self.states = dict(zip(STATES, states, strict=True))
+            here = _Grid(grid.shape, {**grid.places, fold.axis.name: place}, grid.valid)
+            states = [self.value(one, here) for one in following]
+        self.states = dict(zip(STATES, states, strict=True))
+        found = self.value(result, replace(grid, done={}))
+        self.states = outer
+        return found
 
     def read(self, term: Term, buffer: str, places: Sequence[Ints], grid: _Grid) -> Array:
         array = self.known[buffer]

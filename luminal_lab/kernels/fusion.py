@@ -1,172 +1,260 @@
-"""`fuse`: what one loop nest can compute becomes one kernel: a call whose body is the region.
+"""Fusion: regions of the graph become kernels, calls whose bodies are the regions.
 
     %a = add %x, %b              : f32[8, 8]        %y = call{body = add_mul_sum} %x, %b : f32[8, 1]
     %m = mul %a, %a              : f32[8, 8]   →
     %y = sum_reduce{axis = 1} %m : f32[8, 1]        graph add_mul_sum(%a: …, %b: …) -> (…) { … }
 
-Views, constants and counting cost nothing and go wherever they are read. A value is stored, and so
-ends a kernel, if it is an output, a reduction, read by several, or read again and again through
-what repeats it (an expand or a window): computing it anew each time would cost more than storing
-it once. Everything else is computed where it is read. Equal regions have one body.
+Views, constants and counting cost nothing and go wherever they are read. What computes is taken by
+the first pass that has a kernel for it:
+
+    forget-gradients    what only says how gradients are derived goes
+    fuse-contractions   sums of products, with what is cheap before and what is elementwise after
+    fuse-rows           other reductions, with all that makes a row from the same row
+    fuse-elementwise    the rest
+
+A value that several kernels read is stored, or computed in each of them if that costs less: at most
+4 additions an element, with about as many bytes read as it has itself; or, all that a kernel would
+read together, less time than to store and read it, where a byte is worth 2 additions. The passes go
+from the outputs up, so that who reads a value is known when it is decided.
+
+Why nodes are one kernel, and why one is kept apart, is in the firings and refusals of the passes:
+`compilation.why(node)`, `compilation.why_not("contraction", node)`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 from typing_extensions import override
 
+from luminal_lab.core.dims import Dim
 from luminal_lab.core.edit import Edit
-from luminal_lab.core.ir import IR, Meta, Node, Table
-from luminal_lab.core.op import Elementwise, Reduce, View
-from luminal_lab.core.ops import (
-    After,
-    Call,
-    Constant,
-    Contiguous,
-    Expand,
-    Gather,
-    GraphBreak,
-    HostCall,
-    Input,
-    Iota,
-    Pick,
-    Random,
-    Scatter,
-    StopGradient,
-    Update,
-    Window,
-)
+from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.op import Reduce, size_of
+from luminal_lab.core.ops import CustomGradient
+from luminal_lab.kernels.cost import amount, typical
+from luminal_lab.kernels.fusion_attention import attention
+from luminal_lab.kernels.fusion_contraction import contraction
+from luminal_lab.kernels.fusion_kernel import Plan, plan, write
+from luminal_lab.kernels.fusion_reading import Reading
+from luminal_lab.kernels.fusion_region import Inner, Region
 from luminal_lab.passes.base import Pass
 
-FREE = (Constant, Iota, View, Contiguous, StopGradient)
-"""What costs nothing to compute again wherever it is read."""
-ALONE = (Input, Scatter, Update, HostCall, GraphBreak, After, Call, Pick)
-"""What is no part of a kernel, and reads only what is stored."""
-REPEATING = (Expand, Window)
-"""Views through which one value is read many times."""
-Bodies: TypeAlias = dict[tuple[object, ...], IR]
+LONGEST_ROW = 1 << 18
+"""The most bytes of a row that is read more than once: a core's own cache has about as many."""
+FEW_ROWS = 16
+"""Fewer rows than these keep not all cores busy."""
 
 
 @dataclass(frozen=True)
-class Fusion(Pass):
-    """Make kernels of regions that one loop nest can compute."""
+class ForgetGradients(Pass):
+    """Take out what only says how gradients are derived: they have been, if they were asked for."""
 
-    name: ClassVar[str] = "fuse"
+    name: ClassVar[str] = "forget-gradients"
 
     @override
     def run(self, ir: IR, edit: Edit) -> None:
-        live = ir.ancestors(ir.output_ids)
-        stored = dict(_stored(ir, live))
-        bodies: Bodies = {}
         for node in ir.nodes:
-            if node.id not in stored or isinstance(node.op, ALONE):
-                continue
-            inside, sources = _region(edit, edit[node.id], stored)
-            with edit.firing("kernel", stored[node.id]):
-                body = _body(inside, sources, bodies)
-                call = edit.insert(Call(body), *sources, like=list(reversed(inside)))
-                edit.replace(node.id, call)
-        for node in reversed(ir.nodes):
-            needed = edit.users(node.id) or edit.is_output(node.id) or isinstance(node.op, Input)
-            if node.id in live and not needed:
-                edit.erase(node.id, rule="inside-kernels")
+            if isinstance(node.op, CustomGradient):
+                edit.replace(node, node.sources[0], rule="no-gradient-is-asked")
 
 
-def _stored(ir: IR, live: set[int]) -> Iterator[tuple[int, str]]:
-    """Yield the nodes whose values are stored, each with the reason."""
-    for node in ir.nodes:
-        if node.id not in live:
-            continue
-        readers = list(_readers(ir, node, live))
-        if isinstance(node.op, ALONE):
-            yield node.id, "it is no part of a kernel"
-        elif ir.is_output(node):
-            yield node.id, f"{node} is an output"
-        elif any(isinstance(user.op, ALONE) for user in ir.users(node) if user.id in live):
-            yield node.id, f"what reads {node} reads memory"
-        elif not isinstance(node.op, FREE):
-            reason = _reason(ir, node, readers)
-            if reason:
-                yield node.id, reason
+@dataclass(frozen=True)
+class FuseContractions(Pass):
+    """Make kernels of sums of products, with what is cheap before and elementwise after them."""
+
+    name: ClassVar[str] = "fuse-contractions"
+    attention: bool = False
+    """Whether an attention is one kernel, which takes a schedule that knows how."""
+
+    @override
+    def run(self, ir: IR, edit: Edit) -> None:
+        reading = Reading(ir)
+        plans: list[Plan] = []
+        for node in reversed(reading.open()):
+            if reading.is_open(node):
+                found = attention(reading, node) if self.attention else None
+                rule = "contraction" if found is None else "attention"
+                found = found or contraction(reading, node)
+                if found is not None:
+                    plans.append(plan(found.region, rule, found.because))
+        write(edit, reading, plans)
 
 
-def _reason(ir: IR, node: Node, readers: list[tuple[Node, set[int]]]) -> str:
-    """Return why a value that is computed is stored, or nothing."""
-    if isinstance(node.op, Reduce):
-        return f"{node} is reduced once, and its result stored"
-    if any(isinstance(user.op, Gather) and user.sources[0] in via for user, via in readers):
-        return f"{node} is looked up, in any order"
-    users = {user.id for user, _ in readers}
-    if len(users) > 1:
-        listed = " and ".join(f"%{ir[id].name}" for id in sorted(users)[:3])
-        return f"kept apart: {listed} read {node}, and each would compute it"
-    repeating = [ir[id] for _, via in readers for id in via if isinstance(ir[id].op, REPEATING)]
-    if repeating:
-        return f"kept apart: {repeating[0]} repeats {node}, which would be computed each time"
-    return ""
+@dataclass(frozen=True)
+class FuseRows(Pass):
+    """Make kernels of reductions, with all that makes a row from the same row."""
+
+    name: ClassVar[str] = "fuse-rows"
+
+    @override
+    def run(self, ir: IR, edit: Edit) -> None:
+        reading = Reading(ir)
+        plans: list[Plan] = []
+        reductions = [node for node in reversed(reading.open()) if isinstance(node.op, Reduce)]
+        for node in sorted(reductions, key=lambda node: _is_late(reading, node)):
+            if reading.is_open(node):
+                region = _rows(reading, node)
+                plans.append(plan(region, "rows", _told(region, size_of(node.shape))))
+        write(edit, reading, plans)
 
 
-def _readers(ir: IR, node: Node, live: set[int]) -> Iterator[tuple[Node, set[int]]]:
-    """Yield what computes with a node, and the views it is read through, the node among them."""
-    todo = [(node, {node.id})]
-    while todo:
-        source, via = todo.pop()
-        for user in ir.users(source):
-            if user.id not in live:
-                continue
-            if isinstance(user.op, FREE) and not ir.is_output(user):
-                todo.append((user, {*via, user.id}))
-            else:
-                yield user, via
+@dataclass(frozen=True)
+class FuseElementwise(Pass):
+    """Make kernels of what is left: elementwise ops, lookups and views that must be in memory."""
+
+    name: ClassVar[str] = "fuse-elementwise"
+
+    @override
+    def run(self, ir: IR, edit: Edit) -> None:
+        reading = Reading(ir)
+        plans: list[Plan] = []
+        for node in reversed(reading.open()):
+            if reading.is_open(node) and node.id in reading.stored:
+                region = Region(reading, _no_reduction)
+                region.add(node, (False,) * len(node.shape))
+                region.grow()
+                region.compute_together()
+                region.leave_cheap()
+                plans.append(plan(region, "elementwise", _told(region, None)))
+        write(edit, reading, plans)
 
 
-def _region(edit: Edit, root: Node, stored: dict[int, str]) -> tuple[list[Node], list[Node]]:
-    """Return the nodes of a kernel, sources first, and the stored values that it reads."""
-    inside: dict[int, Node] = {}
-    sources: dict[int, Node] = {}
-    stack = [(root, False)]
-    while stack:
-        node, is_done = stack.pop()
-        if is_done:
-            inside.setdefault(node.id, node)
-        elif node is not root and (node.id in stored or isinstance(node.op, ALONE)):
-            sources.setdefault(node.id, node)
-        elif node.id not in inside:
-            stack.append((node, True))
-            stack += [(edit[id], False) for id in reversed(node.sources)]
-    return list(inside.values()), list(sources.values())
+def fusion(*, attention: bool = False) -> tuple[Pass, ...]:
+    """Return the passes that make kernels, in order."""
+    return ForgetGradients(), FuseContractions(attention), FuseRows(), FuseElementwise()
 
 
-def _body(inside: list[Node], sources: list[Node], bodies: Bodies) -> IR:
-    """Return a region as a graph of its own, of equal ones the same."""
-    places = {source.id: place for place, source in enumerate(sources)}
-    table = Table()
-    key: list[object] = [source.type for source in sources]
-    for place, source in enumerate(sources):
-        op = Input(source.dtype, source.shape)
-        table.set(place, Node(place, op, (), source.type, (), Meta(_letter(place))))
-    for node in inside:
-        place = places[node.id] = len(places)
-        read = tuple(places[id] for id in node.sources)
-        key.append((node.op, read, node.type))
-        table.set(place, Node(place, node.op, read, node.type))
-    known = tuple(key)
-    if known not in bodies:
-        name = _name(inside)
-        bodies[known] = IR(table, range(len(sources)), (len(places) - 1,), name=name)
-    return bodies[known]
+def _no_reduction(node: Node, inner: Inner) -> str:
+    return f"{node} is a reduction" if isinstance(node.op, Reduce) else ""
 
 
-def _letter(place: int) -> str:
-    return chr(ord("a") + place) if place < 26 else f"in{place}"
+# -- rows ------------------------------------------------------------------------------------------
 
 
-def _name(inside: list[Node]) -> str:
-    """Name a kernel after what it computes: its first and its last ops."""
-    computing = (Elementwise, Reduce, Gather, Random)
-    names = [node.op.name for node in inside if isinstance(node.op, computing)]
-    short = [name.removesuffix("_reduce") for name in dict.fromkeys(names)]
-    return "_".join(short[:2] + short[-2:] if len(short) > 4 else short) or "copy"
+def _is_late(reading: Reading, node: Node) -> bool:
+    """Return whether a reduction takes what the others leave: it has few rows, or only one."""
+    (edge,) = reading.sources[node.id] or (None,)
+    is_nested = edge is not None and isinstance(edge.source.op, Reduce)
+    return typical(size_of(node.shape)) < FEW_ROWS and not is_nested
+
+
+def _rows(reading: Reading, node: Node) -> Region:
+    """Return the region around a reduction."""
+    assert isinstance(node.op, Reduce)
+    limits = _Limits(reading)
+    region = limits.region = Region(reading, limits.why_not)
+    region.add(node, tuple(axis == node.op.axis for axis in range(len(node.shape))))
+    region.grow()
+    region.compute_together()
+    region.leave_cheap()
+    return region
+
+
+class _Limits:
+    """What keeps a node out of a region of rows, beside that its rows are others."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        self.region = Region(reading)
+
+    @property
+    def is_column(self) -> bool:
+        """Whether rows do not lie in memory as such: the last axis is none of theirs."""
+        edges = [self.reading.sources[id][:1] for id in self._reductions()]
+        shapes = [
+            (edge.shape, self.region.members[edge.user.id], edge.user.op)
+            for found in edges
+            for edge in found
+        ]
+        if not shapes:
+            return False
+        shape, inner, op = max(shapes, key=lambda one: typical(size_of(one[0])))
+        longer = [axis for axis, dim in enumerate(shape) if dim != 1]
+        axis = op.axis if isinstance(op, Reduce) else -1
+        return bool(longer) and not (inner[longer[-1]] or longer[-1] == axis)
+
+    def _reductions(self) -> list[int]:
+        members = self.region.members
+        return [id for id in members if isinstance(self.reading.ir[id].op, Reduce)]
+
+    def why_not(self, node: Node, inner: Inner) -> str:
+        """Return why a node is no member: a row would be read again after it left the cache."""
+        long: Dim = 1
+        for dim, is_inner in zip(node.shape, inner, strict=True):
+            long = long * (dim if is_inner else 1)
+        if isinstance(node.op, Reduce):
+            again = self._after(node)
+            if again is None:
+                return ""
+            long = self._length(again)
+            node, after = again, node
+        else:
+            if typical(long) == 1:
+                return ""
+            reductions = self._reductions()
+            bits = self.reading.bits(reductions)
+            if not self.reading.depends(node, bits):
+                if self.is_column and self._is_read_apart(node):
+                    return f"others read {node}, too, and go over its rows"
+                return self._beside(node, bits)
+            after = self.reading.ir[reductions[0]]
+        if self.is_column:
+            return f"{node} would read its columns again after {after}, from memory"
+        size = long * 4
+        if typical(size) > LONGEST_ROW:
+            return f"{node} would read rows of {amount(size)} again after {after}, from memory"
+        return ""
+
+    def _is_read_apart(self, node: Node) -> bool:
+        """Return whether a node is or will be read by other kernels."""
+        reading, region = self.reading, self.region
+        users = [edge.user for edge in reading.readers.get(node.id, ())]
+        return node.id in reading.stored or any(
+            reading.is_awaited(user, region.computed) for user in users if not region.has(user)
+        )
+
+    def _beside(self, node: Node, reductions: int) -> str:
+        """Return why a node that no reduction is made of, or makes, is no member, or nothing."""
+        ends = [id for id in self.region.members if self.reading.bits([id]) & reductions]
+        makes = any(
+            self.reading.depends(self.reading.ir[id], 1 << self.reading.place[node.id])
+            for id in ends
+        )
+        rows = size_of(self.reading.ir[ends[0]].shape)
+        if makes or typical(rows) >= FEW_ROWS:
+            return ""
+        return f"there are {rows} rows, so that {node} would be computed by as many threads at most"
+
+    def _length(self, node: Node) -> Dim:
+        long: Dim = 1
+        for dim, is_inner in zip(node.shape, self.region.members[node.id], strict=True):
+            long = long * (dim if is_inner else 1)
+        return long
+
+    def _after(self, node: Node) -> Node | None:
+        """Return a member that reads whole rows and waits for a reduction."""
+        bit = 1 << self.reading.place[node.id]
+        for id in self.region.members:
+            member = self.reading.ir[id]
+            whole = not isinstance(member.op, Reduce) and typical(self._length(member)) > 1
+            if whole and self.reading.depends(member, bit):
+                return member
+        return None
+
+
+def _told(region: Region, rows: Dim | None) -> str:
+    """Return what a kernel saves, in words."""
+    reading = region.reading
+    nodes = [reading.ir[id] for id in region.computed if id not in reading.free]
+    reductions = [node for node in nodes if isinstance(node.op, Reduce)]
+    what = ""
+    if rows is not None:
+        many = (
+            f"{len(reductions)} reductions over the same" if reductions[1:] else "1 reduction over"
+        )
+        what = f"{many} {rows} row{'s' * (rows != 1)}, "
+    if len(nodes) == 1:
+        return f"{what}one op alone"
+    return f"{what}{len(nodes)} ops at once: {amount(region.saved)} need not go through memory"

@@ -107,8 +107,8 @@ class _Fused:
 
     def made(self, term: Term) -> Term:
         match term:
-            case Fold(kind=kind, axis=axis, size=size, body=body, dtype=dtype):
-                return Fold(kind, axis, size, self.part(body), dtype)
+            case Fold():
+                return term.over(term.axis, term.size, self.part)
             case Read(buffer=buffer, index=index) if self.inlines(buffer):
                 return element(self.sources[buffer], index)
             case Lookup(buffer=buffer) if self.inlines(buffer):

@@ -93,7 +93,7 @@ def replaced(term: Term, values: Mapping[str, Dim], buffers: Mapping[str, str] =
             inner[term.axis.name] = axis
         if not inner and not buffers:
             return term
-        return Fold(term.kind, axis, size, replaced(term.body, inner, buffers), term.dtype)
+        return term.over(axis, size, lambda one: replaced(one, inner, buffers))
 
     return part(term)
 
@@ -130,7 +130,7 @@ def _looked_up(term: Term, at: Symbol, size: Dim, position: Term, done: dict[int
             return Lookup(buffer, rest, axis, position, size, dtype)
         case Count(at=place, dtype=dtype) if place == at:
             return Apply(Cast(dtype), (position,), dtype)
-        case Fold(kind=kind, axis=axis, size=length, body=body, dtype=dtype):
-            return Fold(kind, axis, length, part(body), dtype)
+        case Fold():
+            return term.over(term.axis, term.size, part)
         case _:
             return rebuilt(term, lambda place: place, part)

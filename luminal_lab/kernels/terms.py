@@ -6,17 +6,18 @@ Term
 ├── Draw                a random number
 ├── Apply               an elementwise op on terms
 ├── Fold                all values along an axis of its own, as one
+├── State               what a fold that goes along its axis in order has so far
 └── Guard               a term where a condition on indices holds, else 0
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from itertools import count
 from math import inf, isnan
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from typing_extensions import override
@@ -24,10 +25,15 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim, Shape, Symbol, symbols
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import Elementwise
-from luminal_lab.core.ops import Add, Cast, LessThan, Mod, Mul
-from luminal_lab.core.printer import op_text
+from luminal_lab.core.ops import Add, Cast, Exp2, LessThan, Mod, Mul, Recip, Where
+from luminal_lab.core.printer import op_text, unique
+from luminal_lab.kernels.intrinsic_ops import Maximum
 
-FoldKind: TypeAlias = Literal["sum", "max"]
+FoldKind: TypeAlias = Literal["sum", "max", "softmax"]
+STATES = "m", "l", "acc"
+"""What a softmax has so far: the largest score, the sum of the weights, and that of the values."""
+LOWEST = {DType.float32: float(np.finfo(np.float32).min), DType.float64: float(np.finfo(float).min)}
+"""The lowest finite number: what the largest score is at first."""
 
 
 def axis_of(name: str, size: Dim) -> Symbol:
@@ -184,9 +190,11 @@ class Apply(Term):
 
 @dataclass(frozen=True, slots=True)
 class Fold(Term):
-    """All values of the body along an axis of its own, as one: their sum or the largest.
+    """All values of the body along an axis of its own, as one: sum, maximum, or weighted mean.
 
     16-bit floats are summed in float32. Of nothing the sum is 0, the maximum the dtype's least.
+    A softmax is the mean of float32 or float64 bodies, weighted by 2 ** (factor * score), in one
+    pass: `states` says how. Where all scores are -inf it is NaN or, if `empty`, 0.
     """
 
     kind: FoldKind
@@ -194,16 +202,85 @@ class Fold(Term):
     size: Dim
     body: Term
     dtype: DType
+    score: Term | None = None
+    factor: float = 1.0
+    empty: bool = False
 
     @property
     @override
     def parts(self) -> tuple[Term, ...]:
-        return (self.body,)
+        return (self.body,) if self.score is None else (self.score, self.body)
+
+    def over(self, axis: Symbol, size: Dim, part: Callable[[Term], Term]) -> Fold:
+        """Return the fold over another axis and of other parts."""
+        score = None if self.score is None else part(self.score)
+        return Fold(
+            self.kind, axis, size, part(self.body), self.dtype, score, self.factor, self.empty
+        )
+
+    @property
+    def states(self) -> States:
+        """How a softmax goes along its axis."""
+        assert self.score is not None
+        return online(self.score, self.body, self.factor, empty=self.empty)
 
     @property
     @override
     def places(self) -> Shape:
         return (self.size,)
+
+
+@dataclass(frozen=True, slots=True)
+class State(Term):
+    """What a fold has so far, by its name."""
+
+    name: str
+    dtype: DType
+
+
+class States(NamedTuple):
+    """A fold with several values: what they start from, what follows from them, the result."""
+
+    start: tuple[Term, ...]
+    next: tuple[Term, ...]
+    result: Term
+
+
+def online(score: Term, value: Term, factor: float, *, empty: bool) -> States:
+    """Return the mean of values by weights 2 ** (factor * score), the largest score so far as 1.
+
+    What was summed is scaled down whenever a larger score comes. The first is larger than none,
+    but no -inf is: they weigh 0, and not NaN.
+    """
+    dtype = value.dtype
+    top, total, acc = (State(name, dtype) for name in STATES)
+    zero, one = Number(0, dtype), Number(1, dtype)
+    lowest = Number(LOWEST[dtype], dtype)
+
+    def applied(op: Elementwise, *args: Term) -> Term:
+        return Apply(op, args, dtype)
+
+    largest = applied(Maximum(), top, score)
+    scale, weight = power(top, largest, factor), power(score, largest, factor)
+    weights = applied(Add(), product(total, scale), weight)
+    values = applied(Add(), product(acc, scale), product(weight, value))
+    if empty:
+        some = Apply(LessThan(), (zero, total), DType.bool_)
+        total = applied(Where(), some, total, one)
+    result = product(acc, applied(Recip(), total))
+    return States((lowest, zero, zero), (largest, weights, values), result)
+
+
+def product(a: Term, b: Term) -> Term:
+    """Return a * b."""
+    return Apply(Mul(), (a, b), a.dtype)
+
+
+def power(of: Term, above: Term, factor: float) -> Term:
+    """Return exp2((of - above) * factor)."""
+    dtype = of.dtype
+    below = Apply(Add(), (of, product(above, Number(-1, dtype))), dtype)
+    return Apply(Exp2(), (product(below, Number(factor, dtype)),), dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +318,28 @@ def walk(*terms: Term) -> Iterator[Term]:
             todo += reversed(term.parts)
 
 
+def softmaxes(term: Term) -> list[Fold]:
+    """Return the softmaxes in a term that are in no other fold or condition."""
+    found: dict[Fold, None] = {}
+    todo = [term]
+    while todo:
+        one = todo.pop()
+        if isinstance(one, Fold):
+            if one.kind == "softmax":
+                found[one] = None
+        elif not isinstance(one, Guard):
+            todo += one.parts
+    return list(found)
+
+
+def worked_out(term: Term) -> tuple[Term, ...]:
+    """Return a term, and what its folds with several values do at each position."""
+    states = [
+        part.states for part in walk(term) if isinstance(part, Fold) and part.score is not None
+    ]
+    return (term, *(step for one in states for step in (*one.next, one.result)))
+
+
 def read_by(*terms: Term) -> set[str]:
     """Return the names of the buffers that terms read."""
     return {part.buffer for part in walk(*terms) if isinstance(part, (Read, Lookup))}
@@ -276,15 +375,28 @@ SHORT_TERM = 3
 """The most terms in one that is written out wherever it stands."""
 
 
-def write(term: Term, taken: Collection[str] = (), *, between: str = " ") -> str:
-    """Return the text of a term; what comes twice in it gets a name, which is none of `taken`."""
+def write(
+    term: Term,
+    taken: Collection[str] = (),
+    *,
+    between: str = " ",
+    names: Mapping[Term, str] | None = None,
+) -> str:
+    """Return the text of a term; what comes twice in it gets a name, which is none of `taken`.
+
+    What is in `names` is written so wherever it stands.
+    """
     used = {*taken, *free(term), *read_by(term)}
     used |= {part.axis.name for part in walk(term) if isinstance(part, Fold)}
-    return _Writer(used, between).scope(term)[0]
+    writer = _Writer(used, between)
+    writer.names.update(names or {})
+    return writer.scope(term)[0]
 
 
 class _Writer:
-    def __init__(self, taken: Collection[str], between: str) -> None:
+    def __init__(self, taken: set[str], between: str) -> None:
+        self.states = {name: unique(name, taken) for name in STATES}
+        taken = {*taken, *self.states.values()}
         letters = "abcdefghpqrstuvwxyz"
         names = (f"{letter}{number or ''}" for number in count() for letter in letters)
         self.free_names = (name for name in names if name not in taken)
@@ -294,15 +406,37 @@ class _Writer:
 
     def scope(self, term: Term, between: str = "") -> tuple[str, int]:
         """Return the text of a whole term or of a fold's body, its repeated parts first."""
-        between = between or self.between
+        lets = self.lets(between or self.between, term)
+        text, level = self.write(term)
+        return (f"{lets}{text}", 0) if lets else (text, level)
+
+    def lets(self, between: str, *terms: Term) -> str:
+        """Return the text that gives names to what is repeated in terms."""
         lets: list[str] = []
-        for part in repeated(term):
+        for part in repeated(*terms):
             if part not in self.names:
                 text, _ = self.write(part)
                 self.names[part] = next(self.free_names)
                 lets.append(f"let {self.names[part]} = {text};{between}")
-        text, level = self.write(term)
-        return ("".join([*lets, text]), 0) if lets else (text, level)
+        return "".join(lets)
+
+    def folded(self, fold: Fold) -> str:
+        """Return the text of a fold, of one value or of several."""
+        if fold.score is None:
+            body = self.scope(fold.body, " ")[0]
+            return f"{fold.kind} {fold.axis.name} < {fold.size}: {body}"
+        start, following, result = fold.states
+        shown = self.write(result)[0]
+        names = ", ".join(self.states[name] for name in STATES)
+        first = ", ".join(self.write(one)[0] for one in start)
+        # The new maximum, which all else is made of, has a name however short it is.
+        largest = next(self.free_names)
+        text = self.write(following[0])[0]
+        self.names[following[0]] = largest
+        lets = f"let {largest} = {text}; {self.lets(' ', *following)}"
+        steps = ", ".join(self.write(one)[0] for one in following)
+        loop = f"fold {fold.axis.name} < {fold.size} from ({first})"
+        return f"{shown} where ({names}) = {loop}: {lets}({steps})"
 
     def write(self, term: Term) -> tuple[str, int]:
         """Return the text of a term, and how tightly it binds."""
@@ -324,8 +458,10 @@ class _Writer:
                 return f"random{{{seed}, {stream}}}[{at}]", ATOM
             case Guard(holds=holds, term=inner):
                 return f"[{holds}: {self.write(inner)[0]}]", ATOM
-            case Fold(kind=kind, axis=axis, size=size, body=body):
-                return f"{kind} {axis.name} < {size}: {self.scope(body, ' ')[0]}", 0
+            case State(name=name):
+                return self.states[name], ATOM
+            case Fold():
+                return self.folded(term), 0
             case Apply(op=op, args=args):
                 return self.applied(op, args)
             case _:
@@ -360,12 +496,12 @@ def subtracted(term: Term) -> Term | None:
             return None
 
 
-def repeated(scope: Term) -> list[Term]:
-    """Return the longer parts that come more than once in a term, the inner first.
+def repeated(*scope: Term) -> list[Term]:
+    """Return the longer parts that come more than once in terms, the inner first.
 
     What comes more than once in the body of one fold alone belongs there.
     """
-    bound = {part.axis.name for part in walk(scope) if isinstance(part, Fold)}
+    bound = {part.axis.name for part in walk(*scope) if isinstance(part, Fold)}
     times: Counter[Term] = Counter()
     order: dict[Term, None] = {}
 
@@ -376,7 +512,8 @@ def repeated(scope: Term) -> list[Term]:
                 times[part] += 1
             order[term] = None
 
-    visit(scope)
+    for term in scope:
+        visit(term)
     return [part for part in order if times[part] > 1 and _is_long(part)]
 
 
@@ -385,9 +522,9 @@ def _written(term: Term, bound: Collection[str]) -> tuple[Term, ...]:
     match term:
         case Apply(op=Add(), args=(left, right)) if (taken := subtracted(right)) is not None:
             return left, taken
-        case Fold(body=body):
+        case Fold():
             found: dict[Term, None] = {}
-            todo = [body]
+            todo = [*term.parts]
             while todo:
                 part = todo.pop()
                 if free(part).keys().isdisjoint(bound):

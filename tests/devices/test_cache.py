@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import threading
@@ -56,7 +55,7 @@ def put(cache, text=TEXT, library=b"code"):
 
 
 def names(folder):
-    return sorted(path.name for path in folder.iterdir() if not path.name.startswith("lock-"))
+    return sorted(path.name for path in folder.iterdir())
 
 
 def warned(call, *args):
@@ -270,8 +269,6 @@ def test_another_folder_takes_the_place_of_one_that_cannot_be_used(cache, folder
         f"cache: libraries are kept in {spare_folder()}, for there is no using {folder}: {reason}"
     )
     assert path == spare_folder() / f"lib-{KEY}" / LIBRARY == cache.find(KEY, TEXT)
-    with cache.lock(KEY, 0) as held:
-        assert held
 
 
 def test_a_sound_entry_in_a_folder_open_to_all_is_not_run(cache, folder):
@@ -318,6 +315,33 @@ def test_a_full_disk_leaves_nothing_behind(cache, folder, monkeypatch):
     assert path.parent.parent == spare_folder()
     assert text.endswith(f"for there is no using {folder}: No space left on device")
     assert names(folder) == []
+
+
+def test_a_folder_that_can_only_be_read_is_read(cache, folder, monkeypatch):
+    path = put(cache)
+    real = tempfile.mkdtemp
+
+    def refuse(*args, dir, **kwargs):  # noqa: A002  # as the function has it
+        if dir == folder:
+            raise OSError(errno.EROFS, "Read-only file system")
+        return real(*args, dir=dir, **kwargs)
+
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    assert cache.find(KEY, TEXT) == path
+    other, text = warned(put, cache, b"another")
+    assert other.is_relative_to(spare_folder())
+    assert text.endswith(f"for there is no using {folder}: Read-only file system")
+    assert clear(folder) == 1  # the one in the spare folder
+    assert cache.find(KEY, TEXT) == path
+
+
+def test_a_machine_without_temporary_files(folder, monkeypatch):
+    def nowhere():
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", nowhere)
+    cache = Cache(folder)
+    assert put(cache) == cache.find(KEY, TEXT)
 
 
 def test_nowhere_to_keep_a_library(cache, folder, monkeypatch):
@@ -479,80 +503,6 @@ def test_clear_removes_the_entries_and_nothing_else(cache, folder):
 
 
 # -- several at once -------------------------------------------------------------------------------
-
-
-def test_a_lock_is_held_by_one_at_a_time(cache, folder):
-    with cache.lock("aa1", 0) as first:
-        with cache.lock("aa2", 0) as second, cache.lock("bb", 0) as other:
-            assert (first, second, other) == (True, False, True)
-        with cache.lock("aa2", 0) as second:
-            assert not second
-    with cache.lock("aa2", 0) as again:
-        assert again
-    assert sorted(path.name for path in folder.iterdir()) == ["lock-aa", "lock-bb"]
-
-
-def test_a_lock_is_waited_for(cache):
-    order = []
-
-    def wait():
-        with cache.lock(KEY, 60) as held:
-            order.append(held)
-
-    thread = threading.Thread(target=wait)
-    with cache.lock(KEY, 0):
-        thread.start()
-        order.append("released")
-    thread.join()
-    assert order == ["released", True]
-
-
-def test_an_error_releases_the_lock(cache):
-    def fail():
-        with cache.lock(KEY, 0):
-            raise KeyboardInterrupt
-
-    error_of(fail, KeyboardInterrupt)
-    with cache.lock(KEY, 0) as held:
-        assert held
-
-
-def test_without_locks_work_goes_on(cache, folder, monkeypatch):
-    file_there(folder)
-    spare_folder().write_text("")
-    with cache.lock(KEY, 60) as held:
-        assert not held
-    spare_folder().unlink()
-
-    def refuse(*args):
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(pytest.importorskip("fcntl"), "flock", refuse)
-    with cache.lock(KEY, 60) as held:
-        assert not held
-
-
-def test_a_forked_child_does_not_keep_the_lock(folder):
-    """The child has the lock's file open for as long as it lives."""
-    script = """if True:
-        import os, sys
-        from luminal_lab.devices.cache import Cache
-        cache = Cache(sys.argv[1])
-        end, start = os.pipe()
-        with cache.lock("aa", 0):
-            child = os.fork()
-            if not child:
-                os.close(start)
-                os.read(end, 1)  # until the parent has ended what it does
-                os._exit(0)
-        with cache.lock("aa", 0) as held:
-            print(held)
-        os.close(start)
-        os.waitpid(child, 0)
-    """
-    command = [sys.executable, "-c", script, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stdout == "True\n", done.stderr
 
 
 def test_what_is_found_is_whole_whatever_others_do(folder):

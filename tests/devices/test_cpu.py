@@ -250,11 +250,11 @@ def test_a_compiler_that_is_not_there():
 
 def test_kernels_of_equal_layers_are_one():
     cx = ll.Graph()
-    x = cx.tensor((4, 8))
+    x, w = cx.tensor((4, 8)), cx.tensor((8, 8))
     for _ in range(5):
-        x = (x.sin() * 2).sum(-1, keepdim=True) + x
+        x = (x @ w).softmax(-1)
     x.retrieve()
     runner = cx.compile(ll.GenericCompiler(), CPUCompiler()).runner
     assert isinstance(runner, CPUProgram)
-    assert len(set(runner.kernels.values())) == 2
+    assert len(runner.kernels) < len(runner.launches)
     assert "for (lab_i64 i = 0; i < 4; i++)" in runner.source

@@ -1,6 +1,7 @@
 """The C toolchain: a compiler is found, a library compiled once and loaded; or it is said why."""
 
 import ctypes
+import errno
 import importlib.util
 import os
 import select
@@ -19,7 +20,7 @@ from types import SimpleNamespace
 import pytest
 
 from luminal_lab.devices import cache, toolchain
-from luminal_lab.devices.cache import Cache, entries
+from luminal_lab.devices.cache import entries
 from luminal_lab.devices.toolchain import (
     Compiler,
     build,
@@ -189,7 +190,7 @@ def test_zig_itself_may_be_asked_for(fake):
     assert (zig.command, zig.version) == ((path, "cc"), "zig 0.99.0 (clang version 33.0)")
 
 
-FAST = "-ffp-contract=fast -fno-math-errno -fno-trapping-math -w -shared"
+FAST = "-fopenmp-simd -ffp-contract=fast -fno-math-errno -fno-trapping-math -w -shared"
 TARGETS = {
     "x86_64-linux-gnu": f"-march=native {FAST} -fPIC -Wl,--no-undefined -lm",
     "x86_64-unknown-linux6.1.0-gnu2.36.0": f"-march=native {FAST} -fPIC -Wl,--no-undefined -lm",
@@ -389,6 +390,27 @@ def test_a_full_disk(fake, temporary, monkeypatch):
     assert error.hint == f"the disk of {temporary} is full; make room there"
 
 
+def test_a_disk_that_fills_up(fake, temporary, monkeypatch):
+    def write(path, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", write)
+    error = error_of(lambda: build(TWICE, fake("")), DeviceError)
+    assert error.message == (
+        f"compile: fake cc 1.0 could not be run in {temporary}: [Errno 28] No space left on device"
+    )
+    assert error.hint == f"the disk of {temporary} is full; make room there"
+
+
+def test_no_place_for_temporary_files(fake, monkeypatch):
+    def nowhere():
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", nowhere)
+    error = error_of(lambda: build(TWICE, fake("")), DeviceError)
+    assert error.message.endswith("No usable temporary directory found")
+
+
 @contextmanager
 def child_that_lives(tmp_path):
     """Give lines of shell that start a child, and see afterwards that it has ended."""
@@ -431,10 +453,7 @@ def test_ctrl_c_ends_the_compiler_and_leaves_nothing_behind(fake, folder, tempor
         error_of(lambda: compile_library(TWICE, cc, folder=folder), KeyboardInterrupt)
     assert list(temporary.iterdir()) == []
     assert len(entries(folder)) == 0
-    assert [path.name for path in folder.iterdir() if path.name[0] == "."] == []
-    key = next(folder.glob("lock-*")).name.removeprefix("lock-")
-    with Cache(folder).lock(key, 0) as held:
-        assert held
+    assert not folder.exists()
 
 
 def test_a_window_of_source():
@@ -488,7 +507,7 @@ SCRIPT = """if True:
 """
 
 
-def test_two_processes_compile_the_same_source_once(compiler, fake, folder, tmp_path):
+def test_two_processes_may_compile_the_same_source(compiler, fake, folder, tmp_path):
     cc = counting(fake, compiler, tmp_path / "log")
     given = [cc.command[0], cc.version, cc.target, str(folder), *cc.flags]
     command = [sys.executable, "-c", SCRIPT, *given]
@@ -505,21 +524,12 @@ def test_two_processes_compile_the_same_source_once(compiler, fake, folder, tmp_
     assert [process.returncode for process in two] == [0, 0]
     assert said[0] == said[1]
     assert said[0].endswith(" 7\n")
-    assert (tmp_path / "log").read_text() == "made\n"
+    assert (tmp_path / "log").read_text().startswith("made\n")
     assert len(entries(folder)) == 1
 
 
-def test_without_locks_several_compile_and_all_are_right(
-    compiler, fake, folder, tmp_path, monkeypatch
-):
+def test_several_that_compile_at_once_are_all_right(compiler, fake, folder, tmp_path, monkeypatch):
     both = threading.Barrier(2)
-
-    @contextmanager
-    def no_lock(cache, key, patience):
-        both.wait()
-        yield False
-
-    monkeypatch.setattr(Cache, "lock", no_lock)
     real = build
     cc = counting(fake, compiler, tmp_path / "log")
 

@@ -12,6 +12,7 @@ from luminal_lab.core.ir import IR
 from luminal_lab.core.parse import parse
 from luminal_lab.errors import DefinitionError, GraphError
 from luminal_lab.kernels.canonical import canonical
+from luminal_lab.kernels.cost import flops
 from luminal_lab.kernels.define import define
 from luminal_lab.kernels.definition import Fold, Read, walk
 from luminal_lab.kernels.definition_text import parse_definition
@@ -161,8 +162,10 @@ def test_a_reduction_read_once_for_each_element_is_no_local() -> None:
       %y = reshape{shape = [4]} %r : f32[4]
     }"""
     assert str(define(parse(text)).outputs[0]) == "y[i < 4] = sqrt(sum j < 6: x[i, j])"
-    twice = parse(text.replace("sqrt %s", "mul %s, %s"))
-    assert [str(local) for local in define(twice).locals] == ["s[i < 4] = sum j < 6: x[i, j]"]
+    twice = define(parse(text.replace("sqrt %s", "mul %s, %s")))
+    (line,) = twice.lines
+    assert str(line) == "y[i < 4] = (sum j < 6: x[i, j]) * (sum j < 6: x[i, j])"
+    assert flops(twice) == 4 * (6 + 1)
 
 
 def test_an_output_that_others_read_is_made_once() -> None:
@@ -280,3 +283,44 @@ def test_a_call_of_several_results_cannot_be_kept() -> None:
         "define: %c has 2 results, and one array cannot keep them\n"
         "hint: keep what picks one of them"
     )
+
+
+# -- locals by cost --------------------------------------------------------------------------------
+
+ROW = """graph g(%x: f32[4, 64]) -> (%y) {
+  %s = sum_reduce{axis = 1} %x : f32[4, 1]
+  %e = expand{shape = [4, 64]} %s : f32[4, 64]
+  %d = add %x, %e : f32[4, 64]
+  %c = OP %d : f32[4, 64]
+  %t = sum_reduce{axis = 1} %c : f32[4, 1]
+  %f = expand{shape = [4, 64]} %t : f32[4, 64]
+  %y = mul %c, %f : f32[4, 64]
+}"""
+
+
+def test_what_is_costly_and_read_in_two_lines_is_kept_and_what_is_cheap_is_not() -> None:
+    costly = define(parse(ROW.replace("OP", "exp2")))
+    assert [str(line) for line in costly.lines] == [
+        "s[i < 4] = sum j < 64: x[i, j]",
+        "c[i < 4, j < 64] = exp2(x[i, j] + s[i])",
+        "t[i < 4] = sum j < 64: c[i, j]",
+        "y[i < 4, j < 64] = c[i, j] * t[i]",
+    ]
+    cheap = define(parse(ROW.replace("OP %d", "add %d, %d")))
+    assert [line.name for line in cheap.locals] == ["s", "t"]
+
+
+def test_an_operand_that_costs_one_multiplication_is_no_local() -> None:
+    """Each of its elements is read for 32 results, and made anew for each of them."""
+    ir = parse("""graph g(%x: f32[8, 16], %w: f32[32, 16], %h: f32[8, 16]) -> (%y) {
+      %m = mul %x, %h : f32[8, 16]
+      %a = reshape{shape = [8, 1, 16]} %m : f32[8, 1, 16]
+      %b = expand{shape = [8, 32, 16]} %a : f32[8, 32, 16]
+      %c = reshape{shape = [1, 32, 16]} %w : f32[1, 32, 16]
+      %d = expand{shape = [8, 32, 16]} %c : f32[8, 32, 16]
+      %p = mul %b, %d : f32[8, 32, 16]
+      %y = sum_reduce{axis = 2} %p : f32[8, 32, 1]
+    }""")
+    assert not define(ir).locals
+    powers = parse(str(ir).replace("mul %x, %h", "exp2 %x"))
+    assert [line.name for line in define(powers).locals] == ["m"]

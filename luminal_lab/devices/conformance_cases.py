@@ -1,0 +1,338 @@
+"""The table of what a device must get right: each op alone, on all its dtypes and special values.
+
+A case is a graph, data for its inputs, and how near to the interpreter's the results must be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import permutations
+from typing import Literal, TypeAlias
+
+import numpy as np
+from typing_extensions import override
+
+from luminal_lab.core.dims import Dim
+from luminal_lab.core.dtypes import Array, DType
+from luminal_lab.core.ir import IR, Node, Table
+from luminal_lab.core.op import Op, Scalar, result_types
+from luminal_lab.core.ops import (
+    Add,
+    Cast,
+    Constant,
+    Contiguous,
+    Exp2,
+    Expand,
+    Flip,
+    Gather,
+    Input,
+    Iota,
+    LessThan,
+    Log2,
+    MaxReduce,
+    Mod,
+    Mul,
+    Pad,
+    Permute,
+    Random,
+    Recip,
+    Reshape,
+    Scatter,
+    Sin,
+    Slice,
+    Sqrt,
+    SumReduce,
+    Update,
+    Where,
+    Window,
+)
+
+Nearness: TypeAlias = Literal["exact", "ulps", "rounded"]
+"""How near a result must be.
+
+`exact` is to the bit but for the sign of a zero, `ulps` a few units in the last place, `rounded`
+the dtype's tolerance of values of typical size: sums may be in any order.
+"""
+FLOATS = tuple(dtype for dtype in DType if dtype.is_float)
+INTEGERS = tuple(dtype for dtype in DType if dtype.kind == "int")
+F32 = DType.float32
+TAILS = (1, 7, 8, 9, 15, 16, 17, 33, 130)
+"""Lengths around those of vectors, and of the blocks that sums are cut into."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What a case is run on: data by the names of its inputs, and sizes of its dims."""
+
+    data: Mapping[str, Array]
+    dims: Mapping[str, int]
+    step: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A graph that a device is to run, and on what."""
+
+    name: str
+    family: str
+    ir: IR
+    runs: tuple[Run, ...]
+    near: Nearness = "exact"
+    op: str | None = None
+    """The op that is on trial, where it is one."""
+
+    @cached_property
+    def ops(self) -> tuple[str, ...]:
+        """The names of all ops in the graph, but for inputs."""
+        return tuple(dict.fromkeys(n.op.name for n in all_nodes(self.ir) if n.op.name != "input"))
+
+    @cached_property
+    def dtypes(self) -> tuple[DType, ...]:
+        """All dtypes that occur."""
+        types = (type for node in all_nodes(self.ir) for type in node.types)
+        return tuple(dict.fromkeys(type.dtype for type in types))
+
+    @cached_property
+    def traits(self) -> frozenset[str]:
+        """The words by which a device may say that it does not support this."""
+        found = {self.family, self.name, *self.ops, *map(str, self.dtypes)}
+        found |= {"symbolic"} if self.ir.symbols else set()
+        found |= {"several outputs"} if len(self.ir.output_ids) > 1 else set()
+        return frozenset(found)
+
+    @override
+    def __str__(self) -> str:
+        return self.name
+
+
+def all_nodes(ir: IR) -> Iterator[Node]:
+    """Yield the nodes of a graph and of the bodies that it calls."""
+    for node in ir:
+        yield node
+        body = node.op.body_of()
+        if body is not None:
+            yield from all_nodes(body)
+
+
+class Writer:
+    """A graph that is written node by node."""
+
+    def __init__(self) -> None:
+        self.table = Table()
+
+    def add(self, op: Op, *sources: Node) -> Node:
+        """Append a node and return it."""
+        types = result_types(op, sources)
+        ids = tuple(source.id for source in sources)
+        node = Node(self.table.size, op, ids, types[0], types[1:])
+        self.table.set(node.id, node)
+        return node
+
+    def input(self, dtype: DType, shape: Iterable[Dim]) -> Node:
+        """Append an input."""
+        return self.add(Input(dtype, tuple(shape)))
+
+    def graph(self, *outputs: Node, name: str = "case") -> IR:
+        """Return what was written."""
+        inputs = [node.id for node in self.table if isinstance(node.op, Input)]
+        return IR(self.table.copy(), inputs, [node.id for node in outputs], name=name)
+
+
+# -- values ----------------------------------------------------------------------------------------
+
+
+def special(dtype: DType) -> Array:
+    """Return the values of a dtype on which implementations go wrong."""
+    if dtype is DType.bool_:
+        return np.array([False, True])
+    if not dtype.is_float:
+        low, high = dtype.limits
+        few = [0, 1, 2, 3, 7, 100, high, high - 1, low, *([-1, -2, -7] if low else [])]
+        return np.array(few, dtype=dtype.numpy)
+    tiny = {DType.float64: 5e-324, DType.float32: 1e-45, DType.float16: 6e-8, DType.bfloat16: 1e-40}
+    large = {DType.float64: 1e308, DType.float16: 6e4}.get(dtype, 3e38)
+    few = [0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3.0, 7.25, -0.1, 100.0, -1000.0, tiny[dtype], large]
+    with np.errstate(all="ignore"):
+        return np.array([*few, np.inf, -np.inf, np.nan]).astype(dtype.numpy)
+
+
+def pairs(dtype: DType) -> tuple[Array, Array]:
+    """Return all pairs of special values."""
+    one = special(dtype)
+    return np.repeat(one, len(one)), np.tile(one, len(one))
+
+
+def tame(dtype: DType, shape: Sequence[int], seed: int = 0) -> Array:
+    """Return values of ordinary size, drawn."""
+    rng = np.random.default_rng((seed, *shape))
+    if dtype is DType.bool_:
+        return rng.integers(0, 2, shape).astype(bool)
+    if not dtype.is_float:
+        low, high = dtype.limits
+        return rng.integers(max(low, -50), min(high, 50), shape).astype(dtype.numpy)
+    return rng.standard_normal(shape).astype(dtype.numpy)
+
+
+# -- cases of one op -------------------------------------------------------------------------------
+
+
+def one(op: Op, *data: Array, near: Nearness = "exact", family: str, note: str = "") -> Case:
+    """Return a case in which one op reads inputs that hold these values."""
+    writer = Writer()
+    sources = [writer.input(DType(array.dtype.name), array.shape) for array in data]
+    made = writer.add(op, *sources)
+    given = {node.name: array for node, array in zip(sources, data, strict=True)}
+    steps = (0, 3) if isinstance(op, Random) else (0,)
+    runs = tuple(Run(given, {}, step) for step in steps)
+    read = ", ".join(f"{node.type}" for node in sources) or f"→ {made.type}"
+    name = f"{op.name} {read}" + (f" {note}" if note else "")
+    return Case(name, family, writer.graph(made), runs, near, op.name)
+
+
+def elementwise() -> Iterator[Case]:
+    """Yield unary and binary ops, choice and casts, on special values and on odd lengths."""
+    functions: tuple[tuple[Callable[[], Op], Nearness], ...] = (
+        (Exp2, "ulps"),
+        (Log2, "ulps"),
+        (Sin, "ulps"),
+        (Sqrt, "exact"),
+        (Recip, "exact"),
+    )
+    for dtype in FLOATS:
+        for op, near in functions:
+            drawn = tame(dtype, (100,))
+            yield one(op(), special(dtype), near=near, family="elementwise", note="special")
+            yield one(op(), drawn, near=near, family="elementwise")
+    for dtype in DType:
+        for op in (Add, Mul, LessThan, Mod):
+            if op is not Mod or dtype is not DType.bool_:
+                yield one(op(), *pairs(dtype), family="elementwise", note="special")
+        yield one(Contiguous(), special(dtype), family="elementwise")
+        x, y = pairs(dtype)
+        chosen = np.arange(len(x)) % 3 == 1
+        yield one(Where(), chosen, x, y, family="elementwise")
+    for size in TAILS:
+        yield one(Add(), tame(F32, (size,)), tame(F32, (size,), 1), family="elementwise")
+    for shape in ((), (0,), (2, 0, 3), (1, 1), (2, 3, 4, 2, 3)):
+        yield one(Mul(), tame(F32, shape), tame(F32, shape, 1), family="elementwise")
+    for dtype in DType:
+        for target in DType:
+            yield one(Cast(target), special(dtype), family="cast", note=f"→ {target.short}")
+
+
+def sources() -> Iterator[Case]:
+    """Yield constants, counts and random numbers."""
+    for dtype in DType:
+        writer = Writer()
+        places = {"float": [0, 7, 8, 11, 12, 13, 14, 15], "int": [1, 6, 8], "bool": [0, 1]}
+        few = special(dtype)[places[dtype.kind]]
+        values: list[Scalar] = [v.item() if not dtype.is_float else float(v) for v in few]
+        made = [writer.add(Constant(value, dtype, (2,))) for value in values]
+        name = f"constant {dtype.short}[2] special"
+        yield Case(name, "source", writer.graph(*made), (Run({}, {}),), op="constant")
+        if dtype is not DType.bool_:
+            for size in (0, 1, 300) if dtype is F32 else (300,):
+                yield one(Iota(dtype, (size,)), family="source")
+    for shape in ((), (0, 3), (1, 2, 2)):
+        yield one(Constant(1.5, F32, shape), family="source")
+    for seed, stream in ((0, 0), (1, 2), (2**63 + 5, 1)):
+        yield one(Random(seed, stream, (3, 5)), family="source", note=f"seed {seed}")
+    for dtype in DType:
+        writer = Writer()
+        given = writer.input(dtype, (3,))
+        run = Run({given.name: tame(dtype, (3,))}, {})
+        yield Case(f"input {given.type}", "source", writer.graph(given), (run,), op="input")
+
+
+def reductions() -> Iterator[Case]:
+    """Yield sums and maxima: every dtype, axis and length that is cut otherwise than its like."""
+    kinds: list[tuple[type[SumReduce | MaxReduce], Nearness]]
+    for dtype in DType:
+        kinds = [(MaxReduce, "exact")]
+        if dtype is not DType.bool_:
+            kinds.append((SumReduce, "rounded" if dtype.is_float else "exact"))
+        for op, near in kinds:
+            for axis in (0, 1):
+                few = tame(dtype, (5, 6))
+                yield one(op(axis), few, near=near, family="reduction", note=f"axis {axis}")
+            x, y = pairs(dtype)
+            both = np.stack([x, y], axis=1)  # of two, no order of adding gives another sum
+            yield one(op(1), both, family="reduction", note="axis 1, special")
+    kinds = [(SumReduce, "rounded"), (MaxReduce, "exact")]
+    for op, near in kinds:
+        for size in (1, 8, 15, 17, 33, 130):
+            for axis, shape in ((0, (size, 3)), (1, (3, size))):
+                note = f"axis {axis}"
+                yield one(op(axis), tame(F32, shape), near=near, family="reduction", note=note)
+        for axis, shape in ((0, (0, 3)), (1, (0, 3)), (0, (1,)), (0, (0,))):
+            note = f"axis {axis}"
+            yield one(op(axis), tame(F32, shape), near=near, family="reduction", note=note)
+        for axis in range(4):
+            drawn = tame(F32, (2, 3, 2, 5))
+            yield one(op(axis), drawn, near=near, family="reduction", note=f"axis {axis}")
+
+
+def indexing() -> Iterator[Case]:
+    """Yield gather, scatter and update: dtypes of values and of indices, axes, equal indices."""
+    x = tame(F32, (4, 3))
+    for dtype in INTEGERS:
+        where = np.array([[0, 3, 1], [3, 2, 0]]).astype(dtype.numpy)
+        yield one(Gather(0), x, where, family="indexing")
+    where = np.array([[2, 0, 2, 1], [0, 0, 1, 2]])
+    for dtype in DType:
+        values, rows = tame(dtype, (2, 3)), tame(dtype, (2, 4), 1)
+        yield one(Gather(1), values, where, family="indexing")
+        yield one(Scatter(1, "set"), values, where, rows, family="indexing", note="set")
+        if dtype is not DType.bool_:
+            near: Nearness = "rounded" if dtype.is_float else "exact"
+            op = Scatter(1, "add")
+            yield one(op, values, where, rows, near=near, family="indexing", note="add")
+        yield one(Update(1, 1), values, values[:, :2][:, ::-1].copy(), family="indexing")
+    none = np.zeros((0, 3), np.int64)
+    yield one(Gather(0), x, none, family="indexing")
+    yield one(Scatter(0, "set"), x, none, tame(F32, (0, 3)), family="indexing", note="set")
+    yield one(Scatter(0, "add"), x, none, tame(F32, (0, 3)), family="indexing", note="add")
+    for axis, at, shape in ((0, 3, (1, 3)), (0, 0, (4, 3)), (0, 2, (0, 3)), (1, 2, (4, 1))):
+        note = f"at {at} of axis {axis}"
+        yield one(Update(axis, at), x, tame(F32, shape, 1), family="indexing", note=note)
+
+
+def views() -> Iterator[Case]:
+    """Yield each view alone, on shapes with empty and single axes among them."""
+    table: list[tuple[Sequence[int], Sequence[Op]]] = [
+        ((), [Reshape((1, 1)), Reshape(()), Permute(()), Expand(()), Flip(())]),
+        ((6,), [Reshape((2, 3)), Reshape((3, 1, 2)), Flip((0,)), Pad((2,), (1,))]),
+        ((6,), [Slice((1,), (6,), (2,)), Slice((2,), (2,), (1,)), Slice((5,), (6,), (9,))]),
+        ((6,), [Window(0, 3, 1, 1), Window(0, 2, 2, 3), Window(0, 6, 1, 1)]),
+        ((2, 3), [Reshape((6,)), Reshape((3, 2)), Flip((0, 1)), Flip((1,)), Permute((1, 0))]),
+        ((2, 3), [Pad((1, 0), (0, 2)), Pad((0, 0), (0, 0)), Slice((0, 1), (2, 3), (1, 1))]),
+        ((5, 3), [Window(0, 2, 2, 1), Window(1, 2, 1, 1)]),
+        ((1, 3), [Expand((4, 3)), Expand((0, 3)), Expand((1, 3)), Reshape((3,))]),
+        ((2, 1, 2), [Expand((2, 5, 2)), Permute((2, 0, 1)), Reshape((4,))]),
+        ((0, 3), [Reshape((3, 0)), Permute((1, 0)), Flip((1,)), Pad((1, 0), (1, 0))]),
+    ]
+    table += [((2, 3, 4), [Permute(axes) for axes in permutations(range(3))])]
+    for shape, ops in table:
+        for op in ops:
+            yield one(op, tame(F32, shape), family="view", note=fields_text(op))
+    for dtype in DType:
+        if dtype is not F32:
+            for op in (Permute((1, 0)), Pad((0, 1), (1, 0)), Slice((0, 0), (2, 3), (1, 2))):
+                yield one(op, tame(dtype, (2, 3)), family="view", note=fields_text(op))
+
+
+def fields_text(op: Op) -> str:
+    """Return an op's fields as Python writes them."""
+    return repr(op).partition("(")[2].removesuffix(")")
+
+
+def wrong_indices() -> Iterator[Case]:
+    """Yield what must end in an error: an index that is no position."""
+    x = tame(F32, (4, 3))
+    rows = tame(F32, (1, 3))
+    for index in (4, -1):
+        where = np.full((1, 3), index)
+        yield one(Gather(0), x, where, family="error", note=f"at {index}")
+    yield one(Scatter(0, "set"), x, np.full((1, 3), 4), rows, family="error", note="at 4")

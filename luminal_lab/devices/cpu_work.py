@@ -1,0 +1,244 @@
+"""A graph as the work of a CPU program: which node is a launch, which NumPy's, which no work.
+
+Each value has a number, its slot: the results of nodes, and the arrays that kernels want while
+they run. A node that only passes on what it reads (a reshape, a result that is picked) has the
+slot of its source, and costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
+
+from luminal_lab.core.dims import Dim
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.op import TensorType, size_of
+from luminal_lab.core.ops import (
+    After,
+    Call,
+    Contiguous,
+    CustomGradient,
+    GraphBreak,
+    Input,
+    Pick,
+    Reshape,
+    Scatter,
+    StopGradient,
+    Update,
+    UserKernel,
+)
+from luminal_lab.core.printer import unique
+from luminal_lab.errors import DefinitionError
+from luminal_lab.kernels.aliasing import overwritable, same_bytes
+from luminal_lab.kernels.c_make import make_kernel
+from luminal_lab.kernels.c_program import Use, most_phases
+from luminal_lab.kernels.c_update import scatter_kernel, update_kernel
+from luminal_lab.kernels.define import define
+from luminal_lab.kernels.definition import Definition
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.machine import Machine
+from luminal_lab.kernels.specialise import specialised
+from luminal_lab.kernels.user_kernel import user_kernel, uses_c
+
+PASSING = (After, Contiguous, CustomGradient, GraphBreak, Reshape, StopGradient)
+"""Ops whose result has the bytes of their first source."""
+Key: TypeAlias = tuple[int, int]
+"""A node, and which of its results."""
+
+
+class Slot(NamedTuple):
+    """A value that has bytes of its own."""
+
+    name: str
+    type: TensorType | None
+    bytes: Dim
+
+
+class Work(NamedTuple):
+    """What computes one node."""
+
+    node: Node
+    use: int | None
+    """The number of the launch in the source; None where NumPy does it."""
+    exact: int | None
+    """The launch for sizes of dims that were given to compile."""
+    reads: tuple[int, ...]
+    locals: tuple[int, ...]
+    makes: tuple[int, ...]
+    over: tuple[tuple[int, int], ...]
+    """Pairs of what it makes and what it reads, of which the one may be written over the other."""
+    exact_locals: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is known of one body: its kernels, and what its result may share memory with."""
+
+    kernel: Kernel | None
+    exact: Kernel | None = None
+    same_as: int | None = None
+    over: tuple[int, ...] = ()
+
+
+class Worklist:
+    """All work of a graph, its kernels and slots."""
+
+    def __init__(self, ir: IR, machine: Machine, sizes: Mapping[str, int]) -> None:
+        self.ir = ir
+        self.machine = machine
+        self.sizes = sizes
+        """The sizes of dims for which there are kernels beside the general ones."""
+        self.dims = sorted(ir.symbols)
+        self.kernels: dict[str, Kernel] = {}
+        """The distinct kernels, by name."""
+        self.uses: list[Use] = []
+        self.slots: list[Slot] = []
+        self.slot_of: dict[int, int] = {}
+        """The slot of each node with one result."""
+        self.works: list[Work] = []
+        self.definitions: dict[IR, Definition] = {}
+        """What the bodies of calls compute."""
+        self.dtypes: set[DType] = set()
+        """The dtypes of kernels without definitions."""
+        self._by_text: dict[object, Kernel] = {}
+        self._units: dict[IR, Unit] = {}
+        self._results: dict[Key, int] = {}
+        exact: list[tuple[int, Use]] = []
+        for node in ir:
+            self._add(node, exact)
+        for at, use in exact:  # behind the general ones, which count as the nodes do
+            self.works[at] = self.works[at]._replace(exact=len(self.uses))
+            self.uses.append(use)
+
+    def _add(self, node: Node, exact: list[tuple[int, Use]]) -> None:
+        op = node.op
+        if isinstance(op, Pick):
+            self.slot_of[node.id] = self._results[node.sources[0], op.index]
+            return
+        if isinstance(op, PASSING):
+            self.slot_of[node.id] = self.slot_of[node.sources[0]]
+            return
+        if isinstance(op, Input):
+            self.slot_of[node.id] = self._slot(node.name, node.type)
+            return
+        unit = self._unit(node)
+        reads = tuple(self.slot_of[id] for id in node.sources)
+        if unit.same_as is not None:
+            self.slot_of[node.id] = reads[unit.same_as]
+            return
+        makes: list[int] = []
+        for place, type in enumerate(node.types):
+            name = node.name if not place else f"{node.name}.{place}"
+            slot = self._slot(name, type)
+            makes.append(slot)
+            self._results[node.id, place] = slot
+        self.slot_of[node.id] = makes[0]
+        over = tuple((makes[0], reads[place]) for place in unit.over)
+        own, use = self._use(node, unit.kernel, reads, makes)
+        number = None if use is None else len(self.uses)
+        self.works.append(Work(node, number, None, reads, own, tuple(makes), over))
+        if use is not None:
+            self.uses.append(use)
+        if unit.exact is not None:
+            more, other = self._use(node, unit.exact, reads, makes)
+            assert other is not None
+            self.works[-1] = self.works[-1]._replace(exact_locals=more)
+            exact.append((len(self.works) - 1, other))
+
+    def _use(
+        self, node: Node, kernel: Kernel | None, reads: tuple[int, ...], makes: list[int]
+    ) -> tuple[tuple[int, ...], Use | None]:
+        """Return the slots of a kernel's locals, and its launch."""
+        if kernel is None:
+            return (), None
+        own = tuple(
+            self._new(Slot(f"{node.name}.{local.name}", None, local.bytes))
+            for local in kernel.locals
+        )
+        places = {name: place for place, name in enumerate(self.dims)}
+        use = Use(
+            kernel,
+            (*reads, *own, *makes),
+            tuple(places[name] for name in kernel.dims),
+            len(makes),
+            tuple(str(type) for type in node.types),
+        )
+        return own, use
+
+    def _slot(self, name: str, type: TensorType) -> int:
+        return self._new(Slot(name, type, size_of(type.shape) * type.dtype.itemsize))
+
+    def _new(self, slot: Slot) -> int:
+        self.slots.append(slot)
+        return len(self.slots) - 1
+
+    @cached_property
+    def most_phases(self) -> int:
+        """For how many phases each launch has room in the counts of tasks."""
+        return most_phases(self.kernels.values())
+
+    # -- kernels -----------------------------------------------------------------------------------
+
+    def _unit(self, node: Node) -> Unit:
+        op = node.op
+        if isinstance(op, Call):
+            if op.body not in self._units:
+                self._units[op.body] = self._of_body(op.body)
+            return self._units[op.body]
+        if isinstance(op, UserKernel) and uses_c(op):
+            if op not in self._by_text:
+                name = unique(op.body.name, self.kernels)
+                self._by_text[op] = self.kernels[name] = user_kernel(op, name)
+            return Unit(self._by_text[op])
+        if isinstance(op, (Update, Scatter)):
+            types = tuple(self.ir[id].type for id in node.sources)
+            key = (op, types)
+            if key not in self._by_text:
+                name = unique(op.name, self.kernels)
+                make = update_kernel if isinstance(op, Update) else scatter_kernel
+                self.dtypes |= {type.dtype for type in types}
+                kernel = make(op, types, name)  # pyright: ignore[reportArgumentType]  # each has its own
+                self._by_text[key] = self.kernels[name] = kernel
+            return Unit(self._by_text[key], over=(0,))
+        return Unit(None)
+
+    def _of_body(self, body: IR) -> Unit:
+        try:
+            definition = self.definitions[body] = define(body)
+        except DefinitionError:  # an op of the user's that C does not know
+            return Unit(None)
+        same = same_bytes(definition)
+        if same is not None:
+            return Unit(None, same_as=same)
+        exact = None
+        if self.sizes.keys() & definition.dims.keys():
+            exact = self._kernel(specialised(definition, self.sizes))
+        kernel = self._kernel(definition)
+        over = overwritable(definition, kernel.nest)
+        if exact is not None and exact.definition is not None:
+            also = overwritable(exact.definition, exact.nest)
+            over = tuple(place for place in over if place in also)
+        return Unit(kernel, exact, over=over)
+
+    def _kernel(self, definition: Definition) -> Kernel:
+        text = str(replace(definition, name="kernel"))
+        if text not in self._by_text:
+            name = unique(definition.name, self.kernels)
+            self._by_text[text] = self.kernels[name] = make_kernel(definition, name, self.machine)
+        return self._by_text[text]
+
+
+def needed(ir: IR, wanted: Iterable[int], known: Iterable[int]) -> Iterator[Node]:
+    """Yield the nodes that the wanted ones are computed from, in order, but for what is known."""
+    given = set(known)
+    found: set[int] = set()
+    todo = list(wanted)
+    while todo:
+        id = todo.pop()
+        if id not in found and id not in given:
+            found.add(id)
+            todo += ir[id].sources
+    return (node for node in ir if node.id in found)

@@ -1,0 +1,128 @@
+"""Read what this machine has: the width of its vectors, its cores, its caches."""
+
+import functools
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from luminal_lab.kernels.machine import Machine
+
+USUAL = Machine()
+"""What is taken where a machine does not say."""
+CPUS = Path("/sys/devices/system/cpu")
+SYSCTL = {
+    "l1": ("hw.perflevel0.l1dcachesize", "hw.l1dcachesize"),
+    "l2": ("hw.perflevel0.l2cachesize", "hw.l2cachesize"),
+    "l3": ("hw.l3cachesize",),
+}
+"""What a Mac calls its caches; of one with two kinds of cores, those of the faster."""
+
+
+@functools.cache
+def this_machine() -> Machine:
+    """Return the machine that this process runs on, with the cores that it may use."""
+    caches = _sysctl_caches() if sys.platform == "darwin" else linux_caches(CPUS)
+    l2 = caches.get("l2") or USUAL.l2
+    return Machine(
+        vector_bytes=vector_bytes(platform.machine(), _features()),
+        cores=usable_cores(),
+        l1=caches.get("l1") or USUAL.l1,
+        l2=l2,
+        l3=caches.get("l3") or (max(l2, USUAL.l3) if not caches else l2),
+    )
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use."""
+    if sys.platform != "win32" and hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return max(1, os.cpu_count() or 1)
+
+
+def vector_bytes(arch: str, features: str) -> int:
+    """Return how wide the vectors of a processor are.
+
+    >>> vector_bytes("x86_64", "sse2 avx avx2"), vector_bytes("arm64", "")
+    (32, 16)
+    """
+    if not re.fullmatch(r"x86_64|AMD64|i[3-6]86", arch, re.IGNORECASE):
+        return 16  # NEON, and what others have at least
+    words = set(features.lower().split())
+    if "avx512f" in words:
+        return 64
+    return 32 if words & {"avx", "avx1.0"} or not words else 16
+
+
+def _features() -> str:
+    """Return the words that say which instructions there are; none where nobody tells."""
+    with suppress(OSError):
+        text = Path("/proc/cpuinfo").read_text("utf-8", "replace")
+        found = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
+        return found[1] if found else ""
+    if sys.platform == "darwin":
+        names = ("machdep.cpu.features", "machdep.cpu.leaf7_features")
+        return " ".join(_sysctl(names).values())
+    return ""
+
+
+def linux_caches(cpus: Path) -> dict[str, int]:
+    """Return the caches of the first core that a folder of /sys tells about."""
+    found: dict[str, int] = {}
+    for folder in sorted(cpus.glob("cpu[0-9]*/cache"))[:1]:
+        for index in folder.glob("index*"):
+            with suppress(OSError, ValueError):
+                level, kind, size = (
+                    (index / name).read_text("utf-8").strip() for name in ("level", "type", "size")
+                )
+                if kind in ("Data", "Unified"):
+                    found[f"l{level}"] = _bytes(size)
+    return found
+
+
+def _bytes(text: str) -> int:
+    units = {"K": 10, "M": 20, "G": 30}
+    return int(text.rstrip("KMG")) << units.get(text[-1:], 0)
+
+
+def _sysctl_caches() -> dict[str, int]:
+    said = _sysctl([name for names in SYSCTL.values() for name in names])
+    found: dict[str, int] = {}
+    for level, names in SYSCTL.items():
+        known = [int(said[name]) for name in names if said.get(name, "").isdigit()]
+        if known:
+            found[level] = known[0]
+    return found
+
+
+def _sysctl(names: list[str] | tuple[str, ...]) -> Mapping[str, str]:
+    command = ["/usr/sbin/sysctl", *names]
+    with suppress(OSError, subprocess.SubprocessError):
+        # It ends with an error if one name is unknown, and still tells the others.
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+        pairs = (line.partition(": ") for line in done.stdout.splitlines())
+        return {name: value.strip() for name, _, value in pairs}
+    return {}
+
+
+def available_memory() -> int | None:
+    """Return how many bytes this process could still have; None where the system does not say."""
+    found: list[int] = []
+    with suppress(OSError, AttributeError):
+        text = Path("/proc/meminfo").read_text("utf-8")
+        sizes = dict(re.findall(r"^(MemAvailable|SwapFree):\s*(\d+) kB", text, re.MULTILINE))
+        if sizes:
+            found.append(sum(map(int, sizes.values())) << 10)
+    with suppress(OSError, ValueError):
+        group = Path("/sys/fs/cgroup")
+        most = int((group / "memory.max").read_text("utf-8"))
+        stat = (group / "memory.stat").read_text("utf-8")
+        # Pages of files count as taken, but are given back when they are asked for.
+        cached = re.search(r"^inactive_file (\d+)", stat, re.MULTILINE)
+        taken = int((group / "memory.current").read_text("utf-8"))
+        found.append(most - taken + (int(cached[1]) if cached else 0))
+    return max(0, min(found)) if found else None

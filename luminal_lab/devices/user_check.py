@@ -1,0 +1,219 @@
+"""Try a user's kernel in C alone: it compiles, writes its outputs and nothing else, and means it.
+
+    ll.devices.check_kernel(scale, np.arange(10.0))
+
+runs it on data between guards, with outputs that are filled before, its tasks in both orders.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+import numpy as np
+
+from luminal_lab.core.binding import as_array, fit
+from luminal_lab.core.dims import evaluate
+from luminal_lab.core.dtypes import Array
+from luminal_lab.core.interpret import Environment, interpret
+from luminal_lab.core.ir import Node
+from luminal_lab.core.op import TensorType, ints, size_of, tuple_text
+from luminal_lab.core.ops import UserKernel
+from luminal_lab.devices.toolchain import PROGRAM, Compiler, compile_library, find_compiler, load
+from luminal_lab.errors import ArgumentError, DefinitionError, DeviceError
+from luminal_lab.kernels.user_call import Draft, KernelCall
+from luminal_lab.kernels.user_kernel import alone, header_of, tasks_of, use_dims
+from luminal_lab.passes.check import differences
+
+ENTRY = "lab_alone"
+GUARD: Final = 4096
+"""Bytes before and behind each array, which a kernel must leave alone."""
+FILLED: Final = 0xFF, 0x3F
+"""What outputs hold before the first and the second run: of floats NaN, and about a half."""
+
+
+def check_source(op: UserKernel, compiler: Compiler) -> None:
+    """Compile a user's kernel in C by itself, or say in its own lines why that fails."""
+    if op.dialect != "c":
+        return
+    name = header_of(op.header).name
+    try:
+        compile_library(alone(op), compiler)
+    except DeviceError as error:
+        message = error.message.removeprefix("compile: ").replace(PROGRAM, f"{name}.c")
+        raise DeviceError(
+            f"kernel {name}: its C does not compile\n  {message}",
+            where=_own_lines(error.where or "", op.source),
+            hint="mend the marked line; lines are counted from the first of the source",
+        ) from error
+
+
+def _own_lines(where: str, source: str) -> str:
+    """Return a window of C without the lines behind the user's, unless one of those is meant."""
+    last = source.rstrip("\n").count("\n") + 1
+    lines = where.splitlines()
+    numbers = [re.match(r"[> ] +(\d+) \|", line) for line in lines]
+    own = [line for line, n in zip(lines, numbers, strict=True) if n is None or int(n[1]) <= last]
+    return "\n".join(own if any(line.startswith(">") for line in own) else lines)
+
+
+def check_kernel(
+    call: KernelCall, *arrays: object, compiler: str | None = None, **dims: int
+) -> tuple[Array, ...]:
+    """Run a user's kernel on data, hold it to its header and its meaning; return its outputs.
+
+    >>> from luminal_lab.kernels.user_call import kernel
+    >>> half = kernel('''
+    ... // kernel half(x: f32[n]) -> (y: f32[n])
+    ... void half(const float *x, float *y, long n) {
+    ...     for (long i = 0; i < n - 1; i++) y[i] = x[i] / 2;
+    ... }''', meaning=lambda x: x / 2)
+    >>> check_kernel(half, [1.0, 2.0, 3.0])
+    Traceback (most recent call last):
+        ...
+    luminal_lab.errors.DefinitionError: kernel half: y[2] is not written
+    hint: each call of the function writes its part of all outputs
+    """
+    if call.dialect != "c":
+        raise DeviceError(
+            f"kernel {call.name}: it is in {call.dialect}, and this machine's processor runs C",
+            hint="the device that has this dialect runs it",
+        )
+    op, given = _use(call, arrays, dims)
+    found = find_compiler(compiler)
+    check_source(op, found)
+    run = _Run(op, given, load(compile_library(alone(op), found), ENTRY))
+    first, second = run.outputs(FILLED[0], backwards=False), run.outputs(FILLED[1], backwards=True)
+    for name, one, other in zip(run.names, first, second, strict=True):
+        _check_written(call.name, name, one, other)
+    if call.meaning is None and call.numpy is None:
+        return first
+    for name, mine, meant in zip(run.names, first, run.meant(call), strict=True):
+        wrong: Any = differences(meant, mine, scaled=True)
+        if wrong.any():
+            at = _first(wrong)
+            raise DefinitionError(
+                f"kernel {call.name}: {name}{list(at)} is {mine[at]}, and its meaning has "
+                f"{meant[at]}",
+                hint="the source and the meaning compute the same, up to rounding",
+            )
+    return first
+
+
+def _use(
+    call: KernelCall, arrays: Sequence[object], dims: Mapping[str, int]
+) -> tuple[UserKernel, list[Array]]:
+    """Return the op for the shapes of some data, and the data as its inputs are."""
+    inputs = header_of(call.header).inputs
+    if len(arrays) != len(inputs):
+        raise ArgumentError(
+            f"kernel {call.name}: it takes {len(inputs)} arrays, and is given {len(arrays)}",
+            hint=f"it is {call.header}",
+        )
+    read = [
+        np.array(as_array(array, f"kernel {call.name}: {name}"), type.dtype.numpy, order="C")
+        for (name, type), array in zip(inputs, arrays, strict=True)
+    ]
+    types = [
+        TensorType(type.dtype, array.shape) for (_, type), array in zip(inputs, read, strict=True)
+    ]
+    labels = [f"array {k} {tuple_text(array.shape)}" for k, array in enumerate(read)]
+    return call.use(Draft(call.name), types, labels, dims), read
+
+
+class _Run:
+    """A kernel that is loaded, with its data between guards."""
+
+    def __init__(self, op: UserKernel, given: list[Array], library: ctypes.CDLL) -> None:
+        self.op = op
+        self.given = given
+        header = header_of(op.header)
+        self.name = header.name
+        self.inputs = [name for name, _ in header.inputs]
+        self.names = [name for name, _ in header.outputs]
+        dims = use_dims(op)
+        self.tasks = evaluate(tasks_of(op, dims), {})
+        self.dims = (ctypes.c_longlong * (len(dims) or 1))(
+            *(evaluate(d, {}) for d in dims.values())
+        )
+        self.function = library[ENTRY]
+        self.function.restype = None
+        self.function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong]
+
+    def outputs(self, fill: int, *, backwards: bool) -> tuple[Array, ...]:
+        """Return what the kernel makes of outputs that hold one byte everywhere."""
+        types = [output.type for output in self.op.body.outputs]
+        sizes = [array.nbytes for array in self.given]
+        sizes += [evaluate(size_of(t.shape), {}) * t.dtype.itemsize for t in types]
+        # Guards differ, so that what is read from one shows when it is written into another.
+        guards = [(fill ^ 0x11) - place % 16 for place in range(len(sizes))]
+        whole = [
+            np.full(n + 2 * GUARD, guard, np.uint8) for n, guard in zip(sizes, guards, strict=True)
+        ]
+        inner = [one[GUARD : GUARD + size] for one, size in zip(whole, sizes, strict=True)]
+        for bytes_ in inner:
+            bytes_[:] = fill
+        for bytes_, array in zip(inner, self.given, strict=False):
+            bytes_[:] = array.reshape(-1).view(np.uint8)
+        pointers = (ctypes.c_void_p * len(inner))(*(one.ctypes.data for one in inner))
+        for task in range(self.tasks)[:: -1 if backwards else 1]:
+            self.function(pointers, self.dims, task)
+        for name, one, guard in zip((*self.inputs, *self.names), whole, guards, strict=True):
+            if (one[:GUARD] != guard).any() or (one[-GUARD:] != guard).any():
+                side = "before" if (one[:GUARD] != guard).any() else "behind"
+                raise DefinitionError(
+                    f"kernel {self.name}: it writes {side} {name}",
+                    hint="an index is out of the array; loops end at the dims",
+                )
+        for name, bytes_, array in zip(self.inputs, inner, self.given, strict=False):
+            if bytes_.tobytes() != array.tobytes():
+                raise DefinitionError(
+                    f"kernel {self.name}: it changes its input {name}",
+                    hint="an input is read alone; others read it too",
+                )
+        made = inner[len(self.given) :]
+        return tuple(
+            bytes_.view(type.dtype.numpy).reshape(ints(type.shape))
+            for bytes_, type in zip(made, types, strict=True)
+        )
+
+    def meant(self, call: KernelCall) -> list[Array]:
+        """Return what the meaning makes of the same data."""
+        if call.numpy is not None:
+            found = call.numpy(*self.given)
+            several = isinstance(found, (tuple, list))
+            results = list(cast("Sequence[object]", found)) if several else [found]
+            pairs = zip(results, self.op.body.outputs, strict=True)
+            return [fit(f"kernel {self.name}", r, o.type, {}, copy=False) for r, o in pairs]
+        body = self.op.body
+        data = dict(zip(body.input_ids, self.given, strict=True))
+
+        def value(node: Node) -> Array:
+            return data[node.id]
+
+        values = interpret(body, Environment(value))
+        return [values[id] for id in body.output_ids]
+
+
+def _check_written(kernel: str, name: str, one: Array, other: Array) -> None:
+    """Raise unless two runs on outputs that held different bytes have made the same."""
+    size = one.dtype.itemsize
+    a, b = (x.reshape(-1).view(np.uint8).reshape(*x.shape, size) for x in (one, other))
+    left = (a == FILLED[0]).all(-1) & (b == FILLED[1]).all(-1)
+    if left.any():
+        raise DefinitionError(
+            f"kernel {kernel}: {name}{list(_first(left))} is not written",
+            hint="each call of the function writes its part of all outputs",
+        )
+    apart = (a != b).any(-1)
+    if apart.any():
+        raise DefinitionError(
+            f"kernel {kernel}: {name}{list(_first(apart))} is different when it runs again",
+            hint="outputs hold anything before, and tasks run in any order",
+        )
+
+
+def _first(where: Array) -> tuple[int, ...]:
+    return tuple(int(index) for index in np.argwhere(where)[0])

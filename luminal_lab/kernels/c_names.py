@@ -1,0 +1,64 @@
+"""Names in C for what a user may call anything: different ones for different names, and readable.
+
+    n → n      int → int_      int_ → int__      h.n → dot1_h_n
+
+A name stays as it is unless C, the compiler, its headers or our own source use it. Those get an
+underscore behind them, as do names that end in one, so that what comes out is never another's.
+Of dots it is said in front where they were.
+"""
+
+from __future__ import annotations
+
+import re
+
+from luminal_lab.core.dims import Dim, Symbol, render_c, substitute, symbols
+
+KEYWORDS = frozenset(
+    """
+    alignas alignof asm auto bool break case char complex const constexpr continue default do
+    double else enum extern false float for fortran goto if imaginary inline int long noreturn
+    nullptr register restrict return short signed sizeof static static_assert struct switch
+    thread_local true typedef typeof typeof_unqual union unsigned void volatile while
+    """.split()  # noqa: SIM905  # a list of words reads better so
+)
+"""The words of C, from C99 to C23, GNU's among them."""
+TAKEN = frozenset(
+    """
+    arm far i386 linux main mips near pascal cdecl small interface sun unix vax win32 environ errno
+    stderr stdin stdout floordiv floormod min max
+    """.split()  # noqa: SIM905
+)
+"""What compilers and headers of some system define, and functions of our own source."""
+RESERVED = re.compile(r"lab_.*|LAB_.*|__.*|_[A-Z].*|[A-Z][A-Z0-9_]+|I")
+"""Our own names, the compiler's, and macros."""
+
+
+def c_name(name: str) -> str:
+    """Return what C calls a dim, a buffer or a kernel.
+
+    >>> [c_name(name) for name in ("n", "int", "int_", "h.n", "h_n")]
+    ['n', 'int_', 'int__', 'dot1_h_n', 'h_n']
+    """
+    if "." in name:
+        places = [str(place) for place, letter in enumerate(name) if letter == "."]
+        return f"dot{'_'.join(places)}_{name.replace('.', '_')}"
+    if re.match(r"dot\d", name):
+        return f"dot0_{name}"
+    if name in KEYWORDS or name in TAKEN or name.endswith("_") or RESERVED.fullmatch(name):
+        return f"{name}_"
+    return name
+
+
+def c_dim(dim: Dim) -> str:
+    """Return a dim as C, with the names that C may have.
+
+    >>> from luminal_lab.core.dims import Symbol
+    >>> c_dim(Symbol("int") * 2 + 1)
+    '(2*int_ + 1)'
+    """
+    renamed = {
+        symbol.name: Symbol(c_name(symbol.name), symbol.low, symbol.high, symbol.multiple_of)
+        for symbol in symbols(dim)
+        if c_name(symbol.name) != symbol.name
+    }
+    return render_c(substitute(dim, renamed) if renamed else dim)

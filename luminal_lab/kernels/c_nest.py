@@ -1,0 +1,315 @@
+"""A nest as C: a function for each phase, a `for` for each loop, an assignment for each statement.
+
+    parallel i < 4:                               static void row_sums(LAB_GIVEN) {
+      local t: f32[] in registers                     const float *restrict x = lab_buffers[0];
+      t = 0.0                                         float *restrict y = lab_buffers[1];
+      simd j < 6:                         →           const lab_i64 i = lab_task;
+        t += x[i, j]                                  float t = 0.0f;
+      y[i] = t                                        #pragma omp simd reduction(+:t)
+                                                      for (lab_i64 j = 0; j < 6; j++) {
+                                                          t += x[6*i + j];
+                                                      }
+                                                      y[i] = t;
+                                                  }
+
+A parallel loop that stands outermost is a phase: its body is a task, and tasks may run at once.
+What stands between such loops is a phase of one task. A vector loop is written with the compiler's
+vector types; a simd loop is a plain one that the compiler is told it may turn into vector code.
+16-bit floats are computed in float32, and rounded where they are stored or cast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from luminal_lab.core.dims import Dim, maximum, symbols
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.op import TensorType, size_of
+from luminal_lab.kernels.c_index import INDICES, PRODUCT, condition_c, index_c
+from luminal_lab.kernels.c_kernel import c_type, least as least_of, stored
+from luminal_lab.kernels.c_lanes import Lanes
+from luminal_lab.kernels.c_maths import C_TYPES
+from luminal_lab.kernels.c_names import c_name
+from luminal_lab.kernels.c_terms import Text
+from luminal_lab.kernels.kernel import Kernel, Local as KernelLocal, Phase
+from luminal_lab.kernels.nest import (
+    Block,
+    Local,
+    Loop,
+    Nest,
+    Set,
+    Statement,
+    When,
+    accesses,
+    arrays_in,
+    walk,
+)
+from luminal_lab.kernels.terms import Lookup, walk as walk_terms
+
+STACK = 16384
+"""The most bytes of an array in scratch that is put on the stack."""
+FOLDED = {"=": (), "+=": ("sum_reduce",), "max=": ("max_reduce",)}
+"""The ops behind the ways to assign."""
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A kernel as C."""
+
+    text: str
+    phases: tuple[Phase, ...]
+    locals: tuple[KernelLocal, ...]
+    """The arrays between inputs and outputs that it is given, with their bytes."""
+    scratch: Dim
+    """The bytes that each thread lends to a task."""
+    vectors: frozenset[tuple[DType, int]]
+    """The vector types that it mentions."""
+    ops_of_line: tuple[tuple[str, ...], ...]
+    """For each line of the text the names of the ops that it computes."""
+
+
+def render_nest(nest: Nest, name: str, dims: Sequence[str] | None = None) -> Rendered:
+    """Return a nest as C functions whose names start with `name`, given dims in that order."""
+    order = tuple(nest.dims) if dims is None else tuple(dims)
+    kept = [one for one in nest.locals.values() if one.space == "memory"]
+    groups = list(_phases(nest.body))
+    lines: list[str] = []
+    ops: list[tuple[str, ...]] = []
+    phases: list[Phase] = []
+    scratch: Dim = 0
+    vectors: set[tuple[DType, int]] = set()
+    for place, (block, tasks) in enumerate(groups):
+        function = name if len(groups) == 1 else f"{name}_{place}"
+        writer = _Writer(nest, [one.name for one in kept], order)
+        writer.function(block)
+        if lines:
+            lines, ops = [*lines, ""], [*ops, ()]
+        lines += [f"static void {function}(LAB_GIVEN) {{", *writer.code.lines, "}"]
+        ops += [(), *writer.code.ops, ()]
+        phases.append(Phase(function, tasks))
+        scratch = maximum(scratch, writer.scratch)
+        vectors |= writer.vectors
+    sizes = tuple(KernelLocal(one.name, _bytes(one.type)) for one in kept)
+    return Rendered("\n".join(lines), tuple(phases), sizes, scratch, frozenset(vectors), tuple(ops))
+
+
+def _bytes(type: TensorType) -> Dim:
+    return size_of(type.shape) * type.dtype.itemsize
+
+
+def _phases(block: Block) -> Iterator[tuple[Block, Dim]]:
+    """Yield the parts of a nest that follow each other, each with its number of tasks."""
+    waiting: list[Statement] = []
+    for one in block:
+        if isinstance(one, Loop) and one.kind == "parallel":
+            # What the tasks have nothing to do with may as well come after them.
+            if arrays_in(tuple(waiting)) & arrays_in((one,)):
+                yield tuple(waiting), 1
+                waiting = []
+            yield (one,), one.size
+        elif not (isinstance(one, Local) and one.space == "memory"):
+            waiting.append(one)
+    if waiting:
+        yield tuple(waiting), 1
+
+
+def _looks_up(block: Block) -> bool:
+    """Return whether a place in an array is a value, which may be no position."""
+    return any(
+        isinstance(part, Lookup)
+        for one in walk(block)
+        if isinstance(one, Set)
+        for part in walk_terms(one.term)
+    )
+
+
+class _Writer(Lanes):
+    """The C of one phase."""
+
+    def __init__(self, nest: Nest, kept: list[str], dims: Sequence[str]) -> None:
+        super().__init__(nest)
+        self.kept, self.dims = kept, dims
+        self.scratch: Dim = 0
+
+    def function(self, block: Block) -> None:
+        """Write what stands between the braces of a phase's function."""
+        code, used = self.code, arrays_in(block)
+        given = [buffer.name for buffer in self.nest.inputs]
+        made = [buffer.name for buffer in self.nest.outputs]
+        written = {access.name for access in accesses(block) if access.how != "read"}
+        for place, buffer in enumerate([*given, *self.kept, *made]):
+            if buffer in used:
+                const = "" if buffer in written else "const "
+                type = C_TYPES[self.types[buffer].dtype]
+                code.add(f"{const}{type} *restrict {c_name(buffer)} = lab_buffers[{place}];")
+        mentioned = self.mentioned(block)
+        for place, dim in enumerate(self.dims):
+            if dim in mentioned:
+                code.add(f"const lab_i64 {c_name(dim)} = lab_dims[{place}];")
+        wrong = _looks_up(block)
+        if wrong:
+            code.add("int lab_wrong = 0;")
+        match block:
+            case (Loop(axis=axis, kind="parallel", body=body),):
+                code.add(f"const lab_i64 {c_name(axis.name)} = lab_task;")
+                self.block(body)
+            case _:
+                self.block(block)
+        if wrong:
+            code.add("if (lab_wrong) *lab_fault = 1;")
+
+    def mentioned(self, block: Block) -> set[str]:
+        """Return the dims that a phase mentions."""
+        inner = Nest("", (), (), block)
+        found = set(inner.dims)
+        for name in arrays_in(block):
+            found |= {s.name for d in self.types[name].shape for s in symbols(d)}
+        return found
+
+    # -- statements --------------------------------------------------------------------------------
+
+    def block(self, block: Block) -> None:
+        """Write statements; a scalar is declared where it gets its first value."""
+        declared: Local | None = None
+        for one, after in zip(block, (*block[1:], None), strict=True):
+            if isinstance(one, Local) and self._starts(one, after):
+                declared = one
+                continue
+            if declared is not None:
+                assert isinstance(one, Set)
+                value = self.text(one.term)
+                start = f"{c_type(declared.type.dtype)} {c_name(declared.name)}"
+                self.code.add(f"{start} = {value.text};", value.ops)
+                declared = None
+                continue
+            self.statement(one)
+
+    def _starts(self, local: Local, after: Statement | None) -> bool:
+        """Return whether a scalar gets a value right behind its declaration."""
+        return (
+            self.is_scalar(local.name)
+            and isinstance(after, Set)
+            and (after.name, after.how) == (local.name, "=")
+        )
+
+    def statement(self, one: Statement) -> None:
+        """Write a statement."""
+        match one:
+            case Loop():
+                self.loop(one)
+            case When(holds=holds, body=inner):
+                with self.code.block(f"if ({condition_c(holds)})"):
+                    self.block(inner)
+            case Local():
+                self.local(one)
+            case Set():
+                self.set(one)
+
+    def loop(self, one: Loop) -> None:
+        """Write a loop."""
+        name, size = c_name(one.name), index_c(one.size)
+        if one.kind == "vector":
+            width = one.size
+            assert isinstance(width, int)
+            self.axis, self.width = one.axis, width
+            self.block(one.body)
+            self.axis, self.width = None, 0
+            return
+        if one.kind == "unroll":
+            self.code.add(f"LAB_UNROLL({size})")
+        elif one.kind == "simd":
+            self.code.directive(f"#pragma omp simd{self.reductions(one)}")
+        kind = "int" if isinstance(one.size, int) and one.kind == "unroll" else "lab_i64"
+        with self.code.block(f"for ({kind} {name} = 0; {name} < {size}; {name}++)"):
+            self.block(one.body)
+
+    def reductions(self, loop: Loop) -> str:
+        """Return what a simd loop says of the scalars that it adds to."""
+        clauses: dict[str, None] = {}
+        inner = {one.name for one in walk(loop.body) if isinstance(one, Local)}
+        for one in walk(loop.body):
+            if isinstance(one, Set) and one.how != "=" and not one.index and one.name not in inner:
+                dtype = self.types[one.name].dtype
+                which = "+" if one.how == "+=" else f"lab_max_{dtype.short}"
+                clauses.setdefault(f"reduction({which}:{c_name(one.name)})")
+        if _looks_up(loop.body):
+            clauses.setdefault("reduction(|:lab_wrong)")
+        return "".join(f" {clause}" for clause in clauses)
+
+    def local(self, one: Local) -> None:
+        """Write the declaration of a local array."""
+        size, type, name = size_of(one.type.shape), C_TYPES[one.type.dtype], c_name(one.name)
+        if one.space == "registers" and one.name in self.as_vectors:
+            width = self.as_vectors[one.name]
+            assert isinstance(size, int)
+            self.code.add(f"{self.vector(one.type.dtype, width)} {name}[{size // width}];")
+        elif not one.type.shape:
+            self.code.add(f"{c_type(one.type.dtype)} {name};")
+        elif isinstance(size, int) and size * one.type.dtype.itemsize <= STACK:
+            self.code.add(f"{type} {name}[{size}] LAB_ALIGNED;")
+        else:
+            offset = "" if self.scratch == 0 else f" + {index_c(self.scratch)}"
+            start = f"(void *)(lab_scratch{offset})" if offset else "(void *)lab_scratch"
+            self.code.add(f"{type} *restrict {name} = {start};")
+            self.scratch = self.scratch + (_bytes(one.type) + 63) // 64 * 64
+
+    def set(self, one: Set) -> None:
+        """Write an assignment."""
+        dtype, ops = self.types[one.name].dtype, FOLDED[one.how]
+        if self.axis is not None:
+            self.set_vector(one, ops)
+            return
+        scalar = self.is_scalar(one.name)
+        place, value = self.place(one.name, one.index), self.text(one.term)
+        if one.how == "+=" and dtype in IN_PLACE:
+            self.code.add(f"{place} += {value.text};", (*value.ops, *ops))
+            return
+        if one.how != "=":
+            near = DType.float32 if dtype.is_half else dtype
+            old = self.element(one.name, one.index)
+            joined = f"lab_{'max' if one.how == 'max=' else 'add'}_{near.short}"
+            text = f"{joined}({old}, {value.text})"
+            if one.how == "+=" and near.is_float:
+                text = f"{old} + {value.at(PRODUCT)}"
+            value = Text(text, ops=value.ops)
+        text = value.text if scalar else stored(value.text, dtype)
+        self.code.add(f"{place} = {text};", (*value.ops, *ops))
+
+
+IN_PLACE = DType.float32, DType.float64, DType.int32, DType.int64
+"""The dtypes whose sums C's own += makes."""
+
+
+def prelude(kernels: Iterable[Kernel]) -> str:
+    """Return what nests need of C beside the maths: vectors, and maxima in simd loops."""
+    lines = [PRELUDE, INDICES]
+    listed = [*kernels]
+    vectors = {vector for kernel in listed for vector in kernel.vectors}
+    for dtype, width in sorted(vectors, key=lambda one: (one[0].short, one[1])):
+        name, base = f"lab_{dtype.short}x{width}", C_TYPES[dtype]
+        size = f"vector_size({width * dtype.itemsize})"
+        lines.append(f"typedef {base} {name} __attribute__(({size}));")
+        aligned = f"aligned({dtype.itemsize}), may_alias"
+        lines.append(f"typedef {base} {name}_at __attribute__(({size}, {aligned}));")
+    for dtype in DType:
+        short = dtype.short
+        if any(f"reduction(lab_max_{short}:" in kernel.source for kernel in listed):
+            lines.append(
+                f"#pragma omp declare reduction(lab_max_{short}: {C_TYPES[dtype]}: omp_out = "
+                f"lab_max_{short}(omp_out, omp_in)) initializer(omp_priv = {least_of(dtype)})"
+            )
+    return "\n".join(lines)
+
+
+PRELUDE = """\
+#if defined(__clang__)
+#define LAB_UNROLL(n) LAB_PRAGMA(unroll)
+#else
+#define LAB_UNROLL(n) LAB_PRAGMA(GCC unroll n)
+#endif
+#define LAB_PRAGMA(text) _Pragma(#text)
+#define LAB_ALIGNED __attribute__((aligned(64)))
+#define LAB_LANES(type, at) (*(type##_at *)(at))
+#define LAB_INF __builtin_inff()
+#define LAB_NAN __builtin_nanf("")"""

@@ -1,0 +1,374 @@
+"""The C around a program's kernels: a small pool of threads, and the function that runs launches.
+
+The tasks of a phase are counted down in one 64-bit word, whose upper half counts phases: a thread
+that takes a task with compare-and-swap knows that it is one of the present phase, which cannot end
+before that task is done. So nobody has to check in, and a thread that wakes up late harms nothing.
+
+Threads without work look for some for a moment, and then sleep. A phase of one task, or one that
+is marked as short, is run by the caller alone. Ctrl-C sets a flag that is looked at before each
+task, up to the launch from which on inputs are written over; from there on the run is finished.
+
+These lines come after the kernels, so that no name in a header meets one of theirs.
+"""
+
+RUNTIME = r"""
+// -- the pool -------------------------------------------------------------------------------------
+
+#ifdef _WIN32
+#define WIN32_LEAN_AND_MEAN
+#include <windows.h>
+#include <process.h>
+#include <signal.h>
+#include <stdlib.h>
+#define LAB_EXPORT __declspec(dllexport)
+typedef SRWLOCK lab_lock;
+typedef CONDITION_VARIABLE lab_bell;
+typedef HANDLE lab_thread;
+#define lab_lock_new(lock) InitializeSRWLock(lock)
+#define lab_bell_new(bell) InitializeConditionVariable(bell)
+#define lab_lock_take(lock) AcquireSRWLockExclusive(lock)
+#define lab_lock_give(lock) ReleaseSRWLockExclusive(lock)
+#define lab_bell_wait(bell, lock) SleepConditionVariableSRW(bell, lock, INFINITE, 0)
+#define lab_bell_ring(bell) WakeAllConditionVariable(bell)
+#define lab_yield() SwitchToThread()
+#define lab_process() ((lab_i64)GetCurrentProcessId())
+#else
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+#define LAB_EXPORT __attribute__((visibility("default")))
+typedef pthread_mutex_t lab_lock;
+typedef pthread_cond_t lab_bell;
+typedef pthread_t lab_thread;
+#define lab_lock_new(lock) pthread_mutex_init(lock, 0)
+#define lab_bell_new(bell) pthread_cond_init(bell, 0)
+#define lab_lock_take(lock) pthread_mutex_lock(lock)
+#define lab_lock_give(lock) pthread_mutex_unlock(lock)
+#define lab_bell_wait(bell, lock) pthread_cond_wait(bell, lock)
+#define lab_bell_ring(bell) pthread_cond_broadcast(bell)
+#define lab_yield() sched_yield()
+#define lab_process() ((lab_i64)getpid())
+#endif
+
+#if defined(__x86_64__) || defined(__i386__)
+#define lab_pause() __builtin_ia32_pause()
+#elif defined(__aarch64__) || defined(__arm__)
+#define lab_pause() __asm__ volatile("yield")
+#else
+#define lab_pause() ((void)0)
+#endif
+
+#define LAB_SPINS 4000           // looks for work before a thread sleeps: some 50 microseconds
+#define LAB_SLICE (1ll << 30)    // tasks that are counted down at once
+#define lab_get(place) __atomic_load_n(place, __ATOMIC_SEQ_CST)
+#define lab_set(place, value) __atomic_store_n(place, value, __ATOMIC_SEQ_CST)
+#define lab_add(place, value) __atomic_add_fetch(place, value, __ATOMIC_SEQ_CST)
+
+typedef void lab_function(LAB_GIVEN);
+
+typedef struct {
+    lab_function *function;
+    void *const *buffers;
+    const lab_i64 *dims;
+    lab_i64 *fault;
+    char *scratch;               // the memory of the caller, then that of each thread
+    lab_i64 scratch_bytes;
+    lab_i64 tasks, before;       // how many are counted down, and how many were before them
+    lab_u32 step;
+    int may_stop;
+} lab_phase;
+
+typedef struct lab_pool lab_pool;
+
+typedef struct {
+    lab_pool *pool;
+    int number;                  // from 1 up; the caller is 0
+    lab_thread thread;
+} lab_worker;
+
+struct lab_pool {
+    lab_u64 ticket __attribute__((aligned(64)));   // phases so far, and tasks that nobody has taken
+    lab_u64 done __attribute__((aligned(64)));     // tasks of this phase that are done
+    lab_phase phase __attribute__((aligned(64)));
+    int sleepers, stop, cancelled;
+    lab_i64 process;
+    int threads, running;        // as asked, and as started, both with the caller
+    lab_lock lock;
+    lab_bell bell;
+    lab_worker workers[];
+};
+
+static void lab_do(lab_pool *pool, int number, lab_i64 task) {
+    const lab_phase *phase = &pool->phase;
+    if (phase->may_stop && lab_get(&pool->cancelled)) return;
+    char *scratch = phase->scratch + number * phase->scratch_bytes;
+    phase->function(phase->buffers, phase->dims, phase->step, phase->fault, task, scratch);
+}
+
+static int lab_take(lab_pool *pool, int number) {
+    lab_u64 ticket = lab_get(&pool->ticket);
+    while ((lab_u32)ticket) {
+        if (__atomic_compare_exchange_n(&pool->ticket, &ticket, ticket - 1, 0,
+                                        __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+            const lab_phase *phase = &pool->phase;
+            lab_do(pool, number, phase->before + phase->tasks - (lab_u32)ticket);
+            lab_add(&pool->done, 1);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void lab_work(lab_worker *worker) {
+    lab_pool *pool = worker->pool;
+    while (!lab_get(&pool->stop)) {
+        int spins = 0;
+        while (lab_take(pool, worker->number)) {}
+        while (spins < LAB_SPINS && !(lab_u32)lab_get(&pool->ticket)) {
+            lab_pause();
+            spins++;
+        }
+        if (spins < LAB_SPINS) continue;
+        lab_lock_take(&pool->lock);
+        lab_add(&pool->sleepers, 1);
+        while (!(lab_u32)lab_get(&pool->ticket) && !lab_get(&pool->stop))
+            lab_bell_wait(&pool->bell, &pool->lock);
+        lab_add(&pool->sleepers, -1);
+        lab_lock_give(&pool->lock);
+    }
+}
+
+#ifdef _WIN32
+static unsigned __stdcall lab_begin(void *worker) {
+    lab_work(worker);
+    return 0;
+}
+static int lab_thread_new(lab_worker *worker) {
+    worker->thread = (HANDLE)_beginthreadex(0, 0, lab_begin, worker, 0, 0);
+    return worker->thread != 0;
+}
+static void lab_thread_join(lab_worker *worker) {
+    WaitForSingleObject(worker->thread, INFINITE);
+    CloseHandle(worker->thread);
+}
+static lab_i64 lab_now(void) {
+    LARGE_INTEGER count, rate;
+    QueryPerformanceCounter(&count);
+    QueryPerformanceFrequency(&rate);
+    return (lab_i64)((double)count.QuadPart * 1e9 / (double)rate.QuadPart);
+}
+#else
+static void *lab_begin(void *worker) {
+    lab_work(worker);
+    return 0;
+}
+static int lab_thread_new(lab_worker *worker) {
+    sigset_t all, before;        // signals are for the threads of others
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&worker->thread, 0, lab_begin, worker);
+    pthread_sigmask(SIG_SETMASK, &before, 0);
+    return !failed;
+}
+static void lab_thread_join(lab_worker *worker) {
+    pthread_join(worker->thread, 0);
+}
+static lab_i64 lab_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (lab_i64)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+#endif
+
+static void lab_begin_pool(lab_pool *pool) {
+    lab_lock_new(&pool->lock);
+    lab_bell_new(&pool->bell);
+    pool->ticket = pool->done = 0;
+    pool->sleepers = pool->stop = pool->cancelled = 0;
+    pool->process = lab_process();
+    pool->running = 1;
+}
+
+static void lab_start(lab_pool *pool) {
+    while (pool->running < pool->threads) {
+        lab_worker *worker = &pool->workers[pool->running - 1];
+        worker->pool = pool;
+        worker->number = pool->running;
+        if (!lab_thread_new(worker)) {
+            pool->threads = pool->running;   // as many as the system gives us
+            break;
+        }
+        pool->running++;
+    }
+}
+
+static void lab_run_phase(lab_pool *pool, lab_i64 tasks, int alone) {
+    lab_phase *phase = &pool->phase;
+    if (tasks <= 1 || alone || pool->threads == 1) {
+        for (lab_i64 task = 0; task < tasks; task++) lab_do(pool, 0, task);
+        return;
+    }
+    if (pool->running < pool->threads) lab_start(pool);
+    for (phase->before = 0; phase->before < tasks; phase->before += phase->tasks) {
+        const lab_i64 left = tasks - phase->before;
+        phase->tasks = left < LAB_SLICE ? left : LAB_SLICE;
+        lab_set(&pool->done, 0);
+        lab_set(&pool->ticket, ((lab_get(&pool->ticket) >> 32) + 1) << 32 | (lab_u64)phase->tasks);
+        if (lab_get(&pool->sleepers)) {
+            lab_lock_take(&pool->lock);
+            lab_bell_ring(&pool->bell);
+            lab_lock_give(&pool->lock);
+        }
+        while (lab_take(pool, 0)) {}
+        for (int spins = 0; lab_get(&pool->done) != (lab_u64)phase->tasks; spins++) {
+            if (spins < LAB_SPINS) lab_pause();
+            else lab_yield();
+        }
+    }
+}
+
+// -- Ctrl-C ---------------------------------------------------------------------------------------
+
+static int *volatile lab_watched;    // the flag that a signal sets
+
+static void lab_signalled(int number) {
+    int *flag = lab_watched;
+    (void)number;
+    if (flag) lab_set(flag, 1);
+}
+
+#ifdef _WIN32
+typedef void (*lab_before)(int);
+static int lab_watch(lab_before *before, int *flag) {
+    lab_watched = flag;
+    *before = signal(SIGINT, lab_signalled);
+    if (*before != SIG_DFL && *before != SIG_IGN && *before != SIG_ERR) return 1;
+    signal(SIGINT, *before == SIG_ERR ? SIG_DFL : *before);
+    return 0;
+}
+static void lab_unwatch(lab_before *before) {
+    signal(SIGINT, *before);
+    lab_watched = 0;
+}
+#else
+typedef struct sigaction lab_before;
+static int lab_watch(lab_before *before, int *flag) {
+    struct sigaction action = {0};
+    action.sa_handler = lab_signalled;
+    sigemptyset(&action.sa_mask);
+    lab_watched = flag;
+    if (sigaction(SIGINT, &action, before)) return 0;
+    if (before->sa_handler != SIG_DFL && before->sa_handler != SIG_IGN) return 1;
+    sigaction(SIGINT, before, 0);    // nobody waits for it
+    return 0;
+}
+static void lab_unwatch(lab_before *before) {
+    sigaction(SIGINT, before, 0);
+    lab_watched = 0;
+}
+#endif
+
+// -- running --------------------------------------------------------------------------------------
+
+typedef struct {
+    lab_function *const *phases;
+    lab_i32 phase_count;
+    lab_i32 buffer_count;
+    const lab_i32 *buffers;      // which of the program's values
+    lab_i32 dim_count;
+    const lab_i32 *dims;         // which of the program's dims
+} lab_launch;
+
+#define LAB_LIST(...) \
+    sizeof((const lab_i32[]){__VA_ARGS__}) / sizeof(lab_i32), (const lab_i32[]){__VA_ARGS__}
+#define LAB_NONE 0, 0
+
+typedef struct {
+    void *const *values;         // where each of the program's values is
+    const lab_i64 *dims;
+    const lab_i32 *launches;     // what is run, in order
+    const lab_i64 *tasks;        // LAB_PHASES for each; negative for those the caller runs alone
+    lab_i64 *times;              // begin and end of each in nanoseconds, or null
+    char *scratch;
+    lab_i64 scratch_bytes;       // of each thread
+    lab_i64 no_return;           // the first launch that writes over an input
+    lab_i64 fault;               // not 0: an index was out of range
+    lab_u32 step;
+    lab_i32 watching;            // whether Ctrl-C is for us
+    lab_i32 interrupted;         // whether it came
+} lab_run;
+"""
+
+EXECUTE = r"""
+// Runs the launches from first to last. Returns how many of them are done: less than asked for if
+// an index was out of range, or if it was cancelled.
+LAB_EXPORT lab_i64 lab_execute(lab_pool *pool, lab_run *run, lab_i64 first, lab_i64 last) {
+    lab_before before;
+    if (pool->process != lab_process()) lab_begin_pool(pool);   // a fork has none of our threads
+    lab_set(&pool->cancelled, 0);
+    const int watching = run->watching && lab_watch(&before, &pool->cancelled);
+    void *buffers[LAB_BUFFERS];
+    lab_i64 dims[LAB_DIMS], at = first;
+    lab_phase *phase = &pool->phase;
+    phase->buffers = buffers;
+    phase->dims = dims;
+    phase->fault = &run->fault;
+    phase->scratch = run->scratch;
+    phase->scratch_bytes = run->scratch_bytes;
+    phase->step = run->step;
+    for (; at < last; at++) {
+        const lab_launch *launch = &lab_program[run->launches[at]];
+        phase->may_stop = at < run->no_return;
+        for (int k = 0; k < launch->buffer_count; k++) buffers[k] = run->values[launch->buffers[k]];
+        for (int k = 0; k < launch->dim_count; k++) dims[k] = run->dims[launch->dims[k]];
+        if (run->times) run->times[2 * at] = lab_now();
+        for (int k = 0; k < launch->phase_count; k++) {
+            const lab_i64 tasks = run->tasks[at * LAB_PHASES + k];
+            phase->function = launch->phases[k];
+            lab_run_phase(pool, tasks < 0 ? -tasks : tasks, tasks < 0);
+        }
+        if (run->times) run->times[2 * at + 1] = lab_now();
+        if (run->fault || (phase->may_stop && lab_get(&pool->cancelled))) break;
+    }
+    if (watching) lab_unwatch(&before);
+    run->interrupted = lab_get(&pool->cancelled);
+    return at - first;
+}
+
+LAB_EXPORT lab_pool *lab_open(int threads) {
+    lab_pool *pool;
+    const size_t size = sizeof(lab_pool) + (size_t)threads * sizeof(lab_worker);
+#ifdef _WIN32
+    pool = _aligned_malloc(size, 64);
+    if (!pool) return 0;
+#else
+    if (posix_memalign((void **)&pool, 64, size)) return 0;
+#endif
+    pool->threads = threads;
+    lab_begin_pool(pool);
+    return pool;
+}
+
+// Has a run that is going on in another thread end soon.
+LAB_EXPORT void lab_cancel(lab_pool *pool) {
+    lab_set(&pool->cancelled, 1);
+}
+
+LAB_EXPORT void lab_close(lab_pool *pool) {
+    if (pool->process == lab_process()) {
+        lab_lock_take(&pool->lock);
+        lab_set(&pool->stop, 1);
+        lab_bell_ring(&pool->bell);
+        lab_lock_give(&pool->lock);
+        for (int k = 0; k < pool->running - 1; k++) lab_thread_join(&pool->workers[k]);
+    }
+#ifdef _WIN32
+    _aligned_free(pool);
+#else
+    free(pool);
+#endif
+}
+"""

@@ -1,0 +1,129 @@
+"""A user's C, read as far as is needed: what it defines at the top, and a function's arguments.
+
+This is no parser of C: comments and strings go, and what stands outside all braces is looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'')
+DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.)*(?:\\\n(?:[^\n\\]|\\.)*)*", re.MULTILINE)
+INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b.*$", re.MULTILINE)
+DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+TOKEN = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|\S")
+WORD = re.compile(r"[A-Za-z_]\w*")
+QUALIFIERS = {"const", "volatile", "restrict", "__restrict", "__restrict__", "register"}
+STORAGE = {"static", "inline", "extern", "__inline", "__inline__", "_Noreturn"}
+
+
+class Argument(NamedTuple):
+    """One argument of a function: its C type without qualifiers, and its name."""
+
+    type: str
+    is_pointer: bool
+    is_const: bool
+    name: str
+
+    @property
+    def text(self) -> str:
+        """The argument as C has it."""
+        const = "const " if self.is_const else ""
+        return f"{const}{self.type} {'*' if self.is_pointer else ''}{self.name}".rstrip()
+
+
+class Function(NamedTuple):
+    """A function that is defined at the top: what it returns, and its arguments."""
+
+    name: str
+    returns: str
+    arguments: tuple[Argument, ...]
+
+    @property
+    def prototype(self) -> str:
+        """Its first line."""
+        return f"{self.returns} {self.name}({', '.join(one.text for one in self.arguments)})"
+
+
+def bare(source: str) -> str:
+    """Return C without comments, strings and directives, with all lines where they were."""
+
+    def blank(match: re.Match[str]) -> str:
+        return "\n" * match[0].count("\n") or " "
+
+    # A string may hold what looks like a comment, and a comment a quote: the first one counts.
+    both = re.compile(f"{COMMENT.pattern}|{STRING.pattern}", re.DOTALL)
+    return DIRECTIVE.sub(blank, both.sub(blank, source))
+
+
+def functions(source: str) -> dict[str, Function]:
+    """Return the functions that C defines, by name.
+
+    >>> found = functions("static int twice(int x) { return 2 * x; }")
+    >>> found["twice"].prototype
+    'int twice(int x)'
+    """
+    found: dict[str, Function] = {}
+    for match in re.finditer(r"([^;{}]*?)\b(\w+)\s*\(([^(){};]*)\)\s*\{", top(source)):
+        before, name, inside = match.groups()
+        words = [word for word in TOKEN.findall(before) if word not in STORAGE]
+        if words:
+            found[name] = Function(name, " ".join(words).replace(" *", "*"), arguments(inside))
+    return found
+
+
+def arguments(text: str) -> tuple[Argument, ...]:
+    """Return the arguments that stand between a function's parentheses."""
+    pieces = [piece.strip() for piece in text.split(",")]
+    return () if pieces in ([""], ["void"]) else tuple(map(_argument, pieces))
+
+
+def _argument(text: str) -> Argument:
+    is_pointer = "*" in text or "[" in text
+    # What is pointed to is const if the word stands before the star.
+    is_const = "const" in TOKEN.findall(text.partition("*")[0])
+    flat = re.sub(r"\[[^\]]*\]|\*", " ", text)
+    words = [word for word in WORD.findall(flat) if word not in QUALIFIERS]
+    # Of one word alone, and of words that are all of a type's, none is a name.
+    named = len(words) > 1 and words[-1] not in BASIC
+    type = words[:-1] if named else words
+    return Argument(" ".join(type), is_pointer, is_const, words[-1] if named else "")
+
+
+BASIC = {"char", "short", "int", "long", "float", "double", "signed", "unsigned", "_Bool", "bool"}
+
+
+def top(source: str) -> str:
+    """Return what stands outside all braces; what is inside of them is gone."""
+    found: list[str] = []
+    depth = 0
+    for piece in re.split(r"([{}])", bare(source)):
+        if piece == "{":
+            depth += 1
+            found += ["{"] * (depth == 1)
+        elif piece == "}":
+            depth -= 1
+            found += ["}"] * (depth == 0)
+        elif depth <= 0:
+            found.append(piece)
+    return "".join(found)
+
+
+def names(source: str) -> list[str]:
+    """Return what C names at the top: functions, types, variables and constants of enums.
+
+    >>> names("typedef struct pair { int a; } pair_t; enum { N = 4 }; static float table[N];")
+    ['N', 'pair', 'pair_t', 'table']
+    """
+    text = top(source)
+    found = set(functions(source))
+    found |= set(re.findall(r"\b(?:struct|union|enum)\s+(\w+)\s*\{", text))
+    # The last word before an end, a bracket or a value, outside of parentheses.
+    outside = re.sub(r"\([^()]*\)", "()", text)
+    found |= set(re.findall(r"\b(\w+)\s*(?:\[[^\]]*\]\s*)*(?:=[^;,{]*)?(?=[;,=])", outside))
+    for inside in re.findall(r"\benum\b[^{;]*\{([^}]*)\}", bare(source)):
+        found |= {word for part in inside.split(",") if (word := part.partition("=")[0].strip())}
+    kept = {"return", "struct", "union", "enum", "typedef", *BASIC, *QUALIFIERS, *STORAGE}
+    return sorted(name for name in found if WORD.fullmatch(name) and name not in kept)

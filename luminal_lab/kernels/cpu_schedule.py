@@ -1,0 +1,215 @@
+"""How kernels run on a CPU unless somebody says otherwise: short heuristics that choose steps.
+
+- Attention (cpu_attention.py) and contractions (cpu_contraction.py) have plans of their own.
+- What sums over rows far apart (columns) keeps a block of sums side by side.
+- Everything else shares outer loops as far as it may, and leaves inner ones to the compiler's
+  vector code.
+- Tasks are blocks of the outermost loop, each with enough to do.
+"""
+
+from __future__ import annotations
+
+from luminal_lab.core.dims.expression import Quotient
+from luminal_lab.core.printer import unique
+from luminal_lab.errors import ScheduleError
+from luminal_lab.kernels.cpu_attention import attention_plan
+from luminal_lab.kernels.cpu_contraction import contraction_plan, joined, summed
+from luminal_lab.kernels.cpu_sizes import about, at_most, atoms, names_in, perfect, stride, work_of
+from luminal_lab.kernels.machine import Machine
+from luminal_lab.kernels.nest import Local, Loop, Nest, Set, accesses, reads_of, walk
+from luminal_lab.kernels.schedule import Scheduling
+from luminal_lab.kernels.steps.arrays import Shrink
+from luminal_lab.kernels.steps.kinds import Parallel, Simd
+from luminal_lab.kernels.steps.loops import Fission, Fuse, Reorder, Split
+from luminal_lab.kernels.steps.step import Step
+from luminal_lab.kernels.steps.sums import Lanes, Partial
+
+WORK = 16384
+"""How many elements a task should have to do at least."""
+SUM = 65536
+"""How many elements of a sum a task adds up by itself."""
+FEW = 8
+"""Fewer results than this are no tasks of their own, where each is a long sum."""
+LANES = 64
+"""How many sums may stand side by side for the sake of one."""
+COLUMNS = 128, 1024
+"""How many sums stand side by side, at least and at most."""
+SHORT = 32
+"""An inner loop with fewer iterations than this is made one with the loop around it."""
+
+
+def cpu_schedule(nest: Nest, machine: Machine) -> Scheduling:
+    """Return a nest that runs well on a machine, with the steps that lead there."""
+    for plan in (attention_plan, contraction_plan, _general):
+        made = Scheduling(nest)
+        try:
+            if plan(made, machine):
+                return made
+        except ScheduleError:
+            continue
+    return Scheduling(nest)
+
+
+# -- all else --------------------------------------------------------------------------------------
+
+
+def _general(made: Scheduling, machine: Machine) -> bool:
+    _share(made)
+    for local in list(made.nest.locals):
+        _try(made, Shrink(local))
+    for one in [one for one in made.nest.body if isinstance(one, Loop)]:
+        _columns(made, one, machine)
+    for loop in list(made.nest.loops.values()):
+        _groups(made, loop)
+    for one in [one for one in made.nest.body if isinstance(one, Loop)]:
+        _tasks(made, one.name)
+    for loop in list(made.nest.loops.values()):
+        if not any(isinstance(inner, Loop) for inner in walk(loop.body)) and loop.kind == "for":
+            _try(made, Simd(loop.name))
+    return True
+
+
+def _try(made: Scheduling, *steps: Step) -> bool:
+    """Make steps, all or none of them."""
+    nest, count = made.nest, len(made.steps)
+    try:
+        for step in steps:
+            made.do(step)
+    except ScheduleError:
+        made.nest = nest
+        del made.steps[count:]
+        return False
+    return True
+
+
+def _share(made: Scheduling) -> None:
+    """Make one of outermost loops that follow each other, where that is allowed."""
+    block = [one for one in made.nest.body if isinstance(one, Loop)]
+    first = None
+    for loop in block:
+        if first is not None and _try(made, Fuse(loop.name, first)):
+            _share_inside(made, first)
+            continue
+        first = loop.name
+
+
+def _share_inside(made: Scheduling, outer: str) -> None:
+    """Fuse the loops within a loop as long as each body is loops alone."""
+    while True:
+        body = [one for one in made.nest.loops[outer].body if not isinstance(one, Local)]
+        if len(body) != 2 or not all(isinstance(one, Loop) for one in body):
+            return
+        first, second = (one.name for one in body if isinstance(one, Loop))
+        if not _try(made, Fuse(second, first)):
+            return
+        outer = first
+
+
+def _columns(made: Scheduling, top: Loop, machine: Machine) -> None:
+    """Sum side by side where neighbours lie together, and what is summed lies apart."""
+    loops = [*perfect(top)]
+    last = loops[-1]
+    found = summed(last.body)
+    if found is None:
+        return
+    folds, term = found
+    nest = made.nest
+    if not any(stride(nest, term, fold.name) not in (0, 1) for fold in folds):
+        return
+    if stride(nest, term, last.name) != 1:
+        return
+    name = last.name
+    low, high = COLUMNS
+    # A few blocks for each core.
+    block = min(high, max(low, int(about(last.size)) // (4 * machine.cores) // low * low))
+    if about(last.size) > block:
+        made.do(Split(name, block))
+        name = f"{name}_i"
+    steps = [Fission(name), *(Reorder(f"{name}_2", fold.name) for fold in folds)]
+    _try(made, *steps)
+
+
+def _groups(made: Scheduling, loop: Loop) -> None:
+    """Sum group by group where each so many elements share another (a scale, say)."""
+    if len(loop.body) != 1 or not isinstance(loop.body[0], Set) or loop.body[0].how != "+=":
+        return
+    one = loop.body[0]
+    places = [place for _, index in reads_of(one.term) for place in index or ()]
+    sizes = {
+        atom.d
+        for atom in atoms(places)
+        if isinstance(atom, Quotient) and loop.name in names_in(atom) and isinstance(atom.d, int)
+    }
+    if len(sizes) != 1 or one.index:
+        return
+    (size,) = sizes
+    if loop.size % size == 0 and size <= LANES:
+        outer, inner = f"{loop.name}_o", f"{loop.name}_i"
+        into = unique(f"{one.name}_lanes", made.nest.names)
+        _try(made, Split(loop.name, size), Lanes(one.name, inner, outer, into))
+
+
+def _tasks(made: Scheduling, name: str) -> None:
+    """Cut an outermost loop into tasks, each with enough to do."""
+    loop = made.nest.loops[name]
+    work = work_of(loop.body)
+    inner = _only(loop)
+    while inner is not None and about(inner.size) < SHORT:
+        both = joined(made, [loop, inner])
+        if both == inner.name:
+            break
+        loop = made.nest.loops[both]
+        work = work_of(loop.body)
+        inner = _only(loop)
+    if at_most(loop.size) * work < 2 * WORK:
+        return
+    if (
+        isinstance(loop.size, int)
+        and loop.size < FEW
+        and work_of(loop.body, at_most) > SUM
+        and _few(made, loop)
+    ):
+        return
+    if work < WORK:
+        outer = f"{loop.name}_o"
+        if _try(made, Split(loop.name, max(1, int(WORK // work))), Parallel(outer)):
+            return
+    if not _try(made, Parallel(loop.name)):
+        _blocks(made, loop)
+
+
+def _few(made: Scheduling, loop: Loop) -> bool:
+    """Cut the long sums of a loop with few iterations into blocks, which are the tasks."""
+    parts = [one for one in loop.body if not isinstance(one, Local)]
+    sums = [place for place, one in enumerate(parts) if isinstance(one, Loop)]
+    if len(sums) != 1 or summed(loop.body) is None:
+        return False
+    fold = parts[sums[0]]
+    assert isinstance(fold, Loop)
+    kept, count = made.nest, len(made.steps)
+    apart = _try(made, Fission(loop.name), Reorder(f"{loop.name}_2", fold.name))
+    if apart and _blocks(made, made.nest.loops[fold.name]):
+        return True
+    made.nest = kept
+    del made.steps[count:]
+    return False
+
+
+def _blocks(made: Scheduling, loop: Loop) -> bool:
+    """Let tasks add up blocks of a sum of their own."""
+    sums = {one.name for one in accesses(loop.body) if one.how in ("+=", "max=")}
+    if len(sums) != 1:
+        return False
+    work = work_of(loop.body)
+    if at_most(loop.size) * work < 2 * SUM:
+        return False
+    (name,) = sums
+    block, into = max(1, int(SUM // work)), unique(f"{name}_parts", made.nest.names)
+    outer = f"{loop.name}_o"
+    return _try(made, Split(loop.name, block), Partial(name, outer, into), Parallel(outer))
+
+
+def _only(loop: Loop) -> Loop | None:
+    """Return the loop that is all of a loop's body."""
+    only = loop.body[0] if len(loop.body) == 1 else None
+    return only if isinstance(only, Loop) else None

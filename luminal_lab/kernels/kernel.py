@@ -1,0 +1,130 @@
+"""A kernel: a definition, the nest and schedule that compute it, and the C that this became.
+
+A kernel is code and a launch is its use: twelve equal layers are one kernel and twelve launches.
+Its C is a function for each phase. The tasks of a phase run in any order and at once; the phases
+come one after another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from luminal_lab.core.dims import Dim, evaluate
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.op import size_of
+from luminal_lab.kernels.cost import NO_DIMS, bytes_moved, flops
+from luminal_lab.kernels.definition import Definition
+
+if TYPE_CHECKING:
+    from luminal_lab.kernels.nest import Nest
+    from luminal_lab.kernels.schedule import Schedule
+
+GIVEN = """\
+#define LAB_GIVEN \\
+    void *const *lab_buffers, const lab_i64 *lab_dims, lab_u32 lab_step, lab_i64 *lab_fault, \\
+    lab_i64 lab_task, char *lab_scratch"""
+"""What every function of a kernel is given: the buffers (inputs, locals, outputs), the dims of its
+definition in order, the count of runs, where to report an index out of range, which task it is, and
+memory of its own."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A function that is run once for each task."""
+
+    function: str
+    tasks: Dim = 1
+
+
+@dataclass(frozen=True)
+class Local:
+    """A whole array that a kernel wants between its inputs and its outputs, while it runs."""
+
+    name: str
+    bytes: Dim
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What is computed, how, and the C that does it."""
+
+    name: str
+    definition: Definition | None
+    """None for what index notation cannot say: a scatter, or C of the user's."""
+    source: str
+    """The functions of the phases, with the definition as a comment on top."""
+    phases: tuple[Phase, ...]
+    locals: tuple[Local, ...] = ()
+    scratch: Dim = 0
+    """The bytes that each thread needs while it runs a task."""
+    nest: Nest | None = None
+    schedule: Schedule | None = None
+    given_dims: tuple[str, ...] = ()
+    """The dims that it is given, where no definition says."""
+    vectors: frozenset[tuple[DType, int]] = frozenset()
+    """The vector types that its source mentions, as dtypes and numbers of lanes."""
+    cost: tuple[Dim, Dim] = (0, 0)
+    """Its operations on numbers, and the bytes it moves, where no definition says."""
+    ops_of_line: tuple[tuple[str, ...], ...] = ()
+    """For each line of the source the names of the ops that it computes."""
+    make: Callable[[Schedule], Kernel] | None = field(default=None, compare=False)
+    """Makes the same kernel by another schedule."""
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """The dims that it is given, in order."""
+        return self.given_dims if self.definition is None else tuple(self.definition.dims)
+
+    def flops(self, dims: Mapping[str, int] = NO_DIMS) -> int:
+        """Return how many operations on numbers a launch takes."""
+        if self.definition is None:
+            return evaluate(self.cost[0], dims)
+        return flops(self.definition, dims)
+
+    def bytes(self, dims: Mapping[str, int] = NO_DIMS) -> int:
+        """Return the bytes that a launch reads and writes at least."""
+        if self.definition is None:
+            return evaluate(self.cost[1], dims)
+        return bytes_moved(self.definition, dims)
+
+    @override
+    def __str__(self) -> str:
+        return self.source
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Kernel {self.name}: {len(self.phases)} phases; print(….source) shows it>"
+
+
+def whole_locals(definition: Definition) -> tuple[Local, ...]:
+    """Return all locals of a definition as arrays in memory."""
+    return tuple(
+        Local(line.name, size_of(line.type.shape) * line.type.dtype.itemsize)
+        for line in definition.locals
+    )
+
+
+def function_name(name: str) -> str:
+    """Return what C calls the function of a kernel, so that no header has the name.
+
+    >>> function_name("softmax"), function_name("my-op")
+    ('kernel_softmax', 'kernel_my_op')
+    """
+    return f"kernel_{re.sub(r'[^A-Za-z0-9_]', '_', name)}"
+
+
+def comment(text: str) -> str:
+    """Return text as a comment in C."""
+    found: list[str] = []
+    for line in text.splitlines():
+        more = " " * (len(line) - len(line.lstrip()) + 4)
+        parts = wrap(line, 97, subsequent_indent=more, break_long_words=False) or [""]
+        found += [line] if len(line) <= 97 else parts
+    # A backslash at the end of a line would make the next one part of the comment.
+    return "\n".join(f"// {line.rstrip(chr(92)).rstrip()}".rstrip() for line in found)

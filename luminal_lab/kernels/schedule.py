@@ -1,0 +1,85 @@
+"""A schedule: the steps from a definition's plain loops to the nest that runs, as data.
+
+    split i by 6
+    split j by 16
+    reorder i_i, j_o
+    …
+
+It is written one step a line, can be edited, and applied again; every step is checked, and leaves
+the nest as it was before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from typing_extensions import override
+
+from luminal_lab.kernels.nest import Nest
+from luminal_lab.kernels.steps import arrays, kinds, loops, staging, stopping, sums
+from luminal_lab.kernels.steps.step import Step, parse_step
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Steps in order."""
+
+    steps: tuple[Step, ...] = ()
+
+    @override
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.steps))
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.steps)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def apply(self, nest: Nest) -> Nest:
+        """Return the nest after all steps."""
+        for step in self.steps:
+            nest = step.apply(nest)
+        return nest
+
+    def nests(self, nest: Nest) -> list[Nest]:
+        """Return the nest before the first step, and after each."""
+        found = [nest]
+        for step in self.steps:
+            found.append(step.apply(found[-1]))
+        return found
+
+
+def parse_schedule(text: str) -> Schedule:
+    """Return the schedule that a text says, one step a line.
+
+    >>> print(parse_schedule("split i by 6\\nparallel i_o"))
+    split i by 6
+    parallel i_o
+    """
+    return Schedule(tuple(parse_step(line) for line in text.splitlines() if line.strip()))
+
+
+@dataclass
+class Scheduling:
+    """A nest that is being changed, and the steps so far."""
+
+    nest: Nest
+    steps: list[Step] = field(default_factory=list[Step])
+
+    def do(self, step: Step | str) -> Nest:
+        """Make a step, and return the nest after it."""
+        one = parse_step(step) if isinstance(step, str) else step
+        self.nest = one.apply(self.nest)
+        self.steps.append(one)
+        return self.nest
+
+    @property
+    def schedule(self) -> Schedule:
+        """What was done."""
+        return Schedule(tuple(self.steps))
+
+
+MODULES = arrays, kinds, loops, staging, stopping, sums
+"""Where the steps are: importing them makes their words known."""

@@ -1,0 +1,331 @@
+"""Steps about arrays: pack, shrink, place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, cast, get_args
+
+from typing_extensions import override
+
+from luminal_lab.core.dims import Dim, Shape, Symbol, bounds, known, substitute, symbols
+from luminal_lab.core.op import TensorType, size_of
+from luminal_lab.kernels.nest import (
+    Access,
+    Block,
+    Local,
+    Loop,
+    Nest,
+    Set,
+    Space,
+    Statement,
+    When,
+    accesses,
+    arrays_in,
+    axes_in,
+    mapped,
+    reads_of,
+    walk,
+)
+from luminal_lab.kernels.steps.step import (
+    Step,
+    around,
+    extent,
+    least_of,
+    replaced_loop,
+    with_body,
+    within,
+)
+from luminal_lab.kernels.substitution import guarded, rebuilt, replaced
+from luminal_lab.kernels.terms import (
+    Read,
+    Term,
+    axis_of,
+    free,
+    read_by,
+    walk as walk_terms,
+)
+
+
+@dataclass(frozen=True)
+class Pack(Step):
+    """Copy what a loop reads of an array, before it, into a local with the axes in that order.
+
+    for j: for k: … b[k, j] …   →   for p_j: for p_k: p[p_j, p_k] = b[p_k, p_j]
+                                     for j: for k: … p[j, k] …
+
+    What is done to an element before it is multiplied or stored is done while it is copied. Beyond
+    the end of a loop the copy is 0.
+    """
+
+    form: ClassVar[str] = "pack {array} before {loop} over {axes} as {into}"
+    array: str
+    loop: str
+    axes: tuple[str, ...]
+    into: str
+
+    @override
+    def apply(self, nest: Nest) -> Nest:
+        loop = self.find(nest, self.loop)
+        axes = [self.find(nest, name) for name in self.axes]
+        if self.into in nest.names:
+            raise self.refuse(f"there is a {self.into} already")
+        for axis in axes:
+            if axis.name not in {loop.name, *axes_in(loop.body)}:
+                raise self.refuse(f"{axis.name} is not in {loop.name}")
+        outside = {one.name for one in around(nest, loop.name)}
+        known = {*outside, *self.axes, *nest.dims}
+        statements = [one for one in walk(loop.body) if isinstance(one, Set)]
+        # What the loop itself writes is another thing before it.
+        changing = {one.name for one in statements} - {self.array}
+        terms = {term for one in statements for term in self.read(one.term, known, changing)}
+        if not terms and self.array in arrays_in(loop.body):
+            raise self.refuse(f"what {loop.name} reads of it depends on more than these axes")
+        if not terms:
+            raise self.refuse(f"{loop.name} does not read {self.array}")
+        if len(terms) > 1:
+            shown = " and ".join(sorted(map(str, terms))[:2])
+            raise self.refuse(f"{loop.name} reads it as {shown}: one copy cannot be both")
+        (term,) = terms
+        if any(access.how != "read" and access.name == self.array for access in accesses((loop,))):
+            raise self.refuse(f"{loop.name} writes {self.array} too")
+        made = (*self.copy(nest, axes, term, top=not outside), self.reading(loop, term, axes))
+        return replaced_loop(nest, loop.name, made)
+
+    def read(self, term: Term, known: set[str], changing: set[str]) -> Iterator[Term]:
+        """Yield the largest parts of a term that read the array and depend on nothing but these."""
+        if self.array in read_by(term):
+            if free(term).keys() <= known and read_by(term).isdisjoint(changing):
+                yield term
+            else:
+                for part in term.parts:
+                    yield from self.read(part, known, changing)
+
+    def copy(self, nest: Nest, axes: list[Loop], term: Term, *, top: bool) -> Block:
+        """Return the local, and the loops that fill it."""
+        shape = tuple(extent(axis.axis) for axis in axes)
+        type = TensorType(term.dtype, shape)
+        space: Space = "memory" if top else "scratch"
+        names = {axis.name: axis_of(f"{self.into}_{axis.name}", extent(axis.axis)) for axis in axes}
+        values: dict[str, Dim] = dict(names)
+        value = replaced(term, values)
+        if not self.reaches(nest, value):
+            for axis in axes:
+                for most in least_of(substitute(axis.size, values)):
+                    value = guarded(names[axis.name] < most, value)
+        body: Statement = Set(self.into, tuple(names[axis.name] for axis in axes), value)
+        for axis in reversed(axes):
+            body = Loop(names[axis.name], extent(axis.axis), (body,))
+        return Local(self.into, type, space), body
+
+    def reaches(self, nest: Nest, term: Term) -> bool:
+        """Return whether all that a term reads is there, beyond the ends of loops too."""
+        return all(
+            index is not None
+            and all(
+                within(at, size) for at, size in zip(index, nest.types[name].shape, strict=True)
+            )
+            for name, index in reads_of(term)
+        )
+
+    def reading(self, loop: Loop, term: Term, axes: list[Loop]) -> Loop:
+        """Return the loop with the copy read in place of the array."""
+        index: Shape = tuple(axis.axis for axis in axes)
+        copied = Read(self.into, index, term.dtype)
+
+        def exchanged(one: Term) -> Term:
+            return copied if one == term else rebuilt(one, lambda dim: dim, exchanged)
+
+        def change(one: Statement) -> Statement:
+            return replace(one, term=exchanged(one.term)) if isinstance(one, Set) else one
+
+        (changed,) = mapped((loop,), change)
+        assert isinstance(changed, Loop)
+        return changed
+
+
+@dataclass(frozen=True)
+class Copy(Pack):
+    """Copy the elements that a loop reads of an array, as they are, before it.
+
+    for j: y[j] = exp2(t[j])   →   for c_j: c[c_j] = t[c_j];   for j: y[j] = exp2(c[j])
+    """
+
+    form: ClassVar[str] = "copy {array} before {loop} over {axes} as {into}"
+
+    @override
+    def read(self, term: Term, known: set[str], changing: set[str]) -> Iterator[Term]:
+        for part in walk_terms(term):
+            if isinstance(part, Read) and part.buffer == self.array and free(part).keys() <= known:
+                yield part
+
+
+@dataclass(frozen=True)
+class Shrink(Step):
+    """Keep of a local only what one iteration of the loops around all its uses needs.
+
+    local t: f32[n]; for i: t[i] = …; y[i] = t[i]   →   for i: local t: f32[]; t = …; y[i] = t
+    """
+
+    form: ClassVar[str] = "shrink {array}"
+    array: str
+
+    @override
+    def apply(self, nest: Nest) -> Nest:
+        local = self.find_local(nest, self.array)
+        uses = [one for one in accesses(nest.body) if one.name == self.array]
+        if any(one.index is None for one in uses):
+            raise self.refuse("it is looked up, so that all of it is needed")
+        path = _common(nest, self.array)
+        if not path:
+            raise self.refuse("no loop is around all its uses")
+        bound = {loop.name for loop in path}
+        shape: list[Dim] = []
+        bases: list[Dim] = []
+        for place, size in enumerate(local.type.shape):
+            found = {_outer(use, place, bound) for use in uses}
+            if len(found) > 1:
+                raise self.refuse(f"it is used at {' and '.join(sorted(map(str, found)))}")
+            (base,) = found
+            bases.append(base)
+            shape.append(size if base == 0 else self.length(uses, place, base, size))
+        if all(base == 0 for base in bases):
+            raise self.refuse("each iteration needs all of it")
+        kept = [place for place, size in enumerate(shape) if size != 1 or bases[place] == 0]
+
+        type = TensorType(local.type.dtype, tuple(shape[place] for place in kept))
+        space: Space = "registers" if size_of(type.shape) == 1 else "scratch"
+        changed = self.exchanged(nest, bases, kept)
+        loop = changed.loops[path[-1].name]
+        body = (Local(self.array, type, space), *loop.body)
+        return replaced_loop(changed, loop.name, replace(loop, body=body))
+
+    def exchanged(self, nest: Nest, bases: list[Dim], kept: list[int]) -> Nest:
+        """Return the nest without the local, used at places in one iteration's part of it."""
+
+        def index(old: Shape) -> Shape:
+            return tuple(old[place] - bases[place] for place in kept)
+
+        def term(one: Term) -> Term:
+            if isinstance(one, Read) and one.buffer == self.array:
+                return Read(self.array, index(one.index), one.dtype)
+            return rebuilt(one, lambda dim: dim, term)
+
+        def change(one: Statement) -> Statement | Block:
+            match one:
+                case Local(name=name) if name == self.array:
+                    return ()
+                case Set():
+                    place = index(one.index) if one.name == self.array else one.index
+                    return replace(one, index=place, term=term(one.term))
+                case _:
+                    return one
+
+        return with_body(nest, mapped(nest.body, change))
+
+    def length(self, uses: list[Access], place: int, base: Dim, size: Dim) -> Dim:
+        """Return how many positions one iteration uses."""
+        most: Dim = 0
+        for use in uses:
+            assert use.index is not None
+            rest = use.index[place] - base
+            high = rest if isinstance(rest, int) else None
+            if high is None:
+                high = _most(rest)
+            if high is None:
+                return size
+            if known(most < high) is not False:
+                most = high
+        return most + 1
+
+
+@dataclass(frozen=True)
+class Place(Step):
+    """Say where a local array is: in memory for all tasks, in a task's scratch, or registers."""
+
+    form: ClassVar[str] = "place {array} in {space}"
+    array: str
+    space: str
+
+    @override
+    def apply(self, nest: Nest) -> Nest:
+        local = self.find_local(nest, self.array)
+        if self.space not in get_args(Space):
+            raise self.refuse(f"a space is one of {', '.join(get_args(Space))}")
+        size = size_of(local.type.shape)
+        if self.space == "registers" and not isinstance(size, int):
+            raise self.refuse(f"its size, {size}, is not known before it runs")
+        path = around_local(nest, self.array)
+        if self.space == "memory" and path:
+            raise self.refuse("it is made anew in each iteration, and memory is there once")
+
+        def change(one: Statement) -> Statement:
+            if isinstance(one, Local) and one.name == self.array:
+                return replace(one, space=cast(Space, self.space))
+            return one
+
+        return with_body(nest, mapped(nest.body, change))
+
+
+# -- pieces ----------------------------------------------------------------------------------------
+
+
+def around_local(nest: Nest, name: str) -> list[Loop]:
+    """Return the loops around the declaration of a local."""
+
+    def search(block: Block, path: list[Loop]) -> list[Loop] | None:
+        for one in block:
+            if isinstance(one, Local) and one.name == name:
+                return path
+            if isinstance(one, Loop):
+                found = search(one.body, [*path, one])
+                if found is not None:
+                    return found
+            elif isinstance(one, When):
+                found = search(one.body, path)
+                if found is not None:
+                    return found
+        return None
+
+    return search(nest.body, []) or []
+
+
+def _common(nest: Nest, name: str) -> list[Loop]:
+    """Return the loops that are around all uses of an array."""
+    paths: list[list[Loop]] = []
+
+    def search(block: Block, path: list[Loop]) -> None:
+        for one in block:
+            if isinstance(one, Set) and (one.name == name or name in read_by(one.term)):
+                paths.append(path)
+            elif isinstance(one, Loop):
+                search(one.body, [*path, one])
+            elif isinstance(one, When):
+                search(one.body, path)
+
+    search(nest.body, [])
+    common: list[Loop] = []
+    for level in zip(*paths, strict=False):
+        if any(loop.name != level[0].name for loop in level):
+            break
+        common.append(level[0])
+    return common
+
+
+def _outer(use: Access, place: int, bound: set[str]) -> Dim:
+    """Return the part of an index that only the loops around decide."""
+    assert use.index is not None
+    index = use.index[place]
+    inner = {s.name: 0 for s in symbols(index) if s.name not in bound and s.high is not None}
+    rest = substitute(index, dict(inner))
+    return rest if any(s.name in bound for s in symbols(rest)) else 0
+
+
+def _most(dim: Dim) -> Dim | None:
+    """Return the largest value of an index."""
+    _, high = bounds(dim)
+    if high is not None:
+        return high
+    if isinstance(dim, Symbol):
+        return dim.high
+    return None

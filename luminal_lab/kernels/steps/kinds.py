@@ -1,0 +1,234 @@
+"""Steps that say how a loop runs: round, parallel, unroll, vector, simd."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from typing_extensions import override
+
+from luminal_lab.core.dims import Dim, Shape, Symbol, minimum, substitute, symbols
+from luminal_lab.core.ops import Add, Mul
+from luminal_lab.core.views import row_major
+from luminal_lab.kernels.nest import Kind, Loop, Nest, Set, Statement, accesses, mapped, walk
+from luminal_lab.kernels.steps.step import (
+    Step,
+    apart,
+    around,
+    extent,
+    least_of,
+    meetings,
+    private,
+    replaced_loop,
+    within,
+)
+from luminal_lab.kernels.substitution import rebuilt, replaced
+from luminal_lab.kernels.terms import (
+    Apply,
+    Count,
+    Draw,
+    Guard,
+    Lookup,
+    Number,
+    Read,
+    Term,
+    walk as walk_terms,
+)
+
+MOST_UNROLLED = 64
+
+
+@dataclass(frozen=True)
+class Round(Step):
+    """Run a loop to the end of its block, where what it does beyond goes nowhere.
+
+    for i_i < min(6, n - 6*i_o): t[i_i] = …   →   for i_i < 6: t[i_i] = …
+    """
+
+    form: ClassVar[str] = "round {loop}"
+    loop: str
+
+    @override
+    def apply(self, nest: Nest) -> Nest:
+        loop = self.find(nest, self.loop)
+        full = extent(loop.axis)
+        fixed = {one.name for one in around(nest, loop.name)}
+        own = private(loop.body)
+        for one in accesses(loop.body):
+            if one.index is None:
+                raise self.refuse(f"{one.name} is looked up there")
+            if one.name in own:
+                continue
+            if one.how != "read" and one.name not in nest.locals:
+                raise self.refuse(f"it would write beyond the end of {one.name}")
+            for place, size in zip(one.index, nest.types[one.name].shape, strict=True):
+                if loop.axis in symbols(place) and not within(place, size):
+                    raise self.refuse(f"{one.name}[{place}] may be beyond its end, {size}")
+            if one.how != "read" and not apart(nest, one, one, loop.axis, fixed):
+                raise self.refuse(f"{one.name} would get more than {loop.size} values")
+        return replaced_loop(nest, loop.name, replace(loop, size=full))
+
+
+@dataclass(frozen=True)
+class Clamp(Step):
+    """Run a loop to the end of its block; what is beyond reads the last place again, for nothing.
+
+    for i_i < min(6, n - 6*i_o): t[i_i] = x[6*i_o + i_i]
+    →   for i_i < 6: t[i_i] = x[6*i_o + min(i_i, n - 6*i_o - 1)]
+    """
+
+    form: ClassVar[str] = "clamp {loop}"
+    loop: str
+
+    @override
+    def apply(self, nest: Nest) -> Nest:
+        loop = self.find(nest, self.loop)
+        fixed = {one.name for one in around(nest, loop.name)}
+        for one in walk(loop.body):
+            if isinstance(one, Loop) and loop.axis in symbols(one.size):
+                raise self.refuse(f"the size of {one.name}, {one.size}, depends on it")
+        for one in accesses(loop.body):
+            if one.how == "read":
+                continue
+            assert one.index is not None
+            shape = nest.types[one.name].shape
+            inside = all(within(at, size) for at, size in zip(one.index, shape, strict=True))
+            if one.name not in nest.locals or not inside:
+                raise self.refuse(f"it would write beyond the end of {one.name}")
+            if not apart(nest, one, one, loop.axis, fixed):
+                raise self.refuse(f"{one.name} would get more than {loop.size} values")
+        return self.clamped(nest, loop)
+
+    def clamped(self, nest: Nest, loop: Loop) -> Nest:
+        """Return the nest with the loop run to the end of its block."""
+        last = minimum(loop.axis, *(size - 1 for size in least_of(loop.size)))
+        own = private(loop.body)
+
+        def term(one: Term) -> Term:
+            if isinstance(one, Read) and one.buffer in own | writes:
+                return one
+            if isinstance(one, (Read, Count, Draw, Guard, Lookup)):
+                return replaced(one, {loop.name: last})
+            return rebuilt(one, lambda dim: dim, term)
+
+        writes = {one.name for one in accesses(loop.body) if one.how != "read"}
+
+        def change(one: Statement) -> Statement:
+            return replace(one, term=term(one.term)) if isinstance(one, Set) else one
+
+        body = mapped(loop.body, change)
+        return replaced_loop(nest, loop.name, replace(loop, size=extent(loop.axis), body=body))
+
+
+@dataclass(frozen=True)
+class Parallel(Step):
+    """Let the iterations of an outermost loop run at once, as tasks."""
+
+    form: ClassVar[str] = "parallel {loop}"
+    loop: str
+
+    @override
+    def apply(self, nest: Nest) -> Nest:
+        loop = self.find(nest, self.loop)
+        outer = around(nest, loop.name)
+        if outer:
+            raise self.refuse(f"it is inside {outer[-1].name}, and tasks are outermost")
+        independent(self, nest, loop)
+        return replaced_loop(nest, loop.name, replace(loop, kind="parallel"))
+
+
+@dataclass(frozen=True)
+class Unroll(Step):
+    """Write the iterations of a short loop one after the other."""
+
+    form: ClassVar[str] = "unroll {loop}"
+    loop: str
+
+    @override
+    def apply(self, nest: Nest) -> Nest:
+        loop = self.find(nest, self.loop)
+        if not isinstance(loop.size, int):
+            raise self.refuse(f"its size, {loop.size}, is not known before it runs")
+        if loop.size > MOST_UNROLLED:
+            raise self.refuse(f"its size, {loop.size}, is more than {MOST_UNROLLED}")
+        return replaced_loop(nest, loop.name, replace(loop, kind="unroll"))
+
+
+@dataclass(frozen=True)
+class Vector(Step):
+    """Run an innermost loop as one instruction, its iterations as lanes."""
+
+    form: ClassVar[str] = "vector {loop}"
+    loop: str
+
+    @override
+    def apply(self, nest: Nest) -> Nest:
+        loop = self.find(nest, self.loop)
+        if not isinstance(loop.size, int) or loop.size & (loop.size - 1):
+            raise self.refuse(f"its size is {loop.size}, and lanes are a power of two")
+        for one in loop.body:
+            if not isinstance(one, Set):
+                raise self.refuse("lanes can only be assigned and added to")
+            if _lanes(nest, one.name, one.index, loop.axis) != 1:
+                raise self.refuse(f"neighbours along it are not neighbours in {one.name}")
+            for part in walk_terms(one.term):
+                self.check(nest, part, loop)
+        return _innermost(self, nest, loop, "vector")
+
+    def check(self, nest: Nest, term: Term, loop: Loop) -> None:
+        """Refuse a term that has no form for lanes."""
+        match term:
+            case Number():
+                return
+            case Read(buffer=buffer, index=index):
+                if _lanes(nest, buffer, index, loop.axis) in (0, 1):
+                    return
+                raise self.refuse(f"neighbours along it are not neighbours in {buffer}")
+            case Apply(op=Add() | Mul(), dtype=dtype) if dtype.is_float and not dtype.is_half:
+                return
+            case _:
+                raise self.refuse(f"{term} has no form for lanes", "simd leaves it to the compiler")
+
+
+@dataclass(frozen=True)
+class Simd(Step):
+    """Tell the compiler that it may run an innermost loop some iterations at a time.
+
+    A scalar that the loop adds to is added up in lanes, which are joined at the end.
+    """
+
+    form: ClassVar[str] = "simd {loop}"
+    loop: str
+
+    @override
+    def apply(self, nest: Nest) -> Nest:
+        return _innermost(self, nest, self.find(nest, self.loop), "simd")
+
+
+def _lanes(nest: Nest, name: str, index: Shape, axis: Symbol) -> Dim:
+    """Return how far apart neighbours along an axis are in an array."""
+    flat = row_major(nest.types[name].shape, index)
+    return substitute(flat, {axis.name: axis + 1}) - flat
+
+
+def independent(step: Step, nest: Nest, loop: Loop) -> None:
+    """Refuse a step if an iteration of a loop needs what another writes."""
+    fixed = {one.name for one in around(nest, loop.name)}
+    for one, other in meetings(loop.body, loop.body):
+        if not apart(nest, one, other, loop.axis, fixed):
+            what = "reads" if "read" in (one.how, other.how) else "writes"
+            raise step.refuse(f"one iteration writes {one.name} where another {what} it")
+
+
+def _innermost(step: Step, nest: Nest, loop: Loop, kind: Kind) -> Nest:
+    inner = next((one for one in walk(loop.body) if isinstance(one, Loop)), None)
+    if inner is not None:
+        raise step.refuse(f"it is not innermost: {inner.name} is in it")
+    fixed = {one.name for one in around(nest, loop.name)}
+    for one, other in meetings(loop.body, loop.body):
+        is_sum = one.how == other.how and one.how in ("+=", "max=") and one.index == ()
+        is_same = one.statement is other.statement and is_sum
+        if not apart(nest, one, other, loop.axis, fixed) and not (kind == "simd" and is_same):
+            what = "reads" if "read" in (one.how, other.how) else "writes"
+            raise step.refuse(f"one iteration writes {one.name} where another {what} it")
+    return replaced_loop(nest, loop.name, replace(loop, kind=kind))

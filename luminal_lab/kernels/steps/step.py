@@ -1,0 +1,246 @@
+"""What a step is, and what all steps ask of a nest: loops by name, and which iterations meet.
+
+A step is a frozen value with fields; its text is its word and its fields, and reads back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from typing_extensions import override
+
+from luminal_lab.core.dims import Dim, Shape, Symbol, both, bounds, known, substitute, symbols
+from luminal_lab.core.dims.expression import Extremum
+from luminal_lab.core.views import row_major
+from luminal_lab.errors import ParseError, ScheduleError, nearest
+from luminal_lab.kernels.nest import (
+    Access,
+    Block,
+    Local,
+    Loop,
+    Nest,
+    Statement,
+    When,
+    accesses,
+    mapped,
+    walk,
+)
+
+STEPS: dict[str, type[Step]] = {}
+"""The steps by their first words."""
+WORD = r"[A-Za-z_][A-Za-z0-9_]*"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One change of a nest."""
+
+    form: ClassVar[str]
+    """How it is written: a word, then others and {fields}; a tuple is a list with commas."""
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        STEPS[cls.form.split()[0]] = cls
+
+    def apply(self, nest: Nest) -> Nest:
+        """Return the nest after the step, or raise a ScheduleError that says what forbids it."""
+        raise NotImplementedError
+
+    @override
+    def __str__(self) -> str:
+        values = {field.name: _text(getattr(self, field.name)) for field in fields(self)}
+        return self.form.format(**values)
+
+    def refuse(self, why: str, hint: str | None = None) -> ScheduleError:
+        """Return the error that says why the step is not done."""
+        return ScheduleError(f"{self}: {why}", hint=hint)
+
+    # -- what steps look for -----------------------------------------------------------------------
+
+    def find(self, nest: Nest, name: str) -> Loop:
+        """Return the loop of that name."""
+        if name not in nest.loops:
+            hint = nearest(name, nest.loops) or f"its loops are {', '.join(nest.loops)}"
+            raise self.refuse(f"there is no loop {name}", hint)
+        return nest.loops[name]
+
+    def find_local(self, nest: Nest, name: str) -> Local:
+        """Return the local array of that name."""
+        if name not in nest.locals:
+            what = "an input or output" if name in nest.types else "not there"
+            hint = nearest(name, nest.locals) or f"its locals are {', '.join(nest.locals)}"
+            raise self.refuse(f"{name} is {what}, and the step is for locals", hint)
+        return nest.locals[name]
+
+    def inside(self, loop: Loop) -> Loop:
+        """Return the only loop that a loop's body is, or say that there is more."""
+        if len(loop.body) != 1 or not isinstance(loop.body[0], Loop):
+            what = ", ".join(_kind(one) for one in loop.body)
+            raise self.refuse(
+                f"the body of {loop.name} is not one loop but {what}",
+                f"fission {loop.name} takes it apart",
+            )
+        return loop.body[0]
+
+
+def _text(value: str | int | tuple[str, ...]) -> str:
+    return ", ".join(value) if isinstance(value, tuple) else str(value)
+
+
+def _kind(one: Statement) -> str:
+    match one:
+        case Loop(axis=axis):
+            return f"loop {axis}"
+        case When():
+            return "a condition"
+        case Local(name=name):
+            return f"local {name}"
+        case _:
+            return f"an assignment to {one.name}"
+
+
+def parse_step(text: str) -> Step:
+    """Return the step that a line says."""
+    words = text.split()
+    cls = STEPS.get(words[0]) if words else None
+    if cls is None:
+        word = words[0] if words else ""
+        raise ParseError(
+            f"schedule: there is no step {word!r}",
+            where=text,
+            hint=nearest(word, STEPS) or f"steps are {', '.join(STEPS)}",
+        )
+    pattern = re.sub(r"\\\{(\w+)\\\}", _group, re.escape(cls.form)).replace(r"\ ", r"\s+")
+    found = re.fullmatch(pattern, text.strip())
+    if not found:
+        raise ParseError(
+            "schedule: a step that cannot be read", where=text, hint=f"its form is {cls.form}"
+        )
+    kinds = {field.name: str(field.type) for field in fields(cls)}
+    return cls(**{name: _value(kinds[name], value) for name, value in found.groupdict().items()})
+
+
+def _group(match: re.Match[str]) -> str:
+    return f"(?P<{match[1]}>[A-Za-z0-9_, ]+?)"
+
+
+def _value(kind: str, text: str) -> Any:  # noqa: ANN401  # what the field's annotation says
+    if kind.startswith("tuple"):
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    return int(text) if kind == "int" else text
+
+
+# -- changing one loop -----------------------------------------------------------------------------
+
+
+def replaced_loop(nest: Nest, name: str, made: Statement | Block) -> Nest:
+    """Return a nest with other statements in the place of a loop."""
+
+    def change(one: Statement) -> Statement | Block:
+        return made if isinstance(one, Loop) and one.name == name else one
+
+    return with_body(nest, mapped(nest.body, change))
+
+
+def with_body(nest: Nest, body: Block) -> Nest:
+    """Return a nest with another body."""
+    return Nest(nest.name, nest.inputs, nest.outputs, body)
+
+
+def around(nest: Nest, name: str) -> list[Loop]:
+    """Return the loops around the one of that name, the outermost first."""
+
+    def search(block: Block, path: list[Loop]) -> list[Loop] | None:
+        for one in block:
+            if isinstance(one, Loop) and one.name == name:
+                return path
+            if isinstance(one, (Loop, When)):
+                found = search(one.body, [*path, one] if isinstance(one, Loop) else path)
+                if found is not None:
+                    return found
+        return None
+
+    return search(nest.body, []) or []
+
+
+# -- which iterations meet -------------------------------------------------------------------------
+
+
+def private(block: Block) -> set[str]:
+    """Return the arrays that are made in a block, anew in each iteration."""
+    return {one.name for one in walk(block) if isinstance(one, Local)}
+
+
+def meetings(first: Block, second: Block) -> Iterator[tuple[Access, Access]]:
+    """Yield the accesses of two blocks that may meet in one element, one of them a write."""
+    own = private(first) | private(second)
+    theirs = [access for access in accesses(second) if access.name not in own]
+    for one in accesses(first):
+        if one.name in own:
+            continue
+        for other in theirs:
+            if one.name == other.name and (one.how != "read" or other.how != "read"):
+                yield one, other
+
+
+def apart(nest: Nest, one: Access, other: Access, axis: Symbol, fixed: set[str]) -> bool:
+    """Return whether two accesses of an array meet only in one iteration of an axis.
+
+    Axes in `fixed` are around both and have one value in both; all others may differ.
+    """
+    if one.index is None or other.index is None:
+        return False
+    shape = nest.types[one.name].shape
+    # A position along one axis, or along neighbouring ones as if they were one.
+    return any(
+        _apart(
+            row_major(shape[first:end], one.index[first:end]),
+            row_major(shape[first:end], other.index[first:end]),
+            axis,
+            fixed,
+        )
+        for end in range(1, len(shape) + 1)
+        for first in range(end - 1, -1, -1)
+    )
+
+
+def _apart(a: Dim, b: Dim, axis: Symbol, fixed: set[str]) -> bool:
+    """Return whether a(x) = b(y) leaves only x = y."""
+    step = _step(a, axis)
+    if not isinstance(step, int) or step == 0 or _step(b, axis) != step:
+        return False
+    rest_a = substitute(a, {axis.name: 0})
+    rest_b = substitute(b, {axis.name: 0})
+    others = {s.name: s for s in (*symbols(rest_b), *symbols(rest_a)) if s.name not in fixed}
+    # Dims of the graph have no upper bound or are the same on both sides; axes have high bounds.
+    rest_b = substitute(
+        rest_b,
+        {name: Symbol(f"{name}__", s.low, s.high, s.multiple_of) for name, s in others.items()},
+    )
+    low, high = bounds(rest_b - rest_a)
+    return low is not None and high is not None and -abs(step) < low and high < abs(step)
+
+
+def _step(place: Dim, axis: Symbol) -> Dim:
+    return substitute(place, {axis.name: axis + 1}) - place
+
+
+def within(index: Dim, size: Dim) -> bool:
+    """Return whether an index is known to be a position."""
+    if isinstance(index, int) and isinstance(size, int):
+        return 0 <= index < size
+    return known(both(index >= 0, index < size)) is True
+
+
+def extent(axis: Symbol) -> Dim:
+    """Return the most positions that an axis can have."""
+    assert axis.high is not None
+    return axis.high + 1
+
+
+def least_of(dim: Dim) -> Shape:
+    """Return the dims of which a dim is the least."""
+    return dim.args if isinstance(dim, Extremum) and dim.which == "min" else (dim,)

@@ -1,0 +1,169 @@
+"""The step `stop`: a loop over blocks of scores ends where all further scores are -inf."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from typing_extensions import override
+
+from luminal_lab.core.dims import Dim, Shape, Symbol, bounds, maximum, minimum, substitute, symbols
+from luminal_lab.core.ops import Add, Exp2, LessThan, Mul, Where
+from luminal_lab.kernels.nest import Block, Loop, Nest, Set, When, walk
+from luminal_lab.kernels.steps.step import Step, around, extent, private, replaced_loop
+from luminal_lab.kernels.terms import Apply, Count, Number, Read, Term
+
+
+@dataclass(frozen=True)
+class _Same:
+    """What an array had at a place before the iteration."""
+
+    name: str
+    place: Shape
+
+
+@dataclass(frozen=True)
+class Stop(Step):
+    """End a loop before iterations in which all scores are -inf, as they weigh nothing.
+
+    for j_o < n: s = where(i < 64*j_o, -inf, …); m max= s; …   →   for j_o < min(n, (i + 64)//64): …
+
+    With such scores, each statement must leave what is outside of the iteration as it was: the
+    maximum stays, 2 to the power of -inf is 0, and 0 times a value is 0. That is so for finite
+    values: what no score sees is not looked at, be it NaN.
+    """
+
+    form: ClassVar[str] = "stop {loop} where {scores} is -inf"
+    loop: str
+    scores: str
+
+    @override
+    def apply(self, nest: Nest) -> Nest:
+        loop = self.find(nest, self.loop)
+        found = [one for one in walk(loop.body) if isinstance(one, Set) and one.name == self.scores]
+        if self.scores not in private(loop.body) or not found:
+            raise self.refuse(f"{loop.name} makes no {self.scores} anew in each iteration")
+        first = found[0]
+        self.check(loop.body, first, private(loop.body))
+        ahead = self.ahead(first.term)
+        for axis in _axes_around(loop, first):
+            step = _step(ahead, axis)
+            if not isinstance(step, int):
+                raise self.refuse(f"{ahead} is not a multiple of {axis} and something")
+            end = extent(axis) - 1 if step < 0 else 0
+            ahead = substitute(ahead, {axis.name: end})
+        step = _step(ahead, loop.axis)
+        rest = substitute(ahead, {loop.name: 0})
+        if not isinstance(step, int) or step < 1 or loop.axis in symbols(rest):
+            raise self.refuse(f"what is hidden does not grow with {loop.name}")
+        known = {one.name for one in around(nest, loop.name)} | set(nest.dims)
+        left = {s.name for s in symbols(rest)} - known
+        if left:
+            raise self.refuse(f"what is hidden depends on {', '.join(sorted(left))}")
+        # From here on step * loop + rest > 0 in all of an iteration.
+        end = (step - rest) // step
+        low, _ = bounds(end)
+        if low is None or low < 0:
+            end = maximum(0, end)
+        return replaced_loop(nest, loop.name, replace(loop, size=minimum(loop.size, end)))
+
+    def ahead(self, term: Term) -> Dim:
+        """Return an index expression that is above 0 where a score is -inf."""
+        match term:
+            case Apply(op=Where(), args=(Apply(op=LessThan(), args=(a, b)), yes, no)):
+                left, right = _place(a), _place(b)
+                if left is not None and right is not None and _is_hidden(yes):
+                    return right - left
+                if left is not None and right is not None and _is_hidden(no):
+                    return left - right + 1
+            case _:
+                pass
+        raise self.refuse(f"{self.scores} is not said to be -inf by a comparison of indices")
+
+    def check(self, block: Block, first: Set, own: set[str]) -> None:
+        """Refuse a block that changes something when all scores are -inf."""
+        known: dict[str, object] = {}
+        for one in walk(block):
+            if isinstance(one, Set):
+                value = -float("inf") if one is first else _value(one.term, known, own)
+                if one.how == "=" and one.name in own:
+                    known[one.name] = value
+                    continue
+                as_before = {
+                    "=": value == _Same(one.name, one.index),
+                    "+=": value == 0.0,
+                    "max=": value == -float("inf"),
+                }[one.how]
+                if not as_before and one.name in own:
+                    known[one.name] = None
+                elif not as_before:
+                    raise self.refuse(f"{one.name} changes where all {self.scores} are -inf")
+
+
+def _value(term: Term, known: dict[str, object], own: set[str]) -> object:
+    """Return what a term is: a number, what an array had before, or None for anything else."""
+    match term:
+        case Number(value=value):
+            return float(value)
+        case Read(buffer=buffer, index=index):
+            return known.get(buffer) if buffer in own else _Same(buffer, index)
+        case Apply(op=Exp2(), args=(x,)):
+            found = _value(x, known, own)
+            return {0.0: 1.0, -float("inf"): 0.0}.get(found) if isinstance(found, float) else None
+        case Apply(op=Mul(), args=(a, b)):
+            return _times(_value(a, known, own), _value(b, known, own))
+        case Apply(op=Add(), args=(a, Apply(op=Mul(), args=(b, Number(value=-1))))):
+            x, y = _value(a, known, own), _value(b, known, own)
+            if x == -float("inf"):
+                return x
+            return 0.0 if x is not None and x == y else None
+        case _:
+            return None
+
+
+def _times(a: object, b: object) -> object:
+    if 0.0 in (a, b):
+        return 0.0
+    if a == 1.0:
+        return b
+    if b == 1.0:
+        return a
+    if isinstance(a, float) and isinstance(b, float):
+        return a * b
+    return None
+
+
+def _place(term: Term) -> Dim | None:
+    """Return the index that a term is."""
+    match term:
+        case Count(at=at):
+            return at
+        case Number(value=int() as value):
+            return value
+        case _:
+            return None
+
+
+def _is_hidden(term: Term) -> bool:
+    return isinstance(term, Number) and term.value == -float("inf")
+
+
+def _step(dim: Dim, axis: Symbol) -> Dim:
+    return substitute(dim, {axis.name: axis + 1}) - dim
+
+
+def _axes_around(loop: Loop, statement: Set) -> list[Symbol]:
+    """Return the axes between a loop and a statement in it."""
+
+    def search(block: Block, path: list[Symbol]) -> list[Symbol] | None:
+        for one in block:
+            if one is statement:
+                return path
+            if isinstance(one, (Loop, When)):
+                more = [one.axis] if isinstance(one, Loop) else []
+                found = search(one.body, [*path, *more])
+                if found is not None:
+                    return found
+        return None
+
+    return search(loop.body, []) or []

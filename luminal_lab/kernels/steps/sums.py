@@ -1,0 +1,155 @@
+"""Steps about sums: partial, lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from typing_extensions import override
+
+from luminal_lab.core.dims import Shape, Symbol
+from luminal_lab.core.op import TensorType, size_of
+from luminal_lab.core.printer import unique
+from luminal_lab.kernels.lowering import least
+from luminal_lab.kernels.nest import (
+    How,
+    Local,
+    Loop,
+    Nest,
+    Set,
+    Space,
+    Statement,
+    accesses,
+    mapped,
+)
+from luminal_lab.kernels.steps.loops import FEW
+from luminal_lab.kernels.steps.step import Step, around, extent, replaced_loop
+from luminal_lab.kernels.terms import Number, Read, Term, axis_of
+
+
+@dataclass(frozen=True)
+class Partial(Step):
+    """Let each iteration of a loop add to a sum of its own, and join the sums afterwards.
+
+    for k: t += …   →   for k: t_part = 0; t_part += …; p[k] = t_part
+                        for k_2: t += p[k_2]
+
+    The sum is rounded otherwise, but always alike: it depends on the loop, not on who runs it.
+    """
+
+    form: ClassVar[str] = "partial {array} over {loop} as {into}"
+    array: str
+    loop: str
+    into: str
+
+    @override
+    def apply(self, nest: Nest) -> Nest:
+        loop = self.find(nest, self.loop)
+        local = self.find_local(nest, self.array)
+        if self.into in nest.names:
+            raise self.refuse(f"there is a {self.into} already")
+        uses = [one for one in accesses(loop.body) if one.name == self.array]
+        hows = {one.how for one in uses}
+        if len(hows) != 1 or not hows <= {"+=", "max="}:
+            raise self.refuse(f"{loop.name} does more with {self.array} than adding to it")
+        how: How = "+=" if "+=" in hows else "max="
+        dtype, shape = local.type.dtype, (extent(loop.axis), *local.type.shape)
+        start = Number(0 if how == "+=" else least(dtype), dtype)
+        last = axis_of(unique(loop.name, nest.names), extent(loop.axis))
+        own = unique(f"{self.array}_part", nest.names | {self.into})
+        taken = {*nest.names, last.name, self.into, own}
+
+        def change(one: Statement) -> Statement:
+            if isinstance(one, Set) and one.name == self.array:
+                return replace(one, name=own)
+            return one
+
+        def each(name: str, index: Shape, how: How, term: Callable[[Shape], Term]) -> Statement:
+            """Return an assignment for each element of the array."""
+            sizes = enumerate(local.type.shape)
+            axes = [axis_of(unique(f"{name}_{place}", taken), size) for place, size in sizes]
+            taken.update(axis.name for axis in axes)
+            one: Statement = Set(name, (*index, *axes), term(tuple(axes)), how)
+            for axis in reversed(axes):
+                one = Loop(axis, extent(axis), (one,))
+            return one
+
+        size = size_of(shape)
+        space: Space = "scratch" if around(nest, loop.name) else "memory"
+        if isinstance(size, int) and size <= FEW and space == "scratch":
+            space = "registers" if not local.type.shape else "scratch"
+        body = (
+            Local(own, local.type, local.space),
+            each(own, (), "=", lambda _: start),
+            *mapped(loop.body, change),
+            each(self.into, (loop.axis,), "=", lambda at: Read(own, at, dtype)),
+        )
+        made = (
+            Local(self.into, TensorType(dtype, shape), space),
+            replace(loop, body=body),
+            Loop(
+                last,
+                loop.size,
+                (each(self.array, (), how, lambda at: Read(self.into, (last, *at), dtype)),),
+            ),
+        )
+        return replaced_loop(nest, loop.name, made)
+
+
+@dataclass(frozen=True)
+class Lanes(Step):
+    """Let each iteration of a short inner loop add to a sum of its own, joined after an outer one.
+
+    for k_o: for k_i: t += …   →   for k_o: for k_i: p[k_i] += …
+                                    for k_i_2: t += p[k_i_2]
+
+    The sum is rounded otherwise, but always alike.
+    """
+
+    form: ClassVar[str] = "lanes {array} over {loop} within {outer} as {into}"
+    array: str
+    loop: str
+    outer: str
+    into: str
+
+    @override
+    def apply(self, nest: Nest) -> Nest:
+        loop, outer = self.find(nest, self.loop), self.find(nest, self.outer)
+        local = self.find_local(nest, self.array)
+        if self.into in nest.names:
+            raise self.refuse(f"there is a {self.into} already")
+        if outer not in around(nest, loop.name):
+            raise self.refuse(f"{loop.name} is not within {outer.name}")
+        if local.type.shape:
+            raise self.refuse(f"{self.array} is an array, and lanes are of one sum")
+        count = extent(loop.axis)
+        if not isinstance(count, int):
+            raise self.refuse(f"the size of {loop.name}, {count}, is not known before it runs")
+        inside = [one for one in accesses(loop.body) if one.name == self.array]
+        uses = [one for one in accesses(outer.body) if one.name == self.array]
+        hows = {one.how for one in uses}
+        if len(inside) != len(uses) or len(hows) != 1 or not hows <= {"+=", "max="}:
+            raise self.refuse(f"{outer.name} does more with {self.array} than adding to it there")
+        how: How = "+=" if "+=" in hows else "max="
+        dtype = local.type.dtype
+        start = Number(0 if how == "+=" else least(dtype), dtype)
+        taken = set(nest.names)
+        axes: list[Symbol] = []
+        for _ in range(2):
+            axes.append(axis_of(unique(loop.name, taken), count))
+            taken.add(axes[-1].name)
+
+        def change(one: Statement) -> Statement:
+            if isinstance(one, Set) and one.name == self.array:
+                return replace(one, name=self.into, index=(loop.axis,))
+            return one
+
+        first, last = axes
+        made = (
+            Local(self.into, TensorType(dtype, (count,)), "scratch"),
+            Loop(first, count, (Set(self.into, (first,), start),)),
+            *mapped((outer,), change),
+            Loop(last, count, (Set(self.array, (), Read(self.into, (last,), dtype), how),)),
+        )
+        return replaced_loop(nest, outer.name, made)

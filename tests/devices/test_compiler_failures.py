@@ -1,0 +1,273 @@
+"""Compiles that fail, as a user meets them in `cx.compile`: what is said, and that cx goes on."""
+
+import importlib.util
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import luminal_lab as ll
+from luminal_lab.devices import cache, toolchain
+from luminal_lab.devices.cache import entries
+from luminal_lab.devices.toolchain import find_compiler, kernel_at
+from luminal_lab.errors import DeviceError, LabError, LabWarning
+from tests.expect import error_of
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    """A cache and a folder of temporary files of each test's own."""
+    monkeypatch.setattr(cache, "user_folder", lambda: tmp_path / "cache")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def wrapped(tmp_path):
+    """Return a compiler that is the real one, but runs some lines of shell before."""
+
+    def make(lines: str) -> str:
+        path = tmp_path / "wrapped-cc"
+        real = find_compiler("cc").command[0]
+        asked = 'case "$1" in --version|-dumpmachine) ;; *) ' + lines + " ;; esac"
+        path.write_text(f'#!/bin/sh\n{asked}\nexec "{real}" "$@"\n')
+        path.chmod(0o755)
+        return str(path)
+
+    return make
+
+
+def written() -> tuple[ll.Graph, ll.Tensor]:
+    cx = ll.Graph()
+    x = cx.tensor((4, 6), name="x").set(np.ones((4, 6)))
+    y = ((x * 3).sin().sum(-1) + 0.5).retrieve()
+    return cx, y
+
+
+def right(cx: ll.Graph, y: ll.Tensor) -> bool:
+    """Return whether the graph runs, and gives what it should."""
+    cx.execute()
+    return np.allclose(y.numpy(), np.full(4, 6 * np.sin(3) + 0.5), rtol=1e-5)
+
+
+def failing(cx: ll.Graph, compiler: str, kind: Any = LabError) -> Any:
+    return error_of(lambda: cx.compile(ll.CPUCompiler(compiler=compiler)), kind)
+
+
+# -- no compiler -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_compiler(monkeypatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+
+
+NOT_FOUND = """\
+compile: no C compiler was found; looked for cc, gcc and clang on the PATH, and for the package \
+ziglang; NumPy's interpreter runs the graph, slowly
+hint: pip install ziglang"""
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_without_a_compiler_graphs_run_in_the_interpreter():
+    cx, y = written()
+    with pytest.warns(LabWarning) as caught:
+        compiled = cx.compile(ll.CPUCompiler())
+    assert [str(one.message) for one in caught] == [NOT_FOUND]
+    assert compiled.runner is None
+    assert right(cx, y)
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_a_compiler_that_was_asked_for_and_is_missing_is_an_error():
+    cx, y = written()
+    error = failing(cx, "xyz")
+    assert error.message == (
+        "compile: compiler: there is no 'xyz', neither on the PATH nor as a file"
+    )
+    assert right(cx, y)
+
+
+# -- a compiler that fails -------------------------------------------------------------------------
+
+
+def test_a_refused_line_is_shown_with_its_kernel_and_the_ops(wrapped):
+    mark = """[ -f program.c ] && line=$(grep -n 'static void kernel_' program.c | head -1)
+        line=${line%%:*}
+        echo "program.c:$((line + 1)):5: error: we do not like this"; exit 1"""
+    cx, y = written()
+    error = failing(cx, wrapped(mark))
+    first, second = error.message.splitlines()
+    assert first.startswith("compile: compile: ")
+    assert first.endswith(" made no library, and ended with status 1")
+    assert second.endswith("5: error: we do not like this")
+    shown = error.where.splitlines()
+    assert "static void kernel_" in shown[2]
+    assert shown[3][0] == ">"
+    assert any(
+        line.startswith("in kernel_") and line.endswith(", which computes") for line in shown
+    )
+    assert "sin(" in error.where
+    assert shown[-1].startswith("from ")
+    assert shown[-1].endswith("y = ((x * 3).sin().sum(-1) + 0.5).retrieve()")
+    assert right(cx, y)
+
+
+FAILURES = {
+    "crashes": ("kill -SEGV $$", "was ended by signal 11"),
+    "writes-nothing": ("exit 0", "ended with status 0"),
+}
+
+
+@pytest.mark.parametrize(("lines", "told"), FAILURES.values(), ids=FAILURES)
+def test_a_compiler_that_makes_no_library(wrapped, folder, lines, told):
+    cx, y = written()
+    error = failing(cx, wrapped(lines))
+    assert error.message.startswith("compile: compile: ")
+    assert error.message.endswith(f" made no library, and {told}")
+    assert "written" not in str(error)
+    assert len(entries(folder)) == 0
+    assert right(cx, y)
+
+
+def test_a_compiler_that_hangs_is_ended(wrapped, folder, monkeypatch):
+    monkeypatch.setattr(toolchain, "PATIENCE", 0.2)
+    cx, y = written()
+    error = failing(cx, wrapped("sleep 10"))
+    assert " was ended after 0.2 s, with " in error.message
+    assert len(entries(folder)) == 0
+    assert right(cx, y)
+
+
+def test_a_library_that_cannot_be_loaded(wrapped, folder):
+    cx, y = written()
+    error = failing(
+        cx, wrapped('for last; do case "$last" in *.so) echo no > "$last"; exit ;; esac; done')
+    )
+    assert "cannot be loaded: " in error.message
+    assert error.hint == "luminal_lab.devices.cache.clear() has everything compiled again"
+    assert right(cx, y)
+
+
+@pytest.fixture
+def _can_be_interrupted() -> Iterator[None]:
+    """Take the signal, which what a shell starts in the background ignores."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_can_be_interrupted")
+def test_ctrl_c_during_a_compile_leaves_all_as_it_was(wrapped, folder):
+    cx, y = written()
+    before = str(cx)
+    failing(cx, wrapped("echo half > library.so; kill -INT $PPID; sleep 10"), KeyboardInterrupt)
+    assert str(cx) == before
+    assert len(entries(folder)) == 0
+    assert not folder.exists()
+    assert list(Path(tempfile.gettempdir()).iterdir()) == []
+    assert right(cx, y)
+    cx.compile(ll.CPUCompiler())
+    assert right(cx, y)
+
+
+# -- a cache that fails ----------------------------------------------------------------------------
+
+
+def test_a_cache_that_is_a_file(folder):
+    folder.write_text("")
+    cx, y = written()
+    with pytest.warns(LabWarning, match="there is no using .* it is not a folder"):
+        cx.compile(ll.CPUCompiler())
+    assert right(cx, y)
+
+
+def test_a_damaged_entry_is_made_again(folder):
+    cx, y = written()
+    cx.compile(ll.CPUCompiler())
+    assert right(cx, y)
+    (entry,) = entries(folder)
+    library = entry.path / cache.LIBRARY
+    whole = library.read_bytes()
+    library.unlink()  # what is loaded stays as it is
+    library.write_bytes(whole[: len(whole) // 2])
+    library.chmod(0o600)
+    other, z = written()
+    with pytest.warns(LabWarning, match="was damaged and is made again"):
+        other.compile(ll.CPUCompiler())
+    assert right(other, z)
+    assert right(cx, y)
+
+
+def test_a_library_is_compiled_once_for_equal_graphs(folder, wrapped, tmp_path):
+    compiler = wrapped(f'echo >> "{tmp_path}/log"')
+    for _ in range(3):
+        cx, y = written()
+        cx.compile(ll.CPUCompiler(compiler=compiler))
+        assert right(cx, y)
+    assert (tmp_path / "log").read_text() == "\n"
+    assert len(entries(folder)) == 1
+
+
+# -- which kernel a line is of ---------------------------------------------------------------------
+
+SOURCE = """static inline int lab_one(int x) {
+    return x;
+}
+
+// kernel first(x: f32[4]) -> (y: f32[4])
+//   y[i < 4] = sin(x[i])
+static void kernel_first_0(LAB_GIVEN) {
+    one;
+}
+
+static void kernel_first_1(LAB_GIVEN) {
+    two;
+}
+
+void lab_execute(int kernel) {
+    three;
+}
+"""
+COMMENT = ["kernel first(x: f32[4]) -> (y: f32[4])", "  y[i < 4] = sin(x[i])"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("one;", ("kernel_first_0", COMMENT)),
+        ("two", ("kernel_first_1", COMMENT)),
+        ("static void kernel_first_0(", ("kernel_first_0", COMMENT)),
+        ("three", ("", [])),
+        ("return x", ("", [])),
+    ],
+)
+def test_the_kernel_of_a_line(text, found):
+    number = next(
+        n for n, line in enumerate(SOURCE.split("\n"), 1) if line.strip().startswith(text)
+    )
+    assert kernel_at(SOURCE, number) == found
+
+
+def test_what_is_behind_a_kernel_is_said(tmp_path):
+    path = tmp_path / "cc"
+    path.write_text('#!/bin/sh\necho "program.c:8:5: error: no"\nexit 1\n')
+    path.chmod(0o755)
+    compiler = toolchain.Compiler((str(path),), "cc 1", "x86_64-linux-gnu", ())
+    lines = {"kernel_first_0": "sin, %y\n  cell 3, line 7:  y = x.sin()"}
+    error = error_of(
+        lambda: toolchain.build(SOURCE, compiler, behind=lambda name: lines[name]), DeviceError
+    )
+    assert error.where.splitlines()[-5:] == [
+        "in kernel_first_0, which computes",
+        *(f"  {line}" for line in COMMENT),
+        "from sin, %y",
+        "  cell 3, line 7:  y = x.sin()",
+    ]

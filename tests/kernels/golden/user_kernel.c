@@ -1,0 +1,19 @@
+#include <stddef.h>
+#define half kernel_half_2__half
+#define part kernel_half_2__part
+// kernel half(x: f32[n, 4]) -> (y: f32[n, 4])
+
+#define PART 0.5f
+static float part(float x) { return PART * x; }
+void half(const float *x, float *y, long n, long task) {
+    for (long i = 0; i < 4; i++) y[4 * task + i] = part(x[4 * task + i]);
+}
+static void kernel_half_2(LAB_GIVEN) {
+    const lab_i64 seq = lab_dims[0];
+    half(lab_buffers[0], lab_buffers[1], seq, lab_task);
+    (void)lab_dims, (void)lab_step, (void)lab_fault, (void)lab_task;
+    (void)lab_scratch;
+}
+#undef half
+#undef part
+#undef PART
