@@ -8,7 +8,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 
-.PHONY: help lab test check bench dev clean
+.PHONY: help lab test check bench bench-core dev clean
 .SUFFIXES:
 .DEFAULT_GOAL := help
 
@@ -16,7 +16,8 @@ help:
 	@echo 'make lab     open JupyterLab on the notebooks (until there are some: run the quickstart)'
 	@echo 'make test    run the whole test suite; PYTEST_ARGS="-k matmul" narrows it'
 	@echo 'make check   lint, check the formatting and the types'
-	@echo 'make bench   measure the core, beside JAX and tinygrad, and the passes'
+	@echo 'make bench   measure it beside other libraries; BENCH_ARGS="--quick" is luminal-lab bench --quick'
+	@echo 'make bench-core   measure the building of graphs, beside JAX and tinygrad, and the passes'
 	@echo 'make dev     only install what test and check need, for an editor to use'
 	@echo 'make clean   remove .venv and everything else that make has made'
 	@echo 'Each installs what it needs into .venv first. Another Python: make PYTHON=python3.12 ...'
@@ -40,6 +41,9 @@ check: .venv/.installed-dev
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
 
 bench: .venv/.installed-bench
+	$(BIN)/luminal-lab bench $(BENCH_ARGS)
+
+bench-core: .venv/.installed-bench
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/passes.py
 

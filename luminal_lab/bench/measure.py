@@ -1,0 +1,306 @@
+"""The run: every workload prepared by every library, compared, and then timed in turns."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import tempfile
+import zlib
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from importlib.metadata import version as version_of
+from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+
+from luminal_lab.bench.peers.known import OURS, PEERS, Known
+from luminal_lab.bench.process import Failed, Prepared, Process
+from luminal_lab.bench.rows import Report, Row
+from luminal_lab.bench.stored import Stored, store
+from luminal_lab.bench.surroundings import own_home, surroundings
+from luminal_lab.bench.workload import Unable, Workload
+from luminal_lab.bench.workloads import EIGHTH
+from luminal_lab.core.dtypes import Array
+from luminal_lab.devices.machine import usable_cores
+from luminal_lab.devices.probe import peak_rates
+
+ROUNDS = 3
+QUICK_TURN = 0.02
+"""The seconds of a turn in a quick run."""
+SHARED = Path("/dev/shm")  # where Linux has files that are in memory only
+WRITTEN = "bytes written"
+COMPILING = "compile_gpt2"
+TOO_LONG = "a quick run leaves it out: compiling takes longer than all else"
+
+
+class Options(NamedTuple):
+    """How a run is done."""
+
+    threads: int = 0
+    """0 means all that there are."""
+    is_quick: bool = False
+    rounds: int = ROUNDS
+    peers: tuple[Known, ...] = PEERS
+
+
+def measure(
+    workloads: Sequence[Workload],
+    options: Options,
+    version: str,
+    told: Callable[[str], object] = lambda line: None,
+    done: Callable[[Report, Row], object] = lambda report, row: None,
+) -> Report:
+    """Measure workloads; `told` hears what is being done, `done` gets each row when it is there."""
+    begin = perf_counter()
+    threads = options.threads or usable_cores()
+    told("the machine's rates")
+    report = Report(
+        version,
+        datetime.now(UTC).isoformat(timespec="seconds"),
+        threads,
+        options.is_quick,
+        peak_rates(threads, fresh=not options.is_quick),
+    )
+    peers: list[Known] = []
+    for peer in options.peers:
+        if peer.missing:
+            report.missing[peer.name] = peer.missing
+        else:
+            peers.append(peer)
+            report.versions[peer.name] = version_of(peer.modules[0])
+    with scratch() as folder, Run(report, options, peers, folder, told) as run:
+        for workload in workloads:
+            row = run.compiling(workload) if workload.kind == COMPILING else run.row(workload)
+            row.unable |= {n: why for n, why in report.missing.items() if n not in row.unable}
+            row.conclude(report.rates)
+            report.rows.append(row)
+            report.seconds = perf_counter() - begin
+            done(report, row)
+    return report
+
+
+@contextmanager
+def scratch() -> Generator[Path]:
+    """Give a folder for data and caches, in memory where that is possible."""
+    place = SHARED if SHARED.is_dir() and shutil.disk_usage(SHARED).free > 8 << 30 else None
+    with tempfile.TemporaryDirectory(
+        prefix="luminal-lab-", dir=place, ignore_cleanup_errors=True
+    ) as folder:
+        yield Path(folder)
+
+
+class Run:
+    """The processes of a run, and what they are asked."""
+
+    def __init__(
+        self,
+        report: Report,
+        options: Options,
+        peers: list[Known],
+        folder: Path,
+        told: Callable[[str], object],
+    ) -> None:
+        self.report = report
+        self.options = options
+        self.peers = peers
+        self.folder = folder
+        self.told = told
+        self.around = surroundings(report.threads, folder)
+        self.processes: dict[str, Process] = {}
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for process in self.processes.values():
+            process.end()
+
+    def process(self, name: str, known: Known, **more: str) -> Process:
+        """Return the process of a library, started when it is first needed or has ended."""
+        if name not in self.processes or not self.processes[name].is_alive:
+            given = {"threads": self.report.threads, **more}
+            self.processes[name] = Process(known.place, given, self.around, self.folder)
+        return self.processes[name]
+
+    # -- a workload --------------------------------------------------------------------------------
+
+    def row(self, workload: Workload) -> Row:
+        """Measure one workload."""
+        row = new_row(workload)
+        self.told(f"{workload.name}: data")
+        data = workload.data(
+            workload.sizes, np.random.default_rng(zlib.crc32(workload.kind.encode()))
+        )
+        path = self.folder / "data"
+        stored = store(data, path)
+        del data
+        ours: list[Array] | None = None
+        ready: dict[str, Process] = {}
+        try:
+            for name, known, more in self._asked(workload, row):
+                self.told(f"{workload.name}: {name} gets ready")
+                process = self.process(name, known, **more)
+                try:
+                    found = process.prepare(workload, stored)
+                except Unable as error:
+                    row.unable[name] = str(error)
+                    continue
+                except Failed as error:
+                    row.unable[name] = f"failed: {error}"
+                    row.failed.append(f"{name}: {error}")
+                    continue
+                row.first_ms[name] = found.seconds * 1e3
+                row.facts |= {
+                    (fact if name == OURS.name else f"{fact}: {name}"): value
+                    for fact, value in found.facts.items()
+                }
+                ready[name] = process
+                if name == OURS.name:
+                    ours = found.results
+                elif ours is not None and more.get("variant") != EIGHTH:
+                    row.failed += apart(name, found.results, ours, workload.tolerance)
+            row.failed += grown(row)
+            self._turns(workload, row, ready)
+        finally:
+            for process in ready.values():
+                with suppress(Failed):  # what has ended holds nothing
+                    process.release()
+            path.unlink()
+        return row
+
+    def _asked(self, workload: Workload, row: Row) -> list[tuple[str, Known, dict[str, str]]]:
+        """Return who is asked, we first; who is not is noted with the reason."""
+        asked: list[tuple[str, Known, dict[str, str]]] = [(OURS.name, OURS, {})]
+        asked += [(f"{OURS.name}, {v}", OURS, {"variant": v}) for v in workload.variants]
+        asked += [(peer.name, peer, {}) for peer in self.peers if workload.has_peers]
+        left_out = dict(workload.left_out)
+        if self.options.is_quick:
+            left_out |= {"torch.compile": TOO_LONG}
+            left_out |= {"tinygrad": TOO_LONG} if workload.is_model else {}
+        for name, known, _ in asked:
+            why = left_out.get(name) or known.unable(workload.kind)
+            if why is not None:
+                row.unable[name] = why
+        if OURS.name in row.unable:
+            row.failed.append(f"{OURS.name}: {row.unable[OURS.name]}")
+        return [one for one in asked if one[0] not in row.unable]
+
+    def _turns(self, workload: Workload, row: Row, ready: dict[str, Process]) -> None:
+        seconds = QUICK_TURN if self.options.is_quick else workload.seconds
+        for k in range(self.options.rounds):
+            for name, process in list(ready.items()):
+                self.told(f"{workload.name}: round {k + 1}, {name}")
+                try:
+                    times = process.time(seconds)
+                except Failed as error:
+                    row.failed.append(f"{name}: {error}")
+                    row.unable[name] = f"failed: {error}"
+                    row.rounds.pop(name, None)
+                    del ready[name]
+                    continue
+                row.rounds.setdefault(name, []).append(statistics.median(times) * 1e3)
+                row.runs[name] = row.runs.get(name, 0) + len(times)
+
+    # -- compile time ------------------------------------------------------------------------------
+
+    def compiling(self, workload: Workload) -> Row:
+        """Measure the time from a model to its first result, each time in a new process."""
+        row = new_row(workload)
+        path = self.folder / "data"
+        stored = store(workload.data(workload.sizes, np.random.default_rng(0)), path)
+        ours: list[Array] | None = None
+        asked = list(self._asked(workload, row))
+        for k in range(self.options.rounds):
+            for name, known, _ in asked:
+                if name in row.unable:
+                    continue
+                self.told(f"{workload.name}: round {k + 1}, {name}")
+                found = self._compiled(name, known, workload, stored, row)
+                if found is None:
+                    continue
+                row.rounds.setdefault(name, []).append(found.seconds * 1e3)
+                row.runs[name] = k + 1
+                if name == OURS.name:
+                    ours = found.results
+                elif ours is not None and k == 0:
+                    row.failed += apart(name, found.results, ours, workload.tolerance)
+        path.unlink()
+        return row
+
+    def _compiled(
+        self, name: str, known: Known, workload: Workload, stored: Stored, row: Row
+    ) -> Prepared | None:
+        """Have a library compile, in a home that is empty, or where it has done so before."""
+        home = self.folder / f"home-{known.place.rpartition(':')[2]}"
+        try:
+            if not workload.sizes["cached"]:
+                shutil.rmtree(home, ignore_errors=True)
+            elif not home.exists():
+                self._alone(known, home, workload, stored)
+            return self._alone(known, home, workload, stored)
+        except Unable as error:
+            row.unable[name] = str(error)
+        except Failed as error:
+            row.unable[name] = f"failed: {error}"
+            row.failed.append(f"{name}: {error}")
+        return None
+
+    def _alone(self, known: Known, home: Path, workload: Workload, stored: Stored) -> Prepared:
+        """Have a new process, which finds no caches but those in a home, do a workload once."""
+        around = own_home(self.around, home)
+        process = Process(known.place, {"threads": self.report.threads}, around, self.folder)
+        try:
+            return process.prepare(workload, stored)
+        finally:
+            process.end()
+
+
+def new_row(workload: Workload) -> Row:
+    """Return the row of a workload before anything is known."""
+    return Row(
+        workload.name,
+        workload.about,
+        flops=workload.cost.flops,
+        read=workload.cost.read,
+        written=workload.cost.written,
+        tolerance=workload.tolerance,
+    )
+
+
+def grown(row: Row) -> list[str]:
+    """Return what is wrong if a decode step writes more where the cache is longer."""
+    long, short = (row.facts.get(name) for name in (WRITTEN, f"{WRITTEN}: {OURS.name}, {EIGHTH}"))
+    if long is None or short is None or long == short:
+        return []
+    return [f"a step writes {long:,.0f} bytes, and {short:,.0f} with {EIGHTH}"]
+
+
+def apart(name: str, theirs: list[Array], ours: list[Array], tolerance: float) -> list[str]:
+    """Return how results differ, if they do by more than a share of a value and of their size."""
+    if len(theirs) != len(ours):
+        return [f"{name} returns {len(theirs)} results, and we {len(ours)}"]
+    for k, (their, our) in enumerate(zip(theirs, ours, strict=True)):
+        if their.shape != our.shape:
+            return [f"{name} disagrees: result {k} is {their.shape}, and ours {our.shape}"]
+        a, b = their.astype(np.float64), our.astype(np.float64)
+        if not a.size:
+            continue
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        with np.errstate(invalid="ignore"):
+            size = (
+                float(np.sqrt(np.mean(np.square(a[np.isfinite(a)])))) if np.isfinite(a).any() else 0
+            )
+            off = np.where(same, 0.0, np.abs(a - b) / (np.abs(a) + size))
+        off = np.where(np.isnan(off), np.inf, off)
+        worst = np.unravel_index(int(off.argmax()), off.shape)
+        if off[worst] > tolerance:
+            at = tuple(int(i) for i in worst)
+            return [
+                f"{name} disagrees: at {at} of result {k} it has {a[worst]:.6g}, and we "
+                f"{b[worst]:.6g}; {int((off > tolerance).sum())} of {a.size} are further apart "
+                f"than {tolerance:g}"
+            ]
+    return []

@@ -1,0 +1,52 @@
+"""The table of libraries: what each is called, where its file is, and which package it needs."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import NamedTuple, cast
+
+from luminal_lab.bench.peers.peer import Peer
+
+EXTRA = "pip install 'luminal-lab[bench]'"
+"""What installs all of them."""
+
+
+class Known(NamedTuple):
+    """A library that can be measured."""
+
+    name: str
+    place: str
+    """Its module and class."""
+    modules: tuple[str, ...]
+    """What has to be importable."""
+
+    @property
+    def missing(self) -> str | None:
+        """What is not installed, and what would install it; None if all is there."""
+        absent = [module for module in self.modules if find_spec(module) is None]
+        if not absent:
+            return None
+        what = " and ".join(absent)
+        return f"{what} {'is' if len(absent) == 1 else 'are'} not installed: {EXTRA}"
+
+    def unable(self, kind: str) -> str | None:
+        """Why it has no form of a kind of workload; None if it has one."""
+        module, _, name = self.place.partition(":")
+        peer = cast("type[Peer]", getattr(import_module(module), name))
+        return None if peer.spells(kind) else peer.reasons[kind]
+
+
+def _known(name: str, module: str, kind: str, *needs: str) -> Known:
+    return Known(name, f"luminal_lab.bench.peers.{module}:{kind}", needs or (module,))
+
+
+OURS = _known("luminal_lab", "ours", "Ours", "luminal_lab")
+PEERS = (
+    _known("NumPy", "numpy", "NumPy"),
+    _known("PyTorch", "torch", "Torch"),
+    _known("torch.compile", "torch", "TorchCompile"),
+    _known("JAX", "jax", "JAX"),
+    _known("ONNX Runtime", "onnxruntime", "ONNXRuntime", "onnxruntime", "onnx"),
+    _known("tinygrad", "tinygrad", "TinyGrad"),
+)

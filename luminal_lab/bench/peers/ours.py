@@ -1,0 +1,250 @@
+"""luminal_lab: built lazily, compiled by the generic compiler and the CPU's, and executed."""
+
+from __future__ import annotations
+
+# Tensors are of any type, those of lambdas too.
+# pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+import luminal_lab as ll
+from luminal_lab import nn
+from luminal_lab.bench.peers.peer import Peer, Ready
+from luminal_lab.bench.workload import Arrays, Sizes, Workload
+from luminal_lab.bench.workloads import FILLED
+from luminal_lab.devices.cpu_program import CPUProgram
+from luminal_lab.nn import models
+from luminal_lab.nn.cache import KVCache
+
+
+class Ours(Peer):
+    """What is written, compiled and executed as in a notebook."""
+
+    package = "luminal-lab"
+
+    def __init__(self, threads: int, variant: str = "") -> None:
+        super().__init__(threads)
+        self.variant = variant
+        """Empty, "any …" for a symbolic dim, or "specialised" for kernels of its size."""
+
+    @override
+    def prepare(self, workload: Workload, data: Arrays) -> Ready:
+        assert not self.variant or self.variant in workload.variants
+        return super().prepare(workload, data)
+
+    def dim(self, name: str, size: int) -> Any:
+        """Return a size, or the symbol for it that a variant is compiled for."""
+        return name if self.variant else size
+
+    def compiled(
+        self,
+        cx: ll.Graph,
+        output: Any,
+        inputs: Arrays,
+        *first_passes: Any,
+        symbols: Mapping[str, int] | None = None,
+        dims: Mapping[str, int] | None = None,
+    ) -> Ready:
+        """Compile for an output; each run is given its input anew, without a copy.
+
+        `symbols` are the sizes for which kernels may be made; for `dims` it is counted what a run
+        writes.
+        """
+        output.retrieve()
+        given = {name: cx[name] for name in inputs}
+        for name, array in inputs.items():
+            given[name].borrow(array)
+        # As the others' `out=`: a result may go where the last one was.
+        cpu = ll.CPUCompiler(threads=self.threads, reuse_outputs=True)
+        passes = *first_passes, ll.GenericCompiler(), cpu
+        cx.compile(*passes, specialise=symbols if self.variant == "specialised" else None)
+        # What has changed is computed again, and one input is enough for that.
+        first, array = next((given[name], array) for name, array in inputs.items())
+
+        def run() -> Any:
+            first.borrow(array)
+            cx.execute()
+            return output
+
+        def facts() -> dict[str, float]:
+            program = cx.compilation.runner
+            if dims is None or not isinstance(program, CPUProgram):
+                return {}
+            bound = program.plan(program.ir.output_ids).bound(dims)
+            return {"bytes written": bound.bytes_written}
+
+        return Ready(run, lambda result: [np.array(result.numpy())], facts)
+
+    def of(self, d: Arrays, spelling: Callable[..., Any], *names: str, **symbols: int) -> Ready:
+        """Compile what a function makes of inputs; `symbols` are the dims that a variant frees."""
+        cx = ll.Graph()
+        by_size = {size: self.dim(name, size) for name, size in symbols.items()}
+
+        def shape(name: str) -> tuple[Any, ...]:
+            known: tuple[int, ...] = d[name].shape
+            if name == "tokens":
+                return known[0], by_size.get(known[1], known[1])
+            return (by_size.get(known[0], known[0]), *known[1:]) if name == "x" else known
+
+        tensors = [cx.tensor(shape(name), str(d[name].dtype), name) for name in names]
+        return self.compiled(cx, spelling(*tensors), {n: d[n] for n in names}, symbols=symbols)
+
+    # -- elementwise operations and reductions -----------------------------------------------------
+
+    def gelu(self, sizes: Sizes, d: Arrays) -> Ready:
+        return self.of(d, lambda x: x.gelu("tanh"), "x")
+
+    def softmax(self, sizes: Sizes, d: Arrays) -> Ready:
+        return self.of(d, lambda x: x.softmax(-1), "x", rows=sizes["rows"])
+
+    def layer_norm(self, sizes: Sizes, d: Arrays) -> Ready:
+        return self.of(
+            d, lambda x, weight, bias: x.layer_norm(-1, 1e-5, weight, bias), "x", "weight", "bias"
+        )
+
+    def rms_norm(self, sizes: Sizes, d: Arrays) -> Ready:
+        return self.of(d, lambda x, weight: x.rms_norm(-1, 1e-5, weight), "x", "weight")
+
+    def chain(self, sizes: Sizes, d: Arrays) -> Ready:
+        def spelling(x: Any, y: Any) -> Any:
+            t = x * 1.5 + y
+            t = (t * t).sqrt() - x
+            t = t.relu() * y + 0.5
+            return (t.exp() + 1.0).recip() * x
+
+        return self.of(d, spelling, "x", "y")
+
+    def sum_rows(self, sizes: Sizes, d: Arrays) -> Ready:
+        return self.of(d, lambda x: x.sum(1), "x")
+
+    def sum_columns(self, sizes: Sizes, d: Arrays) -> Ready:
+        return self.of(d, lambda x: x.sum(0), "x")
+
+    # -- products ----------------------------------------------------------------------------------
+
+    def matmul(self, sizes: Sizes, d: Arrays) -> Ready:
+        return self.of(d, lambda a, b: a @ b, "a", "b")
+
+    def mlp(self, sizes: Sizes, d: Arrays) -> Ready:
+        def spelling(x: Any, up: Any, up_bias: Any, down: Any, down_bias: Any) -> Any:
+            return (x @ up + up_bias).gelu("tanh") @ down + down_bias
+
+        names = "x", "up", "up_bias", "down", "down_bias"
+        return self.of(d, spelling, *names, rows=sizes["rows"])
+
+    def attention(self, sizes: Sizes, d: Arrays) -> Ready:
+        return self.of(
+            d,
+            lambda q, k, v: q.scaled_dot_product_attention(k, v, is_causal=bool(sizes["causal"])),
+            *"qkv",
+        )
+
+    def conv(self, sizes: Sizes, d: Arrays) -> Ready:
+        return self.of(d, lambda x, weight: x.conv2d(weight, padding=1), "x", "weight")
+
+    # -- models ------------------------------------------------------------------------------------
+
+    def gpt2(self, sizes: Sizes, d: Arrays) -> Ready:
+        model = gpt2_model(sizes, d)
+        return self.of(d, model, "tokens", seq=sizes["seq"])
+
+    def compile_gpt2(self, sizes: Sizes, d: Arrays) -> Ready:
+        model = gpt2_model(sizes, d)
+
+        def run() -> Any:
+            made = self.of(d, model, "tokens")
+            return made.read(made.run())
+
+        return Ready(run, lambda result: result)
+
+    def llama(self, sizes: Sizes, d: Arrays) -> Ready:
+        return self._decode(sizes, d, sizes["capacity"] - 1)
+
+    def llama_q8(self, sizes: Sizes, d: Arrays) -> Ready:
+        return self._decode(sizes, d, sizes["capacity"] - 1, ll.Quantised())
+
+    def decode_cache(self, sizes: Sizes, d: Arrays) -> Ready:
+        if self.variant:
+            sizes = {**sizes, "capacity": sizes["capacity"] // 8}
+            d = {n: a[:, :, : sizes["capacity"]] if n[:6] == "cache." else a for n, a in d.items()}
+        return self._decode(sizes, d, FILLED - 1)
+
+    def _decode(self, sizes: Sizes, d: Arrays, past: int, *first_passes: Any) -> Ready:
+        model = models.Llama(
+            layers=sizes["layers"],
+            heads=sizes["heads"],
+            kv_heads=sizes["kv_heads"],
+            width=sizes["width"],
+            hidden=sizes["hidden"],
+            vocab=sizes["vocab"],
+            context=sizes["capacity"],
+            base=500_000.0,
+            tied=True,
+        )
+        give(model, d)
+        if first_passes:
+            ll.quantise(model)
+        cx = ll.Graph()
+        tokens = cx.tensor((1, 1), "int64", "tokens")
+        cache = KVCache(cx, sizes["capacity"])
+        logits = model(tokens, cache=cache)
+        for layer, pair in enumerate(cache.buffers):
+            for what, buffer in zip(("keys", "values"), pair, strict=True):
+                buffer.set(d[f"cache.{layer}.{what}"])
+        cache.begin(past)
+        dims = {"past": past}
+        return self.compiled(cx, logits, {"tokens": d["tokens"]}, *first_passes, dims=dims)
+
+    # -- training ----------------------------------------------------------------------------------
+
+    def train_cnn(self, sizes: Sizes, d: Arrays) -> Ready:
+        model = models.CNN()
+        give(model, d, copy=True)
+        cx = ll.Graph()
+        images = cx.tensor(d["images"].shape, name="images")
+        labels = cx.tensor(d["labels"].shape, "int64", "labels")
+        loss = nn.cross_entropy(model(images), labels)
+        nn.SGD(0.01, 0.9).minimise(loss)
+        return self.compiled(cx, loss, {"images": d["images"], "labels": d["labels"]})
+
+    def train_gpt(self, sizes: Sizes, d: Arrays) -> Ready:
+        model = gpt2_model(sizes, d, copy=True)
+        cx = ll.Graph()
+        tokens = cx.tensor(d["tokens"].shape, "int64", "tokens")
+        following = cx.tensor(d["following"].shape, "int64", "following")
+        loss = nn.cross_entropy(model(tokens), following, axis=-1)
+        nn.AdamW(1e-3).minimise(loss)
+        return self.compiled(cx, loss, {n: d[n] for n in ("tokens", "following")})
+
+
+def gpt2_model(sizes: Sizes, d: Arrays, *, copy: bool = False) -> models.GPT2:
+    """Return our GPT-2 with the weights that were drawn."""
+    model = models.GPT2(
+        layers=sizes["layers"],
+        heads=sizes["heads"],
+        width=sizes["width"],
+        vocab=sizes["vocab"],
+        context=sizes["context"],
+    )
+    give(model, {n: w for n, w in d.items() if n not in ("tokens", "following")}, copy=copy)
+    return model
+
+
+def give(model: nn.Module, weights: Arrays, *, copy: bool = False) -> None:
+    """Have a model use the drawn weights, where they lie unless they are to be trained."""
+    for name, parameter in model.parameters().items():
+        if name in weights:
+            parameter.set(weights[name], copy=copy)
+        else:
+            parameter.set(partial(floats, weights[f"{name}.q"], weights[f"{name}.scale"]))
+
+
+def floats(q: Any, scale: Any) -> Any:
+    """Return the weights that int8 and the scales of their blocks stand for."""
+    blocks = q.reshape(*scale.shape, -1) * scale.astype(np.float32)[..., None]
+    return blocks.reshape(q.shape)

@@ -1,0 +1,225 @@
+"""One process for each library: threads, memory and crashes of one are not those of another.
+
+parent ── prepare, workload, where its data is ──▶ child    ◀── arrays, or why not ──
+parent ── time, for so many seconds ─────────────▶ child    ◀── seconds of each run ──
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from tempfile import mkstemp
+from time import perf_counter
+from typing import Any, BinaryIO, NamedTuple, cast
+
+from luminal_lab.bench.peers.peer import Peer, Ready
+from luminal_lab.bench.stored import Stored, opened
+from luminal_lab.bench.workload import Unable, Workload
+from luminal_lab.core.dtypes import Array
+from luminal_lab.errors import LabError
+
+MOST = 10_000
+"""The runs of one turn at most."""
+SLOW = 0.3
+"""Seconds of a run from which on none goes before a turn to warm up: caches do not last so long."""
+PATIENCE = 400.0
+"""The seconds that a library may take to make a workload ready, or for one turn."""
+
+
+class Prepared(NamedTuple):
+    """What a library answers when it has made a workload ready, and run it."""
+
+    results: list[Array]
+    seconds: float
+    """How long the first run took."""
+    facts: dict[str, float]
+
+
+class Failed(Exception):  # noqa: N818  # told in the row
+    """A library's process failed; the text says how."""
+
+
+class Process:
+    """A library in a process of its own, with the surroundings that it reads when it starts."""
+
+    def __init__(
+        self,
+        place: str,
+        options: Mapping[str, Any],
+        surroundings: Mapping[str, str],
+        folder: Path,
+    ) -> None:
+        self._said = Path(mkstemp(suffix=".txt", dir=folder)[1])
+        # Libraries read their number of threads once, as they are loaded.
+        code = (
+            f"import os; os.environ.update({dict(surroundings)!r})\n"
+            "from luminal_lab.bench.process import main\n"
+            f"main({place!r}, {dict(options)!r})"
+        )
+        with self._said.open("wb") as said:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", code],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=said,
+            )
+
+    def prepare(self, workload: Workload, data: Stored) -> Prepared:
+        """Make a workload ready, and run it for the first time."""
+        # What draws the data is a function, which cannot be sent, and is not needed there.
+        return self._ask("prepare", replace(workload, data=_no_data), data)
+
+    def time(self, seconds: float) -> list[float]:
+        """Return the seconds of each run of a turn."""
+        return self._ask("time", seconds)
+
+    def release(self) -> None:
+        """Forget what was made ready."""
+        self._ask("release")
+
+    def _ask(self, *question: object) -> Any:  # noqa: ANN401  # each question has its own
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        # Whoever is silent for too long is ended, and then the pipe is.
+        watch = threading.Timer(PATIENCE, self._process.kill)
+        watch.start()
+        start = perf_counter()
+        try:
+            pickle.dump(question, self._process.stdin)
+            self._process.stdin.flush()
+            kind, answer = cast("tuple[str, Any]", pickle.load(self._process.stdout))
+        except (EOFError, OSError, pickle.UnpicklingError) as error:
+            if perf_counter() - start >= PATIENCE:
+                raise Failed(f"it gave no answer in {PATIENCE:.0f} s, and was ended") from error
+            raise Failed(f"its process ended: {self._last_words()}") from error
+        finally:
+            watch.cancel()
+        match kind:
+            case "unable":
+                raise Unable(answer)
+            case "failed":
+                raise Failed(answer)
+            case _:
+                return answer
+
+    def _last_words(self) -> str:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
+        lines = self._said.read_text("utf-8", "replace").strip().splitlines()
+        return lines[-1] if lines else f"exit status {self._process.returncode}"
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can be asked."""
+        return self._process.poll() is None
+
+    def end(self) -> None:
+        """End the process, and wait until it is gone."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(OSError):  # what could not be sent any more
+                    pipe.close()
+
+
+def _no_data(*given: object) -> Any:  # noqa: ANN401  # never called
+    raise AssertionError("a library's process is given its data")
+
+
+# -- in the other process --------------------------------------------------------------------------
+
+
+def main(place: str, options: Mapping[str, Any]) -> None:
+    """Answer on the standard streams of this process, which libraries then do not print on."""
+    asked = os.fdopen(os.dup(0), "rb")
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    faulthandler.enable()
+    warnings.simplefilter("ignore")  # what libraries warn of is not ours
+    serve(asked, answers, place, options)
+
+
+def serve(asked: BinaryIO, answers: BinaryIO, place: str, options: Mapping[str, Any]) -> None:
+    """Answer questions until there are no more; `place` is the module and class of a library."""
+    module, _, name = place.partition(":")
+    peer: Peer | None = None
+    ready: Ready | None = None
+    while True:
+        try:
+            question, *given = pickle.load(asked)
+        except (EOFError, OSError):
+            return
+        try:
+            if peer is None:
+                peer = cast("Peer", getattr(import_module(module), name)(**options))
+            if question == "time":
+                assert ready is not None
+                answer: object = timed(ready, given[0])
+            else:
+                ready, answer = None, None
+                gc.collect()
+                if question == "prepare":
+                    workload, data = cast("tuple[Workload, Stored]", tuple(given))
+                    ready = peer.prepare(workload, opened(data))
+                    answer = _first(ready, workload.calls)
+            said = "done", answer
+        except Unable as error:
+            said = "unable", str(error)
+        except (Exception, KeyboardInterrupt) as error:  # it is told, and the next one goes on
+            said = "failed", _told(error)
+        pickle.dump(said, answers, protocol=5)
+        answers.flush()
+
+
+def _first(ready: Ready, calls: int) -> Prepared:
+    start = perf_counter()
+    result = ready.run()
+    seconds = perf_counter() - start
+    found: list[Array] = ready.read(result)
+    for _ in range(calls - 1):
+        found += ready.read(ready.run())
+    return Prepared(found, seconds, ready.facts())
+
+
+def timed(ready: Ready, seconds: float) -> list[float]:
+    """Return the seconds of each run, for so long in all; one at least."""
+    times: list[float] = []
+    gc.collect()
+    gc.disable()
+    try:
+        begin = start = perf_counter()
+        ready.run()
+        end = perf_counter()
+        if end - start > SLOW:
+            times.append(end - start)
+        while not times or (end - begin < seconds and len(times) < MOST):
+            start = perf_counter()
+            ready.run()
+            end = perf_counter()
+            times.append(end - start)
+    finally:
+        gc.enable()
+    return times
+
+
+def _told(error: BaseException) -> str:
+    """Return what an error says, and where it was raised."""
+    if isinstance(error, LabError):
+        return f"{type(error).__name__}: {error.message}"
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0] if text else ''} ({last.name})"

@@ -1,0 +1,204 @@
+"""What a run of the benchmark found: a row for each workload, and the machine they were run on."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, cast
+
+from luminal_lab.devices.rates import PeakRates, read_json
+from luminal_lab.errors import RecordingError
+
+SCHEMA = 1
+"""What a file of rows holds; one more whenever that changes."""
+OURS = "luminal_lab"
+
+
+@dataclass
+class Row:
+    """One workload: our time, that of each library, and what the machine would allow."""
+
+    name: str
+    about: str
+    ours_ms: float | None = None
+    """The median of the medians of all rounds; None if we failed."""
+    peers: dict[str, float] = field(default_factory=dict[str, float])
+    """The same of each library that did the work."""
+    best_peer: str | None = None
+    best_peer_ratio: float | None = None
+    """The time of the fastest library through ours: above 1 where we are faster."""
+    limit_share: float | None = None
+    """The least time that the machine's rates allow, through ours."""
+    best_peer_limit_share: float | None = None
+    limit_ms: float | None = None
+    bound: str | None = None
+    """Which of the machine's rates sets the limit: FMA, memory or cache."""
+    variants: dict[str, float] = field(default_factory=dict[str, float])
+    """Our times in other forms, such as kernels for any size, or for one."""
+    unable: dict[str, str] = field(default_factory=dict[str, str])
+    """Libraries and variants that could not do the work, and why."""
+    failed: list[str] = field(default_factory=list[str])
+    """What went wrong: that we failed, or that results differ."""
+    rounds: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    """For each library the median ms of each round."""
+    runs: dict[str, int] = field(default_factory=dict[str, int])
+    """How often each library ran."""
+    first_ms: dict[str, float] = field(default_factory=dict[str, float])
+    """The first run of each library, with all that it does only once."""
+    facts: dict[str, float] = field(default_factory=dict[str, float])
+    """What was counted beside the time, such as bytes written."""
+    flops: int = 0
+    read: int = 0
+    written: int = 0
+    tolerance: float = 0.0
+
+    @property
+    def spread(self) -> float | None:
+        """How far our slowest and fastest round are apart, as a share of the median."""
+        mine = self.rounds.get(OURS)
+        if not mine:
+            return None
+        return (max(mine) - min(mine)) / statistics.median(mine)
+
+    def conclude(self, rates: PeakRates) -> None:
+        """Work out what follows from the rounds."""
+        medians = {name: statistics.median(times) for name, times in self.rounds.items() if times}
+        self.ours_ms = medians.pop(OURS, None)
+        self.variants = {n: medians.pop(n) for n in [*medians] if n.startswith(f"{OURS}, ")}
+        self.variants = {n.removeprefix(f"{OURS}, "): ms for n, ms in self.variants.items()}
+        self.peers = medians
+        if self.flops or self.read or self.written:
+            limit = rates.limit(flops=self.flops, read=self.read, written=self.written)
+            self.limit_ms, self.bound = limit.seconds * 1e3, limit.bound
+        if self.ours_ms and self.limit_ms:
+            self.limit_share = self.limit_ms / self.ours_ms
+        if medians:
+            self.best_peer = min(medians, key=medians.__getitem__)
+            best = medians[self.best_peer]
+            if self.ours_ms:
+                self.best_peer_ratio = best / self.ours_ms
+            if self.limit_ms:
+                self.best_peer_limit_share = self.limit_ms / best
+
+
+@dataclass
+class Report:
+    """All rows of a run, and what they were measured on."""
+
+    version: str
+    date: str
+    threads: int
+    is_quick: bool
+    rates: PeakRates
+    versions: dict[str, str] = field(default_factory=dict[str, str])
+    """The version of each library."""
+    missing: dict[str, str] = field(default_factory=dict[str, str])
+    """Libraries that are not installed, and what installs them."""
+    rows: list[Row] = field(default_factory=list[Row])
+    seconds: float = 0.0
+
+    @property
+    def is_good(self) -> bool:
+        """Whether no row failed, and no results differ."""
+        return not any(row.failed for row in self.rows)
+
+    def to_json(self) -> str:
+        """Return the report as text that `from_json` reads."""
+        given: dict[str, Any] = {"schema": SCHEMA, **asdict(self)}
+        given["rates"] = json.loads(self.rates.to_json())
+        for row, made in zip(self.rows, given["rows"], strict=True):
+            made["spread"] = row.spread
+        return json.dumps(given, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Report:
+        """Read what `to_json` has written."""
+        given = read_json("bench", text, SCHEMA)
+        try:
+            values = {f.name: given[f.name] for f in fields(cls)}
+            known = {f.name for f in fields(Row)}
+            values["rates"] = PeakRates.from_object(cast("dict[str, Any]", values["rates"]))
+            values["rows"] = [
+                Row(**{name: value for name, value in row.items() if name in known})
+                for row in values["rows"]
+            ]
+            return cls(**values)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise RecordingError(
+                f"bench: the rows cannot be read: {error!r}", hint="run the benchmark again"
+            ) from error
+
+
+def read_report(path: Path) -> Report:
+    """Read the file that `--json` has written."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecordingError(
+            f"bench: {path} cannot be read: {error}",
+            hint="give a file that luminal-lab bench --json has written",
+        ) from error
+    return Report.from_json(text)
+
+
+def geometric_mean(ratios: Iterable[float]) -> float | None:
+    """Return the geometric mean, or None of nothing.
+
+    >>> round(geometric_mean([0.5, 2.0, 8.0]), 6)
+    2.0
+    """
+    found = [math.log(ratio) for ratio in ratios]
+    return math.exp(statistics.fmean(found)) if found else None
+
+
+# -- against another run ---------------------------------------------------------------------------
+
+
+def slower(now: Report, then: Report) -> list[str]:
+    """Return a sentence for each row that became slower by more than the noise of both runs.
+
+    That is where the fastest round now took longer than the slowest one then.
+    """
+    before = {row.name: row for row in then.rows}
+    found: list[str] = []
+    for row in now.rows:
+        old = before.get(row.name)
+        if old is None or row.ours_ms is None or old.ours_ms is None:
+            if old is not None and old.ours_ms is not None:
+                found.append(f"{row.name}: it failed, and took {old.ours_ms:.4g} ms then")
+            continue
+        mine, theirs = row.rounds[OURS], old.rounds[OURS]
+        if min(mine) > max(theirs):
+            found.append(
+                f"{row.name}: {row.ours_ms:.4g} ms, and {old.ours_ms:.4g} ms then: "
+                f"{row.ours_ms / old.ours_ms:.2f} times as long ({_span(mine)}; then "
+                f"{_span(theirs)})"
+            )
+    return found
+
+
+def differences(now: Report, then: Report) -> list[str]:
+    """Return what makes two runs hard to compare."""
+    found: list[str] = []
+    if now.is_quick != then.is_quick:
+        found.append("one of the runs is quick, and has other sizes")
+    if now.rates.device != then.rates.device:
+        found.append(f"the machine is {now.rates.device}, and was {then.rates.device}")
+    if now.threads != then.threads:
+        found.append(f"threads are {now.threads}, and were {then.threads}")
+    for what, mine, theirs in (
+        ("multiplies and adds at", now.rates.gflops(), then.rates.gflops()),
+        ("reads memory at", now.rates.gbytes(), then.rates.gbytes()),
+    ):
+        if not 0.9 < mine / theirs < 1.1:
+            unit = "GFLOP/s" if what[0] == "m" else "GB/s"
+            found.append(f"the machine {what} {mine:.1f} {unit}, and did at {theirs:.1f} {unit}")
+    return found
+
+
+def _span(times: Sequence[float]) -> str:
+    return f"rounds of {min(times):.4g} to {max(times):.4g} ms"

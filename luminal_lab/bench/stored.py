@@ -1,0 +1,70 @@
+"""The data of a workload in a file that all processes map, so that it is in memory once."""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from luminal_lab.bench.workload import Arrays
+from luminal_lab.core.dtypes import Array
+
+PAGE = 4096
+"""Where an array begins: what libraries can use without copying it is aligned."""
+
+
+class Placed(NamedTuple):
+    """Where an array lies in the file."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+
+
+class Stored(NamedTuple):
+    """A file of arrays."""
+
+    path: str
+    size: int
+    arrays: dict[str, Placed]
+
+
+def store(arrays: Arrays, path: Path) -> Stored:
+    """Write arrays into a file."""
+    placed: dict[str, Placed] = {}
+    size = 0
+    for name, array in arrays.items():
+        placed[name] = Placed(array.dtype.str, array.shape, size)
+        size += -(-array.nbytes // PAGE) * PAGE
+    with path.open("wb+") as file:
+        file.truncate(max(size, PAGE))
+        whole = _mapped(file.fileno(), max(size, PAGE))
+        for name, array in arrays.items():
+            _view(whole, placed[name])[...] = array
+    return Stored(str(path), max(size, PAGE), placed)
+
+
+def opened(stored: Stored) -> Arrays:
+    """Return the arrays of a file, which nobody may write."""
+    with Path(stored.path).open("rb+") as file:
+        whole = _mapped(file.fileno(), stored.size)
+    found = {name: _view(whole, placed) for name, placed in stored.arrays.items()}
+    for array in found.values():
+        array.flags.writeable = False
+    return found
+
+
+def _mapped(file: int, size: int) -> mmap.mmap:
+    whole = mmap.mmap(file, size)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        # Pages of 2 MB, where the system has them for such files: large weights are read faster.
+        whole.madvise(mmap.MADV_HUGEPAGE)
+    return whole
+
+
+def _view(whole: mmap.mmap, placed: Placed) -> Array:
+    count = int(np.prod(placed.shape))
+    flat = np.frombuffer(whole, placed.dtype, count, placed.offset)
+    return flat.reshape(placed.shape)

@@ -1,0 +1,173 @@
+"""What is printed: a line for each workload, and what was reached of the goals."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import NamedTuple
+
+from luminal_lab.bench.rows import Report, Row, geometric_mean
+
+WIDTH = 100
+LEAST_RATIO = 0.95
+"""No line is to be under this ratio to the fastest library."""
+FREE = 0.7
+"""Where the fastest library has less than this share of the limit, there is room to be faster."""
+LEAST_MEAN = 1.5
+"""The geometric mean of the ratios on those lines."""
+LEAST_SHARE = 0.7
+"""The share of the limit on lines that memory limits, and in large products."""
+COLD_MS, CACHED_MS = 10_000.0, 500.0
+HEADER = "workload                 ours, ms best peer, ms which           ratio  limit"
+
+
+class Shortfall(NamedTuple):
+    """A row that does not reach a goal."""
+
+    name: str
+    what: str
+
+
+def line(row: Row) -> str:
+    """Return the line of a row."""
+    best = None if row.best_peer is None else row.peers[row.best_peer]
+    notes = [f"noise {row.spread:.0%}"] if row.spread is not None and row.spread > 0.1 else []
+    if row.failed:
+        notes = ["FAILED" if row.ours_ms is None else "see below"]
+    return (
+        f"{row.name:<22} {number(row.ours_ms):>10} {number(best):>13} {row.best_peer or '-':<14} "
+        f"{'-' if row.best_peer_ratio is None else f'{row.best_peer_ratio:.2f}':>6} "
+        f"{'-' if row.limit_share is None else f'{row.limit_share:.0%}':>6}  {' '.join(notes)}"
+    ).rstrip()
+
+
+def extras(row: Row) -> list[str]:
+    """Return the lines under a row: our other forms, and what went wrong."""
+    found = [f"  {name + ':':<31} {number(ms):>10} ms" for name, ms in row.variants.items()]
+    found += [f"  {name}: {value:,.0f}" for name, value in row.facts.items()]
+    for text in row.failed:
+        found += textwrap.wrap(text, WIDTH, initial_indent="  ! ", subsequent_indent="    ")
+    return found
+
+
+def number(ms: float | None) -> str:
+    """Return milliseconds with four digits that count.
+
+    >>> number(0.012345), number(123456.7), number(None)
+    ('0.01235', '123457', '-')
+    """
+    if ms is None:
+        return "-"
+    return f"{ms:.0f}" if ms >= 1000 else f"{ms:.4g}"
+
+
+def head(report: Report) -> str:
+    """Return what stands above the table."""
+    rates = report.rates
+    many = "1 thread" if report.threads == 1 else f"{report.threads} threads"
+    limits = (
+        f"{rates.gflops():.1f} GFLOP/s, reads {rates.gbytes():.1f} GB/s, "
+        f"copies {rates.gbytes('copy'):.1f} GB/s ({rates.how})"
+    )
+    peers = ", ".join(f"{name} {version}" for name, version in report.versions.items())
+    title = f"luminal_lab {report.version} on {rates.device}, {many}"
+    text = [title + ("; small sizes, for a quick look" if report.is_quick else ""), limits]
+    text += textwrap.wrap(f"beside {peers or 'nothing'}", WIDTH)
+    for name, missing in report.missing.items():
+        text += textwrap.wrap(f"without {name}: {missing}", WIDTH)
+    return "\n".join([*text, "", HEADER, "-" * WIDTH])
+
+
+def foot(report: Report) -> str:
+    """Return what stands below the table: means, and the lines that fall short."""
+    text = ["-" * WIDTH, *means(report)]
+    short = shortfalls(report)
+    if report.is_quick:
+        text.append("the sizes of a quick run say nothing about the goals")
+    elif short:
+        text.append("what falls short:")
+        text += [part for name, what in short for part in listed(f"{name}: {what}")]
+    elif report.rows:
+        text.append("every line reaches its goals")
+    reasons: dict[str, list[str]] = {}
+    for row in report.rows:
+        for name, why in row.unable.items():
+            if name not in report.missing and not why.startswith("failed: "):
+                reasons.setdefault(f"{name}: {why}", []).append(row.name)
+    if reasons:
+        text.append("what was not done:")
+    for why, names in reasons.items():
+        where = "everywhere" if len(names) == len(report.rows) > 1 else ", ".join(names)
+        text += listed(f"{why} ({where})")
+    text.append(f"{report.seconds:.0f} s in all")
+    return "\n".join(text)
+
+
+def means(report: Report) -> list[str]:
+    """Return the lines about geometric means."""
+    rows = [row for row in report.rows if row.best_peer_ratio]
+    room = [row for row in rows if (row.best_peer_limit_share or 1) < FREE]
+    text: list[str] = []
+    mean = geometric_mean(row.best_peer_ratio or 0 for row in rows)
+    if mean is not None:
+        text.append(f"geometric mean of the ratios, {counted(rows)}: {mean:.2f}")
+    mean = geometric_mean(row.best_peer_ratio or 0 for row in room)
+    if mean is not None:
+        text.append(
+            f"where the best peer is below {FREE:.0%} of the limit, {counted(room)}: {mean:.2f} "
+            f"(goal: {LEAST_MEAN})"
+        )
+    return text
+
+
+def counted(rows: list[Row]) -> str:
+    """Return how many lines there are, in words."""
+    return "1 line" if len(rows) == 1 else f"{len(rows)} lines"
+
+
+def listed(text: str) -> list[str]:
+    """Return a sentence as an entry of a list, wrapped."""
+    return textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
+
+
+def shortfalls(report: Report) -> list[Shortfall]:
+    """Return the rows that do not reach a goal, each with what limits it."""
+    found: list[Shortfall] = []
+    for row in report.rows:
+        if row.ours_ms is None:
+            found.append(Shortfall(row.name, "it failed"))
+            continue
+        said = [*_missed(row)]
+        if said:
+            found.append(Shortfall(row.name, "; ".join(said) + _why(row)))
+    return found
+
+
+def _missed(row: Row) -> list[str]:
+    assert row.ours_ms is not None
+    said: list[str] = []
+    if row.best_peer_ratio is not None and row.best_peer_ratio < LEAST_RATIO:
+        said.append(f"{row.best_peer_ratio:.2f} of {row.best_peer}, goal {LEAST_RATIO}")
+    is_product = row.name in ("matmul-1024", "matmul-2048")
+    if (
+        row.limit_share is not None
+        and (row.bound == "memory" or is_product)
+        and row.limit_share < LEAST_SHARE
+    ):
+        said.append(f"{row.limit_share:.0%} of the limit, goal {LEAST_SHARE:.0%}")
+    for name, most in (("compile-cold", COLD_MS), ("compile-cached", CACHED_MS)):
+        if row.name == name and row.ours_ms > most:
+            said.append(f"{row.ours_ms / 1e3:.1f} s, goal {most / 1e3:g} s")
+    return said
+
+
+def _why(row: Row) -> str:
+    """Return what the limit of a row is made of, and what is reached of it."""
+    if row.limit_ms is None or row.ours_ms is None:
+        return ""
+    what = "arithmetic" if row.bound == "FMA" else f"bytes from {row.bound}"
+    gflops, gbytes = row.flops / row.ours_ms / 1e6, (row.read + row.written) / row.ours_ms / 1e6
+    reached = f"{gflops:.1f} GFLOP/s" if row.bound == "FMA" else f"{gbytes:.1f} GB/s"
+    text = f" (limited by {what}: {number(row.limit_ms)} ms at least; reached {reached}"
+    if row.best_peer_limit_share is not None:
+        text += f"; {row.best_peer} is at {row.best_peer_limit_share:.0%} of the limit"
+    return text + ")"

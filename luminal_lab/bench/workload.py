@@ -1,0 +1,55 @@
+"""What is measured: a computation with its sizes, its data, and what it costs at least."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+Arrays: TypeAlias = dict[str, Any]
+"""Arrays of NumPy's by name, each of its own dtype."""
+Sizes: TypeAlias = Mapping[str, int]
+
+
+class Cost(NamedTuple):
+    """What a computation needs at least, on any machine."""
+
+    flops: int
+    """Operations on numbers; a multiplication with its addition is two."""
+    read: int
+    """Bytes that have to come from memory, each once."""
+    written: int
+    """Bytes that have to go there."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One line of the table: a kind of computation, which every peer spells, at some sizes."""
+
+    name: str
+    kind: str
+    about: str
+    """What is computed, in words that hold on any machine."""
+    sizes: Sizes
+    data: Callable[[Sizes, np.random.Generator], Arrays]
+    cost: Cost
+    tolerance: float = 1e-5
+    """How far two libraries may be apart, as a share of a value and of the values' size."""
+    calls: int = 1
+    """How many runs are compared: of a training step several, for the weights move."""
+    variants: tuple[str, ...] = ()
+    """Other forms of ours that are timed beside the first, such as specialised kernels."""
+    seconds: float = 0.6
+    """How long a turn of one library lasts."""
+    is_model: bool = False
+    """Whether it has many kernels, which some libraries compile for long."""
+    has_peers: bool = True
+    """Whether other libraries have anything like it."""
+    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Peers that are not asked, and why."""
+
+
+class Unable(Exception):  # noqa: N818  # no error: an answer
+    """A library cannot do a workload, and the text says why."""

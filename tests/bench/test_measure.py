@@ -1,0 +1,105 @@
+"""A run: real processes for us, NumPy and planted libraries; what is said of each."""
+
+import json
+
+import numpy as np
+import pytest
+
+from luminal_lab.bench.measure import Options, apart, grown, measure
+from luminal_lab.bench.peers.known import PEERS, Known
+from luminal_lab.bench.rows import Row
+from luminal_lab.bench.workloads import EIGHTH, workloads
+from tests.bench.planted import Crashing, Raising, Refusing, Wrong, known
+
+ABSENT = Known("absent", "tests.bench.absent:Absent", ("no_such_package", "numpy"))
+
+
+@pytest.fixture(scope="module")
+def report():
+    """One run of one workload, which takes some seconds: a process for each library."""
+    peers = [known(kind) for kind in (Wrong, Crashing, Raising, Refusing)]
+    chosen = [one for one in workloads(quick=True) if one.name == "gelu"]
+    options = Options(1, is_quick=True, peers=(PEERS[0], *peers, ABSENT))
+    return measure(chosen, options, "1.2.3")
+
+
+def test_a_row_has_three_rounds_of_everybody_who_did_the_work(report):
+    (row,) = report.rows
+    assert row.name == "gelu"
+    assert {name: len(times) for name, times in row.rounds.items()} == {
+        "luminal_lab": 3,
+        "NumPy": 3,
+        "Wrong": 3,
+    }
+    assert set(row.peers) == {"NumPy", "Wrong"}
+    assert row.best_peer_ratio == min(row.peers.values()) / row.ours_ms
+    assert row.limit_share == row.limit_ms / row.ours_ms
+    assert row.runs["NumPy"] >= 3
+    assert row.first_ms.keys() == {"luminal_lab", "NumPy", "Wrong", "Crashing"}
+
+
+def test_what_went_wrong_is_said(report):
+    (row,) = report.rows
+    assert not report.is_good
+    disagrees, raising, crashing = row.failed
+    assert disagrees.startswith("Wrong disagrees: at (1, 2) of result 0 it has ")
+    assert disagrees.endswith("; 1 of 16384 are further apart than 1e-05")
+    assert raising == "Raising: ValueError: no such thing (gelu)"
+    assert crashing == "Crashing: its process ended: the end"
+    assert row.unable == {
+        "Crashing": "failed: its process ended: the end",
+        "Raising": "failed: ValueError: no such thing (gelu)",
+        "Refusing": "the data is too large for it",
+        "absent": "no_such_package is not installed: pip install 'luminal-lab[bench]'",
+    }
+
+
+def test_the_json_has_what_others_read(report):
+    given = json.loads(report.to_json())
+    (row,) = given["rows"]
+    assert row.keys() >= {"name", "ours_ms", "peers", "best_peer_ratio", "limit_share", "spread"}
+    assert (given["version"], given["threads"], given["is_quick"]) == ("1.2.3", 1, True)
+    assert given["missing"] == {"absent": row["unable"]["absent"]}
+    assert given["versions"]["NumPy"] == np.__version__
+
+
+# -- comparing -------------------------------------------------------------------------------------
+
+
+def test_apart():
+    one = np.array([1.0, 2.0, 4.0], np.float32)
+    assert apart("it", [one], [one], 0.0) == []
+    assert apart("it", [one], [one * np.float32(1.00001)], 1e-4) == []
+    assert apart("it", [one[:2]], [one], 1.0) == ["it disagrees: result 0 is (2,), and ours (3,)"]
+    assert apart("it", [one, one], [one], 1.0) == ["it returns 2 results, and we 1"]
+    (said,) = apart("it", [one, one], [one, one + np.eye(3, dtype=np.float32)[2]], 1e-3)
+    assert said == (
+        "it disagrees: at (2,) of result 1 it has 4, and we 5; 1 of 3 are further apart than 0.001"
+    )
+
+
+def test_what_is_not_finite_must_be_the_same():
+    strange = np.array([np.nan, np.inf, -np.inf, 1.0], np.float32)
+    assert apart("it", [strange], [strange], 0.0) == []
+    for k in range(3):
+        other = strange.copy()
+        other[k] = 1.0
+        for pair in ((strange, other), (other, strange)):
+            (said,) = apart("it", [pair[0]], [pair[1]], 0.5)
+            assert f"at ({k},)" in said
+    assert apart("it", [strange[:0]], [strange[:0]], 0.0) == []
+
+
+def test_small_values_beside_large_ones_are_held_to_their_size():
+    one, other = np.array([1.0, 1e-9]), np.array([1.0, 2e-9])
+    assert apart("it", [one], [other], 1e-5) == []
+    assert apart("it", [one[1:]], [other[1:]], 1e-5)
+
+
+def test_a_step_that_writes_more_where_the_cache_is_longer_fails():
+    name = f"bytes written: luminal_lab, {EIGHTH}"
+    row = Row("decode", "", facts={"bytes written": 64, name: 64})
+    assert grown(row) == []
+    row.facts["bytes written"] = 512
+    assert grown(row) == ["a step writes 512 bytes, and 64 with an eighth of the cache"]
+    assert grown(Row("other", "", facts={"bytes written": 64})) == []
