@@ -44,6 +44,8 @@ def index_c(dim: Dim, least: int = LEAST) -> str:
     text, level = "", SUM
     for factor, parts in terms:
         words, binds = _product(abs(factor), parts)
+        if binds < PRODUCT and (len(terms) > 1 or factor < 0):
+            words, binds = f"({words})", ATOM
         if text:
             text += f" {'-' if factor < 0 else '+'} {words}"
         else:

@@ -8,6 +8,7 @@ from luminal_lab.kernels.definition import Definition
 from luminal_lab.kernels.kernel import Kernel, comment, function_name
 from luminal_lab.kernels.lowering import lower
 from luminal_lab.kernels.machine import Machine
+from luminal_lab.kernels.nest_steps import applied
 from luminal_lab.kernels.online import online_softmax
 from luminal_lab.kernels.schedule import Schedule
 
@@ -22,7 +23,7 @@ def make_kernel(
         made = cpu_schedule(nest, machine)
         nest, schedule = made.nest, made.schedule
     else:
-        nest = schedule.apply(nest)
+        nest = applied(schedule, nest, name).end
     c = render_nest(nest, function_name(name), tuple(definition.dims))
     top = comment(str(definition))
     return Kernel(

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from luminal_lab.core.dims import Dim, maximum, symbols
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import TensorType, size_of
+from luminal_lab.core.ops import Cast
 from luminal_lab.kernels.c_index import INDICES, PRODUCT, condition_c, index_c
 from luminal_lab.kernels.c_kernel import c_type, least as least_of, stored
 from luminal_lab.kernels.c_lanes import Lanes
@@ -45,7 +46,7 @@ from luminal_lab.kernels.nest import (
     arrays_in,
     walk,
 )
-from luminal_lab.kernels.terms import Lookup, walk as walk_terms
+from luminal_lab.kernels.terms import Apply, Lookup, Read, Term, walk as walk_terms
 
 STACK = 16384
 """The most bytes of an array in scratch that is put on the stack."""
@@ -273,8 +274,16 @@ class _Writer(Lanes):
             if one.how == "+=" and near.is_float:
                 text = f"{old} + {value.at(PRODUCT)}"
             value = Text(text, ops=value.ops)
-        text = value.text if scalar else stored(value.text, dtype)
+        text = value.text if scalar else self.stored(one.term, value.text, dtype)
         self.code.add(f"{place} = {text};", (*value.ops, *ops))
+
+    def stored(self, term: Term, text: str, dtype: DType) -> str:
+        """Return a value as it is put into memory; what has been rounded is not rounded again."""
+        back = f"lab_cast_{dtype.short}_f32("
+        whole = isinstance(term, Read) or (isinstance(term, Apply) and term.op == Cast(dtype))
+        if whole and text.startswith(back):
+            return text[len(back) : -1]
+        return stored(text, dtype)
 
 
 IN_PLACE = DType.float32, DType.float64, DType.int32, DType.int64

@@ -192,7 +192,7 @@ class Terms:
         op, sign, args = term.op, "", list(term.args)
         dtype = DType.float32 if term.dtype.is_half else term.dtype
         if dtype.is_float and isinstance(op, (Add, Mul)):
-            sign, args = self.signed(op, args, known, uses)
+            sign, args = self.signed(op, args, uses)
         values = [self.value(arg, known, uses) for arg in args]
         while True:
             text, level = _written(term, sign, values)
@@ -205,9 +205,7 @@ class Terms:
         ops = tuple(dict.fromkeys([*(one for value in values for one in value.ops), op.name]))
         return Text(text, level, ops)
 
-    def signed(
-        self, op: Add | Mul, args: list[Term], known: Known, uses: Uses
-    ) -> tuple[str, list[Term]]:
+    def signed(self, op: Add | Mul, args: list[Term], uses: Uses) -> tuple[str, list[Term]]:
         """Return how a sum or product of floats is written: a + b * -1 as a - b, to the bit."""
         left, right = args
         if isinstance(op, Mul):
@@ -216,7 +214,8 @@ class Terms:
                     return "-", [one]
             return "*", args
         for one, other in ((left, right), (right, left)):
-            taken = _taken(other) if other not in known and uses.get(other, 0) <= 1 else None
+            once = isinstance(other, Number) or uses.get(other, 0) <= 1
+            taken = _taken(other) if once else None
             if taken is not None:
                 return "-", [one, taken]
         return "+", args

@@ -68,17 +68,26 @@ def attention_plan(made: Scheduling, machine: Machine) -> bool:
     found = attention_of(made.nest)
     if found is None:
         return False
-    row, block = found.row, found.block
-    loop = made.nest.loops[row]
+    block, path = found.block, [*found.outer, found.row]
     j, fold = _product_of(made.nest.loops[block])
     sums = next(one.name for one in accesses((made.nest.loops[fold],)) if one.how == "+=")
     lanes = machine.lanes(made.nest.types[sums].dtype.itemsize)
-    if row in free(_operands(_sum_of(made.nest, fold), j)[1]):
-        _alone(made, [*found.outer, row], block)
+    keys = free(_operands(_sum_of(made.nest, fold), j)[1])
+    shared = [name for name in path if name not in keys]
+    if not shared:
+        _alone(made, path, block)
     else:
-        if found.outer:
-            made.do(Parallel(_merged(made, found.outer)))
-        _together(made, row, block, lanes, is_shared=about(loop.size) > ROWS)
+        # Rows that have the same keys are together, whatever order the result has.
+        row = max(shared, key=lambda name: about(made.nest.loops[name].size))
+        for inner in path[path.index(row) + 1 :]:
+            made.do(Reorder(row, inner))
+        path.remove(row)
+        if path:
+            made.do(Parallel(_merged(made, path)))
+        size = made.nest.loops[row].size
+        # A copy of all keys is only made where it is known that many rows read it.
+        is_shared = isinstance(size, int) and size > ROWS
+        _together(made, row, block, lanes, is_shared=is_shared)
     for loop in list(made.nest.loops.values()):
         inner = any(isinstance(one, Loop) for one in walk(loop.body))
         if loop.kind == "for" and not inner and loop.name != block:
@@ -118,6 +127,10 @@ def _together(made: Scheduling, row: str, block: str, lanes: int, *, is_shared: 
     # for row_o: for row_i: (all of a row)   →   for row_o: … for block: for row_i: (a part)
     made.do(Fission(f"{row}_i"))
     rows = _around(made.nest, block)[-1]
+    _, sums = _mixed(made.nest.loops[block])
+    for one in around(made.nest, rows)[-1].body:
+        if isinstance(one, Loop) and one.name != rows and _writes(one, sums.name):
+            made.do(Round(one.name))  # the last tile of rows is a whole one
     made.do(Reorder(rows, block))
     columns = _keys(made, rows, block, lanes, is_shared=is_shared)
     along = _values(made, rows, block, lanes, is_shared=is_shared)
@@ -178,13 +191,16 @@ def _scores(made: Scheduling, block: str, lanes: int, j: str) -> None:
         made.do(Round(name))
     for r, c in ((i_i, j_i), (i_k, j_k)):
         _tile(made, r, c, lanes)
+    others = _reads(made.nest.loops[j_e]) - {sums}
+    for name in sorted(others):
+        made.do(Copy(name, i_e, (i_e, j_e), f"{name}_tile"))
     for name in (i_e, j_e):
-        _try(made, Round(name))
+        made.do(Round(name))
     if not _try(made, Split(j_e, lanes), Unroll(i_e), Unroll(f"{j_e}_o"), Vector(f"{j_e}_i")):
         # What is not sums and products alone takes them from an array, and not from registers.
         made.do(Copy(sums, i_e, (i_e, j_e), "tile"))
         _tile(made, f"tile_{i_e}", f"tile_{j_e}", lanes)
-        _try(made, Unroll(i_e))
+        made.do(Unroll(i_e))
 
 
 def _tile(made: Scheduling, row: str, column: str, lanes: int) -> None:
@@ -266,6 +282,14 @@ def _is_plain(nest: Nest, array: str, row: str, column: str) -> bool:
     across = substitute(flat, {row: loop.axis + 1}) - flat
     along = substitute(flat, {column: lane + 1}) - flat
     return across == shape[-1] and along == 1
+
+
+def _writes(loop: Loop, array: str) -> bool:
+    return any(one.name == array and one.how != "read" for one in accesses(loop.body))
+
+
+def _reads(loop: Loop) -> set[str]:
+    return {one.name for one in accesses(loop.body) if one.how == "read"}
 
 
 # -- finding ---------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from luminal_lab.kernels.nest import Local, Loop, Nest, Set, accesses, reads_of,
 from luminal_lab.kernels.schedule import Scheduling
 from luminal_lab.kernels.steps.arrays import Shrink
 from luminal_lab.kernels.steps.kinds import Parallel, Simd
-from luminal_lab.kernels.steps.loops import Fission, Fuse, Reorder, Split
+from luminal_lab.kernels.steps.loops import Cut, Fission, Fuse, Reorder, Split
 from luminal_lab.kernels.steps.step import Step
 from luminal_lab.kernels.steps.sums import Lanes, Partial
 
@@ -30,6 +30,8 @@ SUM = 65536
 """How many elements of a sum a task adds up by itself."""
 FEW = 8
 """Fewer results than this are no tasks of their own, where each is a long sum."""
+SIDE, LONG, CHEAP = 32, 256, 4
+"""How many sums there are side by side, where a sum is at least so long and its terms so cheap."""
 LANES = 64
 """How many sums may stand side by side for the sake of one."""
 COLUMNS = 128, 1024
@@ -63,6 +65,9 @@ def _general(made: Scheduling, machine: Machine) -> bool:
         _groups(made, loop)
     for one in [one for one in made.nest.body if isinstance(one, Loop)]:
         _tasks(made, one.name)
+    _share_rows(made)
+    for loop in list(made.nest.loops.values()):
+        _lanes(made, loop)
     for loop in list(made.nest.loops.values()):
         if not any(isinstance(inner, Loop) for inner in walk(loop.body)) and loop.kind == "for":
             _try(made, Simd(loop.name))
@@ -147,6 +152,31 @@ def _groups(made: Scheduling, loop: Loop) -> None:
         outer, inner = f"{loop.name}_o", f"{loop.name}_i"
         into = unique(f"{one.name}_lanes", made.nest.names)
         _try(made, Split(loop.name, size), Lanes(one.name, inner, outer, into))
+
+
+def _share_rows(made: Scheduling) -> None:
+    """Let what is read of a row be read where it is made, while it is at hand."""
+    for first in [one for one in made.nest.loops.values() if isinstance(one.body[0], Set)]:
+        if first.name not in made.nest.loops:
+            continue  # it was made one with another
+        written = {one.name for one in accesses(first.body) if one.how == "="}
+        rows = {name for name in written if name in made.nest.locals}
+        for second in list(made.nest.loops.values()):
+            used = {one.name for one in accesses(second.body) if one.how == "read"}
+            if second.name != first.name and rows & used:
+                _try(made, Fuse(second.name, first.name))
+
+
+def _lanes(made: Scheduling, loop: Loop) -> None:
+    """Keep several sums side by side where one alone would wait for itself."""
+    if loop.kind != "for" or len(loop.body) != 1 or not isinstance(loop.body[0], Set):
+        return
+    one = loop.body[0]
+    if one.how == "=" or one.index or work_of(loop.body) > CHEAP or at_most(loop.size) < LONG:
+        return
+    into = unique(f"{one.name}_lanes", made.nest.names)
+    outer, inner = f"{loop.name}_o", f"{loop.name}_i"
+    _try(made, Cut(loop.name, SIDE), Lanes(one.name, inner, outer, into))
 
 
 def _tasks(made: Scheduling, name: str) -> None:

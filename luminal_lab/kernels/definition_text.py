@@ -276,10 +276,10 @@ class Reader:
 
     def tuple(self) -> tuple[Term, ...]:
         """Read three terms in parentheses."""
-        self.take(r"\(", "'(' and three terms")
+        start = self.take(r"\(", "'(' and three terms")
         found = tuple([self.term() for _ in self.until(")")])
         if len(found) != len(STATES):
-            self.fail(Piece(self.pos, ""), f"there are {len(found)} terms, and not {len(STATES)}")
+            self.fail(start, f"there are {len(found)} terms, and not {len(STATES)}")
         return found
 
     def comparison(self) -> Term:

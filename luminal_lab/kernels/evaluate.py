@@ -146,20 +146,20 @@ class _Line:
                 return np.where(within.valid, value, np.zeros((), value.dtype))
             case Apply(op=op, args=args):
                 return op.bind(self.dims).eval(*[self.value(arg, grid) for arg in args])
-            case Fold(kind="softmax"):
-                return self.softmax(term, grid)
+            case Fold():
+                return self.folded(term, grid)
             case State(name=name):
                 return self.states[name]
-            case Fold(kind=kind, axis=axis, size=size, body=body):
-                inner = grid.along(axis.name, number_of(size, self.dims))
-                last = len(grid.shape)
-                op = SumReduce(last) if kind == "sum" else MaxReduce(last)
-                return op.eval(self.value(body, inner))[..., 0]
             case _:
                 raise AssertionError(term)
 
-    def softmax(self, fold: Fold, grid: _Grid) -> Array:
-        """Go along the axis of a fold that has several values."""
+    def folded(self, fold: Fold, grid: _Grid) -> Array:
+        """Return what a fold is; one that has several values goes along its axis in order."""
+        if fold.score is None:
+            inner = grid.along(fold.axis.name, number_of(fold.size, self.dims))
+            last = len(grid.shape)
+            op = SumReduce(last) if fold.kind == "sum" else MaxReduce(last)
+            return op.eval(self.value(fold.body, inner))[..., 0]
         outer = self.states
         start, following, result = fold.states
         states = [self.made(one, grid) for one in start]

@@ -11,19 +11,19 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from textwrap import wrap
-from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, evaluate
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import size_of
+from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.cost import NO_DIMS, bytes_moved, flops
 from luminal_lab.kernels.definition import Definition
-
-if TYPE_CHECKING:
-    from luminal_lab.kernels.nest import Nest
-    from luminal_lab.kernels.schedule import Schedule
+from luminal_lab.kernels.lowering import lower
+from luminal_lab.kernels.nest import Nest
+from luminal_lab.kernels.nest_steps import Changes, applied, read_schedule
+from luminal_lab.kernels.schedule import Schedule
 
 GIVEN = """\
 #define LAB_GIVEN \\
@@ -92,6 +92,25 @@ class Kernel:
         if self.definition is None:
             return evaluate(self.cost[1], dims)
         return bytes_moved(self.definition, dims)
+
+    @property
+    def steps(self) -> Changes:
+        """The nest before and after each step of the schedule."""
+        if self.definition is None or self.schedule is None:
+            raise self._without("has no steps")
+        return applied(self.schedule, lower(self.definition), self.name)
+
+    def rescheduled(self, schedule: str | Schedule) -> Kernel:
+        """Return the same kernel by another schedule, or by its text, one step a line."""
+        if self.make is None:
+            raise self._without("cannot be scheduled")
+        return self.make(read_schedule(schedule, self.name))
+
+    def _without(self, what: str) -> ScheduleError:
+        return ScheduleError(
+            f"kernel {self.name}: it is not made of a nest, and {what}",
+            hint="those whose definition and schedule are not None are",
+        )
 
     @override
     def __str__(self) -> str:

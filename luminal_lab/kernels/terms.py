@@ -426,6 +426,7 @@ class _Writer:
             body = self.scope(fold.body, " ")[0]
             return f"{fold.kind} {fold.axis.name} < {fold.size}: {body}"
         start, following, result = fold.states
+        self.names |= {State(name, fold.dtype): own for name, own in self.states.items()}
         shown = self.write(result)[0]
         names = ", ".join(self.states[name] for name in STATES)
         first = ", ".join(self.write(one)[0] for one in start)
@@ -458,8 +459,6 @@ class _Writer:
                 return f"random{{{seed}, {stream}}}[{at}]", ATOM
             case Guard(holds=holds, term=inner):
                 return f"[{holds}: {self.write(inner)[0]}]", ATOM
-            case State(name=name):
-                return self.states[name], ATOM
             case Fold():
                 return self.folded(term), 0
             case Apply(op=op, args=args):

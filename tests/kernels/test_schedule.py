@@ -111,6 +111,8 @@ def test_steps_in_any_order_compute_the_same_or_are_refused(data: st.DataObject)
             st.sampled_from(
                 [
                     f"split {loop} by {data.draw(st.integers(1, 5))}",
+                    f"cut {loop} by {data.draw(st.integers(1, 5))}",
+                    f"clamp {loop}",
                     f"merge {loop}, {other}",
                     f"reorder {loop}, {other}",
                     f"fission {loop}",

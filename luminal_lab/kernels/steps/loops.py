@@ -22,6 +22,7 @@ from luminal_lab.kernels.nest import (
     When,
     mapped,
     substituted,
+    walk,
 )
 from luminal_lab.kernels.steps.step import (
     Step,
@@ -64,6 +65,37 @@ class Split(Step):
         length: Dim = by if size % by == 0 else minimum(by, size - by * outer)
         body = substituted(loop.body, {loop.name: by * outer + inner})
         return replaced_loop(nest, loop.name, Loop(outer, blocks, (Loop(inner, length, body),)))
+
+
+@dataclass(frozen=True)
+class Cut(Step):
+    """Cut a loop into whole blocks, and a loop of its own for what is left behind them.
+
+    for i < n: …   →   for i_o < n//32: for i_i < 32: …;   for i_2 < n%32: …
+    """
+
+    form: ClassVar[str] = "cut {loop} by {by}"
+    loop: str
+    by: int
+
+    @override
+    def apply(self, nest: Nest) -> Nest:
+        loop = self.find(nest, self.loop)
+        if self.by < 1:
+            raise self.refuse("a block has at least one iteration")
+        inner = [one for one in walk(loop.body) if isinstance(one, (Loop, Local))]
+        if inner:
+            raise self.refuse(f"it would have to make {inner[0].name} twice")
+        size, by = loop.size, self.by
+        outer = axis_of(unique(f"{loop.name}_o", nest.names), size // by)
+        each = axis_of(unique(f"{loop.name}_i", nest.names), by)
+        body = substituted(loop.body, {loop.name: by * outer + each})
+        made: Block = (Loop(outer, size // by, (Loop(each, by, body),)),)
+        if size % by != 0:
+            rest = axis_of(unique(loop.name, nest.names), by - 1)
+            last = substituted(loop.body, {loop.name: by * (size // by) + rest})
+            made = (*made, Loop(rest, size % by, last))
+        return replaced_loop(nest, loop.name, made)
 
 
 @dataclass(frozen=True)
@@ -190,9 +222,10 @@ class Fuse(Step):
         if first.size != second.size:
             raise self.refuse(f"{first.name} has size {first.size}, {second.name} {second.size}")
         block, place, other = self.siblings(nest.body)
+        # What stands between them and has nothing to do with the first can come before it.
         between = block[place + 1 : other]
-        if any(not isinstance(one, Local) for one in between):
-            raise self.refuse(f"there are other statements between {first.name} and {second.name}")
+        if any(True for _ in meetings((first,), between)):
+            raise self.refuse(f"what stands between {first.name} and {second.name} needs the first")
         fixed = {loop.name for loop in around(nest, first.name)} | {first.name}
         body = substituted(second.body, {second.name: first.axis})
         for one, two in meetings(first.body, body):

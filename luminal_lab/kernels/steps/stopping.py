@@ -140,6 +140,9 @@ def _place(term: Term) -> Dim | None:
             return at
         case Number(value=int() as value):
             return value
+        case Apply(op=Add(), args=(a, b)):
+            left, right = _place(a), _place(b)
+            return None if left is None or right is None else left + right
         case _:
             return None
 

@@ -24,5 +24,5 @@ static void kernel_bf16_dot_1(LAB_GIVEN) {
     for (lab_i64 i_o_2 = 0; i_o_2 < (n + 65535) / 65536; i_o_2++) {
         t += t_parts[i_o_2];
     }
-    z[0] = lab_cast_f32_bf16(lab_cast_bf16_f32(lab_cast_f32_bf16(t)));
+    z[0] = lab_cast_f32_bf16(t);
 }
