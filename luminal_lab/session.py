@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn, cast
 
 from typing_extensions import override
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from luminal_lab.core.ir import NodeLike
     from luminal_lab.devices.rates import PeakRates
     from luminal_lab.devices.timings import Timings
-    from luminal_lab.kernels.kernel import Kernel
+    from luminal_lab.kernels.kernel import Kernels
     from luminal_lab.kernels.launch import Launch
     from luminal_lab.passes.compilation import Compilation, Trace
     from luminal_lab.passes.pipeline import PassLike
@@ -308,10 +308,9 @@ class Graph(Store):
         return tuple(replace(one, find=lines) for one in found)
 
     @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        """The distinct kernels of the last compile."""
-        found: Sequence[Kernel] = getattr(self.compilation.runner, "kernels", ())
-        return tuple(found)
+    def kernels(self) -> Kernels:
+        """The distinct kernels of the last compile; `cx.kernels["softmax"]` is one of them."""
+        return cast("Kernels", getattr(self.compilation.runner, "kernels", ()))
 
     @property
     def snapshots(self) -> tuple[Snapshot, ...]:

@@ -25,6 +25,8 @@ from luminal_lab.devices.toolchain import find_compiler
 from luminal_lab.errors import ArgumentError, DeviceError, LabWarning
 from luminal_lab.kernels.fusion import fusion
 from luminal_lab.kernels.intrinsics import Intrinsics
+from luminal_lab.kernels.nest_steps import read_schedule
+from luminal_lab.kernels.schedule import Schedule
 from luminal_lab.passes.base import Option, spec_text
 from luminal_lab.passes.dead_code import DeadCode
 from luminal_lab.passes.inlining import Inlining
@@ -52,6 +54,8 @@ class CPUCompiler(Pipeline):
     """How many threads compute, at most; None: one for each core that the process may use."""
     reuse_outputs: bool = False
     """Whether a run may write over the outputs that earlier ones have returned."""
+    schedules: tuple[tuple[str, Schedule], ...] = ()
+    """Which kernels have another schedule than the default one, by their names."""
 
     def __init__(
         self,
@@ -59,6 +63,7 @@ class CPUCompiler(Pipeline):
         compiler: str | None = None,
         threads: int | None = None,
         reuse_outputs: bool = False,
+        schedules: Mapping[str, str | Schedule] | None = None,
     ) -> None:
         calls = Pipeline([Inlining()], rounds=DEEPEST)
         cleaned = (CommonSubexpressions(), DeadCode())
@@ -72,6 +77,8 @@ class CPUCompiler(Pipeline):
         object.__setattr__(self, "compiler", compiler)
         object.__setattr__(self, "threads", threads)
         object.__setattr__(self, "reuse_outputs", reuse_outputs)
+        read = [(name, read_schedule(text, name)) for name, text in dict(schedules or {}).items()]
+        object.__setattr__(self, "schedules", tuple(read))
 
     @override
     def __str__(self) -> str:
@@ -80,6 +87,8 @@ class CPUCompiler(Pipeline):
             value = getattr(self, name)
             if value not in (None, False):
                 options[name] = value
+        if self.schedules:
+            options["schedules"] = tuple(name for name, _ in self.schedules)
         return spec_text(self.name, options)
 
     @override
@@ -103,4 +112,5 @@ class CPUCompiler(Pipeline):
             threads=self.threads,
             reuse_outputs=self.reuse_outputs,
             specialise=specialise,
+            schedules=dict(self.schedules),
         )

@@ -21,9 +21,10 @@ from luminal_lab.devices.toolchain import Compiler, compile_library, find_compil
 from luminal_lab.devices.user_check import check_source
 from luminal_lab.kernels.c_program import program_source
 from luminal_lab.kernels.definition import Definition
-from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.kernel import Kernel, Kernels
 from luminal_lab.kernels.launch import Argument, Launch
 from luminal_lab.kernels.memory_plan import MemoryPlan
+from luminal_lab.kernels.schedule import Schedule
 
 MOST_PLANS = 32
 """For how many kinds of runs plans are remembered."""
@@ -40,13 +41,14 @@ class CPUProgram:
         threads: int | None = None,
         reuse_outputs: bool = False,
         specialise: Mapping[str, int] | None = None,
+        schedules: Mapping[str, Schedule] | None = None,
     ) -> None:
         self.ir = ir
         self.threads = usable_cores() if threads is None else threads
         self.reuse_outputs = reuse_outputs
         self.sizes = dict(specialise or {})
         """The sizes of dims for which there are kernels beside the general ones."""
-        self.list = Worklist(ir, this_machine(), self.sizes)
+        self.list = Worklist(ir, this_machine(), self.sizes, schedules)
         self.source = program_source(
             self.list.kernels.values(), self.list.uses, sorted(self.list.dtypes, key=str)
         )
@@ -68,9 +70,9 @@ class CPUProgram:
     # -- what there is -----------------------------------------------------------------------------
 
     @property
-    def kernels(self) -> tuple[Kernel, ...]:
+    def kernels(self) -> Kernels:
         """The distinct kernels."""
-        return tuple(self.list.kernels.values())
+        return Kernels(self.list.kernels.values())
 
     @property
     def definitions(self) -> Mapping[IR, Definition]:

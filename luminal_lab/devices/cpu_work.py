@@ -31,7 +31,7 @@ from luminal_lab.core.ops import (
     UserKernel,
 )
 from luminal_lab.core.printer import unique
-from luminal_lab.errors import DefinitionError
+from luminal_lab.errors import DefinitionError, ScheduleError, nearest
 from luminal_lab.kernels.aliasing import overwritable, same_bytes
 from luminal_lab.kernels.c_make import make_kernel
 from luminal_lab.kernels.c_program import Use, most_phases
@@ -40,6 +40,7 @@ from luminal_lab.kernels.define import define
 from luminal_lab.kernels.definition import Definition
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.machine import Machine
+from luminal_lab.kernels.schedule import Schedule
 from luminal_lab.kernels.specialise import specialised
 from luminal_lab.kernels.user_kernel import user_kernel, uses_c
 
@@ -86,8 +87,16 @@ class Unit:
 class Worklist:
     """All work of a graph, its kernels and slots."""
 
-    def __init__(self, ir: IR, machine: Machine, sizes: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        ir: IR,
+        machine: Machine,
+        sizes: Mapping[str, int],
+        schedules: Mapping[str, Schedule] | None = None,
+    ) -> None:
         self.ir = ir
+        self.schedules = schedules or {}
+        """The schedules of kernels that have another than the default one, by name."""
         self.machine = machine
         self.sizes = sizes
         """The sizes of dims for which there are kernels beside the general ones."""
@@ -109,6 +118,12 @@ class Worklist:
         exact: list[tuple[int, Use]] = []
         for node in ir:
             self._add(node, exact)
+        for name in self.schedules:
+            if name not in self.kernels:
+                raise ScheduleError(
+                    f"cpu: there is a schedule for {name!r}, and no such kernel",
+                    hint=nearest(name, self.kernels) or f"there are {', '.join(self.kernels)}",
+                )
         for at, use in exact:  # behind the general ones, which count as the nodes do
             self.works[at] = self.works[at]._replace(exact=len(self.uses))
             self.uses.append(use)
@@ -227,7 +242,8 @@ class Worklist:
         text = str(replace(definition, name="kernel"))
         if text not in self._by_text:
             name = unique(definition.name, self.kernels)
-            self._by_text[text] = self.kernels[name] = make_kernel(definition, name, self.machine)
+            made = make_kernel(definition, name, self.machine, self.schedules.get(name))
+            self._by_text[text] = self.kernels[name] = made
         return self._by_text[text]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
+from typing_extensions import override
+
 from luminal_lab.core.dims import Dim, Symbol, substitute
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ops import Add, Mul
@@ -36,9 +38,23 @@ class Lanes(Terms):
             if loop.kind == "vector" and isinstance(loop.size, int):
                 for name in arrays_in(loop.body):
                     local = self.nest.locals.get(name)
-                    if local is not None and local.space == "registers" and local.type.shape:
-                        found[name] = loop.size
+                    if local is None or local.space != "registers" or not local.type.shape:
+                        continue
+                    if found.setdefault(name, loop.size) != loop.size:
+                        raise ScheduleError(
+                            f"vector {loop.name}: it has {loop.size} lanes, and {name} is in "
+                            f"vectors of {found[name]}"
+                        )
         return found
+
+    @override
+    def place(self, name: str, index: Iterable[Dim]) -> str:
+        width = self.as_vectors.get(name)
+        if width is None:
+            return super().place(name, index)
+        # One lane of an array of vectors.
+        flat = row_major(self.types[name].shape, tuple(index))
+        return f"{c_name(name)}[{index_c(flat // width)}][{index_c(flat % width)}]"
 
     def vector(self, dtype: DType, width: int) -> str:
         """Return the name of a vector type."""

@@ -11,13 +11,14 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from textwrap import wrap
+from typing import SupportsIndex, overload
 
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, evaluate
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import size_of
-from luminal_lab.errors import ScheduleError
+from luminal_lab.errors import ScheduleError, UnknownNameError, nearest
 from luminal_lab.kernels.cost import NO_DIMS, bytes_moved, flops
 from luminal_lab.kernels.definition import Definition
 from luminal_lab.kernels.lowering import lower
@@ -119,6 +120,28 @@ class Kernel:
     @override
     def __repr__(self) -> str:
         return f"<Kernel {self.name}: {len(self.phases)} phases; print(….source) shows it>"
+
+
+class Kernels(tuple[Kernel, ...]):
+    """The distinct kernels of a program: by place, or by name."""
+
+    __slots__ = ()
+
+    @overload
+    def __getitem__(self, which: str | SupportsIndex) -> Kernel: ...
+    @overload
+    def __getitem__(self, which: slice) -> tuple[Kernel, ...]: ...
+    @override
+    def __getitem__(self, which: str | SupportsIndex | slice) -> Kernel | tuple[Kernel, ...]:
+        if not isinstance(which, str):
+            return super().__getitem__(which)
+        named = {kernel.name: kernel for kernel in self}
+        if which not in named:
+            raise UnknownNameError(
+                f"kernels: there is none called {which!r}",
+                hint=nearest(which, named) or f"there are {', '.join(named) or 'none'}",
+            )
+        return named[which]
 
 
 def whole_locals(definition: Definition) -> tuple[Local, ...]:

@@ -1,7 +1,8 @@
-"""Attention on the CPU device is one kernel that stores no scores, and gives what the interpreter gives."""
+"""Attention on the CPU is one kernel that stores no scores and gives what the interpreter gives."""
 
 import shutil
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def attended(
     mask: str | None = None,
     dtype: str = "float32",
     threads: int = 1,
-    **options: bool,
+    **options: Any,
 ) -> tuple[np.ndarray, ll.Graph]:
     """Return an attention of drawn values, by the interpreter or compiled."""
     draw = np.random.default_rng(0)
@@ -47,7 +48,7 @@ def attended(
         data = draw.standard_normal([dims.get(size, size) for size in shape])
         data[0] = -1.0  # a query that sees no key
         seen = data > 0 if mask == "bool" else np.where(data > 0, data, -np.inf).astype("f")
-        options["attn_mask"] = cx.tensor(shape, mask).set(seen)  # type: ignore[assignment]
+        options["attn_mask"] = cx.tensor(shape, mask).set(seen)
     result = query.scaled_dot_product_attention(keys, values, **options).retrieve()
     for name, value in dims.items():
         cx.set_dim(name, value)

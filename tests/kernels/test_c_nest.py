@@ -184,7 +184,7 @@ kernel I(for: f32[int, 4], lab_step: f32[4], I: f32[int]) -> (y: f32[int, 4], wh
     given = {"for": data, "lab_step": data[1], "I": data[:, 0].copy()}
     want = evaluate(parse_definition(text), given, {"int": 3})
     got = running(given, {"int": 3})
-    np.testing.assert_allclose(got["y"], want["y"], rtol=1e-6)
+    check_same(got["y"], want["y"], exactly=False)
     assert got["while"].tolist() == want["while"].tolist()
 
 
@@ -203,6 +203,24 @@ def test_what_no_vectors_can_do(text: str, message: str) -> None:
     with pytest.raises(ScheduleError) as caught:
         render_nest(nest, "k")
     assert str(caught.value) == f"{message}\nhint: a simd loop leaves it to the compiler"
+
+
+def test_an_array_of_vectors_is_read_lane_by_lane_elsewhere() -> None:
+    text = """\
+nest k(x: f32[64]) -> (z: f32[64])
+  for i < 4:
+    local t: f32[16] in registers
+    for j < 2:
+      vector l < 8:
+        t[l + 8*j] = x[l + 8*j + 16*i] + 1.0
+    t[3] = 0.5
+    for q < 16:
+      z[q + 16*i] = t[q]"""
+    lines = render_nest(parse_nest(text), "k").text
+    assert "z[16*i + q] = t[q / 8][q % 8];" in lines
+    assert "t[0][3] = 0.5f;" in lines
+    with pytest.raises(ScheduleError, match="vector q: it has 16 lanes, and t is in vectors of 8"):
+        render_nest(parse_nest(text.replace("for q", "vector q")), "k")
 
 
 # -- what it computes ------------------------------------------------------------------------------

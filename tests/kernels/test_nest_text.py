@@ -73,7 +73,7 @@ nest a[n: 1..9](x: f32[n, h.n], t: i64[4], s: f32[], if: bf16[n]) -> (y: f32[n],
     unroll l < 2:
       if 1 < i + l:
         d[i + l] = let a = c[l] * s + 1.0; sin(a) + a
-        b += f64(f32(if[i]) + x[i, t[i % 4]] + random{3, 1}[i] + f32[i])
+        b += f64(f32(if[i]) + x[i, t[i%4]] + random{3, 1}[i] + f32[i])
   parallel q < (n + 1)//2:
     y[q] = where(s < d[q], s, -inf)
     for[q] = s"""

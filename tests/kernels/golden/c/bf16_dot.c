@@ -7,10 +7,31 @@ static void kernel_bf16_dot_0(LAB_GIVEN) {
     const lab_i64 n = lab_dims[0];
     const lab_i64 i_o = lab_task;
     float t_part = 0.0f;
+    float t_part_lanes[32] LAB_ALIGNED;
+#pragma omp simd
+    for (lab_i64 i_i_i_2 = 0; i_i_i_2 < 32; i_i_i_2++) {
+        t_part_lanes[i_i_i_2] = 0.0f;
+    }
+    for (lab_i64 i_i_o = 0; i_i_o < floordiv(lab_min(65536, n - 65536*i_o), 32); i_i_o++) {
+#pragma omp simd
+        for (lab_i64 i_i_i = 0; i_i_i < 32; i_i_i++) {
+            const float v0 = lab_cast_bf16_f32(x[65536*i_o + 32*i_i_o + i_i_i]);
+            t_part_lanes[i_i_i] += v0 * lab_cast_bf16_f32(y[65536*i_o + 32*i_i_o + i_i_i]);
+        }
+    }
 #pragma omp simd reduction(+:t_part)
-    for (lab_i64 i_i = 0; i_i < lab_min(65536, n - 65536*i_o); i_i++) {
-        const float v0 = lab_cast_bf16_f32(x[65536*i_o + i_i]);
-        t_part += v0 * lab_cast_bf16_f32(y[65536*i_o + i_i]);
+    for (lab_i64 i_i_i_3 = 0; i_i_i_3 < 32; i_i_i_3++) {
+        t_part += t_part_lanes[i_i_i_3];
+    }
+#pragma omp simd reduction(+:t_part)
+    for (lab_i64 i_i_2 = 0; i_i_2 < floormod(lab_min(65536, n - 65536*i_o), 32); i_i_2++) {
+        const float v1 =
+            lab_cast_bf16_f32(x[65536*i_o + 32*floordiv(lab_min(65536, n - 65536*i_o), 32)
+            + i_i_2]);
+        const float v2 =
+            lab_cast_bf16_f32(y[65536*i_o + 32*floordiv(lab_min(65536, n - 65536*i_o), 32)
+            + i_i_2]);
+        t_part += v1 * v2;
     }
     t_parts[i_o] = t_part;
 }

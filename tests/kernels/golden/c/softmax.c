@@ -16,14 +16,11 @@ static void kernel_softmax(LAB_GIVEN) {
             t = lab_max_f32(t, x[1344*i_o + 64*i_i + j]);
         }
         m = t;
-#pragma omp simd
-        for (lab_i64 j_2 = 0; j_2 < 64; j_2++) {
-            e[j_2] = lab_exp2_f32((x[1344*i_o + 64*i_i + j_2] - m) * 1.442695f);
-        }
         float t_2 = 0.0f;
 #pragma omp simd reduction(+:t_2)
-        for (lab_i64 k = 0; k < 64; k++) {
-            t_2 += e[k];
+        for (lab_i64 j_2 = 0; j_2 < 64; j_2++) {
+            e[j_2] = lab_exp2_f32((x[1344*i_o + 64*i_i + j_2] - m) * 1.442695f);
+            t_2 += e[j_2];
         }
 #pragma omp simd
         for (lab_i64 j_3 = 0; j_3 < 64; j_3++) {
