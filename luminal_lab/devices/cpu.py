@@ -77,6 +77,11 @@ class CPUCompiler(Pipeline):
         object.__setattr__(self, "compiler", compiler)
         object.__setattr__(self, "threads", threads)
         object.__setattr__(self, "reuse_outputs", reuse_outputs)
+        if schedules is not None and not isinstance(schedules, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # a text of a pipeline has their names alone
+            raise ArgumentError(
+                f"cpu: schedules is {schedules!r}, which says no schedule",
+                hint='give a dict, as in {"softmax": "parallel i"}',
+            )
         read = [(name, read_schedule(text, name)) for name, text in dict(schedules or {}).items()]
         object.__setattr__(self, "schedules", tuple(read))
 

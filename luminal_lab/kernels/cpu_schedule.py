@@ -34,8 +34,8 @@ SIDE, LONG, CHEAP = 32, 256, 4
 """How many sums there are side by side, where a sum is at least so long and its terms so cheap."""
 LANES = 64
 """How many sums may stand side by side for the sake of one."""
-COLUMNS = 128, 1024
-"""How many sums stand side by side, at least and at most."""
+COLUMNS = 4096
+"""How many sums stand side by side in a block."""
 SHORT = 32
 """An inner loop with fewer iterations than this is made one with the loop around it."""
 
@@ -64,7 +64,7 @@ def _general(made: Scheduling, machine: Machine) -> bool:
     for loop in list(made.nest.loops.values()):
         _groups(made, loop)
     for one in [one for one in made.nest.body if isinstance(one, Loop)]:
-        _tasks(made, one.name)
+        _tasks(made, one.name, machine)
     _share_rows(made)
     for loop in list(made.nest.loops.values()):
         _lanes(made, loop)
@@ -124,11 +124,9 @@ def _columns(made: Scheduling, top: Loop, machine: Machine) -> None:
     if stride(nest, term, last.name) != 1:
         return
     name = last.name
-    low, high = COLUMNS
-    # A few blocks for each core.
-    block = min(high, max(low, int(about(last.size)) // (4 * machine.cores) // low * low))
-    if about(last.size) > block:
-        made.do(Split(name, block))
+    # A long row is cut where there are enough blocks for all cores; else tasks share the sums.
+    if about(last.size) >= COLUMNS * machine.cores or about(last.size) > 2 * COLUMNS:
+        made.do(Split(name, COLUMNS))
         name = f"{name}_i"
     steps = [Fission(name), *(Reorder(f"{name}_2", fold.name) for fold in folds)]
     _try(made, *steps)
@@ -179,7 +177,7 @@ def _lanes(made: Scheduling, loop: Loop) -> None:
     _try(made, Cut(loop.name, SIDE), Lanes(one.name, inner, outer, into))
 
 
-def _tasks(made: Scheduling, name: str) -> None:
+def _tasks(made: Scheduling, name: str, machine: Machine) -> None:
     """Cut an outermost loop into tasks, each with enough to do."""
     loop = made.nest.loops[name]
     work = work_of(loop.body)
@@ -197,7 +195,7 @@ def _tasks(made: Scheduling, name: str) -> None:
         isinstance(loop.size, int)
         and loop.size < FEW
         and work_of(loop.body, at_most) > SUM
-        and _few(made, loop)
+        and _few(made, loop, machine)
     ):
         return
     if work < WORK:
@@ -205,10 +203,10 @@ def _tasks(made: Scheduling, name: str) -> None:
         if _try(made, Split(loop.name, max(1, int(WORK // work))), Parallel(outer)):
             return
     if not _try(made, Parallel(loop.name)):
-        _blocks(made, loop)
+        _blocks(made, loop, machine)
 
 
-def _few(made: Scheduling, loop: Loop) -> bool:
+def _few(made: Scheduling, loop: Loop, machine: Machine) -> bool:
     """Cut the long sums of a loop with few iterations into blocks, which are the tasks."""
     parts = [one for one in loop.body if not isinstance(one, Local)]
     sums = [place for place, one in enumerate(parts) if isinstance(one, Loop)]
@@ -218,14 +216,14 @@ def _few(made: Scheduling, loop: Loop) -> bool:
     assert isinstance(fold, Loop)
     kept, count = made.nest, len(made.steps)
     apart = _try(made, Fission(loop.name), Reorder(f"{loop.name}_2", fold.name))
-    if apart and _blocks(made, made.nest.loops[fold.name]):
+    if apart and _blocks(made, made.nest.loops[fold.name], machine):
         return True
     made.nest = kept
     del made.steps[count:]
     return False
 
 
-def _blocks(made: Scheduling, loop: Loop) -> bool:
+def _blocks(made: Scheduling, loop: Loop, machine: Machine) -> bool:
     """Let tasks add up blocks of a sum of their own."""
     sums = {one.name for one in accesses(loop.body) if one.how in ("+=", "max=")}
     if len(sums) != 1:
@@ -234,7 +232,8 @@ def _blocks(made: Scheduling, loop: Loop) -> bool:
     if at_most(loop.size) * work < 2 * SUM:
         return False
     (name,) = sums
-    block, into = max(1, int(SUM // work)), unique(f"{name}_parts", made.nest.names)
+    block = int(max(1, SUM // work, about(loop.size) // (8 * machine.cores)))
+    into = unique(f"{name}_parts", made.nest.names)
     outer = f"{loop.name}_o"
     return _try(made, Split(loop.name, block), Partial(name, outer, into), Parallel(outer))
 

@@ -79,8 +79,10 @@ class Partial(Step):
         space: Space = "scratch" if around(nest, loop.name) else "memory"
         if isinstance(size, int) and size <= FEW and space == "scratch":
             space = "registers" if not local.type.shape else "scratch"
+        room = size_of(local.type.shape)
+        is_small = isinstance(room, int) and room <= FEW
         body = (
-            Local(own, local.type, local.space),
+            Local(own, local.type, "registers" if is_small else "scratch"),
             each(own, (), "=", lambda _: start),
             *mapped(loop.body, change),
             each(self.into, (loop.axis,), "=", lambda at: Read(own, at, dtype)),
