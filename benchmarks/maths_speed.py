@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from luminal_lab.core.dtypes import DType
-from luminal_lab.kernels.c_kernel import applied, c_type, number
+from luminal_lab.kernels.c_values import applied, c_type, number
 from luminal_lab.kernels.c_maths import C_TYPES, FAR, NAMES, c_maths
 from luminal_lab.kernels.define import define
 from luminal_lab.kernels.intrinsics import spelled

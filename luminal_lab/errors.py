@@ -122,9 +122,15 @@ class PassError(LabError, RuntimeError):
 class ScheduleError(LabError, ValueError):
     """A step of a schedule that a dependence or a size forbids, or that names no loop."""
 
+    snapshots: Sequence[Any] = ()
+    """For a compile that ends with it: those of its passes."""
+
 
 class DeviceError(LabError, RuntimeError):
     """A device or toolchain that is missing or failed."""
+
+    snapshots: Sequence[Any] = ()
+    """For a compile that ends with it: those of its passes."""
 
 
 class RecordingError(LabError, ValueError):

@@ -30,7 +30,7 @@ from luminal_lab.core.ir import IR
 from luminal_lab.core.op import Elementwise, Reduce, TensorType, mentioned, size_of, tuple_text
 from luminal_lab.core.ops import Cast, StopGradient, UserKernel, Where
 from luminal_lab.errors import DefinitionError, DimError, ShapeError, nearest
-from luminal_lab.kernels.c_kernel import c_name
+from luminal_lab.kernels.c_names import c_name
 from luminal_lab.kernels.c_text import DEFINE, INCLUDE, Argument, Function, functions, names
 from luminal_lab.kernels.definition import Buffer
 from luminal_lab.kernels.definition_text import Header, parse_header

@@ -12,7 +12,15 @@ from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, check_ir
 from luminal_lab.core.printer import print_node
 from luminal_lab.core.verify import verify
-from luminal_lab.errors import ArgumentError, DimError, LabError, PassError, nearest
+from luminal_lab.errors import (
+    ArgumentError,
+    DeviceError,
+    DimError,
+    LabError,
+    PassError,
+    ScheduleError,
+    nearest,
+)
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.check import Checker, Given
 from luminal_lab.passes.compilation import Compilation
@@ -97,8 +105,12 @@ class _Compiling:
         self._run_pipeline(self.pipeline, licence, 1)
         try:
             runner = self.pipeline.runner(self.snapshots[-1].ir, specialise)
+        except (DeviceError, ScheduleError) as error:
+            error.snapshots = tuple(self.snapshots)
+            raise
         except LabError as error:
-            told = PassError(f"compile: {error.message}", where=error.where, hint=error.hint)
+            message = error.message.removeprefix("compile: ")
+            told = PassError(f"compile: {message}", where=error.where, hint=error.hint)
             told.snapshots = tuple(self.snapshots)
             raise told from error
         return Compilation(tuple(self.snapshots), self.pipeline, self.verify_seconds, runner)

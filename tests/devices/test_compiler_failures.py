@@ -90,7 +90,7 @@ def test_a_compiler_that_was_asked_for_and_is_missing_is_an_error():
     cx, y = written()
     error = failing(cx, "xyz")
     assert error.message == (
-        "compile: compiler: there is no 'xyz', neither on the PATH nor as a file"
+        "compiler: there is no 'xyz', neither on the PATH nor as a file"
     )
     assert right(cx, y)
 
@@ -105,7 +105,7 @@ def test_a_refused_line_is_shown_with_its_kernel_and_the_ops(wrapped):
     cx, y = written()
     error = failing(cx, wrapped(mark))
     first, second = error.message.splitlines()
-    assert first.startswith("compile: compile: ")
+    assert first.startswith("compile: ")
     assert first.endswith(" made no library, and ended with status 1")
     assert second.endswith("5: error: we do not like this")
     shown = error.where.splitlines()
@@ -130,7 +130,7 @@ FAILURES = {
 def test_a_compiler_that_makes_no_library(wrapped, folder, lines, told):
     cx, y = written()
     error = failing(cx, wrapped(lines))
-    assert error.message.startswith("compile: compile: ")
+    assert error.message.startswith("compile: ")
     assert error.message.endswith(f" made no library, and {told}")
     assert "written" not in str(error)
     assert len(entries(folder)) == 0

@@ -14,7 +14,7 @@ from luminal_lab import nn
 from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.devices import cache
 from luminal_lab.devices.cpu import CPUCompiler, CPUProgram
-from luminal_lab.errors import LabError, PassError, RangeError
+from luminal_lab.errors import DeviceError, LabError, RangeError
 from luminal_lab.passes.check import differences
 from luminal_lab.passes.compile import compile_ir
 from tests.core.graphs import graphs
@@ -243,7 +243,7 @@ def test_random_graphs(ir):
 def test_a_compiler_that_is_not_there():
     cx = ll.Graph()
     (cx.tensor((2,)) * 2).retrieve()
-    error = error_of(lambda: cx.compile(CPUCompiler(compiler="no-such-cc")), PassError)
+    error = error_of(lambda: cx.compile(CPUCompiler(compiler="no-such-cc")), DeviceError)
     assert "no-such-cc" in str(error)
     assert [s.name for s in error.snapshots][-1] == "dce"
 

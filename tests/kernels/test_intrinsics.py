@@ -11,7 +11,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import OPS
-from luminal_lab.kernels.c_kernel import function_of
+from luminal_lab.kernels.c_values import function_of
 from luminal_lab.kernels.c_maths import C_TYPES, NAMES, c_maths
 from luminal_lab.kernels.c_maths_composed import COMPOSED
 from luminal_lab.kernels.define import define
