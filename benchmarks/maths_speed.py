@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from luminal_lab.core.dtypes import DType
-from luminal_lab.kernels.c_values import applied, c_type, number
 from luminal_lab.kernels.c_maths import C_TYPES, FAR, NAMES, c_maths
+from luminal_lab.kernels.c_values import applied, c_type, number
 from luminal_lab.kernels.define import define
 from luminal_lab.kernels.intrinsics import spelled
 from luminal_lab.kernels.terms import Apply, Number, Read, Term

@@ -28,11 +28,11 @@ from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.core.ops import Cast
 from luminal_lab.kernels.c_index import INDICES, PRODUCT, condition_c, index_c
-from luminal_lab.kernels.c_values import c_type, least as least_of, stored
 from luminal_lab.kernels.c_lanes import Lanes
 from luminal_lab.kernels.c_maths import C_TYPES
 from luminal_lab.kernels.c_names import c_name
 from luminal_lab.kernels.c_terms import Text
+from luminal_lab.kernels.c_values import c_type, least as least_of, stored
 from luminal_lab.kernels.kernel import Kernel, Local as KernelLocal, Phase
 from luminal_lab.kernels.nest import (
     Block,

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from luminal_lab.core.dtypes import DType
-from luminal_lab.kernels.c_values import INDICES, RANDOM, maths_of
 from luminal_lab.kernels.c_maths import c_maths
 from luminal_lab.kernels.c_nest import prelude
 from luminal_lab.kernels.c_runtime import EXECUTE, RUNTIME
+from luminal_lab.kernels.c_values import INDICES, RANDOM, maths_of
 from luminal_lab.kernels.kernel import GIVEN, Kernel, function_name
 
 ENTRIES = ("lab_open", "lab_execute", "lab_cancel", "lab_close")

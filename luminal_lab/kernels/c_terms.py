@@ -29,9 +29,9 @@ from luminal_lab.kernels.c_index import (
     condition_c,
     index_c,
 )
-from luminal_lab.kernels.c_values import c_type, converted, function_of, key_word, number
 from luminal_lab.kernels.c_lines import Lines
 from luminal_lab.kernels.c_names import c_name
+from luminal_lab.kernels.c_values import c_type, converted, function_of, key_word, number
 from luminal_lab.kernels.nest import Nest
 from luminal_lab.kernels.terms import Apply, Count, Draw, Guard, Lookup, Number, Read, Term
 

@@ -141,6 +141,7 @@ class Reader:
         return Definition(name, tuple(given), tuple(lines), tuple(inner))
 
     def declare(self, piece: Piece) -> None:
+        """Note a dim and its bounds."""
         match = HEADER_DIM.fullmatch(piece.text)
         if match is None:
             hint = "write it as in seq: 1..4096 by 8"
@@ -153,6 +154,7 @@ class Reader:
             self.dims[name] = Symbol(name, int(low), limit, int(multiple or 1))
 
     def buffers(self, what: str) -> list[tuple[Piece, TensorType]]:
+        """Read the arrays in a header's parentheses."""
         self.take(r"\(", f"'(' and the {what}")
         found: list[tuple[Piece, TensorType]] = []
         for _ in self.until(")"):
@@ -164,6 +166,7 @@ class Reader:
         return found
 
     def type(self, piece: Piece) -> TensorType:
+        """Read a dtype and a shape."""
         name, _, _ = piece.text.partition("[")
         if name not in SHORT:
             hint = nearest(name, SHORT) or f"one of {', '.join(SHORT)}"
@@ -172,6 +175,7 @@ class Reader:
         return TensorType(SHORT[name], tuple(sizes))
 
     def line(self, wanted: Mapping[str, TensorType], made: Mapping[str, Output]) -> Output:
+        """Read what one array is."""
         name = self.take(WORD, "a line such as y[i < 4] = x[i], or an operator,")
         if name.text in made or name.text in self.types:
             self.fail(name, f"{name.text!r} is there already")
@@ -208,6 +212,7 @@ class Reader:
     # -- terms -------------------------------------------------------------------------------------
 
     def term(self) -> Term:
+        """Read a term as far as it goes."""
         self.depth += 1
         if self.depth > DEEPEST:
             self.fail(Piece(self.pos, ""), f"terms are nested more than {DEEPEST} deep")
@@ -230,6 +235,7 @@ class Reader:
         self.parts = {**self.parts, name.text: part}
 
     def fold(self) -> Term | None:
+        """Read a fold, if one begins here."""
         match = FOLD.match(self.text, self.pos)
         if match is None:
             return None
@@ -283,11 +289,13 @@ class Reader:
         return found
 
     def comparison(self) -> Term:
+        """Read sums, and what compares two of them."""
         left = self.total()
         sign = self.sign("<")
         return left if sign is None else self.apply(sign, LessThan(), left, self.total())
 
     def total(self) -> Term:
+        """Read products that are added."""
         left = self.product()
         while sign := self.sign("[-+]"):
             right = self.product()
@@ -300,6 +308,7 @@ class Reader:
         return left
 
     def product(self) -> Term:
+        """Read factors."""
         left = self.atom()
         while sign := self.sign("[*%]"):
             op = Mul() if sign.text == "*" else Mod()
@@ -307,6 +316,7 @@ class Reader:
         return left
 
     def atom(self) -> Term:
+        """Read what stands beside an operator."""
         found = self.fold()
         if found is not None:
             return found
@@ -331,6 +341,7 @@ class Reader:
         return self.call(name)
 
     def literal(self, match: re.Match[str]) -> Term:
+        """Read a number."""
         piece = Piece(self.pos, match[0])
         self.pos = skip(self.text, match.end())
         text, suffix = match.groups()
@@ -342,6 +353,7 @@ class Reader:
         return self.number(piece, value, SHORT[suffix or ("i64" if whole else "f32")])
 
     def number(self, piece: Piece, value: bool | int | float, dtype: DType) -> Number:
+        """Return a number of a dtype."""
         with self.blaming(piece):
             Constant(value, dtype, ()).infer()
         return Number(value, dtype)
@@ -391,6 +403,7 @@ class Reader:
         return self.fail(name, message, hint)
 
     def place(self, name: Piece) -> Dim | Term:
+        """Read one index."""
         if re.compile(r"at\b(?!\s*[\],+*/%<>-])").match(self.text, self.pos):
             self.pos = skip(self.text, self.pos + 2)
             return self.term()
@@ -401,6 +414,7 @@ class Reader:
         return self.dim(piece)
 
     def call(self, name: Piece) -> Term:
+        """Read an op on terms."""
         fields = self.take(r"(?:\{[^{}]*+\})?", "").part(1, -1).split()
         if name.text == "random" and len(fields) == 2:
             with self.blaming(name):
@@ -420,6 +434,7 @@ class Reader:
         return self.apply(name, op, *args)
 
     def op(self, name: Piece, fields: list[Piece]) -> Elementwise:
+        """Return the op that a name and fields are."""
         cls, values = OPS[name.text], dict[str, object]()
         hints = fields_of(cls)
         for piece in fields:
@@ -452,9 +467,11 @@ class Reader:
         return self.fail(piece, f"{piece.text!r} is not {what}", nearest(piece.text, words))
 
     def shape(self, piece: Piece) -> Shape:
+        """Return the dims with commas between."""
         return tuple([self.dim(part) for part in piece.split()])
 
     def apply(self, piece: Piece, op: Elementwise, *args: Term) -> Term:
+        """Return an op on terms, if it allows them."""
         with self.blaming(piece):
             type = op.infer(*[TensorType(arg.dtype, ()) for arg in args])
         return Apply(op, args, type.dtype)
@@ -462,6 +479,7 @@ class Reader:
     # -- tokens ------------------------------------------------------------------------------------
 
     def dim(self, piece: Piece, *, declare: bool = False, axes: bool = True) -> Dim:
+        """Return an expression over dims and the axes around."""
         known = {**self.dims, **(self.axes if axes else {})}
         with self.blaming(piece):
             dim = parse_dim(piece.text, known, declare=declare)
@@ -487,6 +505,7 @@ class Reader:
         return piece
 
     def sign(self, pattern: str) -> Piece | None:
+        """Take an operator, if one stands here."""
         match = re.compile(pattern).match(self.text, self.pos)
         if match is None:
             return None
@@ -502,6 +521,7 @@ class Reader:
         return Piece(match.start(), match[1])
 
     def accept(self, mark: str) -> bool:
+        """Take a mark, if it stands here, and return whether it did."""
         if self.text.startswith(mark, self.pos):
             self.pos = skip(self.text, self.pos + len(mark))
             return True
@@ -515,6 +535,7 @@ class Reader:
                 self.fail(Piece(self.pos, ""), f"',' or '{end}' should stand here")
 
     def fail(self, piece: Piece, message: str, hint: str | None = None) -> NoReturn:
+        """Raise the error that shows a place."""
         fail(self.text, piece, message, hint)
 
     @contextmanager

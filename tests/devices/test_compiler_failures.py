@@ -89,9 +89,7 @@ def test_without_a_compiler_graphs_run_in_the_interpreter():
 def test_a_compiler_that_was_asked_for_and_is_missing_is_an_error():
     cx, y = written()
     error = failing(cx, "xyz")
-    assert error.message == (
-        "compiler: there is no 'xyz', neither on the PATH nor as a file"
-    )
+    assert error.message == ("compiler: there is no 'xyz', neither on the PATH nor as a file")
     assert right(cx, y)
 
 

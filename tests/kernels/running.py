@@ -12,9 +12,9 @@ from luminal_lab.core.binding import bound_shape
 from luminal_lab.core.dims import evaluate
 from luminal_lab.core.op import ints
 from luminal_lab.devices.toolchain import compile_library, find_compiler, load
-from luminal_lab.kernels.c_values import INDICES, RANDOM, maths_of
 from luminal_lab.kernels.c_maths import c_maths
 from luminal_lab.kernels.c_nest import prelude
+from luminal_lab.kernels.c_values import INDICES, RANDOM, maths_of
 from luminal_lab.kernels.kernel import GIVEN, Kernel
 
 

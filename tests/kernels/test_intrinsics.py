@@ -11,9 +11,9 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import OPS
-from luminal_lab.kernels.c_values import function_of
 from luminal_lab.kernels.c_maths import C_TYPES, NAMES, c_maths
 from luminal_lab.kernels.c_maths_composed import COMPOSED
+from luminal_lab.kernels.c_values import function_of
 from luminal_lab.kernels.define import define
 from luminal_lab.kernels.definition_text import parse_definition
 from luminal_lab.kernels.intrinsic_ops import PREFIX, Intrinsic

@@ -49,7 +49,8 @@ def values(text: str, made: Nest, **dims: int) -> None:
     }
     want = value_of(definition, given, dims)
     for name, got in evaluate_nest(made, given, dims).items():
-        np.testing.assert_allclose(got, want[name], rtol=1e-5, atol=1e-6)
+        ours, theirs = (array.astype(np.float64) for array in (got, want[name]))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
 def after(text: str, *steps: str) -> Nest:

@@ -9,6 +9,6 @@ from sklearn.datasets import load_digits
 @cache
 def digits() -> tuple[np.ndarray, np.ndarray]:
     """Return images [1797, 64] from 0 to 1 and what they show, shuffled with a fixed seed."""
-    images, labels = load_digits(return_X_y=True)
+    images, labels = map(np.asarray, load_digits(return_X_y=True))
     order = np.random.default_rng(0).permutation(len(labels))
     return (images[order] / 16).astype(np.float32), labels[order]
