@@ -204,5 +204,6 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """Return what completion shows: what is loaded, and what will be."""
-    return sorted({*globals(), *__all__})
+    """Return what completion shows: what is for users, loaded or not."""
+    own = (name for name in globals() if name[:2] == "__")
+    return sorted({*own, *__all__})

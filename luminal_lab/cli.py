@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,13 +22,19 @@ Measure luminal_lab beside NumPy, PyTorch, torch.compile, JAX, ONNX Runtime and 
 work on the same data with as many threads, results compared, in turns. Each row has the median of
 three rounds, the ratio to the fastest library (above 1 where luminal_lab is faster), and the share
 of what the machine's rates would allow. Libraries: pip install 'luminal-lab[bench]'."""
+COMMANDS = ("bench",)
 CODES = """\
 exit status: 0 if all went well, 1 if a row failed or results differ, 2 if a request is wrong"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command, and return its exit status."""
-    given = parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+        hint = nearest(words[0], COMMANDS) or "luminal-lab --help lists them"
+        print(f"luminal-lab: there is no command {words[0]!r}\nhint: {hint}", file=sys.stderr)
+        return 2
+    given = parser().parse_args(words)
     if given.command is None:
         parser().print_help()
         return 0
@@ -49,14 +56,15 @@ def parser() -> argparse.ArgumentParser:
     whole.add_argument(
         "--version", action="version", version=f"luminal_lab {luminal_lab.__version__}"
     )
-    commands = whole.add_subparsers(dest="command", title="commands", metavar="")
+    commands = whole.add_subparsers(dest="command", title="commands", metavar="command")
     one = commands.add_parser(
         "bench",
         help="measure it beside other libraries",
         description=BENCH,
         epilog=f"{names_text()}\n\n{CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="luminal-lab bench [--quick] [--only NAME] [--json FILE] [--against FILE] ...",
+        usage="luminal-lab bench [--quick] [--only NAME] [--threads N] [--peers NAMES]\n"
+        "                         [--json FILE] [--against FILE]",
     )
     one.add_argument(
         "--only",
@@ -150,16 +158,26 @@ def chosen_workloads(only: str, *, is_quick: bool) -> list[Workload]:
 
 
 def chosen_peers(names: str) -> tuple[Known, ...]:
-    """Return the libraries with the names given, in any case."""
-    known = {peer.name.lower(): peer for peer in PEERS}
-    asked = [name.strip().lower() for name in names.split(",") if name.strip()]
-    for name in asked:
-        if name not in known and name != "none":
+    """Return the libraries with the names given: theirs or their packages', in any case."""
+    known: dict[str, Known] = {}
+    for peer in PEERS:
+        known.setdefault(_bare(peer.modules[0]), peer)
+        known[_bare(peer.name)] = peer
+    asked = {_bare(name): name.strip().lower() for name in names.split(",") if name.strip()}
+    for bare, name in asked.items():
+        if bare not in known and bare != "none":
+            words = [*known, *(peer.name.lower() for peer in PEERS)]
             raise ArgumentError(
                 f"bench: there is no library {name!r} to measure",
-                hint=nearest(name, known) or f"they are {', '.join(p.name for p in PEERS)}",
+                hint=nearest(name, words) or f"they are {', '.join(p.name for p in PEERS)}",
             )
-    return tuple(peer for name, peer in known.items() if name in asked)
+    found = [known[bare] for bare in asked if bare in known]
+    return tuple(peer for peer in PEERS if peer in found)
+
+
+def _bare(name: str) -> str:
+    """Return a name as it is compared: "ONNX Runtime" is onnxruntime, and so is onnx-runtime."""
+    return re.sub(r"[\s._-]", "", name.lower())
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ The text has a fixed form: what is wrong with both values, then where, then one 
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from operator import index
 from typing import Any
 
 
@@ -143,6 +144,20 @@ class Interrupted(LabError, KeyboardInterrupt):  # noqa: N818  # no error of any
 
 class LabWarning(UserWarning):
     """Something that was done but should be known, such as an op class that was replaced."""
+
+
+def whole_number(like: object) -> int | None:
+    """Return an argument as a whole number, which NumPy's are too, or None if it is none.
+
+    >>> whole_number(3), whole_number(2.5), whole_number(True)
+    (3, None, None)
+    """
+    if isinstance(like, bool):
+        return None
+    try:
+        return index(like)  # pyright: ignore[reportArgumentType]  # it is tried
+    except TypeError:
+        return None
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

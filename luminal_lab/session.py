@@ -23,6 +23,7 @@ from luminal_lab.errors import (
     LabWarning,
     UnknownNameError,
     nearest,
+    whole_number,
 )
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.lazy import Lazy
@@ -30,12 +31,12 @@ from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.store import Store
 
 if TYPE_CHECKING:
-    from luminal_lab.core.ir import NodeLike
     from luminal_lab.devices.rates import PeakRates
     from luminal_lab.devices.timings import Timings
     from luminal_lab.kernels.kernel import Kernels
-    from luminal_lab.kernels.launch import Launch
-    from luminal_lab.passes.compilation import Compilation, Trace
+    from luminal_lab.kernels.launch import Launch, Launches
+    from luminal_lab.kernels.memory_plan import MemoryPlan
+    from luminal_lab.passes.compilation import Compilation, Following, Trace
     from luminal_lab.passes.pipeline import PassLike
     from luminal_lab.passes.snapshot import Snapshot
 
@@ -43,9 +44,9 @@ if TYPE_CHECKING:
 PUBLIC = tuple(
     """
     arange carry compilation compile constant delete_inputs dim downstream drop execute eye
-    full function gradients ir keep kernels launches
-    linspace name ones parameter parameters rand randint randn reset retrieve scope seed set_dim
-    snapshots step swap tensor time trace transfer zeros
+    full function gradients ir keep kernels launches linspace memory_plan name ones parameter
+    parameters rand randint randn reset retrieve scope seed set_dim snapshots step swap tensor time
+    trace transfer zeros
     """.split()  # noqa: SIM905  # a list of names reads better so
 )
 """What a graph has for its users; the rest is for its tensors."""
@@ -74,6 +75,7 @@ class Graph(Store):
         self._slopes: dict[int, dict[int, int]] = {}
         self._compilation: Compilation | None = None
         self._compiling: Callable[[], Compilation] | None = None
+        self._failed = False  # whether the last compile ended in an error that no run has named
         # Notebook cells: the one that runs, and what each made, now and when it ran before.
         self._first = 0
         self._made: dict[str | None, set[int]] = {}
@@ -103,8 +105,9 @@ class Graph(Store):
     def __repr__(self) -> str:
         ir = self.ir
         return (
-            f"<Graph {self.name}: {len(ir)} nodes, {len(ir.inputs)} inputs, "
-            f"{len(ir.outputs)} outputs; print(cx) shows it>"
+            f"<Graph {self.name}: {_counted(len(ir), 'node')}, "
+            f"{_counted(len(ir.inputs), 'input')}, {_counted(len(ir.outputs), 'output')}; "
+            "print(cx) shows it>"
         )
 
     def __getitem__(self, name: str) -> Tensor:
@@ -218,9 +221,9 @@ class Graph(Store):
         """Run passes on what was written; later runs take the graph that comes out.
 
         Without passes it is the generic compiler. `check="values"` compares values before and
-        after each pass; `licence` names the facts that rules may assume. With `specialise`, as in
-        {"seq": 128}, a run in which dims have these sizes takes kernels of its own. No data is
-        needed.
+        after each pass, and what a device computes with them; `licence` names the facts that rules
+        may assume. With `specialise`, as in {"seq": 128}, a run in which dims have these sizes
+        takes kernels of its own. No data is needed.
 
         >>> cx = Graph()
         >>> x = cx.tensor((2,), name="x")
@@ -231,6 +234,7 @@ class Graph(Store):
         """
         from luminal_lab.passes import compile as manager  # noqa: PLC0415  # loaded when used
 
+        self._failed = True  # until it went well
         with self.whole():
             if self.running:
                 raise GraphError(
@@ -252,7 +256,9 @@ class Graph(Store):
             )
         if compilation.rounds or (self._compilation is not None and self._compilation.rounds):
             self._values = {}  # they are those of another precision
-        self._compilation = compilation
+        # They can be read until the next run, which computes them with what was compiled.
+        self._unseen |= self._values.keys()
+        self._compilation, self._failed = compilation, False
         self._compiling = lambda: self.compile(
             *passes, check=check, licence=licence, specialise=specialise
         )
@@ -272,6 +278,7 @@ class Graph(Store):
     def program(self) -> Compilation | None:
         """Return the compilation of what is written now; what is old is compiled again."""
         if self._compilation is None or self._compiling is None:
+            self._warn_of_failure("NumPy's interpreter runs what was written")
             return None
         if not self._outputs and not self._probes:
             return None  # running it says what is missing
@@ -284,7 +291,18 @@ class Graph(Store):
                 stacklevel=3,
             )
             return self._compiling()
+        self._warn_of_failure("what the one before it made runs")
         return self._compilation
+
+    def _warn_of_failure(self, instead: str) -> None:
+        """Say once, after a compile that failed, what runs in its place."""
+        if self._failed:
+            self._failed = False
+            warnings.warn(
+                f"execute: the last compile of the graph {self.name!r} failed, and {instead}",
+                LabWarning,
+                stacklevel=4,
+            )
 
     @property
     def compilation(self) -> Compilation:
@@ -294,31 +312,45 @@ class Graph(Store):
         return self._compilation or manager.compile_ir(self.ir)
 
     @property
-    def launches(self) -> tuple[Launch, ...]:
+    def launches(self) -> Launches:
         """What a run of the last compile launches, in order: kernels, each with what it is used on.
 
-        Without a device there are none, and the interpreter computes node by node.
+        `cx.launches[0]` is the first, `cx.launches[y]` the one that makes the tensor y; names of
+        values and of kernels are known, too. Without a device there are none, and the interpreter
+        computes node by node.
         """
+        from luminal_lab.kernels.launch import Launches  # noqa: PLC0415  # loaded when used
+
         compilation = self.compilation
         found: Sequence[Launch] = getattr(compilation.runner, "launches", ())
 
         def lines(node: int) -> tuple[Origin, ...]:
             return compilation.trace(node).lines
 
-        return tuple(replace(one, find=lines) for one in found)
+        def nodes(id: int) -> set[int]:
+            return {node.id for node in compilation.trace(id).last}
+
+        return Launches(replace(one, find=lines, follow=nodes) for one in found)
 
     @property
     def kernels(self) -> Kernels:
         """The distinct kernels of the last compile; `cx.kernels["softmax"]` is one of them."""
-        return cast("Kernels", getattr(self.compilation.runner, "kernels", ()))
+        from luminal_lab.kernels.kernel import Kernels  # noqa: PLC0415  # loaded when used
+
+        return cast("Kernels", getattr(self.compilation.runner, "kernels", Kernels()))
+
+    @property
+    def memory_plan(self) -> MemoryPlan | None:
+        """Where the values of a run live, in the last compile's program; None without a device."""
+        return cast("MemoryPlan | None", getattr(self.compilation.runner, "memory_plan", None))
 
     @property
     def snapshots(self) -> tuple[Snapshot, ...]:
         """The graph as written, and as each pass of the last compile left it."""
         return self.compilation.snapshots
 
-    def trace(self, what: Tensor | NodeLike) -> Trace:
-        """Follow a tensor, a node, or a line such as "cell 3, line 7" through all snapshots."""
+    def trace(self, what: Tensor | Following) -> Trace:
+        """Follow a tensor, a node, a launch, or a line as in "cell 3, line 7" through snapshots."""
         with self.whole():
             if isinstance(what, Lazy):
                 what = self._own("trace", what).id
@@ -345,6 +377,21 @@ class Graph(Store):
         """
         from luminal_lab.devices import measure  # noqa: PLC0415  # loaded when used
 
+        for name, count, least in (("rounds", rounds, 1), ("warm_up", warm_up, 0)):
+            number = whole_number(count)
+            if number is None or number < least:
+                raise ArgumentError(
+                    f"time: {name} is {count!r}",
+                    where=str(here() or "") or None,
+                    hint=f"give a whole number, {least} or more",
+                )
+        if model is not None and not hasattr(model, "limit"):
+            raise ArgumentError(
+                f"time: the model is {model!r}",
+                where=str(here() or "") or None,
+                hint="give the rates of a machine: ll.devices.peak_rates(), or "
+                'll.devices.PeakRates.stated("laptop", gflops=100, gbytes=20)',
+            )
         program = self.program()
         with self.whole():
             if self.running:
@@ -399,3 +446,7 @@ class Graph(Store):
             self._data.pop(id, None)
             self._providers.pop(id, None)
         self._past[cell] = gone
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"

@@ -1,6 +1,7 @@
 """The command line: what it prints, what it asks for, its exit status."""
 
 import json
+import runpy
 
 import pytest
 
@@ -98,3 +99,43 @@ def test_a_library_that_disagrees_makes_it_fail(capsys, monkeypatch):
     assert "  ! Wrong disagrees: at (1, 2) of result 0" in out
     missing = "no_such_package is not installed: pip install 'luminal-lab[bench]'"
     assert f"without Absent: {missing}" in out
+
+
+def test_a_command_that_is_not_there(capsys):
+    assert run(capsys, "benhc") == (
+        2,
+        "",
+        "luminal-lab: there is no command 'benhc'\nhint: did you mean 'bench'?\n",
+    )
+
+
+def test_usage_names_all_options(capsys):
+    _, out, _ = run(capsys)
+    assert out.startswith("usage: luminal-lab [-h] [--version] command ...\n")
+    with pytest.raises(SystemExit):
+        cli.main(["bench", "--help"])
+    usage = capsys.readouterr().out.partition("\n\n")[0]
+    for option in ("--quick", "--only", "--threads", "--peers", "--json", "--against"):
+        assert option in usage
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ("onnxruntime", ["ONNX Runtime"]),
+        ("ONNX Runtime", ["ONNX Runtime"]),
+        ("torch,JAX", ["PyTorch", "JAX"]),
+        ("torch.compile", ["torch.compile"]),
+        ("none", []),
+    ],
+)
+def test_libraries_go_by_their_names_and_their_packages(given, names):
+    assert [peer.name for peer in cli.chosen_peers(given)] == names
+
+
+def test_the_package_is_run_as_the_command(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["luminal_lab", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("luminal_lab", run_name="__main__")
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"luminal_lab {__version__}\n"

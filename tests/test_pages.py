@@ -5,8 +5,11 @@ What they show is accepted by `pytest --bless tests/test_pages.py`.
 
 import builtins
 import contextlib
+import importlib
+import inspect
 import io
 import linecache
+import pkgutil
 import re
 import shutil
 import sys
@@ -20,6 +23,8 @@ import pytest
 
 from luminal_lab.core.op import OPS
 from luminal_lab.devices import cache, probe
+from luminal_lab.kernels import schedule, steps
+from luminal_lab.kernels.steps.step import STEPS, Step
 from luminal_lab.passes.gradients.rule import RULES
 from luminal_lab.passes.pipeline import known_passes
 from tests.conftest import Golden
@@ -27,6 +32,9 @@ from tests.passes import running
 from tests.readme import FENCE
 
 assert running  # imports all passes
+assert schedule  # comes before the steps, which read it
+for _, name, _ in pkgutil.iter_modules(steps.__path__, f"{steps.__name__}."):
+    importlib.import_module(name)
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SOURCE = re.compile(r"^(>>> .*\n(?:\.\.\.(?: .*)?\n)*)", re.MULTILINE)
 MILLISECONDS = re.compile(r" +\d+\.\d\d$", re.MULTILINE)
@@ -44,20 +52,29 @@ def _tables_as_they_were() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    "page", ["gradients.md", "kernels.md", "nn.md", "passes.md", "precision.md", "training.md"]
+    "page",
+    [
+        "gradients.md",
+        "kernels.md",
+        "nn.md",
+        "passes.md",
+        "precision.md",
+        "schedules.md",
+        "training.md",
+    ],
 )
 def test_the_examples_show_what_is_written_under_them(
     page: str, golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = (DOCS / page).read_text(encoding="utf-8")
-    assert text.count("\n>>> ") > 20
+    assert text.count("\n>>> ") > 15
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cache, "user_folder", lambda: tmp_path / "cache")
     for name, small in {"BUDGET": 0.0, "LEAST": 1 << 20, "MOST": 4 << 20}.items():
         monkeypatch.setattr(probe, name, small)  # no page shows how fast this machine is
-    if page == "kernels.md" and shutil.which("cc") is None:
+    if page in ("kernels.md", "schedules.md") and shutil.which("cc") is None:
         pytest.skip("there is no C compiler: install gcc or clang")
-    golden(replayed(text), f"../docs/{page}")
+    golden(replayed(with_steps(text)), f"../docs/{page}")
 
 
 def test_the_table_of_passes_has_them_all() -> None:
@@ -71,6 +88,35 @@ def test_the_table_of_passes_has_them_all() -> None:
         if cls.__module__.startswith("luminal_lab.passes.")
     }
     assert sorted(listed) == sorted(ours)
+
+
+def with_steps(page: str) -> str:
+    """Return a page whose list of steps is that of their classes."""
+    start, end = "<!-- steps: written by a test from the classes in kernels/steps -->\n", "<!-- end"
+    before, found, rest = page.partition(start)
+    if not found:
+        return page
+    listed = "".join(_described(step) for step in sorted(STEPS.values(), key=lambda s: s.form))
+    return f"{before}{start}\n{listed}{end}{rest.partition(end)[2]}"
+
+
+def _described(step: type[Step]) -> str:
+    """Return a step's form, what it does, its before and after, and what there is to know."""
+    what, *parts = inspect.cleandoc(step.__doc__ or "").partition("\n\nWritten `")[0].split("\n\n")
+    lines = [f"### `{step.form}`", what]
+    lines += [
+        f"```\n{part.rstrip()}\n```" if "→" in part else " ".join(part.split()) for part in parts
+    ]
+    return "\n\n".join(lines) + "\n\n"
+
+
+def test_every_step_shows_a_nest_before_and_after_it() -> None:
+    ours = [step for step in STEPS.values() if step.__module__.startswith("luminal_lab.")]
+    assert len(ours) > 20
+    assert [step.form for step in ours if "→" not in (step.__doc__ or "")] == []
+    assert [
+        step.form for step in ours if f"Written `{step.form}`." not in (step.__doc__ or "")
+    ] == []
 
 
 def replayed(page: str) -> str:

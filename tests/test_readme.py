@@ -26,7 +26,7 @@ def test_the_mistake_is_reported_in_the_words_of_the_page():
     b = cx.tensor((1, 4), name="b")
     with pytest.raises(ll.ShapeError) as caught:
         eval(said[1], {"b": b})
-    caught.value.where = "cell 5, line 1:  b.matmul(b)"  # what it is in the fifth cell
+    caught.value.where = "cell 6, line 1:  b.matmul(b)"  # what it is in the sixth cell
     assert str(caught.value) == said[2].rstrip()
 
 

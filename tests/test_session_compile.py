@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 import luminal_lab as ll
-from luminal_lab.errors import GraphError, LabWarning, ParseError, PassError
+from luminal_lab.errors import ArgumentError, GraphError, LabWarning, ParseError, PassError
 from luminal_lab.session import Graph
 from luminal_lab.tensor.parameter import Parameter
 from tests.core.graphs import graphs
@@ -221,3 +221,85 @@ def test_the_check_takes_the_data_that_is_there():
 @given(graphs())
 def test_the_generic_compiler_passes_its_own_check(ir):
     ll.compile_ir(ir, ll.GenericCompiler(), check="values")
+
+
+def test_the_next_run_computes_all_with_what_was_compiled():
+    cx, _, y = small()
+    middle = (y + 1).keep()
+    z = (middle * 3).retrieve()
+    cx.execute()
+    cx.compile("simplify, dce")
+    np.testing.assert_array_equal(y.numpy(), [2, 4])  # what is there can be read until then
+    run = cx.execute(trace=True)
+    assert run is not None
+    assert {"exp2", "add", "mul"} <= {step.node.op.name for step in run.steps}
+    assert str(run).startswith("       ms")
+    np.testing.assert_array_equal(z.numpy(), [9, 15])
+    idle = cx.execute(trace=True)
+    assert idle is not None
+    assert str(idle) == (
+        "nothing was computed: all values are there, and no data is newer than they are"
+    )
+    assert repr(idle) == "<Run: 0 steps, 0.000 ms; print(…) shows them>"
+
+
+def test_after_a_compile_that_fails_the_next_run_says_once_what_runs():
+    cx, _, y = small()
+    error_of(lambda: cx.compile("dce", breaking), PassError)
+    with pytest.warns(LabWarning, match="failed, and NumPy's interpreter runs what was written"):
+        cx.execute()
+    cx.execute()
+    cx.compile("simplify, dce")
+    cx.execute()
+    error_of(lambda: cx.compile("dce", breaking), PassError)
+    with pytest.warns(LabWarning, match="failed, and what the one before it made runs"):
+        cx.execute()
+    cx.execute()
+    np.testing.assert_array_equal(y.numpy(), [2, 4])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"b": "8"}, "compile: specialise gives the dim 'b' the size '8'"),
+        ({"b": True}, "compile: specialise gives the dim 'b' the size True"),
+        ({"b": 8.0}, "compile: specialise gives the dim 'b' the size 8.0"),
+        ([8, 16], "compile: specialise is [8, 16], which names no dim"),
+        (8, "compile: specialise is 8, which names no dim"),
+        (
+            {"b": 8},
+            "compile: specialise asks for kernels for b = 8, and no device is there to make them",
+        ),
+    ],
+)
+def test_what_cannot_be_specialised(given, message):
+    cx = Graph()
+    (cx.tensor(("b", 2), name="x") * 2).retrieve()
+    error = error_of(lambda: cx.compile("simplify", specialise=given), ArgumentError)
+    assert error.message == message
+    assert error.hint
+
+
+def test_one_device_runs_a_graph():
+    cx, _, _ = small()
+    twice = ll.CPUCompiler(threads=1), ll.CPUCompiler(threads=2)
+    error = error_of(lambda: cx.compile(*twice), ArgumentError)
+    assert error.message == (
+        "compile: cpu{threads = 1} and cpu{threads = 2} are 2 devices, and one runs the graph"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"rounds": 2.5}, "time: rounds is 2.5"),
+        ({"rounds": 0}, "time: rounds is 0"),
+        ({"warm_up": -1}, "time: warm_up is -1"),
+        ({"model": "laptop"}, "time: the model is 'laptop'"),
+    ],
+)
+def test_what_cannot_be_timed(given, message):
+    cx, _, _ = small()
+    error = error_of(lambda: cx.time(**given), ArgumentError)
+    assert error.message == message
+    assert error.hint

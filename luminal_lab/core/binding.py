@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -57,14 +57,15 @@ def fit(
     what: str, data: object, type: TensorType, table: Mapping[str, Symbol], *, copy: bool
 ) -> Array:
     """Return data as an array of a type, or say why it does not fit; `what` is what it is for."""
+    if data.__class__ is np.ndarray and _is_of(cast("Array", data), type):
+        return np.array(data, copy=copy or None)
     array = as_array(data, what)
     if isinstance(data, (bool, int, float)) and all(dim == 1 for dim in type.shape):
         array = array.reshape([1] * len(type.shape))  # a number for the only element
     subject = f"{what} is {tuple_text(type.shape)}, but the data is {tuple_text(array.shape)}"
     if array.ndim != len(type.shape):
-        raise InputError(
-            subject, hint=f"give data with {len(type.shape)} axes, as in data.reshape(...)"
-        )
+        axes = "1 axis" if len(type.shape) == 1 else f"{len(type.shape)} axes"
+        raise InputError(subject, hint=f"give data with {axes}, as in data.reshape(...)")
     found = solve_shape(type.shape, array.shape, {})
     for axis, (dim, size) in enumerate(zip(type.shape, array.shape, strict=True)):
         if contradicts(dim, size, found):
@@ -82,13 +83,19 @@ def fit(
         return np.array(array, dtype=type.dtype.numpy, copy=copy or None)
 
 
+def _is_of(array: Array, type: TensorType) -> bool:
+    """Return whether there is nothing about an array to find out, as is the case most often."""
+    return array.dtype == type.dtype.numpy and array.shape == type.shape
+
+
 def solve_shape(
     dims: tuple[Dim, ...], shape: tuple[int, ...], sizes: Mapping[str, int]
 ) -> dict[str, int]:
     """Return the sizes of symbols that the shape of some data decides, given other sizes."""
     found: dict[str, int] = {}
-    for _ in shape:
-        for dim, size in zip(dims, shape, strict=True):
+    pairs = [pair for pair in zip(dims, shape, strict=True) if pair[0].__class__ is not int]
+    for _ in pairs:
+        for dim, size in pairs:
             found.update(solve(dim, size, {**sizes, **found}) or {})
     return found
 

@@ -313,8 +313,9 @@ class Builder(ABC):
         try:
             size = int(index(like))  # pyright: ignore[reportArgumentType]  # it is tried
         except TypeError:
+            text = " ".join(repr(like).split())
             raise ShapeError(
-                f"shape: {like!r} is not a dim", hint='a dim is a number or a name such as "seq"'
+                f"shape: {text} is not a dim", hint='a dim is a number or a name such as "seq"'
             ) from None
         if -MOST < size < MOST:
             return size

@@ -8,7 +8,10 @@ import math
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
+
+from typing_extensions import override
 
 from luminal_lab.core.builder import check_name
 from luminal_lab.core.ir import (
@@ -123,9 +126,23 @@ class Edit(Lookup):
         self.refusals: dict[tuple[str, int], Refusal] = {}
         self._firing = 0
         self._because: tuple[str, str] | None = None
+
+    @cached_property
+    def _ranks(self) -> dict[int, int]:
         # Each node ranks above its sources, so that a search for cycles knows where to stop. The
         # gaps leave room for what is inserted between.
-        self._ranks = {node.id: place << 32 for place, node in enumerate(ir.nodes)}
+        return {node.id: place << 32 for place, node in enumerate(self.base.nodes)}
+
+    # These are the base's own until the first change.
+    @cached_property
+    @override
+    def names(self) -> dict[str, int]:
+        return self.base.names
+
+    @cached_property
+    @override
+    def readers(self) -> dict[int, dict[int, None]]:
+        return self.base.readers
 
     def ir(self) -> IR:
         """Return the graph as it is now; untouched records are the same objects as before."""
@@ -184,8 +201,14 @@ class Edit(Lookup):
         self._log("insert", rule, node.id, None, (), (node,), signature)
         return node
 
-    def replace(self, old: NodeLike, new: NodeLike, *, rule: str = "") -> None:
-        """Make every user of `old` but `new` itself, and the outputs, read `new` instead."""
+    def replace(
+        self, old: NodeLike, new: NodeLike, *, rule: str = "", renames: bool = False
+    ) -> None:
+        """Make every user of `old` but `new` itself, and the outputs, read `new` instead.
+
+        With `renames` the name of `old` goes with its value, if nothing reads `old` any more and
+        `new` has none.
+        """
         old, new = self[old], self[new]
         if old is new:
             return
@@ -205,15 +228,21 @@ class Edit(Lookup):
             outputs=tuple(new.id if id == old.id else id for id in outputs),
             carries=tuple((new.id if id == old.id else id, into) for id, into in carries),
         )
+        is_free = len(users) == len(self.users(old)) and not isinstance(old.op, Input)
+        if renames and is_free and old.meta.name is not None and new.meta.name is None:
+            bare = old._replace(meta=old.meta._replace(name=None))
+            named = new._replace(meta=new.meta._replace(name=old.meta.name))
+            users, after = (*users, old, new), (*after, bare, named)
         self._log("replace", rule, old.id, new.id, users, after, signature)
         self._lift(new.id)
 
     def erase(self, node: NodeLike, *, rule: str = "") -> None:
         """Take out a node that nothing reads."""
         node = self[node]
-        users = self.users(node)
         inputs, outputs, carries, _ = self.signature
-        needed = f"{users[0]} reads it" if users else "it is an output" * (node.id in outputs)
+        needed = "it is an output" * (node.id in outputs)
+        if self.readers.get(node.id):
+            needed = f"{self.users(node)[0]} reads it"
         given = isinstance(node.op, Input)
         if not needed and given and any(into == node.id for _, into in carries):
             needed = "an output is carried to it"
@@ -234,7 +263,10 @@ class Edit(Lookup):
         after: tuple[Node, ...],
         signature: Signature,
     ) -> None:
-        names, readers = self.names, self.readers  # before the table changes under them
+        if not self.log:
+            self.names = self.names.copy()
+            self.readers = {id: found.copy() for id, found in self.readers.items()}
+        names, readers = self.names, self.readers
         for record in before:
             self.table.set(record.id, None)
             names.pop(record.name, None)

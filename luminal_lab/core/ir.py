@@ -8,6 +8,7 @@ are copied only when one of their records changes.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from operator import is_
 from typing import NamedTuple, TypeAlias, final
 
 from typing_extensions import override
@@ -148,10 +149,18 @@ class Table:
         del self._chunks[count:]
         self._own.intersection_update(range(count))
 
+    def differing(self, other: "Table") -> Iterator[tuple[int, Node | None]]:
+        """Yield the ids whose records are not those of another table, with what is here."""
+        for index, mine in enumerate(self._chunks):
+            theirs = other._chunks[index] if index < len(other._chunks) else EMPTY
+            if mine is not theirs:
+                pairs = zip(mine, theirs, strict=True)
+                changes = enumerate(pairs, index << CHUNK_BITS)
+                yield from ((id, node) for id, (node, old) in changes if node is not old)
+
     def shares_all(self, other: "Table") -> bool:
         """Return whether both hold the same records, without a look at each."""
-        same = (mine is theirs for mine, theirs in zip(self._chunks, other._chunks, strict=False))
-        return self.size == other.size and all(same)
+        return self.size == other.size and all(map(is_, self._chunks, other._chunks))
 
     def __iter__(self) -> Iterator[Node]:
         for chunk in self._chunks:
@@ -182,6 +191,12 @@ class Lookup:
 
     def __getitem__(self, key: NodeLike) -> Node:
         """Return the present record of a node, by its id, its name, or an older record of it."""
+        if key.__class__ is int:  # most are asked for by id
+            node = self.table.get(key)  # pyright: ignore[reportArgumentType]  # it is one
+            if node is not None:
+                return node
+        elif isinstance(key, Node) and self.table.get(key.id) is key:
+            return key
         if isinstance(key, str):
             name = key.removeprefix("%")
             if name not in self.names:
@@ -228,11 +243,11 @@ class Lookup:
 
     def sources(self, node: NodeLike) -> tuple[Node, ...]:
         """Return the nodes that a node reads, in order."""
-        return tuple(self[id] for id in self[node].sources)
+        return tuple([self[id] for id in self[node].sources])
 
     def users(self, node: NodeLike) -> tuple[Node, ...]:
         """Return the nodes that read a node, each once, in the order of their ids."""
-        return tuple(self[id] for id in self.readers.get(self[node].id, ()))
+        return tuple([self[id] for id in self.readers.get(self[node].id, ())])
 
     def is_output(self, node: NodeLike) -> bool:
         """Return whether a node is one of the outputs."""
@@ -365,6 +380,10 @@ def in_order(table: Table, schedule: Sequence[int]) -> tuple[Node, ...]:
     order: dict[int, Node] = {}
     begun: set[int] = set()
     for first in (*wanted, *nodes):
+        if begun.issuperset(first.sources):
+            begun.add(first.id)
+            order.setdefault(first.id, first)
+            continue
         stack = [first]
         while stack:
             node = stack[-1]

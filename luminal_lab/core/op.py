@@ -117,7 +117,8 @@ def size_of(shape: Sequence[Dim]) -> Dim:
 class Op:
     """The base of all ops; a subclass is a frozen dataclass with typed fields."""
 
-    __slots__ = ()
+    __slots__ = ("_hash",)
+    _hash: int
     name: ClassVar[str]
     commutative: ClassVar[bool] = False
     in_type: ClassVar[tuple[str, ...]] = ()
@@ -161,11 +162,15 @@ class Op:
     @override
     def __eq__(self, other: object) -> bool:
         """Compare class and fields as text does: -0.0 is not 0.0, NaN is NaN, True is not 1."""
-        return self is other or (isinstance(other, Op) and _key(self) == _key(other))
+        return self is other or (type(self) is type(other) and _key(self) == _key(cast(Op, other)))
 
     @override
     def __hash__(self) -> int:
-        return hash(_key(self))
+        try:
+            return self._hash
+        except AttributeError:  # the first time
+            object.__setattr__(self, "_hash", hash(_key(self)))
+            return self._hash
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)

@@ -8,12 +8,15 @@ import contextlib
 import linecache
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 from weakref import WeakMethod
 
 from typing_extensions import override
+
+from luminal_lab.errors import LabWarning
 
 
 class Origin(NamedTuple):
@@ -53,6 +56,15 @@ def here(skip: int = 0) -> Origin | None:
             return known[0] if known is not None else _look_up(frame)
         frame = frame.f_back
     return None
+
+
+def warn(text: str) -> None:
+    """Warn of something, at the line of the user's that is being run."""
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # inspect's is slow
+    level = 2
+    while frame is not None and _is_ours(frame.f_code.co_filename):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, LabWarning, stacklevel=level)
 
 
 def _is_ours(file: str) -> bool:

@@ -1,6 +1,6 @@
 """The laws of the IR: what every graph must satisfy, and which node does not."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import NoReturn
 
 from luminal_lab.core.dims import Symbol, symbols
@@ -11,8 +11,10 @@ from luminal_lab.core.printer import dim_declaration, print_node
 from luminal_lab.errors import LabError, VerifyError
 
 
-def verify(ir: IR) -> None:
+def verify(ir: IR, known: IR | None = None) -> None:
     """Raise a VerifyError that names the first law broken, and the node, or return nothing.
+
+    Records that it shares with a graph that is known to satisfy the laws are not looked at again.
 
     1. A node's sources are in the graph, and come before it: there is no cycle.
     2. A node's type is what its op makes of its sources' types; of a node with several results
@@ -28,9 +30,12 @@ def verify(ir: IR) -> None:
     graphs = [ir]
     done: set[int] = set()
     for graph in graphs:
-        _verify_nodes(graph)
+        fresh = _fresh_nodes(ir, known) if known is not None and graph is ir else None
+        if fresh is None:
+            _verify_nodes(graph)
+            fresh = graph.nodes
         verify_signature(graph)
-        for node in graph:
+        for node in fresh:
             body = node.op.body_of()
             if body is not None and id(body) not in done:
                 done.add(id(body))
@@ -66,6 +71,53 @@ def _verify_nodes(ir: IR) -> None:
         if get(node.id) is not node:
             _fail(ir, node, f"its id is {node.id}, which is not its place")
         placed.add(node.id)
+
+
+def _fresh_nodes(ir: IR, known: IR) -> Sequence[Node] | None:
+    """Return the records that a graph does not share with a right one, if they are right.
+
+    None stands for any doubt: a look at all nodes says what is wrong, and of which node.
+    """
+    differing = {id: node for id, node in ir.table.differing(known.table) if node is not None}
+    fresh: list[Node] = []
+    placed: set[int] = set()
+    are_in_place = all(id == node.id for id, node in differing.items())
+    for node in ir.nodes:
+        if not (are_in_place and placed.issuperset(node.sources)):
+            return None
+        placed.add(node.id)
+        if node.id in differing:
+            fresh.append(node)
+    names: set[str] = set()
+    right: set[Hashable] = set()
+    for node in fresh:
+        old, name = known.table.get(node.id), node.meta.name
+        # Who reads it need not be looked at if its type is as it was.
+        if old is not None and not (node.is_version_of(old) and node.extra == old.extra):
+            return None
+        if name is not None:
+            other = ir.table.get(known.names.get(name, node.id))
+            is_taken = other is not node and other is not None and other.meta.name == name
+            if is_taken or name in names or not NAME.fullmatch(name):
+                return None
+            names.add(name)
+        sources = ir.sources(node)
+        key = node.op, node.types, *[s if s.extra else s.type for s in sources]
+        if key not in right and not _is_right(node, sources, known):
+            return None
+        right.add(key)
+    return fresh
+
+
+def _is_right(node: Node, sources: Sequence[Node], known: IR) -> bool:
+    """Return whether a node is what its op makes, of dims that a right graph has already."""
+    try:
+        found = result_types(node.op, sources)
+    except LabError:
+        return False
+    mentioned = {s for type in found for dim in type.shape for s in symbols(dim)}
+    dims = {*mentioned, *node.op.symbols()}
+    return found == node.types and all(known.symbols.get(dim.name) == dim for dim in dims)
 
 
 def _infer(ir: IR, node: Node) -> tuple[TensorType, ...]:

@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from luminal_lab.errors import UnknownNameError, nearest
+
 if TYPE_CHECKING:
     from luminal_lab.devices.conformance_kit import Device, conformance
     from luminal_lab.devices.conformance_result import Conformance
@@ -35,7 +37,18 @@ LATE = {
 
 def __getattr__(name: str) -> object:
     """Load what is not needed at once when it is first used."""
+    if name[:2] == "__":
+        raise AttributeError(name)
     if name not in LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise UnknownNameError(
+            f"devices has no {name!r}",
+            hint=nearest(name, __all__) or f"it has {', '.join(__all__)}",
+        )
     value = globals()[name] = getattr(import_module(f"{__name__}.{LATE[name]}"), name)
     return value
+
+
+def __dir__() -> list[str]:
+    """Return what completion shows: what is for users, loaded or not."""
+    own = (name for name in globals() if name[:2] == "__")
+    return sorted({*own, *__all__})

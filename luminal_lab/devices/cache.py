@@ -22,17 +22,17 @@ import stat
 import sys
 import tempfile
 import time
-import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 from typing_extensions import override
 
-from luminal_lab.core.origin import here
-from luminal_lab.errors import DeviceError, LabWarning
+from luminal_lab.core.origin import here, warn
+from luminal_lab.errors import DeviceError
 
 FORMAT = 1
 """What an entry holds, and how; one more whenever that changes."""
@@ -48,6 +48,8 @@ LIBRARY = {"win32": "library.dll", "darwin": "library.dylib"}.get(sys.platform, 
 SOURCE, FACTS = "source.c", "entry.json"
 ENTRY = re.compile(r"lib-[0-9a-f]{32}")
 DRAFT = ".draft-"
+Check: TypeAlias = Callable[[Path], None]
+"""Raises an error if a library is of no use."""
 
 
 def key_of(*parts: str | bytes) -> str:
@@ -166,14 +168,23 @@ class Cache:
             return path / LIBRARY
         return None
 
-    def store(self, key: str, source: bytes, library: bytes, made_by: str) -> Path:
-        """Keep a library and return where it is; one that was there and is sound stays."""
+    def drop(self, library: Path) -> None:
+        """Remove the entry of a library that turned out to be of no use."""
+        _remove(library.parent)
+
+    def store(
+        self, key: str, source: bytes, library: bytes, made_by: str, check: Check | None = None
+    ) -> Path:
+        """Keep a library and return where it is; one that was there and is sound stays.
+
+        What `check`, which is given its path, raises an error about is not kept.
+        """
         reasons: list[str] = []
         for place in self.places:
             reason = _unfit(place)
             if reason is None:
                 try:
-                    path = _put(place, key, source, library, made_by)
+                    path = _put(place, key, source, library, made_by, check)
                 except OSError as error:
                     reason = error.strerror or str(error)
                 else:
@@ -186,8 +197,7 @@ class Cache:
                 hint="give a folder= that is yours, in which there is room",
             )
         if reasons:
-            text = f"cache: libraries are kept in {place}, for there is no using {reasons[0]}"
-            warnings.warn(text, LabWarning, stacklevel=3)
+            warn(f"cache: libraries are kept in {place}, for there is no using {reasons[0]}")
         _prune(place, path, self.limit)
         return path / LIBRARY
 
@@ -271,7 +281,9 @@ def _facts(path: Path) -> dict[str, object]:
 # -- entries come and go ---------------------------------------------------------------------------
 
 
-def _put(place: Path, key: str, source: bytes, library: bytes, made_by: str) -> Path:
+def _put(
+    place: Path, key: str, source: bytes, library: bytes, made_by: str, check: Check | None
+) -> Path:
     """Write an entry and return its path; until it is whole it does not have its name."""
     facts = {
         "key": key,
@@ -288,6 +300,8 @@ def _put(place: Path, key: str, source: bytes, library: bytes, made_by: str) -> 
         for name, data in files.items():
             (made / name).touch(mode=0o600)
             (made / name).write_bytes(data)
+        if check is not None:
+            check(made / LIBRARY)
         tries = 0
         while True:
             try:
@@ -307,8 +321,7 @@ def _put(place: Path, key: str, source: bytes, library: bytes, made_by: str) -> 
                 path.rename(aside)
                 fault = _fault(aside, source)
                 if fault is not None:  # it has not been replaced just now
-                    text = f"cache: {path} was damaged and is made again: {fault}"
-                    warnings.warn(text, LabWarning, stacklevel=4)
+                    warn(f"cache: {path} was damaged and is made again: {fault}")
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 

@@ -12,7 +12,6 @@ compiled, cpu_run.py runs it, cpu_blocks.py has the memory of outputs, cpu_libra
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -20,12 +19,13 @@ from typing import ClassVar
 from typing_extensions import override
 
 from luminal_lab.core.ir import IR
+from luminal_lab.core.origin import warn
 from luminal_lab.devices.cpu_program import CPUProgram
 from luminal_lab.devices.toolchain import find_compiler
-from luminal_lab.errors import ArgumentError, DeviceError, LabWarning
+from luminal_lab.errors import ArgumentError, DeviceError, whole_number
 from luminal_lab.kernels.fusion import fusion
 from luminal_lab.kernels.intrinsics import Intrinsics
-from luminal_lab.kernels.nest_steps import read_schedule
+from luminal_lab.kernels.nest_steps import ScheduleLike, read_schedule
 from luminal_lab.kernels.schedule import Schedule
 from luminal_lab.passes.base import Option, spec_text
 from luminal_lab.passes.dead_code import DeadCode
@@ -42,6 +42,10 @@ DEEPEST = 50
 @dataclass(frozen=True, init=False, repr=False)
 class CPUCompiler(Pipeline):
     """Fuse into kernels, and run them as C.
+
+    `threads` is how many compute at most, `compiler` the C compiler by name or path. With
+    `reuse_outputs` a run may write over what earlier ones returned. `schedules` has the schedules
+    of kernels that are to have another than the default one, as in {"mul_sum": "parallel i"}.
 
     >>> print(CPUCompiler(compiler="gcc", threads=2))
     cpu{compiler = gcc, threads = 2}
@@ -63,19 +67,25 @@ class CPUCompiler(Pipeline):
         compiler: str | None = None,
         threads: int | None = None,
         reuse_outputs: bool = False,
-        schedules: Mapping[str, str | Schedule] | None = None,
+        schedules: Mapping[str, ScheduleLike] | None = None,
     ) -> None:
         calls = Pipeline([Inlining()], rounds=DEEPEST)
         cleaned = (CommonSubexpressions(), DeadCode())
         passes = [calls, *cleaned, Intrinsics(), *fusion(attention=True), DeadCode()]
         super().__init__(passes)
-        if threads is not None and not 1 <= threads <= MOST_THREADS:
+        count = whole_number(threads)
+        if threads is not None and (count is None or not 1 <= count <= MOST_THREADS):
             raise ArgumentError(
-                f"cpu: the number of threads is {threads}",
+                f"cpu: the number of threads is {threads!r}",
                 hint=f"give 1 to {MOST_THREADS}, or leave it out for all cores",
             )
+        if compiler is not None and not isinstance(compiler, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+            raise ArgumentError(
+                f"cpu: the compiler is {compiler!r}",
+                hint='give its name or path, as in "clang", or leave it out',
+            )
         object.__setattr__(self, "compiler", compiler)
-        object.__setattr__(self, "threads", threads)
+        object.__setattr__(self, "threads", count)
         object.__setattr__(self, "reuse_outputs", reuse_outputs)
         if schedules is not None and not isinstance(schedules, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # a text of a pipeline has their names alone
             raise ArgumentError(
@@ -104,11 +114,9 @@ class CPUCompiler(Pipeline):
             if self.compiler is not None:
                 raise
             # A machine without a compiler still computes.
-            warnings.warn(
+            warn(
                 f"compile: {error.message.splitlines()[0].removeprefix('compiler: ')}; NumPy's "
-                "interpreter runs the graph, slowly\nhint: pip install ziglang",
-                LabWarning,
-                stacklevel=2,
+                "interpreter runs the graph, slowly\nhint: pip install ziglang"
             )
             return None
         return CPUProgram(

@@ -129,7 +129,7 @@ class Plan:
             kinds |= dict.fromkeys([*own, *work.makes], "temporary")
         kinds |= dict.fromkeys(outputs, "output")
         steps = [
-            Step(tuple(dict.fromkeys(work.reads)), (*own, *work.makes))
+            Step(work.reads, (*own, *work.makes))
             for work, own in zip(self.works, self.locals, strict=True)
         ]
         donated: dict[int, int] = {}
@@ -143,7 +143,7 @@ class Plan:
                     assert other is not None
                     if one not in donated and slots[one].bytes == slots[other].bytes:
                         donated[one] = other
-        pairs = [pair for work in self.works for pair in work.over]
+        pairs = dict.fromkeys(pair for work in self.works for pair in work.over)
         return plan(
             [
                 Value(slot, slots[slot].bytes, kind, None, slots[slot].name)

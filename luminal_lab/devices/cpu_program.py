@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, Step
 from luminal_lab.core.ir import IR
 from luminal_lab.core.op import TensorType
-from luminal_lab.core.ops import UserKernel
+from luminal_lab.core.ops import Pick, UserKernel
 from luminal_lab.devices.cpu_blocks import Block, Blocks
 from luminal_lab.devices.cpu_library import Library
 from luminal_lab.devices.cpu_plan import Asked, Bound, Plan
@@ -19,9 +18,9 @@ from luminal_lab.devices.cpu_work import Work, Worklist
 from luminal_lab.devices.machine import this_machine, usable_cores
 from luminal_lab.devices.toolchain import Compiler, compile_library, find_compiler
 from luminal_lab.devices.user_check import check_source
-from luminal_lab.kernels.c_program import program_source
+from luminal_lab.kernels.c_program import ENTRIES, program_source
 from luminal_lab.kernels.definition import Definition
-from luminal_lab.kernels.kernel import Kernel, Kernels
+from luminal_lab.kernels.kernel import Kernels
 from luminal_lab.kernels.launch import Argument, Launch
 from luminal_lab.kernels.memory_plan import MemoryPlan
 from luminal_lab.kernels.schedule import Schedule
@@ -56,6 +55,9 @@ class CPUProgram:
         self.blocks = Blocks()
         self.pointers = Pointers()
         self.is_late = False
+        self.ran_exact = False
+        """Whether the last run took the kernels for the sizes that compile was given."""
+        self._launches: dict[bool, tuple[Launch, ...]] = {}
         self._plans: dict[Asked, Plan] = {}
         self._arena = self._scratch = Block(0)
         self._outputs: dict[tuple[int, ...], Block] = {}
@@ -64,7 +66,7 @@ class CPUProgram:
         found = compiler or find_compiler()
         for op in dict.fromkeys(node.op for node in ir if isinstance(node.op, UserKernel)):
             check_source(op, found)  # what is wrong in a user's lines is said of those lines
-        path = compile_library(self.source, found, behind=self._behind)
+        path = compile_library(self.source, found, entries=ENTRIES, behind=self._behind)
         self.library = Library(path, self.threads)
 
     # -- what there is -----------------------------------------------------------------------------
@@ -79,34 +81,46 @@ class CPUProgram:
         """What the bodies of calls compute."""
         return self.list.definitions
 
-    @cached_property
+    @property
     def launches(self) -> tuple[Launch, ...]:
-        """The launches of a run that computes everything, in order."""
-        return tuple(
-            self._launch(work, self.list.uses[work.use].kernel, work.use)
-            for work in self.list.works
-            if work.use is not None
-        )
+        """The launches of a run that computes everything, in order, by the kernels of the last run.
+
+        Of those that are for sizes of dims there is nothing to see before a run had these sizes.
+        """
+        if self.ran_exact not in self._launches:
+            self._launches[self.ran_exact] = tuple(
+                self._launch(work, number) for work, number in self._numbers(self.ran_exact)
+            )
+        return self._launches[self.ran_exact]
+
+    def _numbers(self, is_exact: bool) -> Iterator[tuple[Work, int]]:
+        """Yield what is launched, and which launch of the source does it in a kind of run."""
+        for work in self.list.works:
+            number = work.exact if is_exact and work.exact is not None else work.use
+            if number is not None:
+                yield work, number
 
     def _behind(self, function: str) -> str:
         """Return the lines of the user's that a function of a kernel is made from."""
         origins = [
             work.node.meta.origin
-            for work in self.list.works
-            if work.use is not None
-            and function in [phase.function for phase in self.list.uses[work.use].kernel.phases]
+            for work, number in (*self._numbers(is_exact=False), *self._numbers(is_exact=True))
+            if function in [phase.function for phase in self.list.uses[number].kernel.phases]
         ]
         return "\n".join(dict.fromkeys(str(origin) for origin in origins if origin is not None))
 
-    def _launch(self, work: Work, kernel: Kernel, number: int) -> Launch:
+    def _launch(self, work: Work, number: int) -> Launch:
+        kernel, node = self.list.uses[number].kernel, work.node
         given = [(self.ir[id].name, self.ir[id].type, False) for id in work.node.sources]
         made: list[tuple[str, TensorType, bool]] = []
-        for slot in work.makes:
+        picks = {one.op.index: one.name for one in self.ir.users(node) if isinstance(one.op, Pick)}
+        for place, slot in enumerate(work.makes):
             name, type, _ = self.list.slots[slot]
             assert type is not None
-            made.append((name, type, True))
+            made.append((picks.get(place, name), type, True))
         buffers = tuple(Argument(*one) for one in (*given, *made))
-        return Launch(number, kernel, buffers, work.node.id, work.node.meta.scope)
+        assert work.use is not None, "what has a kernel for sizes has a general one"
+        return Launch(work.use, kernel, buffers, node.id, node.meta.scope)
 
     @property
     def memory_plan(self) -> MemoryPlan:
@@ -126,6 +140,7 @@ class CPUProgram:
         wanted = frozenset(wanted)
         plan = self.plan(wanted, known, environment.probes, environment.dims)
         with self._lock:
+            self.ran_exact = plan.asked.is_exact
             values = CPURun(self, plan, environment, known).run(trace)
         if known:
             values |= {id: known[id] for id in wanted if id in known}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from typing import NamedTuple, TypeAlias
 
 from luminal_lab.core.dims import Dim
@@ -30,7 +31,6 @@ from luminal_lab.core.ops import (
     Update,
     UserKernel,
 )
-from luminal_lab.core.printer import unique
 from luminal_lab.errors import DefinitionError, ScheduleError, nearest
 from luminal_lab.kernels.aliasing import overwritable, same_bytes
 from luminal_lab.kernels.c_make import make_kernel
@@ -38,7 +38,7 @@ from luminal_lab.kernels.c_program import Use, most_phases
 from luminal_lab.kernels.c_update import scatter_kernel, update_kernel
 from luminal_lab.kernels.define import define
 from luminal_lab.kernels.definition import Definition
-from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.kernel import Kernel, function_name
 from luminal_lab.kernels.machine import Machine
 from luminal_lab.kernels.schedule import Schedule
 from luminal_lab.kernels.specialise import specialised
@@ -118,12 +118,14 @@ class Worklist:
         exact: list[tuple[int, Use]] = []
         for node in ir:
             self._add(node, exact)
-        for name in self.schedules:
+        for name, schedule in self.schedules.items():
             if name not in self.kernels:
                 raise ScheduleError(
                     f"cpu: there is a schedule for {name!r}, and no such kernel",
                     hint=nearest(name, self.kernels) or f"there are {', '.join(self.kernels)}",
                 )
+            if self.kernels[name].make is None:
+                self.kernels[name].rescheduled(schedule)  # which says why it has none
         for at, use in exact:  # behind the general ones, which count as the nodes do
             self.works[at] = self.works[at]._replace(exact=len(self.uses))
             self.uses.append(use)
@@ -205,14 +207,14 @@ class Worklist:
             return self._units[op.body]
         if isinstance(op, UserKernel) and uses_c(op):
             if op not in self._by_text:
-                name = unique(op.body.name, self.kernels)
+                name = self._name(op.body.name)
                 self._by_text[op] = self.kernels[name] = user_kernel(op, name)
             return Unit(self._by_text[op])
         if isinstance(op, (Update, Scatter)):
             types = tuple(self.ir[id].type for id in node.sources)
             key = (op, types)
             if key not in self._by_text:
-                name = unique(op.name, self.kernels)
+                name = self._name(op.name)
                 make = update_kernel if isinstance(op, Update) else scatter_kernel
                 self.dtypes |= {type.dtype for type in types}
                 kernel = make(op, types, name)  # pyright: ignore[reportArgumentType]  # each has its own
@@ -228,23 +230,39 @@ class Worklist:
         same = same_bytes(definition)
         if same is not None:
             return Unit(None, same_as=same)
-        exact = None
-        if self.sizes.keys() & definition.dims.keys():
-            exact = self._kernel(specialised(definition, self.sizes))
-        kernel = self._kernel(definition)
+        kernel, exact = self._kernel(definition), None
+        sizes = "".join(f"_{n}{size}" for n, size in self.sizes.items() if n in definition.dims)
+        if sizes:
+            exact = self._kernel(specialised(definition, self.sizes), kernel.name + sizes)
         over = overwritable(definition, kernel.nest)
         if exact is not None and exact.definition is not None:
             also = overwritable(exact.definition, exact.nest)
             over = tuple(place for place in over if place in also)
         return Unit(kernel, exact, over=over)
 
-    def _kernel(self, definition: Definition) -> Kernel:
+    def _kernel(self, definition: Definition, plain: str | None = None) -> Kernel:
         text = str(replace(definition, name="kernel"))
         if text not in self._by_text:
-            name = unique(definition.name, self.kernels)
+            name = self._name(plain or definition.name)
+            definition = replace(definition, name=name)
             made = make_kernel(definition, name, self.machine, self.schedules.get(name))
             self._by_text[text] = self.kernels[name] = made
         return self._by_text[text]
+
+    def _name(self, plain: str) -> str:
+        """Return a kernel's name: its own, or with a number, and then none that another brings."""
+        taken = {function_name(name) for name in self.kernels}
+        if function_name(plain) not in taken:
+            return plain
+        taken |= self._functions
+        numbered = (f"{plain}_{number}" for number in count(2))
+        return next(name for name in numbered if function_name(name) not in taken)
+
+    @cached_property
+    def _functions(self) -> set[str]:
+        """What C calls the functions of kernels by the names that they bring with them."""
+        bodies = [node.op.body_of() for node in self.ir]
+        return {function_name(body.name) for body in bodies if body is not None}
 
 
 def needed(ir: IR, wanted: Iterable[int], known: Iterable[int]) -> Iterator[Node]:

@@ -289,7 +289,8 @@ class _Probe:
 
     def __init__(self, compiler: Compiler, folder: str | Path | None) -> None:
         names = ["fma_f32", "fma_f64", "read_all", "copy_words", "copy_bytes"]
-        self.library: Final = load(compile_library(SOURCE, compiler, folder=folder), *names)
+        path = compile_library(SOURCE, compiler, entries=names, folder=folder)
+        self.library: Final = load(path, *names)
 
     def fma(self, dtype: str, threads: int) -> tuple[Work, float]:
         """Return how threads multiply and add, and the operations of one time."""

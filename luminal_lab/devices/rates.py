@@ -56,7 +56,8 @@ class Rate:
     def __str__(self) -> str:
         many = "1 thread" if self.threads == 1 else f"{self.threads} threads"
         of = f"{self.dtype} multiply and add" if self.what == "fma" else self.what
-        place = "" if self.what == "fma" else f"within {size_text(self.size)}"
+        where = f"within {size_text(self.size)}" if self.size else "from memory"
+        place = "" if self.what == "fma" else where
         unit = "GFLOP/s" if self.what == "fma" else "GB/s"
         return f"{of:<24}  {place:<14}  {many:<10}  {self.best:>8.1f} {unit}"
 
@@ -81,10 +82,10 @@ class PeakRates:
     @classmethod
     def stated(cls, device: str, *, gflops: float, gbytes: float, threads: int = 1) -> PeakRates:
         """Return the rates of a machine that somebody says it has, in GFLOP/s and GB/s."""
-        if not (gflops > 0 and gbytes > 0):
+        if not all(hasattr(rate, "__float__") and rate > 0 for rate in (gflops, gbytes)):
             raise ArgumentError(
-                f"rates of {device!r}: they are {gflops} GFLOP/s and {gbytes} GB/s",
-                hint="both are more than 0",
+                f"rates of {device!r}: they are {gflops!r} GFLOP/s and {gbytes!r} GB/s",
+                hint="both are numbers, and more than 0",
             )
         fma = Rate("fma", threads, gflops, dtype="float32")
         return cls(device, threads, (fma, Rate("read", threads, gbytes)), "stated")

@@ -21,11 +21,13 @@ from luminal_lab.core.printer import as_text
 from luminal_lab.devices.comparison import Comparison, aligned
 from luminal_lab.devices.rates import DOUBT, Limit, PeakRates, read_json, size_text
 from luminal_lab.errors import (
+    ArgumentError,
     DeviceError,
     GraphError,
     RangeError,
     RecordingError,
     nearest,
+    whole_number,
 )
 
 if TYPE_CHECKING:
@@ -38,11 +40,15 @@ MOST_SHOWN = 30
 How: TypeAlias = Literal["measured", "recorded", "modelled"]
 ABOVE = 1.2
 """A share that no noise of a few samples explains."""
+CACHED = (
+    "some of the data lay in a nearer cache, left there by the launch or the run before, which is "
+    "faster than the rate that its size is measured at"
+)
 MARK: Final = {"measured": "", "recorded": "°", "modelled": "~"}
 """What stands before a time, so that the three never look alike."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Timing:
     """The times of one launch, or of one node."""
 
@@ -100,6 +106,26 @@ class Timing:
         """The launch and its node, as a table shows them."""
         return f"{self.name} {self.node}".strip()
 
+    @override
+    def __str__(self) -> str:
+        factor, unit = (1e3, "ms") if self.seconds >= 1e-3 else (1e6, "µs")
+        mark = MARK[self.how]
+        parts = [f"{self.label}: {mark}{factor * self.seconds:.3f} {unit}"]
+        if self.how != "modelled":
+            parts[0] += (
+                f" ± {mark}{factor * self.spread:.3f}, {_counted(len(self.samples), 'sample')}"
+            )
+        parts += [size_text(self.bytes)] if self.bytes is not None else []
+        if self.share is not None and self.limit is not None:
+            parts.append(f"{self.share:.0%} of the limit ({self.limit.bound})")
+        return "; ".join([*parts, *([_lines(self.origins)] if self.origins else [])])
+
+    _repr_mimebundle_ = as_text
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Timing {self}>"
+
 
 @dataclass(frozen=True, repr=False)
 class Timings:
@@ -135,7 +161,14 @@ class Timings:
 
     def __getitem__(self, name: int | str) -> Timing:
         """Return a row by its place, or by the name of its launch or its node."""
-        if isinstance(name, int):
+        if not isinstance(name, str):
+            place = whole_number(name)
+            if place is None:
+                raise ArgumentError(
+                    f"timings: {name!r} names no row",
+                    hint="give its place, or the name of its launch or its node",
+                )
+            name = place
             if not -len(self.rows) <= name < len(self.rows):
                 raise RangeError(
                     f"timings: there is no row {name}; there are {len(self.rows)}",
@@ -177,6 +210,11 @@ class Timings:
 
     def beside(self, other: Timings) -> Comparison:
         """Return both side by side, kernel by kernel."""
+        if not isinstance(other, Timings):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+            raise ArgumentError(
+                f"timings: {other!r} has no times to stand beside those of {self.graph}",
+                hint="give other timings, as in before.beside(cx.time())",
+            )
         return Comparison(self, other)
 
     # -- shown -------------------------------------------------------------------------------------
@@ -207,7 +245,7 @@ class Timings:
     @override
     def __repr__(self) -> str:
         return (
-            f"<Timings of {self.graph}: {len(self.rows)} rows, "
+            f"<Timings of {self.graph}: {_counted(len(self.rows), 'row')}, "
             f"{self.shown(self.seconds, 'ms')} ms {self.how}; print(…) shows them>"
         )
 
@@ -224,14 +262,23 @@ class Timings:
         if self.how == "modelled":
             yield "modelled: the least time that the rates allow, and no run"
         else:
-            many = f"{self.rounds} samples after {self.warm_up} runs to warm up"
+            runs = f"{_counted(self.warm_up, 'run')} to warm up"
+            many = f"{_counted(self.rounds, 'sample')} after {runs}"
             yield f"clock {self.clock}, {many}; medians, ± is between the quartiles"
         if self.rates is not None:
             gbytes = self.rates.gbytes(threads=self.threads)
             gflops = self.rates.gflops(threads=self.threads)
             reach = f"{gflops:.0f} GFLOP/s in float32, {gbytes:.1f} GB/s from memory"
             yield f"limits from rates {self.rates.how}: {reach}"
-            if self.rates.is_doubtful or any((row.share or 0) > ABOVE for row in self.rows):
+            over = {row.limit.bound for row in self.rows if row.limit and (row.share or 0) > 1}
+            slow = sorted(over - {"FMA"})
+            if slow:
+                yield f"more than 100% of {' and '.join(slow)}: {CACHED}"
+            if self.rates.is_doubtful or any(
+                (row.share or 0) > ABOVE
+                for row in self.rows
+                if row.limit is not None and row.limit.bound == "FMA"
+            ):
                 yield DOUBT
         if self.note:
             yield self.note
@@ -283,12 +330,25 @@ class Timings:
 
     def save(self, path: str | Path) -> None:
         """Write the timings to a file."""
-        Path(path).write_text(self.to_json(), encoding="utf-8")
+        try:
+            Path(path).write_text(self.to_json(), encoding="utf-8")
+        except OSError as error:
+            raise RecordingError(
+                f"timings: {path} cannot be written: {error.strerror or error}",
+                hint="give a file in a folder that is there",
+            ) from error
 
     @classmethod
     def load(cls, path: str | Path) -> Timings:
         """Read timings from a file: what was measured there is recorded here."""
-        return cls.from_json(Path(path).read_text(encoding="utf-8"))
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise RecordingError(
+                f"timings: {path} cannot be read: {getattr(error, 'strerror', None) or error}",
+                hint="give a file that save(...) has written",
+            ) from error
+        return cls.from_json(text)
 
     @classmethod
     def from_json(cls, text: str) -> Timings:
@@ -346,6 +406,10 @@ def spread_of(samples: Sequence[float]) -> float:
         return 0.0
     low, _, high = quantiles(samples, n=4, method="inclusive")
     return high - low
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def _rate(amount: int | None, seconds: float) -> float | None:

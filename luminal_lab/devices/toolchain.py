@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from errno import EDQUOT, ENOSPC
@@ -97,6 +97,48 @@ def find_compiler(asked: str | None = None) -> Compiler:
     )
 
 
+def find_cpp_compiler() -> Compiler:
+    """Return the first C compiler of this machine that compiles C++ too, or else zig's.
+
+    Its flags are for a library that needs nothing of C++'s own, whose headers may not be there.
+    """
+    reasons: list[str] = []
+    for name in (*USUAL, "ziglang"):
+        command = _command(name)
+        found = "it is not there" if command is None else _probe(command)
+        if isinstance(found, Compiler):
+            found = _with_cpp(found)
+        if isinstance(found, Compiler):
+            return found
+        reasons.append(f"{name}: {found}")
+    raise DeviceError(
+        "compiler: no C++ compiler was found; looked for cc, gcc and clang on the PATH, and for "
+        "the package ziglang\n  " + "\n  ".join(reasons),
+        where=str(here() or "") or None,
+        hint="pip install ziglang",
+    )
+
+
+def _with_cpp(found: Compiler) -> Compiler | str:
+    """Return a C compiler as one for C++, or why it is none: often its other half is missing."""
+    command = (*found.command, "-x", "c++")
+    with tempfile.TemporaryDirectory(prefix="luminal_lab-", ignore_cleanup_errors=True) as name:
+        (Path(name) / PROGRAM).write_text("template <class T> T lab_try(T x) { return x; }\n")
+        try:
+            code, said = _run([*command, "-fsyntax-only", PROGRAM], Path(name), 60)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return getattr(error, "strerror", None) or "it had no answer within 60 s"
+    if code:
+        words = "".join(f", and says: {line}" for line in said.strip().splitlines()[:1])
+        return f"C++ ends with status {code}{words}"
+    flags = ["-std=gnu++17", "-w", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics"]
+    if "zig" in found.version:  # which checks for undefined behaviour unless it is told not to
+        flags.append("-fno-sanitize=undefined")
+    if not re.search("msvc|mingw|windows", found.target):
+        flags.append("-fPIC")
+    return Compiler(command, found.version, found.target, tuple(flags))
+
+
 def _command(name: str) -> tuple[str, ...] | None:
     """Return how a compiler is called, from any folder."""
     if name == "ziglang":
@@ -180,21 +222,36 @@ def compile_library(
     source: str,
     compiler: Compiler,
     *,
+    entries: Sequence[str] = (),
     folder: str | Path | None = None,
     timeout: float | None = None,
     behind: Behind | None = None,
 ) -> Path:
     """Return a shared library of some C source: the cached one if that is sound, or a new one.
 
+    `entries` are functions that it must have: what cannot be loaded with them is not kept.
     `behind` says of a function of the source what it is made from, should it be refused.
     """
+
+    def check(path: Path) -> None:
+        fault = _unusable(path, entries)
+        if fault:
+            raise DeviceError(
+                f"compile: {compiler} ended with status 0, and what it made {fault}",
+                where=str(here() or "") or None,
+                hint=f'find_compiler("clang") would ask another compiler; {STILL}',
+            )
+
     text = source.encode("utf-8", "backslashreplace")
     key = key_of(text, compiler.version, compiler.target, "\0".join(compiler.flags), machine())
     cache = Cache(folder)
     library = cache.find(key, text)
+    if library is not None and _unusable(library, entries):
+        cache.drop(library)
+        library = None
     if library is None:
         made = build(source, compiler, timeout=timeout, behind=behind)
-        library = cache.store(key, text, made, compiler.version)
+        library = cache.store(key, text, made, compiler.version, check)
     return library
 
 
@@ -213,7 +270,7 @@ def build(
             (folder / PROGRAM).write_bytes(source.encode("utf-8", "backslashreplace"))
             code, said = _run(compiler.call(PROGRAM, LIBRARY), folder, patience)
             made = folder / LIBRARY
-            if code or not made.exists():
+            if code or not made.is_file():
                 full = shutil.disk_usage(folder).free < 1 << 20
                 raise _refusal(
                     source, compiler, code, said, folder.parent if full else None, behind
@@ -362,6 +419,20 @@ def _run(command: list[str], folder: Path, timeout: float) -> tuple[int, str]:
 
 
 # -- loading ---------------------------------------------------------------------------------------
+
+
+def _unusable(path: Path, entries: Sequence[str]) -> str:
+    """Return why a library that a compiler made cannot be used, or nothing."""
+    if not entries:
+        return ""
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        return f"cannot be loaded: {str(error).removeprefix(f'{path}: ')}"
+    missing = [name for name in entries if not hasattr(library, name)]
+    if sys.platform == "win32":  # what is loaded cannot get its name
+        ctypes.WinDLL("kernel32").FreeLibrary(ctypes.c_void_p(library._handle))  # pyright: ignore[reportPrivateUsage]  # there is no other name for it
+    return f"has no function {missing[0]!r}" if missing else ""
 
 
 def load(path: str | Path, *functions: str) -> ctypes.CDLL:

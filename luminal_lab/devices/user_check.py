@@ -40,7 +40,7 @@ def check_source(op: UserKernel, compiler: Compiler) -> None:
         return
     name = header_of(op.header).name
     try:
-        compile_library(alone(op), compiler)
+        compile_library(alone(op), compiler, entries=[ENTRY])
     except DeviceError as error:
         message = error.message.removeprefix("compile: ").replace(PROGRAM, f"{name}.c")
         raise DeviceError(
@@ -84,7 +84,7 @@ def check_kernel(
     op, given = _use(call, arrays, dims)
     found = find_compiler(compiler)
     check_source(op, found)
-    run = _Run(op, given, load(compile_library(alone(op), found), ENTRY))
+    run = _Run(op, given, load(compile_library(alone(op), found, entries=[ENTRY]), ENTRY))
     first, second = run.outputs(FILLED[0], backwards=False), run.outputs(FILLED[1], backwards=True)
     for name, one, other in zip(run.names, first, second, strict=True):
         _check_written(call.name, name, one, other)
@@ -109,7 +109,8 @@ def _use(
     inputs = header_of(call.header).inputs
     if len(arrays) != len(inputs):
         raise ArgumentError(
-            f"kernel {call.name}: it takes {len(inputs)} arrays, and is given {len(arrays)}",
+            f"kernel {call.name}: it takes {len(inputs)} array{'s' * (len(inputs) != 1)}, and is "
+            f"given {len(arrays)}",
             hint=f"it is {call.header}",
         )
     read = [

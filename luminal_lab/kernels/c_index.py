@@ -33,6 +33,9 @@ def index_c(dim: Dim, least: int = LEAST) -> str:
     >>> i, n = Symbol("i", 0, 9), Symbol("n")
     >>> index_c(64 - 6 * i), index_c((i + 1) // 4 * 2), index_c((n - i) // 4, ATOM)
     ('64 - 6*i', '2*((i + 1) / 4)', 'floordiv(n - i, 4)')
+    >>> from luminal_lab.core.dims import minimum
+    >>> index_c((2 * i + minimum(19 - 3 * i, 3)) // 4)
+    '(2*i + lab_min(19 - 3*i, 3)) / 4'
     """
     terms = list(products(dim))
     if not terms:
@@ -72,7 +75,7 @@ def _atom(atom: Atom) -> tuple[str, int]:
         case Symbol(name=name):
             return c_name(name), ATOM
         case Division(x=x, d=d, sign=sign):
-            if interval(x)[0] >= 0 and interval(d)[0] >= 1:
+            if _is_from_zero(x) and interval(d)[0] >= 1:
                 return f"{index_c(x, PRODUCT)} {sign[0]} {index_c(d, ATOM)}", PRODUCT
             return f"{CALLS[sign]}({index_c(x)}, {index_c(d)})", ATOM
         case Extremum(which=which, args=args):
@@ -82,6 +85,20 @@ def _atom(atom: Atom) -> tuple[str, int]:
             return _less(x), LESS
         case _:
             raise AssertionError(atom)
+
+
+def _is_from_zero(dim: Dim) -> bool:
+    """Return whether a dim is known not to be below 0; of a minimum, each argument is tried."""
+    if interval(dim)[0] >= 0:
+        return True
+    for monomial, factor in terms_of(dim):
+        match monomial:
+            case (Extremum(which="min", args=args),) if factor > 0:
+                rest = dim - made([(monomial, factor)])
+                return all(_is_from_zero(rest + factor * arg) for arg in args)
+            case _:
+                pass
+    return False
 
 
 def condition_c(holds: Dim) -> str:

@@ -31,7 +31,7 @@ class Lines:
     @contextmanager
     def block(self, head: str) -> Generator[None, None, None]:
         """Put what is added inside into braces."""
-        self.add(f"{head} {{")
+        self.add(f"{head} {{".lstrip())
         self.depth += 1
         yield
         self.depth -= 1

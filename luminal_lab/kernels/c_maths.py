@@ -104,12 +104,17 @@ static inline float lab_recip_f32(float x) { return 1.0f / x; }
 static inline double lab_recip_f64(double x) { return 1.0 / x; }
 
 /* 2^x = 2^n 2^f with n whole and |f| <= 1/2. Adding 1.5 2^23 rounds to n and leaves it in the low
-   bits. 2^n is two factors, so that results may be subnormal and are rounded once. */
+   bits. 2^n is two factors, 2^h and 2^(n - h), so that results may be subnormal and are rounded
+   once; each has its exponent's 127 from what is added. x is kept within -151 and 129 by minima of
+   its bits, one instruction each, where those of floats would have to mind NaN. */
 static inline float lab_exp2_f32(float x) {
-    float y = x > 129.0f ? 129.0f : x;
-    y = y < -151.0f ? -151.0f : y;
-    float shifted = y + 0x1.8p23f;
-    float f = y - (shifted - 0x1.8p23f);
+    lab_i32 capped = (lab_i32)lab_bits_f32(x);
+    capped = capped < 0x43010000 ? capped : 0x43010000;
+    lab_u32 bits = (lab_u32)capped < 0xc3170000 ? (lab_u32)capped : 0xc3170000;
+    float y = x == x ? lab_from_f32(bits) : x;
+    float n = y + (0x1.8p23f + 254.0f);
+    float h = y * 0.5f + (0x1.8p23f + 127.0f);
+    float f = y - (n - (0x1.8p23f + 254.0f));
     float p = 0x1.448f42p-13f;
     p = p * f + 0x1.5f4774p-10f;
     p = p * f + 0x1.3b29aap-7f;
@@ -117,12 +122,12 @@ static inline float lab_exp2_f32(float x) {
     p = p * f + 0x1.ebfbe0p-3f;
     p = p * f + 0x1.62e430p-1f;
     p = p * f + 1.0f;
-    lab_u32 n = (lab_bits_f32(shifted) + 256) & 0xffff; /* 256 more, which makes it positive */
-    lab_u32 half = n >> 1;
-    return p * lab_from_f32((half - 1) << 23) * lab_from_f32((n - half - 1) << 23);
+    lab_u32 first = lab_bits_f32(h) << 23;
+    lab_u32 second = (lab_bits_f32(n) - lab_bits_f32(h)) << 23;
+    return p * lab_from_f32(first) * lab_from_f32(second);
 }
 
-/* As in float32. */
+/* 2^x as in float32, but n's half is of whole numbers. */
 static inline double lab_exp2_f64(double x) {
     double y = x > 1025.0 ? 1025.0 : x;
     y = y < -1076.0 ? -1076.0 : y;

@@ -20,6 +20,7 @@ COMPOSED = (
     "trunc",
     "round",
     "abs",
+    "relu",
     "maximum",
     "minimum",
 )
@@ -175,6 +176,8 @@ static inline float lab_trunc_f32(float x) { return __builtin_truncf(x); }
 static inline float lab_round_f32(float x) { return __builtin_rintf(x); }
 
 static inline float lab_abs_f32(float x) { return __builtin_fabsf(x); }
+
+static inline float lab_relu_f32(float x) { return x <= 0.0f ? 0.0f : x; }
 
 static inline float lab_maximum_f32(float x, float y) {
     float larger = x > y ? x : y;
@@ -356,6 +359,8 @@ static inline double lab_trunc_f64(double x) { return __builtin_trunc(x); }
 static inline double lab_round_f64(double x) { return __builtin_rint(x); }
 
 static inline double lab_abs_f64(double x) { return __builtin_fabs(x); }
+
+static inline double lab_relu_f64(double x) { return x <= 0.0 ? 0.0 : x; }
 
 static inline double lab_maximum_f64(double x, double y) {
     double larger = x > y ? x : y;

@@ -12,27 +12,32 @@
                                                       y[i] = t;
                                                   }
 
-A parallel loop that stands outermost is a phase: its body is a task, and tasks may run at once.
-What stands between such loops is a phase of one task. A vector loop is written with the compiler's
-vector types; a simd loop is a plain one that the compiler is told it may turn into vector code.
-16-bit floats are computed in float32, and rounded where they are stored or cast.
+Loops of one iteration are left out. A parallel loop that stands outermost is a phase: its body is a
+task, and tasks may run at once. What stands between such loops is a phase of one task. A vector
+loop is written with the compiler's vector types; a simd loop is a plain one that the compiler is
+told it may turn into vector code. 16-bit floats are computed in float32, and rounded where they are
+stored or cast.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from luminal_lab.core.dims import Dim, maximum, symbols
+from typing_extensions import override
+
+from luminal_lab.core.dims import Dim, maximum, substitute, symbols
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.core.ops import Cast
+from luminal_lab.core.views import row_major
 from luminal_lab.kernels.c_index import INDICES, PRODUCT, condition_c, index_c
 from luminal_lab.kernels.c_lanes import Lanes
 from luminal_lab.kernels.c_maths import C_TYPES
 from luminal_lab.kernels.c_names import c_name
+from luminal_lab.kernels.c_phases import parts_of
 from luminal_lab.kernels.c_terms import Text
-from luminal_lab.kernels.c_values import c_type, least as least_of, stored
+from luminal_lab.kernels.c_values import WIDEN, c_type, least as least_of, stored
 from luminal_lab.kernels.kernel import Kernel, Local as KernelLocal, Phase
 from luminal_lab.kernels.nest import (
     Block,
@@ -44,12 +49,16 @@ from luminal_lab.kernels.nest import (
     When,
     accesses,
     arrays_in,
+    mapped,
+    substituted,
     walk,
 )
-from luminal_lab.kernels.terms import Apply, Lookup, Read, Term, walk as walk_terms
+from luminal_lab.kernels.terms import Apply, Guard, Lookup, Read, Term, walk as walk_terms
 
 STACK = 16384
 """The most bytes of an array in scratch that is put on the stack."""
+MOST_WIDENED = 128
+"""The most float16 values that are made floats ahead of a loop."""
 FOLDED = {"=": (), "+=": ("sum_reduce",), "max=": ("max_reduce",)}
 """The ops behind the ways to assign."""
 
@@ -72,16 +81,17 @@ class Rendered:
 
 def render_nest(nest: Nest, name: str, dims: Sequence[str] | None = None) -> Rendered:
     """Return a nest as C functions whose names start with `name`, given dims in that order."""
+    nest = replace(nest, body=mapped(nest.body, _without_loop))
     order = tuple(nest.dims) if dims is None else tuple(dims)
+    nest, parts = parts_of(nest)
     kept = [one for one in nest.locals.values() if one.space == "memory"]
-    groups = list(_phases(nest.body))
     lines: list[str] = []
     ops: list[tuple[str, ...]] = []
     phases: list[Phase] = []
     scratch: Dim = 0
     vectors: set[tuple[DType, int]] = set()
-    for place, (block, tasks) in enumerate(groups):
-        function = name if len(groups) == 1 else f"{name}_{place}"
+    for place, (block, tasks) in enumerate(parts):
+        function = name if len(parts) == 1 else f"{name}__{place}"
         writer = _Writer(nest, [one.name for one in kept], order)
         writer.function(block)
         if lines:
@@ -95,24 +105,24 @@ def render_nest(nest: Nest, name: str, dims: Sequence[str] | None = None) -> Ren
     return Rendered("\n".join(lines), tuple(phases), sizes, scratch, frozenset(vectors), tuple(ops))
 
 
+def _without_loop(one: Statement) -> Statement | Block:
+    """Return what is in a loop of one iteration, instead of the loop."""
+    if isinstance(one, Loop) and one.size == 1 and one.kind not in ("parallel", "vector"):
+        return substituted(one.body, {one.name: 0})
+    return one
+
+
 def _bytes(type: TensorType) -> Dim:
     return size_of(type.shape) * type.dtype.itemsize
 
 
-def _phases(block: Block) -> Iterator[tuple[Block, Dim]]:
-    """Yield the parts of a nest that follow each other, each with its number of tasks."""
-    waiting: list[Statement] = []
-    for one in block:
-        if isinstance(one, Loop) and one.kind == "parallel":
-            # What the tasks have nothing to do with may as well come after them.
-            if arrays_in(tuple(waiting)) & arrays_in((one,)):
-                yield tuple(waiting), 1
-                waiting = []
-            yield (one,), one.size
-        elif not (isinstance(one, Local) and one.space == "memory"):
-            waiting.append(one)
-    if waiting:
-        yield tuple(waiting), 1
+def _read_always(term: Term) -> Iterator[Read]:
+    """Yield what a term reads whatever holds."""
+    if isinstance(term, Read):
+        yield term
+    elif not isinstance(term, (Guard, Lookup)):
+        for part in term.parts:
+            yield from _read_always(part)
 
 
 def _looks_up(block: Block) -> bool:
@@ -125,12 +135,24 @@ def _looks_up(block: Block) -> bool:
     )
 
 
+def _adds_vectors(loop: Loop) -> bool:
+    """Return whether each iteration adds to the same vectors."""
+    inner = [*walk(loop.body)]
+    return any(isinstance(one, Loop) and one.kind == "vector" for one in inner) and all(
+        one.how == "+=" and all(loop.axis not in symbols(place) for place in one.index)
+        for one in inner
+        if isinstance(one, Set)
+    )
+
+
 class _Writer(Lanes):
     """The C of one phase."""
 
     def __init__(self, nest: Nest, kept: list[str], dims: Sequence[str]) -> None:
         super().__init__(nest)
         self.kept, self.dims = kept, dims
+        self.widened: dict[Read, str] = {}
+        """The reads of float16 that have been made floats, and where these are."""
         self.scratch: Dim = 0
 
     def function(self, block: Block) -> None:
@@ -220,10 +242,48 @@ class _Writer(Lanes):
         if one.kind == "unroll":
             self.code.add(f"LAB_UNROLL({size})")
         elif one.kind == "simd":
+            self.widen(one)
             self.code.directive(f"#pragma omp simd{self.reductions(one)}")
         kind = "int" if isinstance(one.size, int) and one.kind == "unroll" else "lab_i64"
         with self.code.block(f"for ({kind} {name} = 0; {name} < {size}; {name}++)"):
+            if one.kind == "unroll" and _adds_vectors(one):
+                self.code.add("LAB_STEP;")
             self.block(one.body)
+        self.widened = {}
+
+    def widen(self, loop: Loop) -> None:
+        """Write what makes floats of the float16 neighbours that a loop adds up, ahead of it.
+
+        There are instructions for it that no compiler finds in a loop. They make NaNs quiet, as
+        sums do.
+        """
+        if not (isinstance(loop.size, int) and loop.size % 8 == 0 and loop.size <= MOST_WIDENED):
+            return
+        added = [one for one in loop.body if isinstance(one, Set) and one.how == "+="]
+        if len(added) < len(loop.body):
+            return
+        written = {one.name for one in added}
+        for one in added:
+            for place in _read_always(one.term):
+                flat = row_major(self.types[place.buffer].shape, place.index)
+                stride = substitute(flat, {loop.name: loop.axis + 1}) - flat
+                is_half = self.types[place.buffer].dtype is DType.float16
+                known = place in self.widened or place.buffer in written
+                if is_half and stride == 1 and not known and not self.is_scalar(place.buffer):
+                    name, start = self.fresh(), index_c(substitute(flat, {loop.name: 0}), PRODUCT)
+                    given = f"{name}, {c_name(place.buffer)} + {start}, {loop.size}"
+                    self.code.add(f"float {name}[{loop.size}] LAB_ALIGNED;")
+                    self.code.add(f"lab_widen_f16({given});")
+                    self.widened[place] = f"{name}[{c_name(loop.name)}]"
+
+    @override
+    def element(self, name: str, index: Iterable[Dim]) -> str:
+        place = tuple(index)
+        if self.widened:
+            found = self.widened.get(Read(name, place, self.types[name].dtype))
+            if found is not None:
+                return found
+        return super().element(name, place)
 
     def reductions(self, loop: Loop) -> str:
         """Return what a simd loop says of the scalars that it adds to."""
@@ -301,6 +361,8 @@ def prelude(kernels: Iterable[Kernel]) -> str:
         lines.append(f"typedef {base} {name} __attribute__(({size}));")
         aligned = f"aligned({dtype.itemsize}), may_alias"
         lines.append(f"typedef {base} {name}_at __attribute__(({size}, {aligned}));")
+    if any("lab_widen_f16(" in kernel.source for kernel in listed):
+        lines.append(WIDEN)
     for dtype in DType:
         short = dtype.short
         if any(f"reduction(lab_max_{short}:" in kernel.source for kernel in listed):
@@ -319,6 +381,8 @@ PRELUDE = """\
 #endif
 #define LAB_PRAGMA(text) _Pragma(#text)
 #define LAB_ALIGNED __attribute__((aligned(64)))
+/* What one step of a sum has read is not kept for the next: the registers are for the sums. */
+#define LAB_STEP __asm__ volatile("" ::: "memory")
 #define LAB_LANES(type, at) (*(type##_at *)(at))
 #define LAB_INF __builtin_inff()
 #define LAB_NAN __builtin_nanf("")"""

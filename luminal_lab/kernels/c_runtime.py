@@ -4,9 +4,10 @@ The tasks of a phase are counted down in one 64-bit word, whose upper half count
 that takes a task with compare-and-swap knows that it is one of the present phase, which cannot end
 before that task is done. So nobody has to check in, and a thread that wakes up late harms nothing.
 
-Threads without work look for some for a moment, and then sleep. A phase of one task, or one that
-is marked as short, is run by the caller alone. Ctrl-C sets a flag that is looked at before each
-task, up to the launch from which on inputs are written over; from there on the run is finished.
+Threads without work look for some for a while, so that runs that follow each other find them awake,
+and then sleep. A phase of one task, or one that is marked as short, is run by the caller alone.
+Ctrl-C sets a flag that is looked at before each task, up to the launch from which on inputs are
+written over; from there on the run is finished.
 
 These lines come after the kernels, so that no name in a header meets one of theirs.
 """
@@ -61,7 +62,8 @@ typedef pthread_t lab_thread;
 #define lab_pause() ((void)0)
 #endif
 
-#define LAB_SPINS 4000           // looks for work before a thread sleeps: some 50 microseconds
+#define LAB_SPINS 40000          // looks for work before a thread sleeps: about half a millisecond
+#define LAB_POLITE 1000          // looks after which another thread may have the core
 #define LAB_SLICE (1ll << 30)    // tasks that are counted down at once
 #define lab_get(place) __atomic_load_n(place, __ATOMIC_SEQ_CST)
 #define lab_set(place, value) __atomic_store_n(place, value, __ATOMIC_SEQ_CST)
@@ -129,7 +131,7 @@ static void lab_work(lab_worker *worker) {
         while (lab_take(pool, worker->number)) {}
         while (spins < LAB_SPINS && !(lab_u32)lab_get(&pool->ticket)) {
             lab_pause();
-            spins++;
+            if (++spins % LAB_POLITE == 0) lab_yield();
         }
         if (spins < LAB_SPINS) continue;
         lab_lock_take(&pool->lock);

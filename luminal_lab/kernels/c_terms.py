@@ -3,7 +3,7 @@
     a[i] + b[i] * -1.0          →    a[i] - b[i]
     exp2(x[i] - t) * recip(l)   →    lab_exp2_f32(x[i] - t) * lab_recip_f32(l)
 
-16-bit floats are computed in float32, and rounded where they are stored or cast.
+16-bit floats are computed in float32, and rounded where they are stored or cast, from or to.
 """
 
 from __future__ import annotations
@@ -194,6 +194,8 @@ class Terms:
         if dtype.is_float and isinstance(op, (Add, Mul)):
             sign, args = self.signed(op, args, uses)
         values = [self.value(arg, known, uses) for arg in args]
+        if isinstance(op, Cast):
+            values = [self.rounded(arg, value) for arg, value in zip(args, values, strict=True)]
         while True:
             text, level = _written(term, sign, values)
             longest = max(range(len(values)), key=lambda place: len(values[place].text))
@@ -204,6 +206,26 @@ class Terms:
             values[longest] = self.named(values[longest], args[longest].dtype)
         ops = tuple(dict.fromkeys([*(one for value in values for one in value.ops), op.name]))
         return Text(text, level, ops)
+
+    def rounded(self, term: Term, value: Text) -> Text:
+        """Return a value as its dtype holds it: of a 16-bit float there is more in float32."""
+        if not term.dtype.is_half or self.is_exact(term):
+            return value
+        return Text(converted(value.text, DType.float32, term.dtype), ATOM, value.ops)
+
+    def is_exact(self, term: Term) -> bool:
+        """Return whether a 16-bit float was rounded when it was read, written down or cast."""
+        match term:
+            case Read(buffer=buffer):
+                return not self.is_scalar(buffer)
+            case Guard(term=inner):
+                return self.is_exact(inner)
+            case Apply(op=Where(), args=(_, *results)):
+                return all(map(self.is_exact, results))
+            case Apply(op=Cast()) | Lookup() | Number() | Count():
+                return True
+            case _:
+                return False
 
     def signed(self, op: Add | Mul, args: list[Term], uses: Uses) -> tuple[str, list[Term]]:
         """Return how a sum or product of floats is written: a + b * -1 as a - b, to the bit."""

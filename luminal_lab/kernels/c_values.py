@@ -125,3 +125,29 @@ static inline lab_i64 floormod(lab_i64 a, lab_i64 b) {
     return a - b * floordiv(a, b);
 }"""
 """What `render_c` calls where signs are not known."""
+
+
+WIDEN = """\
+// `count` values in a row, a known multiple of 8.
+static inline __attribute__((always_inline)) void lab_widen_f16(
+    float *restrict to, const lab_f16 *restrict from, int count) {
+#if defined(__F16C__)
+    typedef short lab_halves __attribute__((vector_size(16)));
+    typedef float lab_floats __attribute__((vector_size(32)));
+    for (int i = 0; i < count; i += 8) {
+        lab_halves halves;
+        __builtin_memcpy(&halves, from + i, sizeof halves);
+        const lab_floats floats = __builtin_ia32_vcvtph2ps256(halves);
+        __builtin_memcpy(to + i, &floats, sizeof floats);
+    }
+#elif defined(__aarch64__)
+    for (int i = 0; i < count; i++) {
+        __fp16 half;
+        __builtin_memcpy(&half, from + i, sizeof half);
+        to[i] = half;
+    }
+#else
+    for (int i = 0; i < count; i++) to[i] = lab_cast_f16_f32(from[i]);
+#endif
+}"""
+"""What makes float32 of float16 ahead of a loop that adds them up."""

@@ -1,8 +1,9 @@
 """Names that do not depend on where a definition comes from: equal ones then have equal text.
 
 Axes are i, j, k, … in each line, those of the array first, then those of its folds in the order
-in which they appear; folds that compute the same share one name. Names of dims and buffers are
-left out.
+in which they appear; folds that compute the same share one name. A letter goes along one size in
+all lines: in attention j is a key, and k a feature, wherever they stand. Names of dims and buffers
+are left out.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -44,7 +45,11 @@ def canonical(
         definition = renamed(definition, _plain_names(definition))
     lines = [line.name for line in definition.lines]
     taken = {*definition.dims, *definition.types, *avoid}
-    made = dict(zip(lines, [_line(line, taken) for line in definition.lines], strict=True))
+    folds = [part for line in definition.lines for part in walk(line.term)]
+    if any(isinstance(part, Fold) and part.kind == "softmax" for part in folds):
+        taken |= {*STATES}
+    sizes: dict[str, Dim] = {}
+    made = dict(zip(lines, [_line(line, taken, sizes) for line in definition.lines], strict=True))
     return replace(
         definition,
         outputs=tuple(made[line.name] for line in definition.outputs),
@@ -77,14 +82,28 @@ def _plain_names(definition: Definition) -> dict[str, str]:
     return names
 
 
-def _line(line: Output, taken: set[str]) -> Output:
-    states = any(isinstance(t, Fold) and t.kind == "softmax" for t in walk(line.term))
-    names = fresh(AXES, {*taken, *STATES} if states else taken)
-    shape = line.type.shape
-    axes = tuple(axis_of(name, size) for size, name in zip(shape, names, strict=False))
+class _Letters:
+    """The names of the axes of one line."""
+
+    def __init__(self, taken: set[str], sizes: dict[str, Dim]) -> None:
+        self.taken = set(taken)
+        self.sizes = sizes
+        """How long the axes with each name are in all lines so far."""
+
+    def axis(self, size: Dim) -> Symbol:
+        """Return an axis with the first name that is free, and that stands for no other size."""
+        names = fresh(AXES, self.taken)
+        name = next(name for name in names if self.sizes.setdefault(name, size) == size)
+        self.taken.add(name)
+        return axis_of(name, size)
+
+
+def _line(line: Output, taken: set[str], sizes: dict[str, Dim]) -> Output:
+    letters = _Letters(taken, sizes)
+    axes = tuple([letters.axis(size) for size in line.type.shape])
     values: dict[str, Dim] = dict(zip([axis.name for axis in line.axes], axes, strict=True))
     known: dict[Term, Symbol] = {}
-    return replace(line, axes=axes, term=_named(_by_height(line), values, names, known))
+    return replace(line, axes=axes, term=_named(_by_height(line), values, letters, known))
 
 
 def _by_height(line: Output) -> Term:
@@ -117,7 +136,7 @@ def _by_height(line: Output) -> Term:
 
 
 def _named(
-    term: Term, values: Mapping[str, Dim], names: Iterator[str], known: dict[Term, Symbol]
+    term: Term, values: Mapping[str, Dim], letters: _Letters, known: dict[Term, Symbol]
 ) -> Term:
     """Return a term with the final names of the axes around it, and such names for its folds."""
     done: dict[int, Term] = {}
@@ -134,9 +153,9 @@ def _named(
     def fold(term: Fold) -> Term:
         same = replaced(term, values)
         if same not in known:
-            known[same] = axis_of(next(names), term.size)
+            known[same] = letters.axis(term.size)
         axis = known[same]
         inner = {**values, term.axis.name: axis}
-        return term.over(axis, term.size, lambda one: _named(one, inner, names, known))
+        return term.over(axis, term.size, lambda one: _named(one, inner, letters, known))
 
     return part(term)

@@ -27,6 +27,7 @@ from luminal_lab.kernels.intrinsic_ops import (
     Intrinsic,
     Maximum,
     Minimum,
+    Relu,
     Round,
     Trunc,
 )
@@ -40,7 +41,7 @@ WORK: Mapping[type[Op], int] = {
     Gather: 2,
 }
 """What an element costs where it is not one addition or nothing, in additions."""
-PLAIN = (Abs, Ceil, Floor, Maximum, Minimum, Round, Trunc)
+PLAIN = (Abs, Ceil, Floor, Maximum, Minimum, Relu, Round, Trunc)
 """Functions that cost no more than an addition."""
 TYPICAL = 512
 """What a dim counts as where a number is needed before it is known."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 from luminal_lab.core.dims.expression import Division
 from luminal_lab.core.ops import Mul
@@ -110,52 +111,67 @@ def contraction_plan(made: Scheduling, machine: Machine) -> bool:
     lanes = machine.lanes(8 if found.right.dtype.itemsize == 8 else 4)
     height, width = (12 if machine.vector_bytes == 64 else 6), 2 * lanes
     # Loops that belong together are one: the sum's loops, and neighbours in memory.
-    k = _merged(made, found.folds)
+    k = merged(made, found.folds)
     short = about(found.columns[-1].size) < 2 * width
-    j = _merged(made, found.columns) if short else joined(made, found.columns)
+    j = merged(made, found.columns) if short else joined(made, found.columns)
     i = joined(made, found.rows)
-    left, right = _operands(made.nest, k)
+    left, right = operands(made.nest, k)
     if stride(made.nest, right, k) == 1 and stride(made.nest, left, k) == 1:
         loops = made.nest.loops
         if about(loops[i].size) < about(loops[j].size):
             # The longer operand stays as it is.
             left, right, i, j = right, left, j, i
-    _Tiles(made, machine, left, right, i, j, k).plan(height, width, lanes)
+    is_along = isinstance(left, Read) and stride(made.nest, left, k) == 1
+    tiles = Tiles(made, machine, left, right, i, j, [k], in_place=is_along)
+    tiles.plan(height, width, lanes)
     return True
 
 
-class _Tiles:
+class Tiles:
+    """Cuts the loops of a contraction into tiles: `i` of its rows, `j` of its columns."""
+
     def __init__(
-        self, made: Scheduling, machine: Machine, left: Term, right: Term, i: str, j: str, k: str
+        self,
+        made: Scheduling,
+        machine: Machine,
+        left: Term,
+        right: Term,
+        i: str,
+        j: str,
+        folds: list[str],
+        *,
+        in_place: bool,
     ) -> None:
         self.made = made
         self.machine = machine
         self.left, self.right = left, right
-        self.i, self.j, self.k = i, j, k
+        self.i, self.j, self.folds = i, j, folds
+        self.in_place = in_place
+        """Whether rows are read where they are."""
         self.outer = [one.name for one in self.loops() if one.name not in (i, j)]
 
     def loops(self) -> list[Loop]:
         """Return the loops from the outermost in that are right around each other."""
-        top = next(one for one in self.made.nest.body if isinstance(one, Loop))
+        *_, top = [one for one in self.made.nest.body if isinstance(one, Loop)]
         return [*perfect(top)]
 
-    def plan(self, height: int, width: int, lanes: int) -> None:
-        made, i, j, k = self.made, self.i, self.j, self.k
+    def plan(self, height: int, width: int, lanes: int, block: int = HEIGHT) -> None:
+        """Make the steps, for tiles of that height and width, and blocks of so many rows."""
+        made, i, j, folds = self.made, self.i, self.j, self.folds
         left, right = (next(iter(reads_of(one)))[0] for one in (self.left, self.right))
-        is_along = isinstance(self.left, Read) and stride(made.nest, self.left, k) == 1
         sizes = made.nest.loops
         columns = about(sizes[j].size) / width
-        depth = about(sizes[k].size) * width * self.right.dtype.itemsize
+        depth = prod(about(sizes[k].size) for k in folds) * width * self.right.dtype.itemsize
         blocks = 4 * self.machine.cores
         is_open = not isinstance(sizes[j].size, int)
         by_rows = (columns < blocks or is_open) and about(sizes[i].size) > 2 * blocks * height
         # As many tiles side by side as half of the cache holds, if that leaves enough tasks.
-        wide = int(min(WIDEST, columns // blocks, self.machine.l2 / 2 // depth))
+        wide = int(min(WIDEST, columns // blocks, self.machine.l2 / 2 // max(1, depth)))
         i_o, i_i, j_o, j_i = f"{i}_o", f"{i}_i", f"{j}_o", f"{j}_i"
         made.do(Split(i, height))
         made.do(Split(j, width))
         if by_rows:
-            made.do(Split(i_o, HEIGHT // height))
+            made.do(Split(i_o, block // height))
             task, inner, tiles = f"{i_o}_o", f"{i_o}_i", j_o
             order = [*self.outer, task, inner, tiles, i_i, j_i]
         else:
@@ -165,26 +181,27 @@ class _Tiles:
             batches = 1.0
             for name in self.outer:
                 batches *= about(sizes[name].size)
-            if self.outer and batches < blocks:
+            if self.outer and batches < min(blocks, columns / max(1, wide)):
                 order = [task, *self.outer, inner, tiles, i_i, j_i]
         self.reorder(order)
         made.do(Fission(j_i))
         made.do(Fission(i_i))
         i_k, j_k, i_e, j_e = f"{i_i}_2", f"{j_i}_2", f"{i_i}_3", f"{j_i}_3"
-        made.do(Reorder(j_k, k))
-        made.do(Reorder(i_k, k))
-        (sums,) = {a.name for a in accesses((made.nest.loops[k],)) if a.how == "+="}
+        for name in (j_k, i_k):
+            for k in folds:
+                made.do(Reorder(name, k))
+        (sums,) = {a.name for a in accesses((made.nest.loops[folds[0]],)) if a.how == "+="}
 
         self.whole(i_i, Round)
         self.whole(j_i, Round)
         phases = [order[0]]
         path = order[: order.index(inner) + 1]
-        if is_along:
+        if self.in_place:
             self.whole(i_k, Clamp)
         else:
-            phases += self.copied(left, (inner, k, i_k), path, "rows")
+            phases += self.copied(left, (inner, *folds, i_k), path, "rows")
             self.whole(i_k, Round)
-        phases += self.copied(right, (tiles, k, j_k), path, "columns")
+        phases += self.copied(right, (tiles, *folds, j_k), path, "columns")
         self.whole(j_k, Round)
         made.do(Copy(sums, i_e, (i_e, j_e), "tile"))
         for row, column in ((i_i, j_i), (i_k, j_k), (f"tile_{i_e}", f"tile_{j_e}")):
@@ -217,7 +234,7 @@ class _Tiles:
     def copied(self, array: str, axes: tuple[str, ...], path: list[str], into: str) -> list[str]:
         """Copy an operand as far out as its axes allow; return the loop of the phase that does."""
         nest = self.made.nest
-        (one,) = [s for s in walk((nest.loops[self.k],)) if isinstance(s, Set)]
+        (one,) = [s for s in walk((nest.loops[self.folds[0]],)) if isinstance(s, Set)]
         known = {*axes, *path, *nest.dims}
         terms = list(Pack(array, path[-1], axes, into).read(one.term, known, set()))
         if len(terms) != 1:
@@ -236,11 +253,12 @@ class _Tiles:
                 now[at - 1], now[at] = now[at], now[at - 1]
 
 
-def _operands(nest: Nest, k: str) -> tuple[Term, Term]:
+def operands(nest: Nest, k: str) -> tuple[Term, Term]:
     """Return the two factors of what a loop sums, those with the last axis of the result second."""
     (one,) = [s for s in walk((nest.loops[k],)) if isinstance(s, Set)]
     first, second = [factor for factor in _factors(one.term) if read_by(factor)]
-    last = [*perfect(next(one for one in nest.body if isinstance(one, Loop)))][-1].name
+    *_, top = [one for one in nest.body if isinstance(one, Loop)]
+    last = [*perfect(top)][-1].name
     return (second, first) if last in free(first) else (first, second)
 
 
@@ -260,7 +278,7 @@ def _run(loops: list[Loop], end: int, axes: set[str]) -> list[Loop]:
     return loops[first : end + 1]
 
 
-def _merged(made: Scheduling, loops: list[Loop]) -> str:
+def merged(made: Scheduling, loops: list[Loop]) -> str:
     """Make one loop of loops that are one in the other, and return its name."""
     name = loops[0].name
     for loop in loops[1:]:

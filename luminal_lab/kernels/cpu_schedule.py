@@ -1,6 +1,7 @@
 """How kernels run on a CPU unless somebody says otherwise: short heuristics that choose steps.
 
-- Attention (cpu_attention.py) and contractions (cpu_contraction.py) have plans of their own.
+- Attention (cpu_attention.py), convolutions (cpu_convolution.py) and other contractions
+  (cpu_contraction.py) have plans of their own.
 - What sums over rows far apart (columns) keeps a block of sums side by side.
 - Everything else shares outer loops as far as it may, and leaves inner ones to the compiler's
   vector code.
@@ -9,11 +10,13 @@
 
 from __future__ import annotations
 
+from luminal_lab.core.dims import Symbol
 from luminal_lab.core.dims.expression import Quotient
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.cpu_attention import attention_plan
 from luminal_lab.kernels.cpu_contraction import contraction_plan, joined, summed
+from luminal_lab.kernels.cpu_convolution import convolution_plan
 from luminal_lab.kernels.cpu_sizes import about, at_most, atoms, names_in, perfect, stride, work_of
 from luminal_lab.kernels.machine import Machine
 from luminal_lab.kernels.nest import Local, Loop, Nest, Set, accesses, reads_of, walk
@@ -21,8 +24,10 @@ from luminal_lab.kernels.schedule import Scheduling
 from luminal_lab.kernels.steps.arrays import Shrink
 from luminal_lab.kernels.steps.kinds import Parallel, Simd
 from luminal_lab.kernels.steps.loops import Cut, Fission, Fuse, Reorder, Split
+from luminal_lab.kernels.steps.reuse import Reuse
 from luminal_lab.kernels.steps.step import Step
 from luminal_lab.kernels.steps.sums import Lanes, Partial
+from luminal_lab.kernels.terms import Read
 
 WORK = 16384
 """How many elements a task should have to do at least."""
@@ -42,7 +47,7 @@ SHORT = 32
 
 def cpu_schedule(nest: Nest, machine: Machine) -> Scheduling:
     """Return a nest that runs well on a machine, with the steps that lead there."""
-    for plan in (attention_plan, contraction_plan, _general):
+    for plan in (attention_plan, convolution_plan, contraction_plan, _general):
         made = Scheduling(nest)
         try:
             if plan(made, machine):
@@ -56,7 +61,7 @@ def cpu_schedule(nest: Nest, machine: Machine) -> Scheduling:
 
 
 def _general(made: Scheduling, machine: Machine) -> bool:
-    _share(made)
+    share(made)
     for local in list(made.nest.locals):
         _try(made, Shrink(local))
     for one in [one for one in made.nest.body if isinstance(one, Loop)]:
@@ -66,6 +71,7 @@ def _general(made: Scheduling, machine: Machine) -> bool:
     for one in [one for one in made.nest.body if isinstance(one, Loop)]:
         _tasks(made, one.name, machine)
     _share_rows(made)
+    _reuse(made)
     for loop in list(made.nest.loops.values()):
         _lanes(made, loop)
     for loop in list(made.nest.loops.values()):
@@ -87,7 +93,7 @@ def _try(made: Scheduling, *steps: Step) -> bool:
     return True
 
 
-def _share(made: Scheduling) -> None:
+def share(made: Scheduling) -> None:
     """Make one of outermost loops that follow each other, where that is allowed."""
     block = [one for one in made.nest.body if isinstance(one, Loop)]
     first = None
@@ -165,6 +171,25 @@ def _share_rows(made: Scheduling) -> None:
                 _try(made, Fuse(second.name, first.name))
 
 
+def _reuse(made: Scheduling) -> None:
+    """Make rows of what is written right where it will be, if they lie together there."""
+    for output, _ in made.nest.outputs:
+        end = [one.statement for one in accesses(made.nest.body) if one.name == output][-1]
+        rows: list[str] = []
+        for name, index in reads_of(end.term):
+            if index == end.index and name not in made.nest.locals:
+                return  # what is read there may have its memory, which saves more
+            last = index[-1] if index else 0
+            place = Read(output, end.index, end.term.dtype)
+            if isinstance(last, Symbol) and stride(made.nest, place, last.name) == 1:
+                rows.append(name)
+        for row in rows:
+            hows = {one.how for one in accesses(made.nest.body) if one.name == row}
+            # Sums of columns are better off in an array of their own, which is small.
+            if row in made.nest.locals and hows == {"=", "read"}:
+                _try(made, Reuse(output, row))
+
+
 def _lanes(made: Scheduling, loop: Loop) -> None:
     """Keep several sums side by side where one alone would wait for itself."""
     if loop.kind != "for" or len(loop.body) != 1 or not isinstance(loop.body[0], Set):
@@ -198,9 +223,9 @@ def _tasks(made: Scheduling, name: str, machine: Machine) -> None:
         and _few(made, loop, machine)
     ):
         return
-    if work < WORK:
+    if 2 * work <= WORK:
         outer = f"{loop.name}_o"
-        if _try(made, Split(loop.name, max(1, int(WORK // work))), Parallel(outer)):
+        if _try(made, Split(loop.name, int(WORK // work)), Parallel(outer)):
             return
     if not _try(made, Parallel(loop.name)):
         _blocks(made, loop, machine)

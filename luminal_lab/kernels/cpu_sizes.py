@@ -20,14 +20,20 @@ COSTLY = ("exp2", "log2", "sin", "recip", "sqrt")
 
 def about(dim: Dim) -> float:
     """Return roughly how large a dim will be."""
-    usual = {s.name: float(_usual(s)) for s in symbols(dim)}
-    return evaluate_float(dim, usual)
+    return _size(dim, _usual)
 
 
 def at_most(dim: Dim) -> float:
     """Return how large a dim may well become."""
-    limits = {s.name: float(_usual(s) if s.low == 0 else _most(s)) for s in symbols(dim)}
-    return evaluate_float(dim, limits)
+    return _size(dim, _most)
+
+
+def _size(dim: Dim, likely: Callable[[Symbol], int]) -> float:
+    """Return a size in the first iteration of loops around, with some value for each dim."""
+    values = {s.name: float(likely(s)) for s in symbols(dim)}
+    first = {s.name: 0.0 for s in symbols(dim) if s.low == 0 and s.high is not None}
+    # A dim may have the bounds of an axis; then there is nothing in the first of its iterations.
+    return evaluate_float(dim, values | first) or evaluate_float(dim, values)
 
 
 def _most(symbol: Symbol) -> int:
@@ -35,9 +41,6 @@ def _most(symbol: Symbol) -> int:
 
 
 def _usual(symbol: Symbol) -> int:
-    """Return a usual value of a dim, and of an axis its first."""
-    if symbol.low == 0 and symbol.high is not None:
-        return 0
     return min(USUAL, symbol.high) if isinstance(symbol.high, int) else USUAL
 
 

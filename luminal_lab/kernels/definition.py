@@ -39,7 +39,7 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import Symbol
 from luminal_lab.core.op import TensorType, mentioned
-from luminal_lab.core.printer import dim_declaration
+from luminal_lab.core.printer import as_text, dim_declaration
 from luminal_lab.kernels.terms import (
     Apply,
     Count,
@@ -88,7 +88,7 @@ class Output:
         return f"{start}\n    {term}" if "\n" in term else f"{start} {term}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Definition:
     """What a kernel computes: the arrays that it reads, and what each array that it makes is.
 
@@ -136,3 +136,9 @@ class Definition:
             header = f"kernel {self.name}{dims}(\n{inputs}) -> ({made})"
         taken = {*self.types, *self.dims}
         return "\n".join([header, *(f"  {line.text(taken)}" for line in self.lines)])
+
+    _repr_mimebundle_ = as_text
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Definition {self.name}; print(…) shows it>"

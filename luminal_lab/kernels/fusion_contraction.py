@@ -75,11 +75,19 @@ def contraction(reading: Reading, node: Node) -> Contraction | None:
 
 def product_of(reading: Reading, node: Node) -> tuple[list[Node], Dim] | None:
     """Return the sums and the product below them if that is a contraction; and its length."""
+    if not isinstance(node.op, SumReduce):
+        return None
+    if node.id not in reading.products:
+        reading.products[node.id] = _product_of(reading, node)
+    return reading.products[node.id]
+
+
+def _product_of(reading: Reading, node: Node) -> tuple[list[Node], Dim] | None:
     members = [node]
     axes: set[int] = set()
     times: Dim = 1
     while not isinstance(node.op, Mul):
-        if not isinstance(node.op, (SumReduce, Cast)) or not isinstance(members[0].op, SumReduce):
+        if not isinstance(node.op, (SumReduce, Cast)):
             return None
         (edge,) = reading.sources[node.id] or (None,)
         if edge is None or not _is_alone(reading, edge.source):
@@ -92,7 +100,7 @@ def product_of(reading: Reading, node: Node) -> tuple[list[Node], Dim] | None:
             return None
         axes, node = found, edge.source
         members.append(node)
-    if node is members[0] or len(reading.sources[node.id]) != 2:
+    if len(reading.sources[node.id]) != 2:
         return None
     kinds = [_operand(reading, edge, axes) for edge in reading.sources[node.id]]
     is_repeated = any(repeated for repeated, _ in kinds)
@@ -227,7 +235,7 @@ def _no_follower(region: Region, user: Node, size: Dim) -> str:
             return f"{user} reads a part of {edge.source}, or more"
     if not reading.is_open(user):
         return f"{user} is a kernel of its own"
-    return "" if size_of(user.shape) == size else f"{user} has another size"
+    return region.full(user) if size_of(user.shape) == size else f"{user} has another size"
 
 
 def _side_inputs(region: Region, product: Node) -> None:

@@ -50,7 +50,7 @@ def write(edit: Edit, reading: Reading, plans: Sequence[Plan]) -> None:
             call = edit.insert(Call(body), *sources, like=list(reversed(inside)))
             for place, id in enumerate(exits):
                 new = edit.insert(Pick(place), call, like=id) if len(exits) > 1 else call
-                edit.replace(id, new)
+                edit.replace(id, new, renames=True)
     _sweep(edit, reading.live)
 
 
@@ -71,14 +71,21 @@ def _split(
     inside: dict[int, Node] = {}
     sources: dict[int, Node] = {}
     stack = [(edit[id], False) for id in reversed(exits)]
-    own = {region.reading.as_read(region.reading.ir[id]).id for id in region.computed}
+    reading = region.reading
+    own = {reading.as_read(reading.ir[id]).id for id in region.computed}
+
+    def is_read(node: Node) -> bool:
+        """Return whether a node is read from memory."""
+        if isinstance(node.op, FREE):
+            # What it views may be in memory as it is, and be made right here.
+            return node.id in stored and not reading.depends(node, region.bits)
+        return node.id in stored or not region.has(node)
+
     while stack:
         node, is_done = stack.pop()
         if is_done:
             inside.setdefault(node.id, node)
-        elif node.id not in own and (
-            node.id in stored or not (region.has(node) or isinstance(node.op, FREE))
-        ):
+        elif node.id not in own and is_read(node):
             sources.setdefault(node.id, node)
         elif node.id not in inside:
             stack.append((node, True))

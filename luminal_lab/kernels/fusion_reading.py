@@ -109,6 +109,8 @@ class Reading:
         self.behind: dict[int, int] = {}
         """Of each node what it is computed from, as bits, itself among them."""
         self._again: dict[int, Again | str] = {}
+        self.products: dict[int, tuple[list[Node], Dim] | None] = {}
+        """What is known of sums of products, until more nodes are taken."""
         self._read()
         self.forms = {self.as_read(node).id for node in self.computing.values()}
         """As what the results of nodes are stored, if they are."""
@@ -232,6 +234,7 @@ class Reading:
         """Note that nodes are one kernel: who reads any of its results waits for all of it."""
         members = [*members]
         self.taken.update(members)
+        self.products.clear()
         self.stored.update(reads)
         if len(exits) > 1:
             ends, whole = self.bits(exits), 0
@@ -245,9 +248,21 @@ class Reading:
 
     def again(self, node: Node) -> Again | str:
         """Return what it takes to compute a node where it is read, or why that costs too much."""
-        if node.id not in self._again:
-            self._again[node.id] = self._anew(node)
+        todo = [node]
+        while todo:  # what it is made of comes first: a graph may be deeper than Python's stack
+            one = todo.pop()
+            below = [edge.source for edge in self.sources[one.id] if self._asks(one, edge.source)]
+            if below:
+                todo += [one, *below]
+            elif one.id not in self._again:
+                self._again[one.id] = self._anew(one)
         return self._again[node.id]
+
+    def _asks(self, node: Node, source: Node) -> bool:
+        """Return whether what a node takes is not known before what its source takes."""
+        if node.id in self._again or source.id in self._again or not self.is_open(source):
+            return False
+        return not isinstance(node.op, (Reduce, Gather)) and computes(node.op)
 
     def _anew(self, node: Node) -> Again | str:
         if isinstance(node.op, Reduce):

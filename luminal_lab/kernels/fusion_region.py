@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
 from luminal_lab.core.dims import Dim, Shape
@@ -29,6 +29,8 @@ FLOPS_A_BYTE = 2
 """How many additions take as long as a byte from memory."""
 MOST_ANEW = 64
 """The most nodes that are computed anew for one kernel together."""
+MOST_OPS, MOST_INPUTS = 256, 64
+"""How much one kernel computes and reads: compilers take long for more, and caches have no room."""
 Inner: TypeAlias = tuple[bool, ...]
 """For each axis whether it runs within a row; of an axis of size 1 it says nothing."""
 
@@ -222,7 +224,7 @@ class Region:
             elif self.reading.depends(edge.source, self.bits):
                 return f"{edge.source}, which it reads, needs the kernel's results"
         assert found is not None, "it reads a member"
-        return self._fits(user, found) or self.may(user, found) or found
+        return self._fits(user, found) or self.may(user, found) or self.full(user) or found
 
     def _fits(self, node: Node, inner: Inner) -> str:
         """Return why rows of a node are not those of the members that it reads, or nothing."""
@@ -265,10 +267,14 @@ class Region:
         return all(a == b or dim == 1 for a, b, dim in zip(one, other, shape, strict=True))
 
     def _take_sources(self, ids: list[int]) -> None:
-        """Take in what members read, as members, or to be computed where it is read."""
-        todo = ids
+        """Take in what members read, as members, or to be computed where it is read.
+
+        The last in order come first, so that a region that is full has few sources.
+        """
+        todo = [(-self.reading.place[id], id) for id in ids]
+        heapify(todo)
         while todo:
-            user = self.reading.ir[todo.pop()]
+            user = self.reading.ir[heappop(todo)[1]]
             for edge in self.reading.sources[user.id]:
                 source = edge.source
                 if self.has(source) or not self.reading.is_open(source):
@@ -276,7 +282,7 @@ class Region:
                 inner = self._as_source(source)
                 if not isinstance(inner, str):
                     self.add(source, inner)
-                    todo.append(source.id)
+                    heappush(todo, (-self.reading.place[source.id], source.id))
                 elif not self.compute_anew(source) and source.id not in self.apart:
                     self.apart[source.id] = self._reason(edge, inner)
 
@@ -305,25 +311,39 @@ class Region:
         for known in self.outside():
             if known.source.id != source.id and self.reading.depends(known.source, bit):
                 return f"{known.source}, which is needed as well, is made of {source}"
-        return self._fits(source, found) or self.may(source, found) or found
+        return self._fits(source, found) or self.may(source, found) or self.full(source) or found
+
+    def full(self, node: Node) -> str:
+        """Return why there is no room for a node, or nothing."""
+        count = len(self.members) + len(self.anew)
+        if count >= MOST_OPS:
+            return f"{node} would be op {count + 1} of a kernel, and {MOST_OPS} are the most"
+        read = {edge.source.id for edge in self.outside()}
+        more = {
+            edge.source.id for edge in self.reading.sources[node.id] if not self.has(edge.source)
+        }
+        count = len((read | more) - {node.id})
+        if count > max(MOST_INPUTS, len(read)):
+            return f"with {node} a kernel would read {count} arrays, and {MOST_INPUTS} are the most"
+        return ""
 
     def compute_anew(self, source: Node) -> bool:
         """Compute a node wherever the region reads it, if that costs little, or is once in all."""
         reading = self.reading
-        if reading.depends(source, self.bits):
-            return False
-        if self._is_private(source):
-            self.anew.add(source.id)
-            self.once.add(source.id)
-            for edge in reading.sources[source.id]:
-                if reading.is_open(edge.source) and not self.has(edge.source):
-                    self.compute_anew(edge.source)
-            return True
-        found = reading.again(source)
-        if isinstance(found, Again):
-            self.anew |= {id for id in found.inside if id not in self.members}
-            return True
-        return False
+        todo = [source]
+        while todo:
+            node = todo.pop()
+            if self.has(node) or not reading.is_open(node):
+                continue
+            if reading.depends(node, self.bits) or self.full(node):
+                continue
+            if self._is_private(node):
+                self.anew.add(node.id)
+                self.once.add(node.id)
+                todo += [edge.source for edge in reversed(reading.sources[node.id])]
+            elif isinstance(found := reading.again(node), Again):
+                self.anew |= {id for id in found.inside if id not in self.members}
+        return self.has(source)
 
     def _is_private(self, node: Node) -> bool:
         """Return whether nobody else reads a node, and what does reads each element once."""
@@ -365,7 +385,9 @@ class Region:
         spared = 2 * sum(size_in_memory(node) for node in wanted.values())
         flops = sum(work(node.op) * typical(size_of(node.shape)) for node in inside.values())
         costs = flops / FLOPS_A_BYTE + sum(size_in_memory(node) for node in more.values())
-        if not todo and costs < spared:
+        fits = len(self.computed) + len(inside) <= MOST_OPS
+        fits = fits and len(given | more.keys()) <= max(MOST_INPUTS, len(given) + len(wanted))
+        if not todo and fits and costs < spared:
             self.anew |= inside.keys()
 
     def _reason(self, edge: Edge, inner: Inner | str) -> str:

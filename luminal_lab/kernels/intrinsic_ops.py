@@ -217,6 +217,19 @@ class Abs(Unary, Intrinsic):
 
 
 @dataclass(frozen=True, slots=True)
+class Relu(Unary, Intrinsic):
+    """x where it is above 0, else 0; NaN stays, and -0.0 becomes 0.0."""
+
+    name: ClassVar[str] = "math.relu"
+    c_form: ClassVar[str] = "({0} <= 0 ? 0 : {0})"
+
+    @override
+    def eval(self, x: Array) -> Array:
+        nought = np.zeros((), x.dtype)
+        return np.where(np.less_equal(x, nought), nought, x)
+
+
+@dataclass(frozen=True, slots=True)
 class Maximum(Binary, Intrinsic):
     """The larger of x and y; NaN where either is."""
 

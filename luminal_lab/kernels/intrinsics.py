@@ -51,6 +51,7 @@ from luminal_lab.kernels.intrinsic_ops import (
     Intrinsic,
     Maximum,
     Minimum,
+    Relu,
     Round,
     Sigmoid,
     Silu,
@@ -88,6 +89,7 @@ SPELLED_IN_ALL: tuple[tuple[Intrinsic, Callable[[Tensor], Tensor]], ...] = (
     (Trunc(), Tensor.trunc),
     (Round(), Tensor.round),
     (Abs(), Tensor.abs),
+    (Relu(), Tensor.relu),
 )
 """What is computed in any float, 16-bit ones too."""
 SPELLED_OF_TWO: tuple[tuple[Intrinsic, Callable[[Tensor, Tensor], Tensor]], ...] = (
@@ -132,7 +134,7 @@ def _put(template: Template, node: Node, match: Match, edit: Edit) -> None:
             minus = edit.insert(Constant(-1.0, node.dtype, node.shape), like=[node])
             sources = [edit.insert(Mul(), sources[0], minus, like=[node])]
         made = edit.insert(template.op, *sources, like=[node, *inside])
-        edit.replace(node, made)
+        edit.replace(node, made, renames=True)
         for member in (node, *inside):
             if not edit.readers.get(member.id) and not edit.is_output(member.id):
                 edit.erase(member)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import index
 from textwrap import wrap
 from typing import SupportsIndex, overload
 
@@ -18,12 +19,13 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim, evaluate
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import size_of
-from luminal_lab.errors import ScheduleError, UnknownNameError, nearest
+from luminal_lab.core.printer import as_text
+from luminal_lab.errors import RangeError, ScheduleError, UnknownNameError, nearest
 from luminal_lab.kernels.cost import NO_DIMS, bytes_moved, flops
 from luminal_lab.kernels.definition import Definition
 from luminal_lab.kernels.lowering import lower
 from luminal_lab.kernels.nest import Nest
-from luminal_lab.kernels.nest_steps import Changes, applied, read_schedule
+from luminal_lab.kernels.nest_steps import Changes, ScheduleLike, applied, read_schedule
 from luminal_lab.kernels.schedule import Schedule
 
 GIVEN = """\
@@ -41,6 +43,9 @@ class Phase:
 
     function: str
     tasks: Dim = 1
+    """How many tasks there are; on a GPU, how many blocks."""
+    threads: int = 0
+    """How many threads a block has; 0 on a CPU."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +73,18 @@ class Kernel:
     schedule: Schedule | None = None
     given_dims: tuple[str, ...] = ()
     """The dims that it is given, where no definition says."""
+    given_names: tuple[str, ...] = ()
+    """What it calls its inputs and its outputs, where no definition says."""
     vectors: frozenset[tuple[DType, int]] = frozenset()
     """The vector types that its source mentions, as dtypes and numbers of lanes."""
     cost: tuple[Dim, Dim] = (0, 0)
     """Its operations on numbers, and the bytes it moves, where no definition says."""
     ops_of_line: tuple[tuple[str, ...], ...] = ()
     """For each line of the source the names of the ops that it computes."""
+    dialect: str = "c"
+    """The language of its source: c, cuda or metal."""
+    uses: frozenset[str] = frozenset()
+    """What its source takes of the prelude, by name; for GPUs."""
     make: Callable[[Schedule], Kernel] | None = field(default=None, compare=False)
     """Makes the same kernel by another schedule."""
 
@@ -81,6 +92,13 @@ class Kernel:
     def dims(self) -> tuple[str, ...]:
         """The dims that it is given, in order."""
         return self.given_dims if self.definition is None else tuple(self.definition.dims)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it calls its inputs and its outputs, in order; nothing where nobody said."""
+        if self.definition is None:
+            return self.given_names
+        return tuple(one.name for one in (*self.definition.inputs, *self.definition.outputs))
 
     def flops(self, dims: Mapping[str, int] = NO_DIMS) -> int:
         """Return how many operations on numbers a launch takes."""
@@ -101,25 +119,28 @@ class Kernel:
             raise self._without("has no steps")
         return applied(self.schedule, lower(self.definition), self.name)
 
-    def rescheduled(self, schedule: str | Schedule) -> Kernel:
-        """Return the same kernel by another schedule, or by its text, one step a line."""
+    def rescheduled(self, schedule: ScheduleLike) -> Kernel:
+        """Return the same kernel by another schedule, by its text, or by steps in order."""
         if self.make is None:
             raise self._without("cannot be scheduled")
         return self.make(read_schedule(schedule, self.name))
 
     def _without(self, what: str) -> ScheduleError:
         return ScheduleError(
-            f"kernel {self.name}: it is not made of a nest, and {what}",
-            hint="those whose definition and schedule are not None are",
+            f"kernel {self.name}: it is C that no schedule made, and {what}",
+            hint="kernels with steps are those whose k.schedule is not None",
         )
 
     @override
     def __str__(self) -> str:
         return self.source
 
+    _repr_mimebundle_ = as_text
+
     @override
     def __repr__(self) -> str:
-        return f"<Kernel {self.name}: {len(self.phases)} phases; print(….source) shows it>"
+        phases = "1 phase" if len(self.phases) == 1 else f"{len(self.phases)} phases"
+        return f"<Kernel {self.name}: {phases}; print(….source) shows it>"
 
 
 class Kernels(tuple[Kernel, ...]):
@@ -133,8 +154,16 @@ class Kernels(tuple[Kernel, ...]):
     def __getitem__(self, which: slice) -> tuple[Kernel, ...]: ...
     @override
     def __getitem__(self, which: str | SupportsIndex | slice) -> Kernel | tuple[Kernel, ...]:
-        if not isinstance(which, str):
+        if isinstance(which, slice):
             return super().__getitem__(which)
+        if not isinstance(which, str):
+            place = index(which)
+            if not -len(self) <= place < len(self):
+                raise RangeError(
+                    f"kernels: there is no kernel {place}; there are {len(self)}",
+                    hint=f"they count from 0: {', '.join(one.name for one in self) or 'none'}",
+                )
+            return super().__getitem__(place)
         named = {kernel.name: kernel for kernel in self}
         if which not in named:
             raise UnknownNameError(
@@ -142,6 +171,18 @@ class Kernels(tuple[Kernel, ...]):
                 hint=nearest(which, named) or f"there are {', '.join(named) or 'none'}",
             )
         return named[which]
+
+    @override
+    def __str__(self) -> str:
+        texts = [str(k.definition or f"kernel {k.name}: C that no definition says") for k in self]
+        return "\n".join(texts) or "no kernels"
+
+    _repr_mimebundle_ = as_text
+
+    @override
+    def __repr__(self) -> str:
+        many = f"{len(self)} kernel{'s' * (len(self) != 1)}"
+        return f"<Kernels: {many}; print(…) shows what they compute, [name] is one>"
 
 
 def whole_locals(definition: Definition) -> tuple[Local, ...]:

@@ -5,14 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from operator import index
+from typing import NamedTuple, Protocol, SupportsIndex, overload
 
 from typing_extensions import override
 
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.origin import Origin
+from luminal_lab.core.printer import as_text
+from luminal_lab.errors import GraphError, RangeError, nearest
 from luminal_lab.kernels.cost import NO_DIMS
 from luminal_lab.kernels.kernel import Kernel
+
+
+class Made(Protocol):
+    """A tensor, or a node: what a launch may make."""
+
+    @property
+    def id(self) -> int:
+        """Its number in its graph."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Its name in its graph's text."""
+        ...
 
 
 class Argument(NamedTuple):
@@ -27,9 +44,12 @@ class Argument(NamedTuple):
         return f"%{self.name}: {self.type}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Launch:
-    """One use of a kernel: what it reads and makes, and the lines of the user's it comes from."""
+    """One use of a kernel: what it reads and makes, and the lines of the user's it comes from.
+
+    Its text says what the kernel calls each value: `%y: f32[8, 4] = mul_sum(a=%x, b=%w).O`.
+    """
 
     number: int
     """Its place in the program's list of launches."""
@@ -38,7 +58,8 @@ class Launch:
     node: int
     """The id of the graph's node that it computes."""
     scope: str = ""
-    find: Callable[[int], tuple[Origin, ...]] = field(default=lambda _: (), repr=False)
+    find: Callable[[int], tuple[Origin, ...]] = field(default=lambda _: ())
+    follow: Callable[[int], set[int]] = field(default=lambda id: {id})
 
     @cached_property
     def origins(self) -> tuple[Origin, ...]:
@@ -48,7 +69,12 @@ class Launch:
     @property
     def name(self) -> str:
         """The name of the graph's node."""
-        return next(buffer.name for buffer in self.buffers if buffer.is_made)
+        return self.makes[0]
+
+    @property
+    def makes(self) -> tuple[str, ...]:
+        """The names of the values that it makes."""
+        return tuple(buffer.name for buffer in self.buffers if buffer.is_made)
 
     def flops(self, dims: Mapping[str, int] = NO_DIMS) -> int:
         """Return how many operations on numbers it takes."""
@@ -61,5 +87,79 @@ class Launch:
     @override
     def __str__(self) -> str:
         made = ", ".join(str(buffer) for buffer in self.buffers if buffer.is_made)
-        read = ", ".join(f"%{buffer.name}" for buffer in self.buffers if not buffer.is_made)
-        return f"{made} = {self.kernel.name}({read})"
+        read = [f"%{buffer.name}" for buffer in self.buffers if not buffer.is_made]
+        names = self.kernel.names
+        if not names:
+            return f"{made} = {self.kernel.name}({', '.join(read)})"
+        given = ", ".join(f"{name}={one}" for name, one in zip(names, read, strict=False))
+        return f"{made} = {self.kernel.name}({given}).{', '.join(names[len(read) :])}"
+
+    _repr_mimebundle_ = as_text
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Launch {self.number} {self}>"
+
+
+class Launches(tuple[Launch, ...]):
+    """The launches of a run, in order: by place, by name, by kernel, or by what they make.
+
+    A kernel, or its name, stands for its first launch.
+    """
+
+    __slots__ = ()
+
+    @overload
+    def __getitem__(self, which: str | SupportsIndex | Kernel | Made) -> Launch: ...
+    @overload
+    def __getitem__(self, which: slice) -> tuple[Launch, ...]: ...
+    @override
+    def __getitem__(
+        self, which: str | SupportsIndex | Kernel | Made | slice
+    ) -> Launch | tuple[Launch, ...]:
+        if isinstance(which, slice):
+            return super().__getitem__(which)
+        if isinstance(which, SupportsIndex):
+            place = index(which)
+            if not -len(self) <= place < len(self):
+                raise RangeError(
+                    f"launches: there is no launch {place}; there are {len(self)}",
+                    hint="they count from 0, in the order in which they run",
+                )
+            return super().__getitem__(place)
+        if isinstance(which, Kernel):
+            found = [one for one in self if one.kernel == which]
+            label = f"of the kernel {which.name}"
+        elif isinstance(which, str):
+            bare = which.removeprefix("%")
+            made = [one for one in self if bare in one.makes]
+            found = made or [one for one in self if one.kernel.name == which]
+            label = f"called {which!r}"
+        else:
+            ids = self.nodes_of(which)
+            found = [one for one in self if one.node in ids]
+            label = f"that makes %{which.name}"
+        if found:
+            return found[0]
+        known = dict.fromkeys([n for one in self for n in (*one.makes, one.kernel.name)])
+        near = nearest(which, known) if isinstance(which, str) else None
+        raise GraphError(
+            f"launches: there is none {label}",
+            hint=near or f"print(cx.launches) shows all {len(self)}",
+        )
+
+    def nodes_of(self, tensor: Made) -> set[int]:
+        """Return the ids of the nodes of the compiled graph that a tensor has become."""
+        follow = self[0].follow if self else None
+        return {tensor.id} if follow is None else follow(tensor.id)
+
+    @override
+    def __str__(self) -> str:
+        return "\n".join(f"{one.number:>4}  {one}" for one in self) or "no launches"
+
+    _repr_mimebundle_ = as_text
+
+    @override
+    def __repr__(self) -> str:
+        many = f"{len(self)} launch{'es' * (len(self) != 1)}"
+        return f"<Launches: {many}; print(…) shows them>"

@@ -27,7 +27,7 @@ from luminal_lab.core.printer import unique
 from luminal_lab.kernels.definition import Buffer, Definition, Output
 from luminal_lab.kernels.nest import Block, Local, Loop, Nest, Set, Statement, When
 from luminal_lab.kernels.online import scores_inlined
-from luminal_lab.kernels.substitution import rebuilt, replaced
+from luminal_lab.kernels.substitution import exchanged, rebuilt, replaced
 from luminal_lab.kernels.terms import (
     Apply,
     Fold,
@@ -62,8 +62,9 @@ def lower(definition: Definition) -> Nest:
           t += x[i, j]
         y[i] = t * 0.125
     """
+    written = definition
     definition = scores_inlined(definition)
-    lowering = _Lowering(definition)
+    lowering = _Lowering(definition, written)
     body: list[Statement] = [Local(line.name, line.type, "memory") for line in definition.locals]
     for line in definition.lines:
         body += lowering.line(line)
@@ -72,8 +73,14 @@ def lower(definition: Definition) -> Nest:
 
 
 class _Lowering:
-    def __init__(self, definition: Definition) -> None:
-        self.taken = {*definition.types, *definition.dims}
+    def __init__(self, definition: Definition, written: Definition) -> None:
+        self.written = {line.name: line.term for line in written.lines}
+        """The lines before scores became part of the softmaxes that read them."""
+        self.words = {*written.types} - {*definition.types}
+        """The names of such scores, of which blocks are made."""
+        self.asked: dict[Term, Fold] = {}
+        """The softmaxes of a line as they were written."""
+        self.taken = {*written.types, *written.dims}
         self.levels: list[list[Statement]] = []
         """The statements of the loops around, the outermost first."""
         self.bound: list[set[str]] = []
@@ -102,6 +109,7 @@ class _Lowering:
         place = tuple(values[axis.name] for axis in line.axes)
         term = replaced(line.term, values)
         self.rows = {}
+        self.asked = dict(zip(softmaxes(term), softmaxes(self.written[line.name]), strict=False))
         along = _values(term, [axis for axis, _ in loops])
         if along:
             level = len(loops) - len(along)
@@ -195,7 +203,7 @@ class _Lowering:
         self.bound = [*self.bound[: level + 1], {*self.bound[level], outer.name}]
         self.known = [*self.known[: level + 1], {}]
         inside = self.levels[-1]
-        s = self.local(level + 1, dtype, "s", (count,))
+        s = self.local(level + 1, dtype, self.scores(fold), (count,))
         top, c = (self.local(level + 1, dtype, name) for name in ("top", "c"))
         whole = fold.size % count == 0
         length: Dim = count if whole else minimum(count, fold.size - BLOCK * outer)
@@ -271,6 +279,15 @@ class _Lowering:
         assert len(self.levels) == levels
         self.bound = bound
         return block
+
+    def scores(self, fold: Fold) -> str:
+        """Return a name for the scores of a softmax: the one that they were written with."""
+        score = self.asked[fold].score if fold in self.asked else None
+        if isinstance(score, Read) and score.buffer in self.words:
+            self.words.remove(score.buffer)
+            self.taken.remove(score.buffer)
+            return score.buffer
+        return "s"
 
     def local(self, level: int, dtype: DType, word: str = "t", shape: Shape = ()) -> Read:
         """Return a new scalar, or array, that is there from a level on."""
@@ -353,12 +370,7 @@ def _values(term: Term, axes: list[Symbol]) -> list[Symbol]:
 def _stated(term: Term, states: Mapping[str, Term]) -> Term:
     """Return a term with what a fold has at its end in it."""
 
-    def part(one: Term) -> Term:
-        if isinstance(one, State):
-            return states[one.name]
-        return rebuilt(one, lambda place: place, part)
-
-    return part(term)
+    return exchanged(term, lambda one: states[one.name] if isinstance(one, State) else None)
 
 
 def _renamed(along: list[tuple[Symbol, Dim]], axes: tuple[Symbol, ...]) -> dict[str, Dim]:

@@ -141,8 +141,8 @@ class _Run:
             if place in filled:
                 both = f"{self.name(filled[place])} and {self.name(id)}"
                 raise _fault(f"step {step} writes {both} to one place")
-            over = {read for read in reads if self.root[read] == self.holder.get(place)}
-            if over and over != {self.plan.written_over.get(id)}:
+            over = [read for read in reads if self.root[read] == self.holder.get(place)]
+            if over and over != [self.plan.written_over.get(id)]:
                 names = " and ".join(sorted(map(self.name, over)))
                 raise _fault(f"step {step} writes {self.name(id)} over {names}, which it reads")
             filled[place] = self.holder[place] = id

@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple, TypeAlias, final
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Symbol, check_bounds, evaluate, maximum, symbols
+from luminal_lab.core.printer import as_text
 from luminal_lab.errors import DimError, GraphError
 from luminal_lab.kernels.memory_check import check
 from luminal_lab.kernels.memory_layout import Layout, Span, arrange, most_live
@@ -67,7 +68,7 @@ class Place:
     """In the arena, the places that end before this one begins."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MemoryPlan:
     """Where each value of a program lives."""
 
@@ -135,8 +136,14 @@ class MemoryPlan:
     def __str__(self) -> str:
         return str(self.bind()) if not self.program.symbols else table(self)
 
+    _repr_mimebundle_ = as_text
 
-@dataclass(frozen=True)
+    @override
+    def __repr__(self) -> str:
+        return f"<MemoryPlan: {len(self.places)} values; print(…) shows it>"
+
+
+@dataclass(frozen=True, repr=False)
 class BoundPlan:
     """A memory plan with a number for each size and offset."""
 
@@ -206,6 +213,12 @@ class BoundPlan:
     @override
     def __str__(self) -> str:
         return table(self.plan, self)
+
+    _repr_mimebundle_ = as_text
+
+    @override
+    def __repr__(self) -> str:
+        return f"<BoundPlan: {len(self.plan.places)} values; print(…) shows it>"
 
 
 def plan(
@@ -283,7 +296,7 @@ class _Chains:
         program, by_id = self.program, self.program.by_id
         value, source, root = by_id[one.value], by_id[one.source], program.roots[one.source]
         chain, whole = self.of[root], by_id[root]
-        names = {id for at, id in program.reads[root] if at == one.step}
+        names = [id for at, id in program.reads[root] if at == one.step]
         later = next(((at, id) for at, id in program.reads[root] if at > one.step), None)
         given = by_id[chain[0]] if by_id[chain[0]].kind == "input" else None
         outputs = program.outputs.get(value.id, ())
@@ -301,9 +314,11 @@ class _Chains:
             return f"{source} is read by step {at}{seen}, after step {one.step} writes {value}"
         if root in program.outputs:
             return f"{source} is an output"
-        if names != {source.id}:
-            others = program.names(sorted(names - {source.id}))
+        if {*names} != {source.id}:
+            others = program.names(sorted({*names} - {source.id}))
             return f"step {one.step} reads {source} as {others} too"
+        if len(names) > 1:
+            return f"step {one.step} reads {source} in {len(names)} places"
         if chain[-1] != root:
             return f"{by_id[chain[-1]]} is in its place already"
         if given is not None and any(program.donated.get(id) != given.id for id in outputs):

@@ -18,7 +18,11 @@ ValueKind: TypeAlias = Literal["input", "constant", "output", "temporary"]
 
 @final
 class Step(NamedTuple):
-    """What one step of a program reads and writes, by the ids of values."""
+    """What one step of a program reads and writes, by the ids of values.
+
+    A value that is read in two places, say as two arguments of a kernel, is there twice: what may
+    be written over the one may not be written over the other.
+    """
 
     reads: tuple[int, ...]
     writes: tuple[int, ...]

@@ -14,19 +14,22 @@
           | "if" dim ":" { line }
           | "local" name ":" type "in" space
           | place ("=" | "+=" | "max=") term            a place is name "[" dim , … "]", or name
-    kind  = "for" | "parallel" | "simd" | "vector" | "unroll"
-    space = "memory" | "scratch" | "registers"
+    kind  = "for" | "unroll" | "vector"          anywhere
+          | "parallel" | "simd"                  on a CPU
+          | "block" | "thread" | "across"        on a GPU
+    space = "memory" | "scratch" | "shared" | "registers"
 
 Terms are those of definitions, without folds: a fold has become a loop that adds to a local. What
 has no axes is read by its name alone. An array in memory is seen by all tasks, one in scratch by
-one task, and so are registers. A block that may be cut short says of how many: 2 - 4*j of 4 has at
+one task, and so are registers; what is shared is seen by the threads of a block (gpu_nest.py says
+how GPUs run a nest). A block that may be cut short says of how many: 2 - 4*j of 4 has at
 most four iterations, and min(6, n - 6*i) has six.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
@@ -35,7 +38,7 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim, Shape, Symbol, substitute, symbols
 from luminal_lab.core.dims.expression import Extremum
 from luminal_lab.core.op import TensorType, mentioned
-from luminal_lab.core.printer import dim_declaration
+from luminal_lab.core.printer import as_text, dim_declaration
 from luminal_lab.kernels.definition import Buffer
 from luminal_lab.kernels.substitution import replaced
 from luminal_lab.kernels.terms import (
@@ -49,8 +52,10 @@ from luminal_lab.kernels.terms import (
     write,
 )
 
-Kind: TypeAlias = Literal["for", "parallel", "simd", "vector", "unroll"]
-Space: TypeAlias = Literal["memory", "scratch", "registers"]
+Kind: TypeAlias = Literal[
+    "for", "unroll", "vector", "parallel", "simd", "block", "thread", "across"
+]
+Space: TypeAlias = Literal["memory", "scratch", "shared", "registers"]
 How: TypeAlias = Literal["=", "+=", "max="]
 
 
@@ -111,7 +116,7 @@ class Access:
     statement: Set
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Nest:
     """How a kernel computes. All names, of arrays, axes and dims, are different."""
 
@@ -121,14 +126,19 @@ class Nest:
     body: Block
 
     @cached_property
+    def statements(self) -> tuple[Statement, ...]:
+        """All statements, the outer before the inner."""
+        return tuple(walk(self.body))
+
+    @cached_property
     def locals(self) -> Mapping[str, Local]:
         """The arrays that the nest makes for itself, by name."""
-        return {one.name: one for one in walk(self.body) if isinstance(one, Local)}
+        return {one.name: one for one in self.statements if isinstance(one, Local)}
 
     @cached_property
     def loops(self) -> Mapping[str, Loop]:
         """All loops by name, the outer first."""
-        return {one.name: one for one in walk(self.body) if isinstance(one, Loop)}
+        return {one.name: one for one in self.statements if isinstance(one, Loop)}
 
     @cached_property
     def types(self) -> Mapping[str, TensorType]:
@@ -141,7 +151,7 @@ class Nest:
         """The dims of the graph that the nest mentions, by name."""
         found = dict(mentioned(self.types.values(), ()))
         axes: set[str] = set()
-        for one in walk(self.body):
+        for one in self.statements:
             places: list[Dim] = []
             match one:
                 case Loop(axis=axis, size=size):
@@ -176,6 +186,12 @@ class Nest:
         return "\n".join(
             [f"nest {self.name}{dims}({given}) -> ({made})", *self._lines(self.body, "  ")]
         )
+
+    _repr_mimebundle_ = as_text
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Nest {self.name}; print(…) shows it>"
 
     @cached_property
     def _scalars(self) -> Mapping[Term, str]:
@@ -214,10 +230,12 @@ def extent_of(size: Dim, axes: Collection[str]) -> Dim | None:
 
 def walk(block: Block) -> Iterator[Statement]:
     """Yield all statements, the outer before the inner."""
-    for one in block:
+    todo = [*reversed(block)]
+    while todo:
+        one = todo.pop()
         yield one
         if isinstance(one, (Loop, When)):
-            yield from walk(one.body)
+            todo += reversed(one.body)
 
 
 def accesses(block: Block) -> Iterator[Access]:
@@ -253,14 +271,25 @@ def axes_in(block: Block) -> set[str]:
 
 
 def mapped(block: Block, change: Callable[[Statement], Statement | Block]) -> Block:
-    """Return a block with each statement changed, the inner ones first."""
+    """Return a block with each statement changed, the inner ones first; else it is the same."""
     found: list[Statement] = []
+    is_same = True
     for one in block:
-        if isinstance(one, (Loop, When)):
-            one = replace(one, body=mapped(one.body, change))
-        made = change(one)
+        made = change(_with_body(one, change))
+        is_same &= made is one
         found += made if isinstance(made, tuple) else (made,)
-    return tuple(found)
+    return block if is_same else tuple(found)
+
+
+def _with_body(one: Statement, change: Callable[[Statement], Statement | Block]) -> Statement:
+    if not isinstance(one, (Loop, When)):
+        return one
+    body = mapped(one.body, change)
+    if body is one.body:
+        return one
+    if isinstance(one, Loop):
+        return Loop(one.axis, one.size, body, one.kind)
+    return When(one.holds, body)
 
 
 def substituted(
@@ -276,17 +305,13 @@ def substituted(
                     new = values[axis.name]
                     assert isinstance(new, Symbol), new
                     axis = new
-                return replace(one, axis=axis, size=substitute(size, values))
+                return Loop(axis, substitute(size, values), one.body, one.kind)
             case When(holds=holds):
-                return replace(one, holds=substitute(holds, values))
+                return When(substitute(holds, values), one.body)
             case Local(name=name):
-                return replace(one, name=renamed.get(name, name))
+                return Local(renamed.get(name, name), one.type, one.space)
             case Set(name=name, index=index, term=term):
-                return replace(
-                    one,
-                    name=renamed.get(name, name),
-                    index=tuple(substitute(place, values) for place in index),
-                    term=replaced(term, values, renamed),
-                )
+                index = tuple(substitute(place, values) for place in index)
+                return Set(renamed.get(name, name), index, replaced(term, values, renamed), one.how)
 
     return mapped(block, change)

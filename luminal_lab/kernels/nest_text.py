@@ -26,6 +26,7 @@ from luminal_lab.kernels.nest import (
 )
 from luminal_lab.kernels.terms import Read, Term
 
+SPACES = "memory, scratch, shared or registers"
 HEAD = re.compile(rf"({'|'.join(get_args(Kind))})\s++(?={WORD}\s*+<)")
 IF = re.compile(r"if\b(?!\s*+(?:\[|=|\+=|max=))")
 LOCAL = re.compile(rf"local\s++(?={WORD}\s*+:)")
@@ -156,11 +157,11 @@ class NestReader(Reader):
         self.new(name, "a local")
         self.take(":", "':' and the type")
         type = self.type(self.take(TYPE, "a type such as f32[4, 8]"))
-        self.take(r"in\b", "'in' and memory, scratch or registers")
-        space = self.take(WORD, "memory, scratch or registers")
+        self.take(r"in\b", f"'in' and {SPACES}")
+        space = self.take(WORD, SPACES)
         if space.text not in get_args(Space):
             hint = nearest(space.text, get_args(Space))
-            self.fail(space, "a local is in memory, scratch or registers", hint)
+            self.fail(space, f"a local is in {SPACES}", hint)
         self.array(name.text, type)
         return Local(name.text, type, cast(Space, space.text))
 

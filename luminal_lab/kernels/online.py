@@ -31,7 +31,7 @@ from luminal_lab.kernels.canonical import canonical
 from luminal_lab.kernels.definition import Definition, Output
 from luminal_lab.kernels.inline import element, used
 from luminal_lab.kernels.intrinsic_ops import Exp, Maximum
-from luminal_lab.kernels.substitution import rebuilt, replaced
+from luminal_lab.kernels.substitution import exchanged, rebuilt, replaced
 from luminal_lab.kernels.terms import (
     Apply,
     Fold,
@@ -126,16 +126,12 @@ def _alone(lines: Mapping[str, Output], own: str, fold: Fold, name: str) -> bool
 
 
 def _with_local(term: Term, local: Output) -> Term:
-    def part(one: Term) -> Term:
-        match one:
-            case Read(buffer=local.name, index=index):
-                return element(local, index)
-            case Fold():
-                return one.over(one.axis, one.size, part)
-            case _:
-                return rebuilt(one, lambda place: place, part)
+    def part(one: Term) -> Term | None:
+        if isinstance(one, Read) and one.buffer == local.name:
+            return element(local, one.index)
+        return None
 
-    return part(term)
+    return exchanged(term, part)
 
 
 # -- the rule --------------------------------------------------------------------------------------
@@ -229,16 +225,12 @@ def _weight(term: Term, axis: str) -> tuple[Term, Term, float] | None:
 def _expanded(term: Term, made: Mapping[str, Output], keep: set[str]) -> Term:
     """Return a term with the locals in it as they were made, but for some."""
 
-    def part(one: Term) -> Term:
-        match one:
-            case Read(buffer=buffer, index=index) if buffer in made and buffer not in keep:
-                return part(element(made[buffer], index))
-            case Fold():
-                return one.over(one.axis, one.size, part)
-            case _:
-                return rebuilt(one, lambda place: place, part)
+    def part(one: Term) -> Term | None:
+        if isinstance(one, Read) and one.buffer in made and one.buffer not in keep:
+            return _expanded(element(made[one.buffer], one.index), made, keep)
+        return None
 
-    return part(term)
+    return exchanged(term, part)
 
 
 def _guarded(term: Term, base: Callable[[Term], Term]) -> tuple[Term, bool]:

@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 
 from typing_extensions import override
 
+from luminal_lab.core.printer import as_text
 from luminal_lab.kernels.nest import Nest
-from luminal_lab.kernels.steps import arrays, kinds, loops, staging, stopping, sums
-from luminal_lab.kernels.steps.step import Step, parse_step
+from luminal_lab.kernels.steps import arrays, binding, kinds, loops, reuse, staging, stopping, sums
+from luminal_lab.kernels.steps.step import Step, parse_step, without_comment
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Schedule:
     """Steps in order."""
 
@@ -30,6 +31,12 @@ class Schedule:
     @override
     def __str__(self) -> str:
         return "\n".join(map(str, self.steps))
+
+    _repr_mimebundle_ = as_text
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Schedule: {len(self)} step{'s' * (len(self) != 1)}; print(…) shows it>"
 
     def __iter__(self) -> Iterator[Step]:
         return iter(self.steps)
@@ -58,7 +65,8 @@ def parse_schedule(text: str) -> Schedule:
     split i by 6
     parallel i_o
     """
-    return Schedule(tuple(parse_step(line) for line in text.splitlines() if line.strip()))
+    lines = text.splitlines()
+    return Schedule(tuple(parse_step(line) for line in lines if without_comment(line)))
 
 
 @dataclass
@@ -81,5 +89,5 @@ class Scheduling:
         return Schedule(tuple(self.steps))
 
 
-MODULES = arrays, kinds, loops, staging, stopping, sums
+MODULES = arrays, binding, kinds, loops, reuse, staging, stopping, sums
 """Where the steps are: importing them makes their words known."""

@@ -63,6 +63,25 @@ def rebuilt(
             return term
 
 
+def exchanged(term: Term, change: Callable[[Term], Term | None]) -> Term:
+    """Return a term with other parts where `change` has any; axes of folds keep their names.
+
+    What it shares stays shared: written out, it may be too long for any memory.
+    """
+    done: dict[int, Term] = {}
+
+    def part(one: Term) -> Term:
+        found = done.get(id(one))
+        if found is None:
+            found = change(one)
+            if found is None and isinstance(one, Fold):
+                found = one.over(one.axis, one.size, part)
+            found = done[id(one)] = found or rebuilt(one, lambda place: place, part)
+        return found
+
+    return part(term)
+
+
 def replaced(term: Term, values: Mapping[str, Dim], buffers: Mapping[str, str] = NO_NAMES) -> Term:
     """Return a term with symbols, by name, replaced by dims, and buffers by others.
 

@@ -321,13 +321,15 @@ def walk(*terms: Term) -> Iterator[Term]:
 def softmaxes(term: Term) -> list[Fold]:
     """Return the softmaxes in a term that are in no other fold or condition."""
     found: dict[Fold, None] = {}
+    seen: set[int] = set()
     todo = [term]
     while todo:
         one = todo.pop()
         if isinstance(one, Fold):
             if one.kind == "softmax":
                 found[one] = None
-        elif not isinstance(one, Guard):
+        elif not isinstance(one, Guard) and id(one) not in seen:
+            seen.add(id(one))
             todo += one.parts
     return list(found)
 

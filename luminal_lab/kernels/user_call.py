@@ -206,22 +206,26 @@ class KernelCall:
         names = [name for name, _ in self._header.inputs]
         if len(tensors) != len(names):
             self._refuse(
-                f"it takes {', '.join(names) or 'nothing'}, and is called with {len(tensors)} "
-                "tensors"
+                f"it takes {', '.join(names) or 'nothing'}, and is called with "
+                f"{len(tensors)} tensor{'s' * (len(tensors) != 1)}"
             )
         for name, tensor in zip(names, tensors, strict=True):
             if not isinstance(tensor, Tensor):
-                self._refuse(f"its input {name} is {said(tensor)}, and no tensor")
+                self._refuse(
+                    f"its input {name} is {said(tensor)}, and no tensor",
+                    "make one with cx.tensor(shape).set(data) or cx.constant(data); "
+                    "ll.devices.check_kernel(kernel, data) tries it on arrays",
+                )
         graph = tensors[0].graph if tensors and isinstance(tensors[0], Tensor) else None
         if not isinstance(graph, Store):
             self._refuse("it has no inputs, so that it belongs to no graph")
         return graph
 
-    def _refuse(self, what: str) -> NoReturn:
+    def _refuse(self, what: str, hint: str | None = None) -> NoReturn:
         raise GraphError(
             f"kernel {self.name}: {what}",
             where=str(here() or "") or None,
-            hint=f"it is {self.header}",
+            hint=hint or f"it is {self.header}",
         )
 
     def _called(self, graph: Store, tensors: Sequence[Tensor], named: dict[str, DimLike]) -> Any:  # noqa: ANN401
@@ -305,8 +309,9 @@ class KernelCall:
         )
         if len(results) != len(outputs):
             raise DefinitionError(
-                f"kernel {self.name}: its meaning returns {len(results)} results, and the header "
-                f"has {len(outputs)} outputs",
+                f"kernel {self.name}: its meaning returns {len(results)} "
+                f"result{'s' * (len(results) != 1)}, and the header has {len(outputs)} "
+                f"output{'s' * (len(outputs) != 1)}",
                 hint=RESULTS,
             )
         ids: list[int] = []

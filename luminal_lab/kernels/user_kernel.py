@@ -90,7 +90,7 @@ def solved(
         if len(type.shape) != len(other.shape):
             raise ShapeError(
                 f"{what}: {name} is {type}, but it is given {label}",
-                hint=f"give it {len(type.shape)} axes, with reshape, expand or unsqueeze",
+                hint=f"give it {_axes(len(type.shape))}, with reshape, expand or unsqueeze",
             )
         for dim, size in zip(type.shape, other.shape, strict=True):
             if isinstance(dim, Symbol):
@@ -252,6 +252,7 @@ def user_kernel(op: UserKernel, name: str) -> Kernel:
         _embedded(op, header, function, dims, list(given)),
         (Phase(function, tasks),),
         given_dims=tuple(given),
+        given_names=tuple(name for name, _ in (*header.inputs, *header.outputs)),
         cost=(_flops(op.body), moved),
     )
 
@@ -282,6 +283,9 @@ def _flops(body: IR) -> Dim:
     return total
 
 
+OWN_NAMES = "// All kernels are one source: within it the names of this one are its own."
+
+
 def _embedded(
     op: UserKernel, header: Header, function: str, dims: Mapping[str, Dim], given: list[str]
 ) -> str:
@@ -298,6 +302,7 @@ def _embedded(
         [
             *([] if header_in(op.source) else [comment(op.header)]),
             *includes,
+            *([OWN_NAMES] if own else []),
             *(f"#define {name} {function}__{name}" for name in own),
             body,
             f"static void {function}(LAB_GIVEN) {{",
@@ -338,3 +343,7 @@ def header_in(source: str) -> str | None:
         r"^\s*(?://|\*|/\*)\s*(kernel\s+[\w.]+[^\n]*?)\s*(?:\*/)?\s*$", source, re.MULTILINE
     )
     return match[1] if match else None
+
+
+def _axes(count: int) -> str:
+    return "1 axis" if count == 1 else f"{count} axes"

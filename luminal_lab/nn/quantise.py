@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import cast
 
 from luminal_lab.errors import ArgumentError, nearest
 from luminal_lab.nn.arguments import at_user
 from luminal_lab.nn.embedding import Embedding
 from luminal_lab.nn.linear import Linear
 from luminal_lab.nn.module import Module
+from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.parameter import Parameter
 
 FORMS = ("q8_0",)
@@ -49,13 +51,16 @@ def _weights(what: Module | Parameter | Iterable[Parameter]) -> dict[str, Parame
         ]
         paths = {**what.parameters(), **what.buffers()}
         return {path: one for path, one in paths.items() if any(one is m for m in matrices)}
-    given = [what] if isinstance(what, Parameter) else list(what)
-    for one in given:
-        if not isinstance(one, Parameter):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+    is_many = hasattr(what, "__iter__") and not isinstance(what, (str, Mapping, Tensor))
+    found: dict[str, Parameter] = {}
+    for place, one in enumerate(cast("Iterable[object]", what if is_many else [what])):
+        if not isinstance(one, Parameter):
+            shown = one.label if isinstance(one, Tensor) else repr(one)
             raise at_user(
                 ArgumentError(
-                    f"quantise: {one!r} is no parameter",
+                    f"quantise: {shown} is no parameter",
                     hint="give a module, a parameter such as layer.weight, or a list of them",
                 )
             )
-    return {one.name or str(place): one for place, one in enumerate(given)}
+        found[one.name or str(place)] = one
+    return found

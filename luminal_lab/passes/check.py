@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from luminal_lab.errors import LabError, PassError
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.rule import Rule
 from luminal_lab.passes.snapshot import Firing, Snapshot
+
+if TYPE_CHECKING:
+    from luminal_lab.passes.compilation import Compilation
 
 TOLERANCE = {
     DType.float64: 1e-9,
@@ -107,6 +111,89 @@ class Checker:
             replace(draw, values=self._outputs(ir, draw.data, draw.dims)) for draw in self.draws
         ]
 
+    # -- what a device computes --------------------------------------------------------------------
+
+    def check_device(self, compiled: Compilation) -> None:
+        """Raise a PassError that names the first wrong kernel, if a device gives other values."""
+        ir, draw = compiled.ir, self.draws[0]
+        coarse = max(
+            (TOLERANCE.get(n.dtype, 0.0) for one in _all_graphs(ir) for n in one), default=0
+        )
+        asked = dict.fromkeys(ir.output_ids)
+        right = self._values(ir, draw.data, draw.dims, tuple(asked))
+        found = self._on_device(compiled, draw, asked)
+        if not any(self._wrong(right[id], found[id], draw, coarse).size for id in asked):
+            return
+        # With all that is launched asked for, the first one that is wrong is the culprit.
+        launched = [node for node in ir.nodes if node.op.body_of() is not None]
+        made = {user.id: n for n in launched if n.extra for user in ir.users(n)}
+        made |= {n.id: n for n in launched if not n.extra}
+        wanted = dict.fromkeys(id for id in sorted(made) if id in ir.ancestors(asked)) | asked
+        right = self._values(ir, draw.data, draw.dims, tuple(wanted))
+        later = self._on_device(compiled, draw, wanted)
+        for values in (later, found):
+            for id in wanted:
+                if id not in values:
+                    continue
+                wrong = self._wrong(right[id], values[id], draw, coarse)
+                if wrong.size:
+                    place = tuple(int(k) for k in wrong[0])
+                    raise self._wrong_kernel(
+                        compiled, draw, made.get(id, ir[id]), ir[id], place, right[id], values[id]
+                    )
+
+    def _on_device(
+        self, compiled: Compilation, draw: Draw, wanted: Iterable[int]
+    ) -> dict[int, Array]:
+        def data_of(node: Node) -> Array:
+            return draw.data[node.id]
+
+        environment = Environment(data_of, draw.dims, 0, self.given.functions)
+        try:
+            return compiled.values(environment, set(wanted), {}, None)
+        except LabError as error:
+            raise PassError(
+                f"pass {_device(compiled)}: what it compiled fails on drawn inputs: "
+                f"{error.message}",
+                where=error.where,
+                hint="NumPy's interpreter computes the same graph on them; error.inputs has them",
+            ) from error
+
+    def _wrong(self, right: Array, found: Array, draw: Draw, coarse: float) -> Array:
+        return np.argwhere(differences(right, found, scaled=draw.scaled, least=coarse))
+
+    def _wrong_kernel(
+        self,
+        compiled: Compilation,
+        draw: Draw,
+        node: Node,
+        value: Node,
+        place: tuple[int, ...],
+        right: Array,
+        found: Array,
+    ) -> PassError:
+        body = node.op.body_of()
+        kernel = node.op.name if body is None else body.name
+        for launch in getattr(compiled.runner, "launches", ()):
+            kernel = launch.kernel.name if launch.node == node.id else kernel
+        at = f" at {tuple_text(place)}" if place else ""
+        inputs = {one.name: draw.data[one.id] for one in compiled.ir.inputs}
+        shown = ", ".join(f"%{name} = {_text(array)}" for name, array in inputs.items())
+        where = print_node(compiled.ir, node)
+        where += "".join(f"\n{line}" for line in compiled.trace(node).lines)
+        error = PassError(
+            f"pass {_device(compiled)}: the kernel {kernel} computes another value than its graph "
+            f"says: {value} is {right[place]!s}{at}, but the kernel makes it {found[place]!s}; the "
+            f"inputs were {shown or 'none'}",
+            where=where,
+            hint=f"error.inputs has the inputs; without check= print(cx.kernels[{kernel!r}]) shows "
+            "the kernel's source",
+        )
+        error.inputs = inputs
+        return error
+
+    # -- comparing ---------------------------------------------------------------------------------
+
     def _differs(self, ir: IR, draw: Draw) -> bool:
         try:
             values = self._outputs(ir, draw.data, draw.dims)
@@ -171,8 +258,24 @@ class Checker:
         return "the outputs differ"
 
 
-def differences(a: Array, b: Array, *, scaled: bool) -> Array:
-    """Return where two arrays differ by more than another order of rounding explains."""
+def _device(compiled: Compilation) -> str:
+    return ", ".join(map(str, compiled.pipeline.devices()))
+
+
+def _all_graphs(ir: IR) -> Iterator[IR]:
+    """Yield a graph and the bodies of its calls."""
+    yield ir
+    for node in ir.nodes:
+        body = node.op.body_of()
+        if body is not None:
+            yield from _all_graphs(body)
+
+
+def differences(a: Array, b: Array, *, scaled: bool, least: float = 0.0) -> Array:
+    """Return where two arrays differ by more than another order of rounding explains.
+
+    With `least`, a share, what was rounded to a coarser dtype on the way explains that much.
+    """
     if a.shape != b.shape or a.dtype != b.dtype:
         return np.ones(a.shape, bool)
     dtype = DType(a.dtype.name)
@@ -184,7 +287,7 @@ def differences(a: Array, b: Array, *, scaled: bool) -> Array:
         if scaled:
             finite = size[np.isfinite(size)]
             size = np.maximum(size, np.sqrt(np.mean(finite**2)) if finite.size else 0.0)
-        near = abs(x - y) <= TOLERANCE[dtype] * size
+        near = abs(x - y) <= max(TOLERANCE[dtype], least) * size
     return np.asarray(~(near | (x == y) | (np.isnan(x) & np.isnan(y))))
 
 

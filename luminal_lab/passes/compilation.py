@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import final
+from typing import Protocol, TypeAlias, final
 
 from typing_extensions import override
 
@@ -23,6 +23,33 @@ from luminal_lab.passes.stored import Storage
 from luminal_lab.passes.story import Story, rules_of, told, told_why_not
 
 LINE = re.compile(r"(.*?)(?:,\s*line\s+|:)(\d+)$")
+
+
+class Launched(Protocol):
+    """A launch, which computes a node."""
+
+    @property
+    def node(self) -> int:
+        """The node's id."""
+        ...
+
+    @property
+    def kernel(self) -> Named:
+        """What computes it."""
+        ...
+
+
+class Named(Protocol):
+    """A kernel, which launches use."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+
+Following: TypeAlias = NodeLike | Launched | Named
+"""What stands for a node: itself, its name or number, a launch, or a kernel."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -155,11 +182,11 @@ class Compilation:
 
     # -- following one thing -----------------------------------------------------------------------
 
-    def trace(self, what: NodeLike | Origin) -> Trace:
+    def trace(self, what: Following | Origin) -> Trace:
         """Follow a node through all snapshots, or all nodes of a line of the user's.
 
-        A line is given as in "cell 3, line 7" or "model.py:12"; a node by its name, its id, or as
-        it is in any snapshot.
+        A line is given as in "cell 3, line 7" or "model.py:12"; a node by its name, its id, as it
+        is in any snapshot, by a launch that computes it, or by a kernel, whose first launch counts.
         """
         ids, start = self._meant(what)
         rows: dict[int, set[int]] = {start: ids}
@@ -176,14 +203,30 @@ class Compilation:
             )
         )
 
-    def _meant(self, what: NodeLike | Origin) -> tuple[set[int], int]:
+    def _meant(self, what: Following | Origin) -> tuple[set[int], int]:
         """Return the ids of the nodes meant, and the first snapshot that has them."""
         if isinstance(what, Origin):
             return self._of_line(what.file, what.line), 0
         line = LINE.match(what) if isinstance(what, str) and not what.startswith("%") else None
         if line is not None:
             return self._of_line(line.group(1), int(line.group(2))), 0
-        return {self.find(what).id}, self.first_with(what)
+        one = self.node_of("trace", what)
+        return {self.find(one).id}, self.first_with(one)
+
+    def node_of(self, asking: str, what: Following) -> NodeLike:
+        """Return the node that is meant: of a launch its own, of a kernel that of its first one."""
+        if isinstance(what, (int, str)):
+            return what
+        launches: Sequence[Launched] = getattr(self.runner, "launches", ())
+        used = [one.node for one in launches if one.kernel == what]
+        # A launch has its node's number; a tensor has an id, and its node's record.
+        own: object = getattr(what, "id", getattr(what, "node", None))
+        if isinstance(own, int) or used:
+            return own if isinstance(own, int) else used[0]
+        raise GraphError(
+            f"{asking}: {what!r} is no node, and no launch or kernel of this compile",
+            hint="give a tensor, a node's name, a launch of cx.launches or a kernel of cx.kernels",
+        )
 
     def _of_line(self, file: str, number: int) -> set[int]:
         found: set[int] = set()
@@ -235,13 +278,14 @@ class Compilation:
 
     # -- asking ------------------------------------------------------------------------------------
 
-    def why(self, node: NodeLike) -> Story:
-        """Tell in sentences where a node comes from, and what became of it."""
-        return told(self.snapshots, self.find(node))
+    def why(self, node: Following) -> Story:
+        """Tell in sentences where a node, or that of a launch or a kernel, comes from."""
+        return told(self.snapshots, self.find(self.node_of("why", node)))
 
-    def why_not(self, rule: Rule | str, node: NodeLike) -> Story:
+    def why_not(self, rule: Rule | str, node: Following) -> Story:
         """Tell why a rule did not fire at a node: its pattern, its condition, or the licence."""
-        return told_why_not(self.snapshots, self.pipeline, rule, self.find(node))
+        found = self.find(self.node_of("why_not", node))
+        return told_why_not(self.snapshots, self.pipeline, rule, found)
 
     # -- shown -------------------------------------------------------------------------------------
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from time import perf_counter
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 from luminal_lab.core.dims import check_bounds
 from luminal_lab.core.edit import Edit
@@ -20,6 +22,7 @@ from luminal_lab.errors import (
     PassError,
     ScheduleError,
     nearest,
+    whole_number,
 )
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.check import Checker, Given
@@ -49,7 +52,8 @@ def compile_ir(
     """Run passes on a graph, and return the snapshots that they leave.
 
     With `check="values"` the interpreter runs after each pass on drawn inputs, and a pass that
-    changes what the graph computes is reported with the first wrong firing.
+    changes what the graph computes is reported with the first wrong firing; what a device makes of
+    the last graph is run once, and a kernel that computes something else is named.
 
     >>> from luminal_lab.core.parse import parse
     >>> from luminal_lab.passes.pattern import variables
@@ -68,20 +72,65 @@ def compile_ir(
         )
     facts = frozenset(Pipeline(licence=licence).licence or ())
     pipeline = Pipeline(passes).staged()
-    compiling = _Compiling(ir, pipeline, check, given or Given(), verifying=verifying)
-    return compiling.run(facts, _sizes(ir, specialise or {}))
+    sizes = _sizes(ir, {} if specialise is None else specialise)
+    devices = pipeline.devices()
+    if len(devices) > 1:
+        raise ArgumentError(
+            f"compile: {' and '.join(map(str, devices))} are {len(devices)} devices, and one runs "
+            "the graph",
+            hint="leave all but one out",
+        )
+    if sizes and not devices:
+        shown = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+        raise ArgumentError(
+            f"compile: specialise asks for kernels for {shown}, and no device is there to make "
+            "them",
+            hint="put one last, as in cx.compile(ll.GenericCompiler(), ll.CPUCompiler(), "
+            "specialise=…)",
+        )
+    with _uncollected():
+        compiling = _Compiling(ir, pipeline, check, given or Given(), verifying=verifying)
+        return compiling.run(facts, sizes)
 
 
-def _sizes(ir: IR, specialise: Mapping[str, int]) -> Mapping[str, int]:
+@contextmanager
+def _uncollected() -> Generator[None, None, None]:
+    """Keep Python's collector of cycles from walking over all that lives, time and again.
+
+    A compile makes many records and keeps nearly all of them: there is little to be found.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _sizes(ir: IR, specialise: object) -> Mapping[str, int]:
     """Return the sizes for which a graph is to have code of its own, or raise."""
-    for name, size in specialise.items():
+    if not isinstance(specialise, Mapping):
+        raise ArgumentError(
+            f"compile: specialise is {specialise!r}, which names no dim",
+            hint='give dims and their sizes, as in {"seq": 128}',
+        )
+    sizes: dict[str, int] = {}
+    for dim, like in cast("Mapping[object, object]", specialise).items():
+        name, size = str(dim), whole_number(like)
+        if size is None:
+            raise ArgumentError(
+                f"compile: specialise gives the dim {name!r} the size {like!r}",
+                hint=f'give one whole number, as in {{"{name}": 128}}',
+            )
         if name not in ir.symbols:
             raise DimError(
                 f"compile: specialise names {name!r}, and this graph has no such dim",
                 hint=nearest(name, ir.symbols) or "dims come with tensors, or dim(...)",
             )
         check_bounds(ir.symbols[name], size)
-    return specialise
+        sizes[name] = size
+    return sizes
 
 
 class _Compiling:
@@ -92,9 +141,11 @@ class _Compiling:
         self.verifying = verifying
         self.given = given
         self.checker = Checker(ir, given) if check is not None else None
+        self.ir = ir.bare()
+        """The newest graph: what is worked out about it serves all passes until one changes it."""
         start = perf_counter()
         if verifying:
-            verify(ir)
+            verify(self.ir)
         seconds = perf_counter() - start
         written = Record("written", (), verified=verifying, seconds=0.0)
         self.snapshots = [Snapshot(ir, ir, written)]
@@ -113,7 +164,14 @@ class _Compiling:
             told = PassError(f"compile: {message}", where=error.where, hint=error.hint)
             told.snapshots = tuple(self.snapshots)
             raise told from error
-        return Compilation(tuple(self.snapshots), self.pipeline, self.verify_seconds, runner)
+        made = Compilation(tuple(self.snapshots), self.pipeline, self.verify_seconds, runner)
+        if self.checker is not None and runner is not None:
+            try:
+                self.checker.check_device(made)
+            except PassError as error:
+                error.snapshots = made.snapshots
+                raise
+        return made
 
     def _run_pipeline(self, pipeline: Pipeline, licence: frozenset[str], turn: int) -> bool:
         """Run a pipeline, and return whether it changed anything."""
@@ -135,7 +193,7 @@ class _Compiling:
 
     def _run_pass(self, one: Pass, licence: frozenset[str], turn: int) -> bool:
         before = self.snapshots[-1].ir
-        ir = before.bare()  # what the pass works out about it is dropped with it
+        ir = self.ir
         limit = max(LEAST_LIMIT, 20 * before.next_id)
         edit = Edit(ir, licence=licence, limit=limit, weights=self.given.weights)
         start = perf_counter()
@@ -174,12 +232,14 @@ class _Compiling:
     def _check(self, one: Pass, edit: Edit, before: IR, after: IR) -> None:
         """Raise if what a pass has made breaks a law, or takes or gives something else."""
         start = perf_counter()
+        ir = after.bare()
         try:
             if self.verifying:
-                verify(after.bare())
+                verify(ir, self.ir)
             _check_face(before, after)
         except LabError as error:
             raise self._failed(one, error, edit) from error
+        self.ir = ir
         self.verify_seconds += perf_counter() - start
 
     def _failed(self, one: Pass, error: Exception, edit: Edit) -> PassError:

@@ -227,7 +227,7 @@ def _certain(op: Op, x: TensorType) -> bool:
 
 
 def _viewed(op: Op, value: Scalar, x: TensorType, any_zero: bool) -> Scalar | None:
-    if not isinstance(op, Pad) or not any((*op.before, *op.after)):
+    if not isinstance(op, Pad) or all(width == 0 for width in (*op.before, *op.after)):
         return value
     if isinstance(value, Expr):
         return None

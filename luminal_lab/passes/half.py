@@ -232,9 +232,18 @@ class _Rounding:
 
 
 def _read_by(found: Iterable[Node]) -> str:
-    names = list(dict.fromkeys(map(str, found)))
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"read by {', '.join(names[:3])}{more}"
+    """Return in words who reads a value: `matmul %9 reads it, now in half the bytes`."""
+    every = {node.id: node for node in found}
+    names = [f"{_word_for(node)} {node}" for node in every.values()]
+    if len(names) > 3:
+        names = [*names[:2], f"{len(names) - 2} more"]
+    listed = " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+    return f"{listed} read{'s' * (len(names) == 1)} it, now in half the bytes"
+
+
+def _word_for(node: Node) -> str:
+    body = node.op.body_of()
+    return node.op.name if body is None else body.name
 
 
 def _is_computed(op: Op) -> bool:

@@ -62,10 +62,10 @@ def _inline(call: Node, body: IR, edit: Edit) -> list[int]:
             into[node.id] = new.id
             made.append(new.id)
     if not call.extra:
-        edit.replace(call, into[body.output_ids[0]])
+        edit.replace(call, into[body.output_ids[0]], renames=True)
     for pick in edit.users(call):
         assert isinstance(pick.op, Pick), "only a pick reads a node with several results"
-        edit.replace(pick, into[body.output_ids[pick.op.index]])
+        edit.replace(pick, into[body.output_ids[pick.op.index]], renames=True)
         edit.erase(pick)
     edit.erase(call)
     return made

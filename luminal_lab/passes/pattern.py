@@ -12,7 +12,8 @@ A commutative op is tried in both orders.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol, TypeAlias
 
@@ -49,6 +50,11 @@ class Pattern:
     """A piece of a graph with variables in it."""
 
     __slots__ = ()
+
+    @property
+    def first(self) -> type[Op] | None:
+        """The op that a node must have; None for any."""
+        return None
 
     def __getattr__(self, name: str) -> NoReturn:
         if name[:2] == "__" or name[:5] == "_repr" or name[:5] == "_ipyt":
@@ -120,6 +126,11 @@ class ConstantVariable(Pattern):
 
     name: str
 
+    @property
+    @override
+    def first(self) -> type[Op] | None:
+        return Constant
+
     @override
     def __str__(self) -> str:
         return self.name
@@ -130,6 +141,11 @@ class Number(Pattern):
     """A constant of one value; a bool stands for bools alone, any other number for all dtypes."""
 
     value: Scalar
+
+    @property
+    @override
+    def first(self) -> type[Op] | None:
+        return Constant
 
     @override
     def __str__(self) -> str:
@@ -175,6 +191,17 @@ class Apply(Pattern):
     """The name under which what is calculated sees the op."""
     more: bool = False
     """Whether there may be more sources, which stand for nothing."""
+    needs: frozenset[type[Op]] = dataclasses.field(init=False, compare=False)
+    """The ops that sources must have: where one is missing, it is no use to look further."""
+
+    def __post_init__(self) -> None:
+        firsts = [source.first for source in self.sources]
+        object.__setattr__(self, "needs", frozenset(op for op in firsts if op is not None))
+
+    @property
+    @override
+    def first(self) -> type[Op] | None:
+        return self.cls
 
     @override
     def __str__(self) -> str:
@@ -305,26 +332,29 @@ class Match:
 
 def find(pattern: Pattern, node: Node, graph: Lookup) -> Iterator[Bindings]:
     """Yield each way in which a pattern matches with this node as its root."""
-    return _ways(pattern, node, {}, graph)
+    return iter(_ways(pattern, node, {}, graph))
 
 
-def _ways(pattern: Pattern, node: Node, bound: Bindings, graph: Lookup) -> Iterator[Bindings]:
+def _ways(pattern: Pattern, node: Node, bound: Bindings, graph: Lookup) -> Iterable[Bindings]:
     op = node.op
     match pattern:
         case Apply():
             if type(op) is pattern.cls and _has_sources(pattern, node):
-                yield from _op_ways(pattern, node, bound, graph)
+                sources = [graph[id] for id in node.sources[: len(pattern.sources)]]
+                if pattern.needs.issubset([type(source.op) for source in sources]):
+                    return _op_ways(pattern, node, sources, bound, graph)
         case Variable(name=name):
             if bound.get(name, node).id == node.id:
-                yield {**bound, name: node}
+                return ({**bound, name: node},)
         case Number():
             if isinstance(op, Constant) and pattern.equals(op.value, node.dtype):
-                yield bound
+                return (bound,)
         case ConstantVariable(name=name):
             if isinstance(op, Constant) and bound.get(name, node).op == op:
-                yield {name: node, **bound}
+                return ({name: node, **bound},)
         case _:
             raise AssertionError(pattern)
+    return ()
 
 
 def _has_sources(pattern: Apply, node: Node) -> bool:
@@ -332,24 +362,27 @@ def _has_sources(pattern: Apply, node: Node) -> bool:
     return more == 0 or (pattern.more and more > 0)
 
 
-def _op_ways(pattern: Apply, node: Node, bound: Bindings, graph: Lookup) -> Iterator[Bindings]:
+def _op_ways(
+    pattern: Apply, node: Node, sources: list[Node], bound: Bindings, graph: Lookup
+) -> Iterator[Bindings]:
     with_fields = _match_fields(pattern, node, bound)
     if with_fields is not None:
-        get = graph.table.get
-        sources = [get(id) for id in node.sources[: len(pattern.sources)]]
         yield from _source_ways(pattern.sources, sources, with_fields, graph)
         if pattern.cls.commutative and pattern.sources[0] != pattern.sources[1]:
             yield from _source_ways(pattern.sources, sources[::-1], with_fields, graph)
 
 
 def _source_ways(
-    patterns: tuple[Pattern, ...], nodes: list[Node | None], bound: Bindings, graph: Lookup
+    patterns: tuple[Pattern, ...], nodes: list[Node], bound: Bindings, graph: Lookup
 ) -> Iterator[Bindings]:
     if not patterns:
         yield bound
         return
-    assert nodes[0] is not None, "a graph in an editor is closed"
-    for way in _ways(patterns[0], nodes[0], bound, graph):
+    ways = _ways(patterns[0], nodes[0], bound, graph)
+    if len(patterns) == 1:
+        yield from ways
+        return
+    for way in ways:
         yield from _source_ways(patterns[1:], nodes[1:], way, graph)
 
 
@@ -395,7 +428,7 @@ def _misfit(pattern: Pattern, node: Node, bound: Bindings, graph: Lookup) -> str
     reached, told = with_fields, ""
     for part, id in zip(pattern.sources, node.sources, strict=False):
         source = graph[id]
-        way = next(_ways(part, source, reached, graph), None)
+        way = next(iter(_ways(part, source, reached, graph)), None)
         if way is None:
             told = _misfit(part, source, reached, graph)
             break

@@ -103,11 +103,17 @@ class Pipeline:
         inner = [one.runner(ir, specialise) for one in self.passes if isinstance(one, Pipeline)]
         return next((one for one in reversed(inner) if one is not None), None)
 
+    def devices(self) -> tuple[Pipeline, ...]:
+        """Return those that say what runs the graph: itself, or pipelines in it."""
+        if type(self).runner is not Pipeline.runner:
+            return (self,)
+        inner = [one.devices() for one in self.passes if isinstance(one, Pipeline)]
+        return tuple(device for devices in inner for device in devices)
+
     @property
     def is_device(self) -> bool:
         """Whether it, or a pipeline in it, says what runs the graph."""
-        own = type(self).runner is not Pipeline.runner
-        return own or any(isinstance(one, Pipeline) and one.is_device for one in self.passes)
+        return bool(self.devices())
 
     def staged(self) -> Pipeline:
         """Return the same passes, with those that must be early before the first device."""

@@ -13,8 +13,9 @@ Which way a view moves is a matter of cost, and so no two of these steps undo ea
   matmul) stays as it is. It also moves past other views, so as to be the last of them.
 - `slice` moves towards the sources, past an op that only the slice reads: less is computed.
 - `permute`, `reshape` and `flip` cost nothing, and are worth moving where views meet and become
-  one. They move towards the sources, past an op that nothing else reads, unless that makes more
-  views than there were; and towards the outputs where all sources have the same one.
+  one. They move towards the sources, past ops that nothing else reads, unless that makes more
+  views than there were; and towards the outputs where all sources have the same one, which makes
+  fewer.
 
 Values keep their bits: an elementwise op does the same at every position.
 """
@@ -154,7 +155,7 @@ class _Pushing:
         """View the sources instead, where that meets another view and makes no more of them."""
         given = self.edit.sources(source)
         others = {x.id: x for x in given if not isinstance(x.op, Constant)}.values()
-        met = [x for x in others if self.meets(node.op, x, source)]
+        met = {x.id: path for x in others if (path := self.way_to_another(node.op, x))}
         if not met or len(others) - len(met) > 1:
             return
         for x in others:
@@ -162,27 +163,35 @@ class _Pushing:
                 (inner,) = self.edit.sources(x)
                 if _before_expand(node, x.shape, inner.shape) is None:
                     return
+        left = [source, *given, *(one for path in met.values() for one in path[1:])]
+        left += [x for path in met.values() for one in path[:-1] for x in self.edit.sources(one)]
         because = f"the {node.op.name} meets another one before {source.op.name}"
         with self.edit.firing("view-earlier", because):
             viewed = {
                 x.id: self.filled(x, node.shape)
                 if isinstance(x.op, Constant)
-                else self.viewed(node, x)
+                else self.viewed(node, x, met.get(x.id, []))
                 for x in given
             }
             self.put(self.edit.insert(source.op, *[viewed[x.id] for x in given], like=source), node)
-            self.drop(source, *given)
+            self.drop(*left)
 
-    def meets(self, view: Op, x: Node, user: Node) -> bool:
-        """Return whether a view, moving on from here, comes to another one of its kind."""
-        while self.is_read_once(x):
-            if type(x.op) is type(view):
-                return True
-            sources = [s for s in self.edit.sources(x) if not isinstance(s.op, Constant)]
-            if not isinstance(x.op, Elementwise) or len(sources) != 1:
-                return False
-            (x,) = sources
-        return False
+    def way_to_another(self, view: Op, x: Node) -> list[Node]:
+        """Return the ops on a way to another view of that kind, and that; nothing if none is met.
+
+        A view goes all of the way in one step: half-way there would be more views than before, and
+        `view-later` would take them back.
+        """
+        path = [x]
+        while self.is_read_once(path[-1]):
+            if type(path[-1].op) is type(view):
+                return path
+            given = self.edit.sources(path[-1])
+            sources = [source for source in given if not isinstance(source.op, Constant)]
+            if not isinstance(path[-1].op, Elementwise) or len(sources) != 1:
+                return []
+            path.append(sources[0])
+        return []
 
     # -- steps -------------------------------------------------------------------------------------
 
@@ -200,15 +209,22 @@ class _Pushing:
         """Return a value in a shape to which it can be expanded."""
         return x if x.shape == shape else self.edit.insert(Expand(shape), x, like=like)
 
-    def viewed(self, view: Node, x: Node) -> Node:
-        """Return a view of a value; with a view of the same kind it becomes one."""
-        if type(x.op) is not type(view.op) or not self.is_read_once(x):
+    def viewed(self, view: Node, x: Node, path: list[Node]) -> Node:
+        """Return a view of a value; past the ops on a path it becomes one with another view."""
+        if not path:
             return self.edit.insert(view.op, x, like=view)
-        (base,) = self.edit.sources(x)
-        op = _composed(x.op, view.op)
-        if _changes_nothing(op, base.shape):
-            return base
-        return self.edit.insert(op, base, like=[view, x])
+        *between, other = path
+        (made,) = self.edit.sources(other)
+        op = _composed(other.op, view.op)
+        if not _changes_nothing(op, made.shape):
+            made = self.edit.insert(op, made, like=[view, other])
+        for one in reversed(between):
+            given = [
+                self.filled(source, view.shape) if isinstance(source.op, Constant) else made
+                for source in self.edit.sources(one)
+            ]
+            made = self.edit.insert(one.op, *given, like=one)
+        return made
 
     def put(self, new: Node, old: Node) -> None:
         """Put a node in the place of another, and take that out."""

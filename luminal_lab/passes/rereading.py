@@ -44,7 +44,7 @@ def reread(edit: Edit, old: Node, new: Node, takes: Takes) -> dict[int, Node]:
         else:
             sources = [new.id if id == old.id else id for id in user.sources]
             made[user.id] = edit.insert(user.op, *sources, like=user)
-            edit.replace(user, made[user.id])
+            edit.replace(user, made[user.id], renames=True)
             edit.erase(user)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -55,11 +55,15 @@ def rewrite(
     def step(node: Node) -> None:
         _fire(edit, by_op.get(type(node.op), ()), node)
 
-    until_nothing_changes(edit, nodes, step, limit)
+    fitting = [node for node in nodes if type(node.op) in by_op]
+    until_nothing_changes(edit, fitting, step, limit)
 
 
-def _fire(edit: Edit, rules: Iterable[Rule], node: Node) -> None:
+def _fire(edit: Edit, rules: Sequence[Rule], node: Node) -> None:
+    below = [type(source.op) for source in edit.sources(node)] if rules else ()
     for rule in rules:
+        if not rule.pattern.needs.issubset(below):
+            continue
         for match, right in rule.matches(node, edit):
             missing = rule.needed(*match.dtypes) - edit.licence
             if missing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from typing_extensions import override
@@ -134,7 +135,7 @@ class Rule:
         """Yield each match with this root whose condition holds, and what takes its place."""
         for bindings in find(self.pattern, node, graph):
             match = Match(node, bindings, graph)
-            if self.condition is None or self.condition(*_seen(self.condition, match)):
+            if self.condition is None or self.condition(*_seen(self._asked, match)):
                 right = self.right_of(match)
                 if right is not None:
                     yield match, right
@@ -145,14 +146,26 @@ class Rule:
             return self.replacement
         arguments = [
             Variable(name)
-            if isinstance(match.bindings.get(name), Node) and not is_constant(self, name)
+            if isinstance(match.bindings.get(name), Node) and not constant
             else match
             if name == "match"
             else match.seen(name)
-            for name in parameters_of(self.replacement)
+            for name, constant in self._taken
         ]
         made = self.replacement(*arguments)
         return None if made is None else as_pattern(made)
+
+    @cached_property
+    def _asked(self) -> tuple[str, ...]:
+        """What the condition is given."""
+        return () if self.condition is None else parameters_of(self.condition)
+
+    @cached_property
+    def _taken(self) -> tuple[tuple[str, bool], ...]:
+        """What a calculation is given, and of each whether it is a constant."""
+        if isinstance(self.replacement, Pattern):
+            return ()
+        return tuple((name, is_constant(self, name)) for name in parameters_of(self.replacement))
 
     def apply(self, match: Match, right: Pattern, edit: Edit) -> Node:
         """Put the replacement into the graph, and return it."""
@@ -209,8 +222,8 @@ def parameters_of(function: Callable[..., object]) -> tuple[str, ...]:
     return tuple(inspect.signature(function).parameters)
 
 
-def _seen(function: Callable[..., object], match: Match) -> list[object]:
-    return [match if name == "match" else match.seen(name) for name in parameters_of(function)]
+def _seen(names: Iterable[str], match: Match) -> list[object]:
+    return [match if name == "match" else match.seen(name) for name in names]
 
 
 # -- both sides have one type ----------------------------------------------------------------------

@@ -141,17 +141,37 @@ class Snapshot:
 
     @cached_property
     def _folded(self) -> dict[int, list[int]]:
-        """Of nodes that went without a successor, those that were made from them: calls."""
+        """Of nodes without a successor, those that were made from them: calls.
+
+        A node that only dead code reads, or that is computed within a call once more, is there.
+        """
         folded: dict[int, list[int]] = {}
         get = self.ir.table.get
         for change in self.log:
-            made = change.after[0].meta.made if change.kind == "insert" else None
-            end = None if made is None else get(_end(self._into, change.node))
-            if made is not None and end is not None:
-                for id in made.parents:
-                    if id not in self._into and get(id) is None:
-                        folded.setdefault(id, []).append(end.id)
+            if change.kind != "insert" or change.after[0].meta.made is None:
+                continue
+            end = get(_end(self._into, change.node))
+            is_call = change.after[0].op.body_of() is not None
+            for id in self._parents(change.after[0]) if end is not None else ():
+                if end is not None and id not in self._into and (is_call or get(id) is None):
+                    folded.setdefault(id, []).append(end.id)
         return folded
+
+    def _parents(self, node: Node) -> Iterator[int]:
+        """Yield what a node was made of, through nodes that the pass made on the way."""
+        for id in node.meta.made.parents if node.meta.made is not None else ():
+            made = self._inserted.get(id)
+            if made is not None and id < node.id:
+                yield from self._parents(made)
+            yield id
+
+    @cached_property
+    def _inserted(self) -> dict[int, Node]:
+        return {change.node: change.after[0] for change in self.log if change.kind == "insert"}
+
+    @cached_property
+    def _live(self) -> frozenset[int]:
+        return frozenset(self.ir.ancestors(self.ir.output_ids))
 
     @cached_property
     def _came_from(self) -> dict[int, list[int]]:
@@ -172,9 +192,10 @@ class Snapshot:
         id = self.before[node].id
         get = self.ir.table.get
         found = get(_end(self._into, id))
-        if found is not None:
+        folded = self._folded.get(id, ())
+        if found is not None and (found.id in self._live or not folded):
             return (found,)
-        return tuple(self.ir[new] for new in dict.fromkeys(self._folded.get(id, ())))
+        return tuple(self.ir[new] for new in dict.fromkeys(folded))
 
     def back(self, node: NodeLike) -> tuple[Node, ...]:
         """Return which nodes of the graph before a node of the graph after comes from."""
@@ -187,7 +208,7 @@ class Snapshot:
         if old or node.meta.made is None:
             return tuple(old)
         # It took nobody's place, but was made from others.
-        inserted = {change.node: change.after[0] for change in self.log if change.kind == "insert"}
+        inserted = self._inserted
         parents: dict[int, Node] = {}
         for id in node.meta.made.parents:
             record = get(id)

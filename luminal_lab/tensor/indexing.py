@@ -393,6 +393,12 @@ class Indexing(Reduction):
                 f"update: the position is the tensor {at.label}, and must be a number or a dim",
                 hint='name a dim, as in update(rows, "p"), or use scatter for positions in data',
             )
+        if isinstance(at, (tuple, list)):
+            raise ShapeError(
+                f"update: the position is a {type(at).__name__} of {len(at)}, and rows go in along "
+                "one axis",
+                hint='give a number or a dim, as in update(rows, "p", axis=1)',
+            )
         if isinstance(at, str) and at.isidentifier() and not self.graph.has_dim(at):
             self.graph.dim(at, 0)  # the first position is 0
         return self._apply(Update(axis, self.graph.as_dim(at)), self._tensor_of(rows))

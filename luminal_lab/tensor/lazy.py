@@ -24,7 +24,8 @@ from luminal_lab.core.dtypes import (
 )
 from luminal_lab.core.op import Op, Scalar, TensorType, tuple_text
 from luminal_lab.core.ops import Cast, Constant, Expand, Input, Reshape
-from luminal_lab.errors import AxisError, DTypeError, GraphError, ShapeError
+from luminal_lab.core.origin import here
+from luminal_lab.errors import ArgumentError, AxisError, DTypeError, GraphError, ShapeError
 from luminal_lab.tensor.derived import Derived
 from luminal_lab.tensor.operation import name_aliases, operation
 from luminal_lab.tensor.parameter import Parameter
@@ -33,6 +34,26 @@ if TYPE_CHECKING:
     from luminal_lab.core.ir import IR, Node
 
 Axis: TypeAlias = int | Sequence[int] | None
+OPERATORS = {
+    "add": ("+", "__radd__"),
+    "subtract": ("-", "__rsub__"),
+    "multiply": ("*", "__rmul__"),
+    "divide": ("/", "__rtruediv__"),
+    "floor_divide": ("//", "__rfloordiv__"),
+    "remainder": ("%", "__rmod__"),
+    "power": ("**", "__rpow__"),
+    "matmul": ("@", "__rmatmul__"),
+    "bitwise_and": ("&", "__rand__"),
+    "bitwise_or": ("|", "__ror__"),
+    "bitwise_xor": ("^", "__rxor__"),
+    "less": ("<", "__gt__"),
+    "less_equal": ("<=", "__ge__"),
+    "greater": (">", "__lt__"),
+    "greater_equal": (">=", "__le__"),
+    "equal": ("==", "__eq__"),
+    "not_equal": ("!=", "__ne__"),
+}
+"""NumPy's functions that are operators, each with what a tensor does that is on the right."""
 NUMBERS = (float, int, bool)
 FITTING: dict[Kind, tuple[type, ...]] = {"float": NUMBERS, "int": (int, bool), "bool": (bool,)}
 """The Python numbers that leave a dtype as it is, by its kind."""
@@ -92,8 +113,27 @@ class Lazy:
     """A handle to one node of a graph; the operations are added by the classes that extend it."""
 
     __slots__ = ("graph", "id", "type")
-    # NumPy leaves `array + tensor` to the tensor.
-    __array_ufunc__ = None
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *given: object, **options: Any) -> Any:  # noqa: ANN401  # what the operator returns
+        """Compute `array + tensor` as the tensor does; NumPy's functions are for arrays."""
+        name = ufunc.__name__
+        sign, swapped = OPERATORS.get(name, ("", ""))
+        # In `array += tensor` the array is named as the place of the result, too.
+        places = options.pop("out", None)
+        plain = method == "__call__" and not options and (not places or places[0] is given[0])
+        if plain and swapped and given[1] is self and not isinstance(given[0], Lazy):
+            return getattr(self, swapped)(given[0])
+        if sign:
+            hint = f"write it as an operator, as in x {sign} y"
+        elif hasattr(type(self), name):
+            hint = f"tensors have it as a method: x.{name}(...)"
+        else:
+            hint = "x.numpy() is an array, after cx.execute()"
+        raise ArgumentError(
+            f"np.{name}: {self.label} is a tensor, and NumPy computes with arrays",
+            where=str(here() or "") or None,
+            hint=hint,
+        )
 
     def __init__(self, graph: Workspace, id: int, type: TensorType) -> None:
         self.graph = graph

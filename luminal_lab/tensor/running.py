@@ -11,6 +11,7 @@ from luminal_lab.core.binding import fit
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, Step, interpret
 from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.printer import as_text
 from luminal_lab.errors import InputError, nearest
 from luminal_lab.tensor.sizes import bind_dims
 
@@ -27,6 +28,8 @@ class Run(NamedTuple):
 
     @override
     def __str__(self) -> str:
+        if not self.steps:
+            return "nothing was computed: all values are there, and no data is newer than they are"
         rows = [f"{'ms':>9}  {'bytes':>12}  node"]
         rows += [
             f"{step.seconds * 1e3:9.3f}  {step.bytes:12,}  {step.node} = {step.node.op.name} : "
@@ -34,6 +37,12 @@ class Run(NamedTuple):
             for step in self.steps
         ]
         return "\n".join(rows)
+
+    _repr_mimebundle_ = as_text
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Run: {len(self.steps)} steps, {self.seconds * 1e3:.3f} ms; print(…) shows them>"
 
 
 def run(

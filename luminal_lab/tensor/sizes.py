@@ -43,6 +43,7 @@ def bind_dims(
             if contradicts(dim, size, sizes):
                 wanted = tuple_text([substitute(d, sizes) for d in node.shape])
                 names = [s.name for d in node.shape for s in symbols(d) if s.name in sizes]
+                by_hand = [name for name in names if sources[name] == "set_dim"]
                 raise DimError(
                     f"execute: the data of %{node.name} is {tuple_text(shape)}, but it should be "
                     f"{wanted} with "
@@ -50,7 +51,9 @@ def bind_dims(
                         f"{n} = {sizes[n]} from {sources[n]}" for n in dict.fromkeys(names)
                     ),
                     where=str(node.meta.origin or ""),
-                    hint="set all inputs that share a dim to data of one size",
+                    hint=f'cx.set_dim("{by_hand[0]}", None) takes back the size that was given'
+                    if by_hand
+                    else "set all inputs that share a dim to data of one size",
                 )
     _check_bound(mentions(ir, needed) if mentioned is None else mentioned, sizes)
     return sizes

@@ -14,7 +14,14 @@ from luminal_lab.core.interpret import Environment, Probe, Step, interpret, stop
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.ops import Input
 from luminal_lab.core.origin import here
-from luminal_lab.errors import DimError, GraphError, InputError, NotComputedError, nearest
+from luminal_lab.errors import (
+    DimError,
+    GraphError,
+    InputError,
+    NotComputedError,
+    nearest,
+    whole_number,
+)
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.parameter import Parameter
@@ -69,7 +76,7 @@ class Store(Sources):
         self._probes: dict[int, list[tuple[str | None, Probe]]] = {}
         self._cell: str | None = None
         self._kept: set[int] = set()
-        self._unseen: set[int] = set()  # values that a probe is yet to see
+        self._unseen: set[int] = set()  # values that a probe, or a new compile, is yet to see
         self._carries: dict[int, int] = {}
         self._functions: dict[str, Callable[..., object]] = {}
         self._set_dims: dict[str, int] = {}
@@ -125,8 +132,8 @@ class Store(Sources):
     def _parameter(self, id: int) -> Parameter | None:
         return self._lent.get(id)
 
-    def set_dim(self, name: str | Symbol, size: int) -> None:
-        """Give a symbolic dim its size, where no input's data does."""
+    def set_dim(self, name: str | Symbol, size: int | None) -> None:
+        """Give a symbolic dim its size, where no input's data does; with None, take it back."""
         with self.whole():
             name = str(name)
             if name not in self._dims:
@@ -134,9 +141,15 @@ class Store(Sources):
                     f"set_dim: this graph has no dim {name!r}",
                     hint=nearest(name, self._dims) or "dims come with tensors, or dim(...)",
                 )
-            number = self.as_integer(size)
-            if not isinstance(number, int):
-                raise DimError(f"set_dim: {name!r} cannot be {number}", hint="give a whole number")
+            if size is None:
+                self._set_dims.pop(name, None)
+                return
+            number = whole_number(size)
+            if number is None:
+                raise DimError(
+                    f"set_dim: {name!r} cannot be {size!r}",
+                    hint="give a whole number, or None to take back what was given",
+                )
             check_bounds(self._dims[name], number)
             self._set_dims[name] = number
 
@@ -210,7 +223,7 @@ class Store(Sources):
 
     @override
     def missing(self, tensor: Lazy) -> tuple[str, str] | None:
-        self._values = self._known(self._changed, self._set_dims)
+        self._values = self._known(self._reached(self.ir), self._changed, self._set_dims)
         self._changed = set()
         id = tensor.id
         parameter = self._parameter(id)
@@ -337,7 +350,7 @@ class Store(Sources):
         versions = {parameter: parameter.version for parameter in self._parameters}
         changed = {p for p, version in versions.items() if self._versions.get(p) != version}
         news = {self._parameters[parameter] for parameter in changed}
-        known = self._known(self._changed | self._carried | news | reach.random, dims)
+        known = self._known(reach, self._changed | self._carried | news | reach.random, dims)
         steps: list[Step] | None = [] if trace else None
         values = _interpret(
             ir if program is None else program,
@@ -372,13 +385,13 @@ class Store(Sources):
     def _calls(self) -> dict[int, list[Probe]]:
         return {id: [call for _, call in probes] for id, probes in self._probes.items()}
 
-    def _known(self, changed: set[int], dims: Mapping[str, int]) -> dict[int, Array]:
+    def _known(self, reach: Reach, changed: set[int], dims: Mapping[str, int]) -> dict[int, Array]:
         """Return the values that are those of the present inputs."""
         if self._is_new(dims):
             return {}
         if not changed or not self._values:
             return self._values
-        stale = self._reached(self.ir).stale(changed)
+        stale = reach.stale(changed)
         return {id: value for id, value in self._values.items() if id not in stale}
 
     def _reached(self, ir: IR) -> Reach:

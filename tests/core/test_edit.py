@@ -364,3 +364,18 @@ def test_a_node_of_another_graph_is_not_looked_up_by_its_id():
     assert two["b"] not in one
     wrong: Any = None
     assert error_of(lambda: one[wrong], GraphError).message == "g: None names no node"
+
+
+def test_a_name_goes_with_its_value_where_that_is_asked():
+    ir = parse("graph g(%x: f32[2]) -> (%z) { %y = sin %x : f32[2]  %z = sqrt %y : f32[2] }")
+    edit = Edit(ir)
+    new = edit.insert(Exp2(), "x")
+    edit.replace("y", new, renames=True)
+    assert edit["y"].id == new.id
+    edit.replace("x", "y", renames=True)  # an input keeps its name, and so does what has one
+    assert (edit["x"].op, edit["y"].op) == (ir["x"].op, Exp2())
+    other = edit.insert(Sin(), "x")
+    half = edit.insert(Sin(), "z")
+    edit.replace("z", half, renames=True)  # half still reads it
+    assert edit["z"].id == ir["z"].id
+    assert other.meta.name is None

@@ -290,6 +290,36 @@ def test_the_fault_is_named(what: str):
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize("what", BROKEN)
+def test_the_fault_is_named_where_another_graph_is_known_to_be_right(what: str):
+    ir, message = BROKEN[what]
+    known = graph(X, Y)
+    verify(known)
+    with pytest.raises(VerifyError) as caught:
+        verify(ir, known)
+    assert str(caught.value) == message
+
+
+def test_a_change_is_verified_with_all_that_it_touches():
+    kept = record(2, Sin(), 1, meta=Meta("z"))
+    known = graph(X, Y, kept)
+    verify(known)
+    of_three = record(1, Input(TYPE.dtype, WIDE.shape), type=WIDE)
+    named = record(3, Sin(), 0, meta=Meta("z"))
+    wrong = graph(X, record(1, Sin(), 0, type=WIDE))
+    for changed, message in (
+        (graph(X, kept, outputs=()), "%z: its source 1 is not in the graph"),
+        (graph(X, of_three, kept, inputs=(0, 1)), "g, %z: its type is f32"),
+        (graph(X, Y, kept, named), "%z is the name of another node too"),
+        (graph(X, record(1, Sin(), 2), kept), "it depends on itself"),
+        (graph(X, Y, kept, record(3, Call(wrong), 0, type=WIDE)), "its op makes f32"),
+    ):
+        with pytest.raises(VerifyError, match=message):
+            verify(changed, known)
+    moved = record(1, Sin(), 0, meta=Meta("renamed"))
+    verify(graph(X, moved, kept, record(3, Sin(), 2, meta=Meta("y"))), known)
+
+
 def test_what_is_left_is_lawful():
     verify(graph(X, Y))
     verify(graph(X, Y, carries=((1, 0),)))

@@ -3,6 +3,7 @@
 import importlib.util
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,6 +57,12 @@ def right(cx: ll.Graph, y: ll.Tensor) -> bool:
     return np.allclose(y.numpy(), np.full(4, 6 * np.sin(3) + 0.5), rtol=1e-5)
 
 
+def still_right(cx: ll.Graph, y: ll.Tensor) -> bool:
+    """Return whether it does so after a compile that failed, and says what runs."""
+    with pytest.warns(LabWarning, match="the last compile of the graph 'main' failed, and NumPy's"):
+        return right(cx, y)
+
+
 def failing(cx: ll.Graph, compiler: str, kind: Any = LabError) -> Any:
     return error_of(lambda: cx.compile(ll.CPUCompiler(compiler=compiler)), kind)
 
@@ -90,7 +97,7 @@ def test_a_compiler_that_was_asked_for_and_is_missing_is_an_error():
     cx, y = written()
     error = failing(cx, "xyz")
     assert error.message == ("compiler: there is no 'xyz', neither on the PATH nor as a file")
-    assert right(cx, y)
+    assert still_right(cx, y)
 
 
 # -- a compiler that fails -------------------------------------------------------------------------
@@ -115,7 +122,7 @@ def test_a_refused_line_is_shown_with_its_kernel_and_the_ops(wrapped):
     assert "sin(" in error.where
     assert shown[-1].startswith("from ")
     assert shown[-1].endswith("y = ((x * 3).sin().sum(-1) + 0.5).retrieve()")
-    assert right(cx, y)
+    assert still_right(cx, y)
 
 
 FAILURES = {
@@ -132,7 +139,7 @@ def test_a_compiler_that_makes_no_library(wrapped, folder, lines, told):
     assert error.message.endswith(f" made no library, and {told}")
     assert "written" not in str(error)
     assert len(entries(folder)) == 0
-    assert right(cx, y)
+    assert still_right(cx, y)
 
 
 def test_a_compiler_that_hangs_is_ended(wrapped, folder, monkeypatch):
@@ -141,17 +148,61 @@ def test_a_compiler_that_hangs_is_ended(wrapped, folder, monkeypatch):
     error = failing(cx, wrapped("sleep 10"))
     assert " was ended after 0.2 s, with " in error.message
     assert len(entries(folder)) == 0
-    assert right(cx, y)
+    assert still_right(cx, y)
 
 
-def test_a_library_that_cannot_be_loaded(wrapped, folder):
+MAKES = 'for last; do case "$last" in *.so) {} > "$last"; exit ;; esac; done'
+UNUSABLE = {
+    "garbage": ("head -c 5000 /dev/urandom", "cannot be loaded: invalid ELF header"),
+    "nothing": (":", "cannot be loaded: file too short"),
+    "another": (
+        """echo 'int a;' | cc -shared -fPIC -x c - -o a.so; cat a.so""",
+        "has no function 'lab_open'",
+    ),
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the linker's words are Linux's")
+@pytest.mark.parametrize(("makes", "told"), UNUSABLE.values(), ids=UNUSABLE)
+def test_nothing_is_kept_of_a_library_that_is_of_no_use(wrapped, folder, makes, told):
     cx, y = written()
-    error = failing(
-        cx, wrapped('for last; do case "$last" in *.so) echo no > "$last"; exit ;; esac; done')
-    )
-    assert "cannot be loaded: " in error.message
-    assert error.hint == "luminal_lab.devices.cache.clear() has everything compiled again"
+    error = failing(cx, wrapped(MAKES.format(makes)))
+    assert error.message.startswith("compile: ")
+    assert error.message.endswith(f" ended with status 0, and what it made {told}")
+    assert error.hint.startswith('find_compiler("clang") would ask another compiler; ')
+    assert len(entries(folder)) == 0
+    cx.compile(ll.CPUCompiler(compiler=wrapped("")))  # a compiler of the same name and version
     assert right(cx, y)
+
+
+def test_a_library_of_no_use_that_was_kept_is_made_again(folder, monkeypatch):
+    monkeypatch.setattr(cache.Cache, "find", planted := Planted(folder))
+    cx, y = written()
+    cx.compile(ll.CPUCompiler())
+    assert not planted.path.exists()
+    assert right(cx, y)
+    assert len(entries(folder)) == 1
+
+
+class Planted:
+    """A cache that finds a library without any of our functions."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "lib-planted"
+
+    def __call__(self, key: str, source: bytes) -> Path:
+        self.path.mkdir(parents=True)
+        self.path.parent.chmod(0o700)
+        (self.path / cache.LIBRARY).write_bytes(b"")
+        return self.path / cache.LIBRARY
+
+
+def test_a_warning_about_the_cache_names_the_users_line(folder):
+    folder.write_text("")
+    cx, _ = written()
+    with pytest.warns(LabWarning, match="there is no using") as caught:
+        cx.compile(ll.CPUCompiler())
+    assert [one.filename for one in caught] == [__file__]
 
 
 @pytest.fixture
@@ -171,7 +222,7 @@ def test_ctrl_c_during_a_compile_leaves_all_as_it_was(wrapped, folder):
     assert len(entries(folder)) == 0
     assert not folder.exists()
     assert list(Path(tempfile.gettempdir()).iterdir()) == []
-    assert right(cx, y)
+    assert still_right(cx, y)
     cx.compile(ll.CPUCompiler())
     assert right(cx, y)
 

@@ -145,6 +145,31 @@ def test_symbolic_dims_are_arguments_of_the_kernels():
         np.testing.assert_allclose(y.numpy(), e / e.sum(-1, keepdims=True) @ data.T, rtol=1e-5)
 
 
+def test_folds_of_all_of_a_symbolic_tensor():
+    def found(*passes: Any) -> list[np.ndarray]:
+        cx = ll.Graph()
+        x, y = cx.tensor(("m",), name="x"), cx.tensor(("m", "n"), name="y")
+        results = [
+            x.softmax(0),
+            x.log_softmax(0),
+            x.logsumexp(0),
+            (x - x.max()).exp().sum(),
+            y.var(),
+            y.std((0, 1), keepdim=True),
+            (y - y.mean()).square().sum(),
+        ]
+        cx.retrieve(results)
+        if passes:
+            cx.compile(*passes)
+        x.set(np.linspace(-2, 3, 131))
+        y.set(np.linspace(-1, 1, 131 * 9).reshape(131, 9))
+        cx.execute()
+        return [one.numpy() for one in results]
+
+    for wanted, one in zip(found(), found(ll.GenericCompiler(), CPUCompiler()), strict=True):
+        np.testing.assert_allclose(one, wanted, rtol=2e-5)
+
+
 def test_dims_may_be_called_what_the_source_has_names_for():
     cx = ll.Graph()
     x = cx.tensor(("step", "dims"), name="buffers").set(np.ones((2, 3)))
@@ -258,3 +283,13 @@ def test_kernels_of_equal_layers_are_one():
     assert isinstance(runner, CPUProgram)
     assert len(runner.kernels) < len(runner.launches)
     assert "for (lab_i64 i = 0; i < 4; i++)" in runner.source
+
+
+@pytest.mark.parametrize("size", [0, 1, 7])
+def test_a_product_that_sums_over_a_dim_which_may_be_nothing(size: int) -> None:
+    cx = ll.Graph()
+    x = cx.tensor((cx.dim("z", 0, 10), 3), name="x").set(np.ones((size, 3)))
+    y = (x.T @ x).retrieve()
+    cx.compile(CPUCompiler())
+    cx.execute()
+    np.testing.assert_array_equal(y.numpy(), np.full((3, 3), size))

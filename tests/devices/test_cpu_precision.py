@@ -88,3 +88,53 @@ def test_a_weight_that_is_set_is_stored_anew():
         layer.weight.set(np.full((32, 64), value))
         cx.execute()
         np.testing.assert_allclose(y.numpy(), 64 * value, rtol=1e-3)
+
+
+def test_every_float16_is_widened_as_numpy_does():
+    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    matrix = np.zeros((1 << 16, 64), np.float16)
+    matrix[np.arange(1 << 16), np.arange(1 << 16) % 64] = every
+    cx = Graph()
+    w = cx.tensor(matrix.shape, "float16", "w").set(matrix)
+    x = cx.tensor((1, 64), name="x").set(np.ones((1, 64)))
+    y = (x @ w.cast("float32").T).retrieve()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+    assert "lab_widen_f16" in cx.kernels[-1].source
+    cx.execute()
+    np.testing.assert_array_equal(y.numpy()[0], every.astype(np.float32))
+
+
+def test_relu_is_one_function_and_keeps_what_is_not_a_number():
+    cx = Graph()
+    special = [np.nan, -np.inf, -1.0, -1e-45, -0.0, 0.0, 1e-45, 1.0, np.inf]
+    x = cx.tensor((9,), name="x").set(special)
+    y = x.relu().retrieve()
+    cx.execute()
+    wanted = y.numpy()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+    assert [kernel.name for kernel in cx.kernels] == ["relu"]
+    assert "math.relu(a[i])" in str(cx.kernels[0].definition)
+    cx.execute()
+    np.testing.assert_array_equal(y.numpy().view(np.int32), wanted.view(np.int32))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_what_another_dtype_is_made_of_is_the_half_and_not_what_it_was_computed_from(dtype):
+    x = np.array([3e38 if dtype == "bfloat16" else 60000, 1 / 3, 0.1])
+
+    def values(cx, *, compiled):
+        a = cx.tensor((3,), dtype, name="a").set(x)
+        doubled = a * 1.1 + a
+        small = [doubled, doubled.cast("float32"), (a * 3.3).cast("int32"), a.sum().cast("float32")]
+        outputs = [tensor.retrieve() for tensor in small]
+        if compiled:
+            cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+        cx.execute()
+        return [tensor.numpy().astype(np.float64) for tensor in outputs]
+
+    with np.errstate(over="ignore"):
+        wanted, found = values(Graph(), compiled=False), values(Graph(), compiled=True)
+    np.testing.assert_array_equal(found[1], found[0])  # one value, however it is kept
+    assert np.isinf(found[1][0])
+    for mine, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=2 ** -(7 if dtype == "bfloat16" else 10))

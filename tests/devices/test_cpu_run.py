@@ -189,6 +189,33 @@ def test_a_step_writes_bytes_that_do_not_depend_on_the_length_of_the_cache():
     assert written(64) == written(4096) <= 3 * 8 * 4
 
 
+@pytest.mark.parametrize("carried", [False, True])
+@pytest.mark.parametrize(
+    "twice",
+    [
+        pytest.param(lambda y, i: y.scatter_add(0, i, y), id="scatter-add"),
+        pytest.param(lambda y, i: y.scatter(0, i, y.reshape(40)), id="scatter"),
+        pytest.param(lambda y, i: y.update(y[2:5], 1, 0), id="update"),
+        pytest.param(lambda y, i: y.graph_break().flip(0) * 2 + y, id="flip"),
+        pytest.param(lambda y, i: y.contiguous().graph_break()[i] - y, id="gather"),
+    ],
+)
+def test_what_a_kernel_reads_in_two_places_is_not_written_over(twice, carried):
+    def found(*passes: Any) -> np.ndarray:
+        cx = ll.Graph()
+        x = cx.tensor((40,), name="x").set(np.arange(40))
+        i = cx.tensor((40,), "int64", name="i").set((np.arange(40) + 1) % 40)
+        y = cx.carry(twice(x, i), x) if carried else twice(x * 10, i).retrieve()
+        if passes:
+            cx.compile(*passes)
+        cx.execute()
+        if carried:
+            cx.execute()
+        return y.numpy()
+
+    np.testing.assert_array_equal(found(ll.GenericCompiler(), CPUCompiler()), found())
+
+
 def test_what_others_hold_of_a_carried_value_stays():
     cx, row, new, _ = cached(16, ll.GenericCompiler(), CPUCompiler())
     cx.set_dim("at", 0)
@@ -528,6 +555,101 @@ def test_kernels_for_sizes_that_compile_was_given():
         np.testing.assert_allclose(y.numpy(), 2 * e / e.sum(-1, keepdims=True), rtol=1e-5)
         plan = program.plan(program.ir.output_ids, dims={"n": n, "m": m})
         assert plan.asked.is_exact == (m == 6)
+
+
+def specialised_example(size: int = 8) -> tuple[ll.Graph, Any]:
+    cx = ll.Graph()
+    x = cx.tensor(("batch", 4), name="x").set(np.ones((size, 4)))
+    w = cx.tensor((4, 3), name="w").set(np.ones((4, 3)))
+    hidden = (x @ w).gelu().named("hidden").retrieve()
+    (hidden.relu() @ w.T).named("y").retrieve()
+    return cx, x
+
+
+def test_launches_are_those_of_the_sizes_of_the_last_run():
+    cx, x = specialised_example()
+    cx.compile(ll.GenericCompiler(), CPUCompiler(), specialise={"batch": 8})
+    names = [kernel.name for kernel in cx.kernels]
+    assert names == ["mul_sum_gelu", "mul_sum_gelu_batch8", "relu_mul_sum", "relu_mul_sum_batch8"]
+    general = [launch.kernel.name for launch in cx.launches]
+    assert general == ["mul_sum_gelu", "relu_mul_sum"]
+    cx.execute()
+    assert [launch.kernel.name for launch in cx.launches] == [f"{name}_batch8" for name in general]
+    assert [launch.kernel.name for launch in cx.launches] == [
+        row.kernel for row in cx.time(rounds=1)
+    ]
+    assert [launch.number for launch in cx.launches] == [0, 1]
+    x.set(np.ones((7, 4)))
+    cx.execute()
+    assert [launch.kernel.name for launch in cx.launches] == general
+
+
+def test_a_schedule_is_for_the_general_kernel_or_for_the_one_for_sizes():
+    cx, _ = specialised_example()
+    mine = CPUCompiler(schedules={"mul_sum_gelu": "parallel i"})
+    cx.compile(ll.GenericCompiler(), mine, specialise={"batch": 8})
+    assert str(cx.kernels["mul_sum_gelu"].schedule) == "parallel i"
+    assert str(cx.kernels["mul_sum_gelu_batch8"].schedule) != "parallel i"
+    mine = CPUCompiler(schedules={"mul_sum_gelu_batch8": "parallel i"})
+    cx.compile(ll.GenericCompiler(), mine, specialise={"batch": 8})
+    assert str(cx.kernels["mul_sum_gelu_batch8"].schedule) == "parallel i"
+
+
+def test_a_kernel_has_no_number_that_makes_it_anothers_name():
+    cx = ll.Graph()
+    # The C of `sin` with a number would be that of the one of the user's.
+    two = ll.kernel(
+        "// kernel sin_2(x: f32[n]) -> (y: f32[n])\n"
+        "void sin_2(const float *x, float *y, long n) {\n"
+        "    for (long i = 0; i < n; i++) y[i] = x[i];\n}",
+        meaning=lambda x: x,
+    )
+    a, b = (cx.tensor((size,), name=name).set(np.ones(size)) for name, size in (("a", 2), ("b", 3)))
+    made = [a.sin().retrieve(), b.sin().retrieve(), two(a).retrieve(), two(b).retrieve()]
+    cx.compile(ll.GenericCompiler(), CPUCompiler())
+    # The order is that of the program.
+    assert sorted(kernel.name for kernel in cx.kernels) == ["sin", "sin_2", "sin_2_2", "sin_3"]
+    cx.execute()
+    np.testing.assert_allclose(made[1].numpy(), np.sin(np.ones(3)), rtol=1e-6)
+
+
+def test_a_kernel_of_the_users_takes_no_schedule():
+    sq = ll.kernel(
+        "// kernel sq(x: f32[n]) -> (y: f32[n])\n"
+        "void sq(const float *x, float *y, long n) { for (long i = 0; i < n; i++) y[i] = x[i]; }",
+        meaning=lambda x: x,
+    )
+    cx = ll.Graph()
+    sq(cx.tensor((4,))).retrieve()
+    error = error_of(lambda: cx.compile(CPUCompiler(schedules={"sq": "parallel i"})), LabError)
+    assert error.message == ("kernel sq: it is C that no schedule made, and cannot be scheduled")
+    assert error.hint == "kernels with steps are those whose k.schedule is not None"
+
+
+def test_a_launch_says_what_the_kernel_calls_each_value():
+    cx, _ = specialised_example()
+    twice = ll.kernel(
+        "// kernel twice(given: f32[n, m]) -> (made: f32[n, m])\n"
+        "void twice(const float *given, float *made, long n, long m) {\n"
+        "    for (long i = 0; i < n * m; i++) made[i] = 2 * given[i];\n}",
+        meaning=lambda x: 2 * x,
+    )
+    (twice(cx["hidden"])).named("z").retrieve()
+    cx.compile(ll.GenericCompiler(), CPUCompiler())
+    assert sorted(str(launch) for launch in cx.launches) == [
+        "%hidden: f32[batch, 3] = mul_sum_gelu(a=%x, b=%w).O",
+        "%y: f32[batch, 4] = relu_mul_sum(a=%hidden, b=%w).O",
+        "%z: f32[batch, 3] = twice(given=%hidden).made",
+    ]
+    assert cx.launches[0].name == "hidden"
+
+
+def test_the_memory_plan_is_beside_the_kernels():
+    cx, _ = specialised_example()
+    assert cx.memory_plan is None
+    cx.compile(ll.GenericCompiler(), CPUCompiler())
+    assert cx.memory_plan is program_of(cx).memory_plan
+    assert "%hidden" in str(cx.memory_plan)
 
 
 def test_specialise_names_a_dim_of_the_graph():

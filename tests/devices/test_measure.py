@@ -74,8 +74,8 @@ def test_missing_inputs_are_the_usual_error():
 @pytest.mark.parametrize(
     ("given", "message", "hint"),
     [
-        ({"rounds": 0}, "time: rounds is 0", "give 1 or more"),
-        ({"warm_up": -1}, "time: warm_up is -1", "give 0 or more"),
+        ({"rounds": 0}, "time: rounds is 0", "give a whole number, 1 or more"),
+        ({"warm_up": -1}, "time: warm_up is -1", "give a whole number, 0 or more"),
         (
             {"dims": {"n": 3}},
             "time: dims are sizes for a model, and here the data has them",
@@ -132,7 +132,7 @@ def test_a_compiled_program_is_timed_launch_by_launch():
     assert set(kinds.values()) == {"launch"}
     assert {row.name for row in times if row.kind == "launch"} == {k.name for k in cx.kernels}
     assert times.threads == 2
-    assert times.clock.startswith("the monotonic clock")
+    assert times.clock == "monotonic, read in C"
     launch: Any = next(row for row in times if row.kind == "launch")
     assert launch.limit.seconds > 0
     assert launch.flops > 0

@@ -97,7 +97,17 @@ def test_a_file_that_is_not_of_rates(text, message):
 
 def test_stated_rates_are_more_than_nothing():
     error = error_of(lambda: PeakRates.stated("x", gflops=0, gbytes=5), ArgumentError)
-    assert str(error) == "rates of 'x': they are 0 GFLOP/s and 5 GB/s\nhint: both are more than 0"
+    assert str(error) == (
+        "rates of 'x': they are 0 GFLOP/s and 5 GB/s\nhint: both are numbers, and more than 0"
+    )
+    error = error_of(lambda: PeakRates.stated("x", gflops="100", gbytes=5), ArgumentError)  # pyright: ignore[reportArgumentType]  # the mistake
+    assert error.message == "rates of 'x': they are '100' GFLOP/s and 5 GB/s"
+
+
+def test_what_was_stated_is_a_rate_of_memory():
+    assert str(PeakRates.stated("x", gflops=1, gbytes=5).rates[1]).split() == (
+        ["read", "from", "memory", "1", "thread", "5.0", "GB/s"]
+    )
 
 
 def test_sizes():

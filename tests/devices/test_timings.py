@@ -8,7 +8,7 @@ import pytest
 
 from luminal_lab.devices.rates import Limit, PeakRates
 from luminal_lab.devices.timings import Timing, Timings, spread_of
-from luminal_lab.errors import DeviceError, GraphError, RangeError, RecordingError
+from luminal_lab.errors import ArgumentError, DeviceError, GraphError, RangeError, RecordingError
 from tests.expect import error_of
 
 MS = 1e-3
@@ -58,8 +58,8 @@ main: 4 launches, measured on a machine, 2 threads, 2026-01-02 03:04
   6.000 ± 0.400 ms for a whole run
 clock perf_counter, 3 samples after 2 runs to warm up; medians, ± is between the quartiles
 limits from rates stated: 100 GFLOP/s in float32, 10.0 GB/s from memory
-something else was running while the rates were measured: peak_rates(fresh=True) measures \
-them again"""
+more than 100% of memory: some of the data lay in a nearer cache, left there by the launch or the \
+run before, which is faster than the rate that its size is measured at"""
 
 
 def squeezed(text):
@@ -200,3 +200,28 @@ def test_short_times_are_in_microseconds():
 def test_the_spread_of_few_samples():
     assert spread_of([]) == spread_of([1.0]) == 0.0
     assert spread_of([1.0, 3.0]) == 1.0
+
+
+def test_what_timings_do_not_have(tmp_path):
+    error = error_of(lambda: TIMINGS[1.5], ArgumentError)  # pyright: ignore[reportArgumentType]  # the mistake
+    assert error.message == "timings: 1.5 names no row"
+    error = error_of(lambda: TIMINGS.beside(3), ArgumentError)  # pyright: ignore[reportArgumentType]  # the mistake
+    assert error.message == "timings: 3 has no times to stand beside those of main"
+    path = tmp_path / "absent" / "x.json"
+    error = error_of(lambda: TIMINGS.save(path), RecordingError)
+    assert error.message == f"timings: {path} cannot be written: No such file or directory"
+    error = error_of(lambda: type(TIMINGS).load(path), RecordingError)
+    assert error.message == f"timings: {path} cannot be read: No such file or directory"
+
+
+def test_a_row_in_a_line():
+    assert str(GELU) == (
+        "gelu %h.gelu: 3.000 ms ± 1.000, 3 samples; 14.3 MiB; 50% of the limit (memory); cell 3:7"
+    )
+    assert repr(GELU) == f"<Timing {GELU}>"
+    assert GELU._repr_mimebundle_() == {"text/plain": str(GELU)}
+
+
+def test_one_of_a_kind_is_not_many():
+    text = str(replace(TIMINGS, rows=(replace(HOST, samples=(1 * MS,)),), whole=(), warm_up=1))
+    assert "clock perf_counter, 1 sample after 1 run to warm up" in text

@@ -152,7 +152,7 @@ def test_tasks_that_depend_on_each_other_are_found_out():
 
 def test_arguments_that_cannot_be():
     error = error_of(lambda: check_kernel(kernel(RIGHT)), ArgumentError)
-    assert error.message == "kernel f: it takes 1 arrays, and is given 0"
+    assert error.message == "kernel f: it takes 1 array, and is given 0"
     cuda = ll.kernel("", "f(x: f32[n]) -> (y: f32[n])", dialect="cuda")
     error = error_of(lambda: check_kernel(cuda, [1.0]), DeviceError)
     assert error.message == "kernel f: it is in cuda, and this machine's processor runs C"

@@ -340,3 +340,40 @@ def test_simd_loops_become_vector_code(name: str, tmp_path: Path) -> None:
             lines[at - 1 : end],
             sorted(vectorised),
         )
+
+
+def test_loops_of_one_iteration_are_left_out():
+    nest = parse_nest("""nest one(x: f32[n, 4]) -> (y: f32[n, 4])
+  for i < n:
+    for a < 1:
+      unroll b < 1:
+        simd j < 4:
+          y[a + i, j] = x[i, 4*b + j]""")
+    text = render_nest(nest, "one").text
+    assert re.findall(r"for \(.*\)", text) == [
+        "for (lab_i64 i = 0; i < n; i++)",
+        "for (lab_i64 j = 0; j < 4; j++)",
+    ]
+    assert "y[4*i + j] = x[4*i + j];" in text
+
+
+def test_float16_is_made_float32_ahead_of_a_loop_that_adds_it_up():
+    text = """nest dot(x: f16[8, 64], w: f16[64]) -> (y: f32[8])
+  for i < 8:
+    local p: f32[32] in scratch
+    simd j < 32:
+      p[j] = 0.0
+    for k < 2:
+      simd j_2 < 32:
+        p[j_2] += f32(x[i, 32*k + j_2]) * f32(w[32*k + j_2])
+    for j_3 < 32:
+      y[i] = p[j_3]"""
+    source = render_nest(parse_nest(text), "dot").text
+    assert "lab_widen_f16(v0, x + (64*i + 32*k), 32);" in source
+    assert "p[j_2] += v0[j_2] * v1[j_2];" in source
+    # Not what is read only where something holds, nor what does not lie side by side.
+    other = text.replace("f32(w[32*k + j_2])", "f32(w[2*j_2])")
+    assert render_nest(parse_nest(other), "dot").text.count("lab_widen_f16") == 1
+    other = text.replace("f32(w[32*k + j_2])", "[j_2 < i: f32(w[32*k + j_2])]")
+    assert render_nest(parse_nest(other), "dot").text.count("lab_widen_f16") == 1
+    assert "lab_widen" not in render_nest(parse_nest(text.replace("f16", "bf16")), "dot").text

@@ -19,7 +19,7 @@ def test_axes_are_named_in_the_order_of_appearance() -> None:
     assert str(canonical(parse_definition(text))).splitlines() == [
         "kernel f(x: f32[n, 4], i: f32[4]) -> (y: f32[n, 2])",
         "  s[j < n] = max k < 4: x[j, k]",
-        "  y[j < n, k < 2] = (sum l < 4: x[j, l] * i[l]) + (sum m < 2: max o < 4: x[m, o] * s[j])",
+        "  y[j < n, l < 2] = (sum k < 4: x[j, k] * i[k]) + (sum m < 2: max o < 4: x[m, o] * s[j])",
     ]
 
 
@@ -65,3 +65,13 @@ def test_what_comes_in_is_not_caught(name: str) -> None:
     expected = {"i": "sum k < 4: x[i + 1, k]", "k": "sum k_2 < 4: x[k + 1, k_2]"}
     assert str(replaced(total, {"i": place + 1})) == expected[name]
     assert replaced(total, {"k": place}) == total
+
+
+def test_a_letter_is_for_axes_of_one_size_in_all_lines():
+    text = """kernel attention(Q: f32[n, 64], K: f32[t, 64], V: f32[t, 64]) -> (O: f32[n, 64])
+  s[i < n, j < t] = sum k < 64: Q[i, k] * K[j, k]
+  O[i < n, j < 64] = sum k < t: s[i, k] * V[k, j]"""
+    assert str(canonical(parse_definition(text))).splitlines()[1:] == [
+        "  s[i < n, j < t] = sum k < 64: Q[i, k] * K[j, k]",
+        "  O[i < n, k < 64] = sum j < t: s[i, j] * V[j, k]",
+    ]

@@ -175,8 +175,8 @@ def test_an_output_that_others_read_is_made_once() -> None:
     }""")
     assert str(define(ir)).splitlines()[1:] == [
         "  s_2[i < 4] = sum j < 6: x[i, j]",
-        "  s[i < 4, j < 1] = s_2[i]",
-        "  y[i < 4, j < 1] = sqrt(s_2[i])",
+        "  s[i < 4, k < 1] = s_2[i]",
+        "  y[i < 4, k < 1] = sqrt(s_2[i])",
     ]
 
 
@@ -235,7 +235,7 @@ def test_else_what_is_looked_up_becomes_a_local() -> None:
     ir = parse(GATHER.replace("{view}", "flip{axes = [0]} %x"))
     assert [str(line) for line in define(ir).lines] == [
         "s[j < 8, k < 4] = x[7 - j, k]",
-        "y[j < 3, k < 4] = s[i[j, k], k]",
+        "y[l < 3, k < 4] = s[i[l, k], k]",
     ]
 
 

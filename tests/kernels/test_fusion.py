@@ -199,6 +199,16 @@ def test_two_results_of_which_one_needs_a_kernel_in_between_are_two_kernels() ->
     assert len(kernels(compilation)) == 2
 
 
+def test_a_view_of_what_a_kernel_makes_is_made_there_as_well() -> None:
+    """The sums of %t are of the kernel of %s, and %t is a result: from memory it would be late."""
+    cx = Graph()
+    t = cx.tensor((2, 3, "m", 7, 47)).sum(3)[..., :45].retrieve()
+    (t - t.mean((1, 2, 3), keepdim=True)).retrieve()
+    compilation = fused(cx.ir)
+    assert kernels(compilation) == ["sum_recip_mul", "copy", "mul_add"]
+    check_values(cx.ir, compilation.ir, ("reassociate", "no_inf", "no_nan"))
+
+
 def test_what_memory_is_needed_for_is_stored_as_it_is() -> None:
     compilation = fused(
         parse("""graph g(%x: f32[4, 6], %i: i64[4, 6]) -> (%y) {
@@ -210,6 +220,30 @@ def test_what_memory_is_needed_for_is_stored_as_it_is() -> None:
     )
     assert kernels(compilation) == ["sin"]
     assert len(compilation.ir) == 4
+
+
+def test_long_chains_are_kernels_of_a_size_that_compilers_are_fast_with() -> None:
+    """A chain is longer than Python's stack is deep."""
+    cx = Graph()
+    x = z = cx.tensor((8,), name="x")
+    for _ in range(600):
+        z = (z + x).sin()
+    z.retrieve()
+    compilation = fused(cx.ir)
+    bodies = [n.op.body for n in compilation.ir if isinstance(n.op, Call)]
+    assert [len(body) - len(body.inputs) for body in bodies] == [176, 256, 256, 256, 256]
+    assert len({*bodies}) == 2  # those of 256 ops are one kernel
+    refused = [r.because for r in compilation.snapshots[-2].refusals]
+    assert "would be op 257 of a kernel, and 256 are the most" in refused[0]
+
+
+def test_sums_of_many_arrays_are_sums_of_sums() -> None:
+    cx = Graph()
+    sum(cx.tensor((8,), name=f"x{k}") for k in range(150)).retrieve()
+    compilation = fused(cx.ir)
+    assert [len(n.sources) for n in compilation.ir if isinstance(n.op, Call)] == [24, 64, 64]
+    refused = [r.because for r in compilation.snapshots[-2].refusals]
+    assert "a kernel would read 65 arrays, and 64 are the most" in refused[0]
 
 
 # -- reasons ---------------------------------------------------------------------------------------

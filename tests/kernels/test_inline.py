@@ -80,7 +80,7 @@ def test_a_lookup_into_what_is_made() -> None:
     )
     assert fused(into, back)[1:] == [
         "  y[i < n, j < 4] = x[n - i - 1, j]",
-        "  z[i < 3, j < 4] = y[ids[i], j]",
+        "  z[k < 3, j < 4] = y[ids[k], j]",
     ]
 
 

@@ -10,6 +10,7 @@ from luminal_lab.kernels.definition_text import parse_definition
 from luminal_lab.kernels.lowering import lower
 from luminal_lab.kernels.nest import Nest
 from luminal_lab.kernels.nest_evaluate import evaluate_nest
+from luminal_lab.kernels.online import online_softmax
 from tests.core.graphs import DIMS, data_for
 from tests.kernels.judging import check_same, definable, interpreted, sums
 
@@ -107,3 +108,18 @@ def test_a_place_outside_and_an_element_never_written_are_found():
     wrong = nest("kernel k(x: f32[4]) -> (y: f32[4])\n  y[i < 4] = x[i + 1]")
     with pytest.raises(IndexError, match=r"x\[4\] is outside"):
         evaluate_nest(wrong, {"x": np.zeros(4, np.float32)})
+
+
+def test_the_scores_of_a_softmax_keep_their_name():
+    definition = parse_definition(
+        """kernel attention(Q: f32[n, 8], K: f32[t, 8], V: f32[t, 8]) -> (O: f32[n, 8])
+  t[i < n, j < t] = sum k < 8: Q[i, k] * K[j, k]
+  u[i < n] = max j < t: t[i, j]
+  v[i < n] = sum j < t: exp2((t[i, j] - u[i]) * 1.442695)
+  O[i < n, k < 8] = sum j < t: exp2((t[i, j] - u[i]) * 1.442695) * recip(v[i]) * V[j, k]""".replace(
+            "[t, 8]", "[m, 8]"
+        ).replace("j < t", "j < m")
+    )
+    nest = lower(online_softmax(definition))
+    assert str(nest.locals["t"].type) == "f32[64]"
+    assert nest.locals["t_2"].space == "registers"

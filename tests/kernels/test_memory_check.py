@@ -87,6 +87,14 @@ def test_what_is_needed_after_the_run_is_kept():
     assert str(error_of(lambda: check(faulty), VerifyError)) == text
 
 
+def test_what_is_read_in_two_places_is_not_written_over():
+    values = [Value(0, 64, name="a"), Value(1, 64, name="b")]
+    made = plan(values, [Step((), (0,)), Step((0, 0), (1,))])
+    faulty = replace(made, places=(Place("arena", 64, (0, 1)),), in_place=(InPlace(1, 0, 1),))
+    text = "memory plan: step 1 writes %b over %a and %a, which it reads"
+    assert str(error_of(lambda: check(faulty), VerifyError)) == text
+
+
 def test_the_place_of_an_input_is_no_place_for_another_output():
     values = [Value(0, 64, "input", name="s"), *(Value(k, 64, "output") for k in (1, 2))]
     made = plan(values, [Step((0,), ()), Step((), (1,)), Step((), (2,))], donated={2: 0})

@@ -168,6 +168,13 @@ def test_a_buffer_that_is_read_later_is_not_updated_in_place():
             id="two-names",
         ),
         pytest.param(
+            [Value(0, 64), Value(1, 64)],
+            [Step((), (0,)), Step((0, 0), (1,))],
+            [(1, 0)],
+            "step 1 reads %0 in 2 places",
+            id="read-twice",
+        ),
+        pytest.param(
             [Value(0, 64), Value(1, 64), Value(2, 64)],
             [Step((), (0,)), Step((0,), (1, 2))],
             [(1, 0), (2, 0)],

@@ -1,16 +1,19 @@
 """Schedules as a user has them: each step's nest, another schedule, what a refused one says."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.errors import ArgumentError, LabError, ScheduleError
+from luminal_lab.errors import ArgumentError, LabError, ParseError, RangeError, ScheduleError
 from luminal_lab.kernels.c_make import make_kernel
 from luminal_lab.kernels.definition_text import parse_definition
 from luminal_lab.kernels.kernel import Kernel, Kernels
 from luminal_lab.kernels.machine import Machine
 from luminal_lab.kernels.schedule import parse_schedule
 from luminal_lab.passes.pipeline import parse_pipeline
+from tests.expect import error_of
 
 TOTAL = """\
 kernel twice(x: f32[n, 8]) -> (y: f32[n, 8])
@@ -60,7 +63,9 @@ def test_a_kernel_by_another_schedule(kernel: Kernel) -> None:
         (
             "split i by 4\nparallel i_o\nunroll i_i\nsimd j",
             "kernel twice: unroll i_i: its size, min(4, n - 4*i_o), is not known before it runs\n"
-            "    split i by 4\n    parallel i_o\n  > unroll i_i\n    simd j",
+            "    split i by 4\n    parallel i_o\n  > unroll i_i\n    simd j\n"
+            "hint: split i_i by a number and unroll the inner loop; round or clamp that first "
+            "where the last block may be shorter",
         ),
         (
             "split i by 4\n  paralel i_o",
@@ -70,7 +75,8 @@ def test_a_kernel_by_another_schedule(kernel: Kernel) -> None:
         (
             "split i by 4\nreorder i_o, k",
             "kernel twice: reorder i_o, k: in i_o there is i_i\n"
-            "    split i by 4\n  > reorder i_o, k",
+            "    split i by 4\n  > reorder i_o, k\n"
+            "hint: it takes a loop and the one right inside it, as in i_o, i_i",
         ),
     ],
 )
@@ -83,7 +89,7 @@ def test_a_refused_step_is_shown_in_its_schedule(kernel: Kernel, text: str, mess
 def test_a_kernel_without_a_nest_says_so() -> None:
     bare = Kernel("mine", None, "", ())
     for ask in (lambda: bare.steps, lambda: bare.rescheduled("")):
-        with pytest.raises(ScheduleError, match="kernel mine: it is not made of a nest, and"):
+        with pytest.raises(ScheduleError, match="kernel mine: it is C that no schedule made, and"):
             ask()
 
 
@@ -140,3 +146,57 @@ def test_a_program_whose_names_are_words_of_c() -> None:
     cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
     cx.execute()
     assert y.numpy().tolist() == [9, 9]
+
+
+# -- what a schedule is read from ------------------------------------------------------------------
+
+
+def test_a_schedule_is_text_or_steps(kernel: Kernel) -> None:
+    text = "# by blocks\nsplit i by 4  # four rows\n\nparallel i_o"
+    wanted = parse_schedule("split i by 4\nparallel i_o")
+    assert parse_schedule(text) == wanted
+    assert kernel.rescheduled(text).schedule == wanted
+    assert kernel.rescheduled(["split i by 4", "parallel i_o"]).schedule == wanted
+    assert kernel.rescheduled(wanted.steps).schedule == wanted
+    assert kernel.rescheduled(wanted.steps[:1]).schedule == parse_schedule("split i by 4")
+    assert kernel.rescheduled(wanted.steps[0]).schedule == parse_schedule("split i by 4")
+    assert ll.CPUCompiler(schedules={"k": ["parallel i"]}).schedules == (
+        ("k", parse_schedule("parallel i")),
+    )
+
+
+def test_what_is_no_schedule(kernel: Kernel) -> None:
+    error = error_of(lambda: kernel.rescheduled("split i by x"), ParseError)
+    assert str(error) == (
+        "kernel twice: by is a number, and not 'x'\n  > split i by x\n"
+        "hint: its form is split {loop} by {by}"
+    )
+    wrong: list[tuple[Any, str]] = [(3, "3"), (["split i by 4", 7], "7"), (None, "None")]
+    for given, shown in wrong:
+        error = error_of(lambda: kernel.rescheduled(given), ArgumentError)  # noqa: B023  # called at once
+        assert error.message == f"kernel twice: its schedule has {shown}, which is no step"
+
+
+def test_a_step_that_is_not_there(kernel: Kernel) -> None:
+    error = error_of(lambda: kernel.steps[99], RangeError)
+    assert error.message == f"steps: there is no step 99; there are {len(kernel.steps)}"
+
+
+@pytest.mark.parametrize(
+    ("steps", "hint"),
+    [
+        ("split i by 8\nvector i_i", "round i_i or clamp i_i first: then its size is 8"),
+        ("split j by 3\nvector j_i", "round j_i or clamp j_i first: then its size is 3"),
+        ("vector i", "split i by 8 and make the inner loop one"),
+        ("split i by 4\nround i_i", "clamp i_i has it read the last place again"),
+        ("split i by 4\nclamp i_i", "cut in place of split"),
+        ("pack x before i over k as p", "its loops are"),
+        ("pack x before j over i as p", "those in it are j"),
+        ("fuse j into i", "only loops of one size"),
+        ("parallel j", "parallel i, or reorder them first"),
+        ("simd i", "take j, unroll it first, or reorder them"),
+    ],
+)
+def test_a_refusal_has_a_hint(kernel: Kernel, steps: str, hint: str) -> None:
+    error = error_of(lambda: kernel.rescheduled(steps), ScheduleError)
+    assert hint in (error.hint or "")

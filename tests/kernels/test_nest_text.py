@@ -109,7 +109,7 @@ def said(text: str) -> str:
         ("  y[0] = sum i < n: x[i]", "terms of nests have no folds"),
         ("  y[0] =: 1.0", "a term should stand here"),
         ("  y[0] -= 1.0", "'=', '+=' or 'max=' and a term should stand here"),
-        ("  local a: f32[] in register", "a local is in memory, scratch or registers"),
+        ("  local a: f32[] in register", "a local is in memory, scratch, shared or registers"),
         ("  local x: f32[] in scratch", "'x' is the name of an input already"),
         ("  if 0 < n:\n    local a: f32[] in scratch\n  y[0] = a", "with its block"),
         ("  y[0] = cosine(x[0])", "there is no elementwise op 'cosine'"),

@@ -35,10 +35,10 @@ def test_it_is_written_as_what_it_does_and_reads_back() -> None:
     assert str(found) == (
         f"{HEADER}\n"
         "  s[i < n, j < t] = sum k < 4: Q[i, k] * K[j, k]\n"
-        "  O[i < n, j < 3] = acc * recip(l) where (m, l, acc) = "
-        "fold k < t from (-3.4028235e+38, 0.0, 0.0): "
-        "let a = math.maximum(m, s[i, k]); let b = exp2((m - a) * 1.442695); "
-        "let c = exp2((s[i, k] - a) * 1.442695); (a, l * b + c, acc * b + c * V[k, j])"
+        "  O[i < n, o < 3] = acc * recip(l) where (m, l, acc) = "
+        "fold j < t from (-3.4028235e+38, 0.0, 0.0): "
+        "let a = math.maximum(m, s[i, j]); let b = exp2((m - a) * 1.442695); "
+        "let c = exp2((s[i, j] - a) * 1.442695); (a, l * b + c, acc * b + c * V[j, o])"
     )
     assert parse_definition(str(found)) == found
     assert online_softmax(found) == found
@@ -60,7 +60,7 @@ let a = math.maximum(x, m[j]); let b = exp2((x - a) * 0.5); let c = exp2((m[j] -
     [
         ("l * b + c", "l * b", "this fold with three values is not known"),
         ("from (-3.4028235e+38", "from (0.0", "this fold with three values is not known"),
-        ("c * V[k, j])", "c * V[k, j], 1.0)", "there are 4 terms, and not 3"),
+        ("c * V[j, o])", "c * V[j, o], 1.0)", "there are 4 terms, and not 3"),
         ("acc * recip(l)", "acc", "this fold with three values is not known"),
     ],
 )

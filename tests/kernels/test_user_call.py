@@ -176,7 +176,7 @@ def test_a_dim_that_nothing_says_and_one_out_of_its_bounds():
 MEANINGS = {
     "count": (
         lambda x: (x, x),
-        "kernel scale: its meaning returns 2 results, and the header has 1 outputs",
+        "kernel scale: its meaning returns 2 results, and the header has 1 output",
     ),
     "type": (
         lambda x: x.sum(),
@@ -253,3 +253,25 @@ def test_other_dialects_are_computed_by_their_meaning_here():
     y = ll.kernel(source, header, dialect="cuda", meaning=lambda x: 2 * x)(x).retrieve()
     cx.execute()
     assert y.tolist() == [2, 4]
+
+
+@pytest.mark.parametrize("given", [{}, {"numpy": lambda x: 2 * x}])
+def test_a_kernel_without_a_gradient_says_how_to_give_it_one(given):
+    x = ll.Graph().tensor((4,), name="x")
+    error = error_of(lambda: ll.grad(kernel(SCALE, **given)(x).sum(), x), GraphError)
+    assert error.message.endswith("is made by the kernel scale, which has no gradient")
+    assert error.hint == (
+        "give ll.kernel a meaning=, whose gradient is taken, or a gradient=; or cut it off with "
+        "detach()"
+    )
+
+
+def test_a_kernel_is_called_with_tensors():
+    error = error_of(lambda: kernel(SCALE)(np.ones(3)), GraphError)
+    assert error.message == "kernel scale: its input x is array([1., 1., 1.]), and no tensor"
+    assert error.hint == (
+        "make one with cx.tensor(shape).set(data) or cx.constant(data); "
+        "ll.devices.check_kernel(kernel, data) tries it on arrays"
+    )
+    x = ll.Graph().tensor((2, 2))
+    assert error_of(lambda: kernel(SCALE)(x)).hint.startswith("give it 1 axis, with reshape")

@@ -68,3 +68,11 @@ def test_what_is_no_weight_and_no_form_is_said():
     error = error_of(lambda: ll.quantise([1]), ArgumentError)  # pyright: ignore[reportArgumentType]
     assert error.message == "quantise: 1 is no parameter"
     assert error.hint == "give a module, a parameter such as layer.weight, or a list of them"
+
+
+def test_what_is_no_weight_is_named_in_one_line():
+    x = ll.Graph().tensor((2, 2), name="x")
+    wrong: list[Any] = [(x, "%x (2, 2)"), ("model", "'model'"), (3, "3"), ([x], "%x (2, 2)")]
+    for given, shown in wrong:
+        error = error_of(lambda: ll.quantise(given), ArgumentError)  # noqa: B023  # called at once
+        assert error.message == f"quantise: {shown} is no parameter"

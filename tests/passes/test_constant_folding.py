@@ -154,6 +154,14 @@ def test_whole_symbolic_numbers():
     assert folded(ops.MaxReduce(0), (2.0, f32, (n,))) == 2.0
 
 
+def test_a_pad_of_symbolic_width():
+    n, f32 = Symbol("n"), DType.float32
+    assert folded(ops.Pad((n,), (0,)), (0.0, f32, (2,))) == 0.0
+    assert folded(ops.Pad((n,), (0,)), (1.0, f32, (2,))) is None
+    assert folded(ops.Pad((0, 0), (n, 0)), (1.0, f32, (2, 3))) is None
+    assert folded(ops.Pad((0,), (0,)), (1.0, f32, (n,))) == 1.0
+
+
 def test_an_error_at_run_time_is_not_folded_away():
     ir = constants_to(ops.Gather(0), (1.0, DType.float32, (3,)), (3, DType.int64, (2,)))
     assert run_passes(ir, "fold").ir is ir

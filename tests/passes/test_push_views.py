@@ -44,14 +44,29 @@ def test_a_chain_is_computed_on_what_is_left_of_it():
 
 def test_each_firing_alone_keeps_values():
     ir = parse(
-        "graph g(%x: f32[3, 4]) -> (%d) {\n"
+        "graph g(%x: f32[3, 4], %y: f32[3, 4]) -> (%e) {\n"
         "  %a = permute{axes = [1, 0]} %x : f32[4, 3]\n"
-        "  %b = sqrt %a : f32[4, 3]\n"
-        "  %c = sin %b : f32[4, 3]\n"
-        "  %d = permute{axes = [1, 0]} %c : f32[3, 4]\n}"
+        "  %b = permute{axes = [1, 0]} %y : f32[4, 3]\n"
+        "  %c = add %a, %b : f32[4, 3]\n"
+        "  %d = sin %c : f32[4, 3]\n"
+        "  %e = permute{axes = [1, 0]} %d : f32[3, 4]\n}"
     )
     snapshot = run_passes(ir, "push-views").snapshots[-1]
     assert len(snapshot.firings) == 2
     for step in snapshot.steps():
         check_values(ir, step, ())
-    assert [node.op.name for node in snapshot.ir] == ["input", "sqrt", "sin"]
+    assert [node.op.name for node in snapshot.ir] == ["input", "input", "add", "sin"]
+
+
+def test_a_view_that_meets_another_does_not_stop_half_way():
+    """Before the cast it would be the view of both that `where` reads, and go back behind it."""
+    ir = parse(
+        "graph g(%x: f16[3, 4], %y: f32[4, 3], %c: bool[4, 3]) -> (%f) {\n"
+        "  %a = permute{axes = [1, 0]} %x : f16[4, 3]\n"
+        "  %b = cast{dtype = f32} %a : f32[4, 3]\n"
+        "  %z = constant{value = 0.0} : f32[4, 3]\n"
+        "  %d = where %c, %z, %b : f32[4, 3]\n"
+        "  %f = permute{axes = [1, 0]} %d : f32[3, 4]\n}"
+    )
+    after = check_pass(ir, "push-views", licence=()).ir
+    assert [node.op.name for node in after if node.sources] == ["permute", "cast", "where"]

@@ -18,6 +18,7 @@ from luminal_lab.errors import (
     ShapeError,
 )
 from luminal_lab.session import Graph
+from tests.expect import error_of
 from tests.tensor.against import INTS, against, draw, interpret, special
 
 Function = Callable[..., Any]
@@ -289,6 +290,18 @@ def test_one_hot_and_bincount(torch: ModuleType):
     against(
         torch, lambda i, w: i.bincount(w, 6), lambda i, w: torch.bincount(i, w, 6), numbers, weights
     )
+
+
+def test_rows_go_in_along_one_axis():
+    cx = Graph()
+    buffer, rows = cx.tensor((4, 4), name="buffer"), cx.tensor((1, 4), name="rows")
+    at: Any = cx.tensor((), "int64", name="pos"), 0
+    error = error_of(lambda: buffer.update(rows, at), ShapeError)
+    assert error.message == "update: the position is a tuple of 2, and rows go in along one axis"
+    assert error.hint == 'give a number or a dim, as in update(rows, "p", axis=1)'
+    shape: Any = (rows,)
+    error = error_of(lambda: cx.tensor(shape), ShapeError)
+    assert "\n" not in error.message
 
 
 def test_update_grows_a_cache():

@@ -10,7 +10,14 @@ import pytest
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ops import Add, Mul
-from luminal_lab.errors import AxisError, DTypeError, GraphError, LabError, ShapeError
+from luminal_lab.errors import (
+    ArgumentError,
+    AxisError,
+    DTypeError,
+    GraphError,
+    LabError,
+    ShapeError,
+)
 from luminal_lab.session import Graph
 from luminal_lab.tensor.lazy import constant_of, value_text
 from tests.expect import error_of, state
@@ -300,3 +307,38 @@ def test_constants_are_values_of_their_dtype():
     for value, dtype in [(300, "uint8"), (-1, "uint8"), (1 << 63, "int64"), (10**400, "float32")]:
         error = error_of(lambda v=value, d=dtype: constant_of(v, DType(d), ()), DTypeError)
         assert error.message.startswith(f"constant: {value} is not a value of {dtype}, which holds")
+
+
+def test_arrays_on_the_left_leave_operators_to_the_tensor():
+    cx = Graph()
+    x = cx.tensor((2,), name="x").set([1, 2])
+    a = np.array([4, 6], np.float32)
+    made = [a + x, a - x, a * x, a / x, a // x, a % x, a**x, a < x, a >= x, a == x]
+    made += [np.float32(3) * x, a.reshape(1, 2) @ x.reshape(2, 1)]
+    total = a
+    total += x
+    cx.retrieve([*made, total])
+    cx.execute()
+    b = np.array([1, 2], np.float32)
+    wanted = [a + b, a - b, a * b, a / b, a // b, a % b, a**b, a < b, a >= b, a == b]
+    wanted += [3 * b, a.reshape(1, 2) @ b.reshape(2, 1)]
+    for one, other in zip([*made, total], [*wanted, a + b], strict=True):
+        np.testing.assert_allclose(one.numpy(), other, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "hint"),
+    [
+        (lambda x: np.exp(x), "exp", "tensors have it as a method: x.exp(...)"),
+        (lambda x: np.add(x, x), "add", "write it as an operator, as in x + y"),
+        (lambda x: np.add(np.ones(2), x, out=np.ones(2)), "add", "as in x + y"),
+        (lambda x: np.add.reduce(x), "add", "write it as an operator, as in x + y"),
+        (lambda x: np.spacing(x), "spacing", "x.numpy() is an array, after cx.execute()"),
+    ],
+)
+def test_functions_of_numpy_are_for_arrays(call, name, hint):
+    x = Graph().tensor((2,), name="x")
+    error = error_of(lambda: call(x), ArgumentError)
+    assert error.message == f"np.{name}: %x (2,) is a tensor, and NumPy computes with arrays"
+    assert hint in error.hint
+    assert "test_lazy.py" in error.where

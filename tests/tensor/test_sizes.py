@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.errors import LabError
+from luminal_lab.errors import DimError, LabError
 from luminal_lab.tensor import joining, product
+from tests.expect import error_of
 from tests.tensor.against import draw, same
 
 ALIKE = """abs absolute acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan
@@ -378,3 +379,19 @@ def test_every_operation_has_a_row():
     named = {name for _, ours, _ in ROWS for name in re.findall(r"\.(\w+)\(", ours)}
     public = {name for name in dir(ll.Tensor) if name[0] != "_"}
     assert public - named - {*APART} == set()
+
+
+def test_a_size_that_was_given_can_be_taken_back():
+    cx = ll.Graph()
+    x = cx.tensor(("b", 2), name="x").set(np.ones((3, 2)))
+    y = (x * 2).retrieve()
+    cx.set_dim("b", 9)
+    error = error_of(cx.execute, DimError)
+    assert error.message.endswith("with b = 9 from set_dim")
+    assert error.hint == 'cx.set_dim("b", None) takes back the size that was given'
+    cx.set_dim("b", None)
+    cx.execute()
+    assert y.numpy().shape == (3, 2)
+    size: Any = 2.5
+    error = error_of(lambda: cx.set_dim("b", size), DimError)
+    assert str(error).startswith("set_dim: 'b' cannot be 2.5")

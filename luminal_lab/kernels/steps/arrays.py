@@ -36,7 +36,7 @@ from luminal_lab.kernels.steps.step import (
     with_body,
     within,
 )
-from luminal_lab.kernels.substitution import guarded, rebuilt, replaced
+from luminal_lab.kernels.substitution import exchanged, guarded, replaced
 from luminal_lab.kernels.terms import (
     Read,
     Term,
@@ -69,10 +69,13 @@ class Pack(Step):
         loop = self.find(nest, self.loop)
         axes = [self.find(nest, name) for name in self.axes]
         if self.into in nest.names:
-            raise self.refuse(f"there is a {self.into} already")
+            raise self.refuse(f"there is a {self.into} already", "give another name behind as")
         for axis in axes:
             if axis.name not in {loop.name, *axes_in(loop.body)}:
-                raise self.refuse(f"{axis.name} is not in {loop.name}")
+                raise self.refuse(
+                    f"{axis.name} is not in {loop.name}",
+                    f"those in it are {', '.join([loop.name, *sorted(axes_in(loop.body))])}",
+                )
         outside = {one.name for one in around(nest, loop.name)}
         known = {*outside, *self.axes, *nest.dims}
         statements = [one for one in walk(loop.body) if isinstance(one, Set)]
@@ -80,15 +83,27 @@ class Pack(Step):
         changing = {one.name for one in statements} - {self.array}
         terms = {term for one in statements for term in self.read(one.term, known, changing)}
         if not terms and self.array in arrays_in(loop.body):
-            raise self.refuse(f"what {loop.name} reads of it depends on more than these axes")
+            raise self.refuse(
+                f"what {loop.name} reads of it depends on more than these axes",
+                "name all loops inside by which it is read; those outside need not be named",
+            )
         if not terms:
-            raise self.refuse(f"{loop.name} does not read {self.array}")
+            raise self.refuse(
+                f"{loop.name} does not read {self.array}",
+                f"it reads {', '.join(sorted(arrays_in(loop.body))) or 'nothing'}",
+            )
         if len(terms) > 1:
             shown = " and ".join(sorted(map(str, terms))[:2])
-            raise self.refuse(f"{loop.name} reads it as {shown}: one copy cannot be both")
+            raise self.refuse(
+                f"{loop.name} reads it as {shown}: one copy cannot be both",
+                "pack it before a loop inside, in which it is read in one way",
+            )
         (term,) = terms
         if any(access.how != "read" and access.name == self.array for access in accesses((loop,))):
-            raise self.refuse(f"{loop.name} writes {self.array} too")
+            raise self.refuse(
+                f"{loop.name} writes {self.array} too",
+                "pack before a loop that only reads it; fission can make one",
+            )
         made = (*self.copy(nest, axes, term, top=not outside), self.reading(loop, term, axes))
         return replaced_loop(nest, loop.name, made)
 
@@ -133,11 +148,10 @@ class Pack(Step):
         index: Shape = tuple(axis.axis for axis in axes)
         copied = Read(self.into, index, term.dtype)
 
-        def exchanged(one: Term) -> Term:
-            return copied if one == term else rebuilt(one, lambda dim: dim, exchanged)
-
         def change(one: Statement) -> Statement:
-            return replace(one, term=exchanged(one.term)) if isinstance(one, Set) else one
+            if not isinstance(one, Set):
+                return one
+            return replace(one, term=exchanged(one.term, lambda x: copied if x == term else None))
 
         (changed,) = mapped((loop,), change)
         assert isinstance(changed, Loop)
@@ -206,10 +220,10 @@ class Shrink(Step):
         def index(old: Shape) -> Shape:
             return tuple(old[place] - bases[place] for place in kept)
 
-        def term(one: Term) -> Term:
+        def term(one: Term) -> Term | None:
             if isinstance(one, Read) and one.buffer == self.array:
                 return Read(self.array, index(one.index), one.dtype)
-            return rebuilt(one, lambda dim: dim, term)
+            return None
 
         def change(one: Statement) -> Statement | Block:
             match one:
@@ -217,7 +231,7 @@ class Shrink(Step):
                     return ()
                 case Set():
                     place = index(one.index) if one.name == self.array else one.index
-                    return replace(one, index=place, term=term(one.term))
+                    return replace(one, index=place, term=exchanged(one.term, term))
                 case _:
                     return one
 
@@ -241,7 +255,10 @@ class Shrink(Step):
 
 @dataclass(frozen=True)
 class Place(Step):
-    """Say where a local array is: in memory for all tasks, in a task's scratch, or registers."""
+    """Say where a local array is: in memory for all tasks, in a task's scratch, or registers.
+
+    local t: f32[16] in memory   →   local t: f32[16] in registers
+    """
 
     form: ClassVar[str] = "place {array} in {space}"
     array: str

@@ -22,7 +22,7 @@ from luminal_lab.kernels.steps.step import (
     replaced_loop,
     within,
 )
-from luminal_lab.kernels.substitution import rebuilt, replaced
+from luminal_lab.kernels.substitution import exchanged, replaced
 from luminal_lab.kernels.terms import (
     Apply,
     Count,
@@ -36,6 +36,9 @@ from luminal_lab.kernels.terms import (
 )
 
 MOST_UNROLLED = 64
+WHOLE = "cut in place of split makes whole blocks, and a loop of its own for what is left"
+APART = "only a loop each of whose iterations writes elements of its own can run so"
+TO_SIMD = "simd leaves it to the compiler"
 
 
 @dataclass(frozen=True)
@@ -56,16 +59,19 @@ class Round(Step):
         own = private(loop.body)
         for one in accesses(loop.body):
             if one.index is None:
-                raise self.refuse(f"{one.name} is looked up there")
+                raise self.refuse(f"{one.name} is looked up there", WHOLE)
             if one.name in own:
                 continue
             if one.how != "read" and one.name not in nest.locals:
-                raise self.refuse(f"it would write beyond the end of {one.name}")
+                raise self.refuse(f"it would write beyond the end of {one.name}", WHOLE)
             for place, size in zip(one.index, nest.types[one.name].shape, strict=True):
                 if loop.axis in symbols(place) and not within(place, size):
-                    raise self.refuse(f"{one.name}[{place}] may be beyond its end, {size}")
+                    raise self.refuse(
+                        f"{one.name}[{place}] may be beyond its end, {size}",
+                        f"clamp {self.loop} has it read the last place again",
+                    )
             if one.how != "read" and not apart(nest, one, one, loop.axis, fixed):
-                raise self.refuse(f"{one.name} would get more than {loop.size} values")
+                raise self.refuse(f"{one.name} would get more than {loop.size} values", WHOLE)
         return replaced_loop(nest, loop.name, replace(loop, size=full))
 
 
@@ -86,7 +92,10 @@ class Clamp(Step):
         fixed = {one.name for one in around(nest, loop.name)}
         for one in walk(loop.body):
             if isinstance(one, Loop) and loop.axis in symbols(one.size):
-                raise self.refuse(f"the size of {one.name}, {one.size}, depends on it")
+                raise self.refuse(
+                    f"the size of {one.name}, {one.size}, depends on it",
+                    f"round or clamp {one.name} first: then its size is a number",
+                )
         for one in accesses(loop.body):
             if one.how == "read":
                 continue
@@ -94,9 +103,9 @@ class Clamp(Step):
             shape = nest.types[one.name].shape
             inside = all(within(at, size) for at, size in zip(one.index, shape, strict=True))
             if one.name not in nest.locals or not inside:
-                raise self.refuse(f"it would write beyond the end of {one.name}")
+                raise self.refuse(f"it would write beyond the end of {one.name}", WHOLE)
             if not apart(nest, one, one, loop.axis, fixed):
-                raise self.refuse(f"{one.name} would get more than {loop.size} values")
+                raise self.refuse(f"{one.name} would get more than {loop.size} values", WHOLE)
         return self.clamped(nest, loop)
 
     def clamped(self, nest: Nest, loop: Loop) -> Nest:
@@ -104,17 +113,17 @@ class Clamp(Step):
         last = minimum(loop.axis, *(size - 1 for size in least_of(loop.size)))
         own = private(loop.body)
 
-        def term(one: Term) -> Term:
+        def term(one: Term) -> Term | None:
             if isinstance(one, Read) and one.buffer in own | writes:
                 return one
             if isinstance(one, (Read, Count, Draw, Guard, Lookup)):
                 return replaced(one, {loop.name: last})
-            return rebuilt(one, lambda dim: dim, term)
+            return None
 
         writes = {one.name for one in accesses(loop.body) if one.how != "read"}
 
         def change(one: Statement) -> Statement:
-            return replace(one, term=term(one.term)) if isinstance(one, Set) else one
+            return replace(one, term=exchanged(one.term, term)) if isinstance(one, Set) else one
 
         body = mapped(loop.body, change)
         return replaced_loop(nest, loop.name, replace(loop, size=extent(loop.axis), body=body))
@@ -122,7 +131,10 @@ class Clamp(Step):
 
 @dataclass(frozen=True)
 class Parallel(Step):
-    """Let the iterations of an outermost loop run at once, as tasks."""
+    """Let the iterations of an outermost loop run at once, as tasks.
+
+    for i < n: …   →   parallel i < n: …
+    """
 
     form: ClassVar[str] = "parallel {loop}"
     loop: str
@@ -132,14 +144,20 @@ class Parallel(Step):
         loop = self.find(nest, self.loop)
         outer = around(nest, loop.name)
         if outer:
-            raise self.refuse(f"it is inside {outer[-1].name}, and tasks are outermost")
+            raise self.refuse(
+                f"it is inside {outer[-1].name}, and tasks are outermost",
+                f"parallel {outer[0].name}, or reorder them first",
+            )
         independent(self, nest, loop)
         return replaced_loop(nest, loop.name, replace(loop, kind="parallel"))
 
 
 @dataclass(frozen=True)
 class Unroll(Step):
-    """Write the iterations of a short loop one after the other."""
+    """Write the iterations of a short loop one after the other.
+
+    for i < 4: …   →   unroll i < 4: …
+    """
 
     form: ClassVar[str] = "unroll {loop}"
     loop: str
@@ -148,15 +166,25 @@ class Unroll(Step):
     def apply(self, nest: Nest) -> Nest:
         loop = self.find(nest, self.loop)
         if not isinstance(loop.size, int):
-            raise self.refuse(f"its size, {loop.size}, is not known before it runs")
+            raise self.refuse(
+                f"its size, {loop.size}, is not known before it runs",
+                f"split {self.loop} by a number and unroll the inner loop; round or clamp that "
+                "first where the last block may be shorter",
+            )
         if loop.size > MOST_UNROLLED:
-            raise self.refuse(f"its size, {loop.size}, is more than {MOST_UNROLLED}")
+            raise self.refuse(
+                f"its size, {loop.size}, is more than {MOST_UNROLLED}",
+                f"split {self.loop} by 8 and unroll the inner loop",
+            )
         return replaced_loop(nest, loop.name, replace(loop, kind="unroll"))
 
 
 @dataclass(frozen=True)
 class Vector(Step):
-    """Run an innermost loop as one instruction, its iterations as lanes."""
+    """Run an innermost loop as one instruction, its iterations as lanes.
+
+    for j < 8: …   →   vector j < 8: …
+    """
 
     form: ClassVar[str] = "vector {loop}"
     loop: str
@@ -165,12 +193,18 @@ class Vector(Step):
     def apply(self, nest: Nest) -> Nest:
         loop = self.find(nest, self.loop)
         if not isinstance(loop.size, int) or loop.size & (loop.size - 1):
-            raise self.refuse(f"its size is {loop.size}, and lanes are a power of two")
+            raise self.refuse(
+                f"its size is {loop.size}, and lanes are a power of two",
+                f"split {self.loop} by 8 and make the inner loop one"
+                if isinstance(loop.size, int) or not isinstance(extent(loop.axis), int)
+                else f"round {self.loop} or clamp {self.loop} first: then its size is "
+                f"{extent(loop.axis)}",
+            )
         for one in loop.body:
             if not isinstance(one, Set):
-                raise self.refuse("lanes can only be assigned and added to")
+                raise self.refuse("lanes can only be assigned and added to", TO_SIMD)
             if _lanes(nest, one.name, one.index, loop.axis) != 1:
-                raise self.refuse(f"neighbours along it are not neighbours in {one.name}")
+                raise self.refuse(f"neighbours along it are not neighbours in {one.name}", TO_SIMD)
             for part in walk_terms(one.term):
                 self.check(nest, part, loop)
         return _innermost(self, nest, loop, "vector")
@@ -183,16 +217,21 @@ class Vector(Step):
             case Read(buffer=buffer, index=index):
                 if _lanes(nest, buffer, index, loop.axis) in (0, 1):
                     return
-                raise self.refuse(f"neighbours along it are not neighbours in {buffer}")
+                raise self.refuse(
+                    f"neighbours along it are not neighbours in {buffer}",
+                    f"pack {buffer} copies it so that they are; or {TO_SIMD}",
+                )
             case Apply(op=Add() | Mul(), dtype=dtype) if dtype.is_float and not dtype.is_half:
                 return
             case _:
-                raise self.refuse(f"{term} has no form for lanes", "simd leaves it to the compiler")
+                raise self.refuse(f"{term} has no form for lanes", TO_SIMD)
 
 
 @dataclass(frozen=True)
 class Simd(Step):
     """Tell the compiler that it may run an innermost loop some iterations at a time.
+
+    for j < n: …   →   simd j < n: …
 
     A scalar that the loop adds to is added up in lanes, which are joined at the end.
     """
@@ -217,18 +256,34 @@ def independent(step: Step, nest: Nest, loop: Loop) -> None:
     for one, other in meetings(loop.body, loop.body):
         if not apart(nest, one, other, loop.axis, fixed):
             what = "reads" if "read" in (one.how, other.how) else "writes"
-            raise step.refuse(f"one iteration writes {one.name} where another {what} it")
+            raise step.refuse(
+                f"one iteration writes {one.name} where another {what} it",
+                _own_sums(nest, one.name, loop),
+            )
+
+
+def _own_sums(nest: Nest, name: str, loop: Loop) -> str:
+    """Return what would make the iterations of a loop independent, if anything does."""
+    if name not in nest.locals:
+        return APART
+    return f"partial {name} over {loop.name} as sums gives each iteration a sum of its own"
 
 
 def _innermost(step: Step, nest: Nest, loop: Loop, kind: Kind) -> Nest:
     inner = next((one for one in walk(loop.body) if isinstance(one, Loop)), None)
     if inner is not None:
-        raise step.refuse(f"it is not innermost: {inner.name} is in it")
+        raise step.refuse(
+            f"it is not innermost: {inner.name} is in it",
+            f"take {inner.name}, unroll it first, or reorder them",
+        )
     fixed = {one.name for one in around(nest, loop.name)}
     for one, other in meetings(loop.body, loop.body):
         is_sum = one.how == other.how and one.how in ("+=", "max=") and one.index == ()
         is_same = one.statement is other.statement and is_sum
         if not apart(nest, one, other, loop.axis, fixed) and not (kind == "simd" and is_same):
             what = "reads" if "read" in (one.how, other.how) else "writes"
-            raise step.refuse(f"one iteration writes {one.name} where another {what} it")
+            raise step.refuse(
+                f"one iteration writes {one.name} where another {what} it",
+                _own_sums(nest, one.name, loop),
+            )
     return replaced_loop(nest, loop.name, replace(loop, kind=kind))

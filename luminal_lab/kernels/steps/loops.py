@@ -33,7 +33,7 @@ from luminal_lab.kernels.steps.step import (
     replaced_loop,
     with_body,
 )
-from luminal_lab.kernels.substitution import rebuilt
+from luminal_lab.kernels.substitution import exchanged
 from luminal_lab.kernels.terms import Read, Term, axis_of
 
 FEW = 256
@@ -114,10 +114,14 @@ class Merge(Step):
         outer = self.find(nest, self.outer)
         inner = self.inside(outer)
         if inner.name != self.inner:
-            raise self.refuse(f"in {outer.name} there is {inner.name}")
+            raise self.refuse(
+                f"in {outer.name} there is {inner.name}",
+                f"it takes a loop and the one right inside it, as in {outer.name}, {inner.name}",
+            )
         if outer.axis in symbols(inner.size):
             raise self.refuse(
-                f"the size of {inner.name}, {inner.size}, is another for each {outer}"
+                f"the size of {inner.name}, {inner.size}, is another for each {outer.name}",
+                f"round or clamp {inner.name} first: then its size is a number",
             )
         size = outer.size * inner.size
         axis = axis_of(unique(f"{outer.name}_{inner.name}", nest.names), size)
@@ -142,9 +146,15 @@ class Reorder(Step):
         outer = self.find(nest, self.outer)
         inner = self.inside(outer)
         if inner.name != self.inner:
-            raise self.refuse(f"in {outer.name} there is {inner.name}")
+            raise self.refuse(
+                f"in {outer.name} there is {inner.name}",
+                f"it takes a loop and the one right inside it, as in {outer.name}, {inner.name}",
+            )
         if outer.axis in symbols(inner.size):
-            raise self.refuse(f"the size of {inner.name}, {inner.size}, depends on {outer.name}")
+            raise self.refuse(
+                f"the size of {inner.name}, {inner.size}, depends on {outer.name}",
+                f"round or clamp {inner.name} first: then its size is a number",
+            )
         fixed = {loop.name for loop in around(nest, outer.name)}
         for one, other in meetings(inner.body, inner.body):
             if any(apart(nest, one, other, axis, fixed) for axis in (outer.axis, inner.axis)):
@@ -152,7 +162,10 @@ class Reorder(Step):
             if one.how == other.how and _in_any_order(nest, one.name, one.how):
                 continue
             if one.how == other.how == "+=":
-                raise self.refuse(f"{one.name} would be summed in another order")
+                raise self.refuse(
+                    f"{one.name} would be summed in another order",
+                    f"partial {one.name} over a loop as sums is the step that may do so",
+                )
             raise self.refuse(
                 f"{one.name} is written in one iteration of both loops and {_verb(other.how)} in "
                 "another"
@@ -177,7 +190,9 @@ class Fission(Step):
         loop = self.find(nest, self.loop)
         parts = [one for one in loop.body if not isinstance(one, Local)]
         if len(parts) < 2:
-            raise self.refuse(f"the body of {loop.name} is one statement")
+            raise self.refuse(
+                f"the body of {loop.name} is one statement", "so there is nothing to take apart"
+            )
         made = [one for one in loop.body if isinstance(one, Local)]
         fixed = {one.name for one in around(nest, loop.name)}
         own = {one.name for one in made}
@@ -220,7 +235,11 @@ class Fuse(Step):
     def apply(self, nest: Nest) -> Nest:
         first, second = self.find(nest, self.first), self.find(nest, self.second)
         if first.size != second.size:
-            raise self.refuse(f"{first.name} has size {first.size}, {second.name} {second.size}")
+            raise self.refuse(
+                f"the size of {first.name} is {first.size}, and that of {second.name} is "
+                f"{second.size}",
+                "only loops of one size become one loop; cut or split can make two such",
+            )
         block, place, other = self.siblings(nest.body)
         # What stands between them and has nothing to do with the first can come before it.
         between = block[place + 1 : other]
@@ -244,7 +263,10 @@ class Fuse(Step):
             names = [s.name if isinstance(s, Loop) else None for s in one]
             if self.first in names and self.second in names[names.index(self.first) :]:
                 return one, names.index(self.first), names.index(self.second)
-        raise self.refuse(f"{self.second} does not follow {self.first} in one block")
+        raise self.refuse(
+            f"{self.second} does not follow {self.first} in one block",
+            "the loop that comes first keeps its name: fuse the later one into the earlier one",
+        )
 
 
 # -- pieces ----------------------------------------------------------------------------------------
@@ -275,15 +297,15 @@ def _over(block: Block, name: str, axis: Symbol) -> Block:
     """Return a block in which a local has an axis more, in front."""
     place: Shape = (axis,)
 
-    def term(one: Term) -> Term:
+    def term(one: Term) -> Term | None:
         if isinstance(one, Read) and one.buffer == name:
             return Read(name, (*place, *one.index), one.dtype)
-        return rebuilt(one, lambda dim: dim, term)
+        return None
 
     def change(one: Statement) -> Statement:
         if isinstance(one, Set):
             index = (*place, *one.index) if one.name == name else one.index
-            return replace(one, index=index, term=term(one.term))
+            return replace(one, index=index, term=exchanged(one.term, term))
         return one
 
     return mapped(block, change)

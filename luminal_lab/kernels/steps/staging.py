@@ -22,7 +22,7 @@ from luminal_lab.kernels.nest import (
     mapped,
 )
 from luminal_lab.kernels.steps.step import Step, apart, around, extent, private, replaced_loop
-from luminal_lab.kernels.substitution import rebuilt
+from luminal_lab.kernels.substitution import exchanged
 from luminal_lab.kernels.terms import Read, Term, axis_of
 
 FEW = 256
@@ -49,7 +49,7 @@ class Stage(Step):
         loop = self.find(nest, self.loop)
         axes = [self.find(nest, name) for name in self.axes]
         if self.into in nest.names:
-            raise self.refuse(f"there is a {self.into} already")
+            raise self.refuse(f"there is a {self.into} already", "give another name behind as")
         for axis in axes:
             if axis.name not in axes_in(loop.body):
                 raise self.refuse(f"{axis.name} is not in {loop.name}")
@@ -57,16 +57,16 @@ class Stage(Step):
         dtype = nest.types[self.array].dtype
         own: Shape = tuple(axis.axis for axis in axes)
 
-        def exchanged(one: Term) -> Term:
+        def copied(one: Term) -> Term | None:
             if isinstance(one, Read) and one.buffer == self.array:
                 return Read(self.into, own, dtype)
-            return rebuilt(one, lambda dim: dim, exchanged)
+            return None
 
         def change(one: Statement) -> Statement:
             if not isinstance(one, Set):
                 return one
             name, at = (self.into, own) if one.name == self.array else (one.name, one.index)
-            return Set(name, at, exchanged(one.term), one.how)
+            return Set(name, at, exchanged(one.term, copied), one.how)
 
         changed = mapped((loop,), change)
         shape = tuple(extent(axis.axis) for axis in axes)

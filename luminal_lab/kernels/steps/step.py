@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from math import gcd
 from typing import Any, ClassVar
 
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Shape, Symbol, both, bounds, known, substitute, symbols
-from luminal_lab.core.dims.expression import Extremum
+from luminal_lab.core.dims.expression import Extremum, made, terms_of
 from luminal_lab.core.views import row_major
 from luminal_lab.errors import ParseError, ScheduleError, nearest
 from luminal_lab.kernels.nest import (
@@ -43,6 +44,8 @@ class Step:
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
+        told = (cls.__doc__ or "").rstrip()
+        cls.__doc__ = f"{told}\n\n    Written `{cls.form}`."  # what help() shows
         STEPS[cls.form.split()[0]] = cls
 
     def apply(self, nest: Nest) -> Nest:
@@ -102,8 +105,14 @@ def _kind(one: Statement) -> str:
             return f"an assignment to {one.name}"
 
 
+def without_comment(line: str) -> str:
+    """Return a line of a schedule without what stands behind a #, and without space around it."""
+    return line.split("#", 1)[0].strip()
+
+
 def parse_step(text: str) -> Step:
-    """Return the step that a line says."""
+    """Return the step that a line says; what stands behind a # is not read."""
+    text = without_comment(text)
     words = text.split()
     cls = STEPS.get(words[0]) if words else None
     if cls is None:
@@ -120,6 +129,13 @@ def parse_step(text: str) -> Step:
             "schedule: a step that cannot be read", where=text, hint=f"its form is {cls.form}"
         )
     kinds = {field.name: str(field.type) for field in fields(cls)}
+    for name, value in found.groupdict().items():
+        if kinds[name] == "int" and not value.isdecimal():
+            raise ParseError(
+                f"schedule: {name} is a number, and not {value!r}",
+                where=text,
+                hint=f"its form is {cls.form}",
+            )
     return cls(**{name: _value(kinds[name], value) for name, value in found.groupdict().items()})
 
 
@@ -215,13 +231,40 @@ def _apart(a: Dim, b: Dim, axis: Symbol, fixed: set[str]) -> bool:
     rest_a = substitute(a, {axis.name: 0})
     rest_b = substitute(b, {axis.name: 0})
     others = {s.name: s for s in (*symbols(rest_b), *symbols(rest_a)) if s.name not in fixed}
-    # Dims of the graph have no upper bound or are the same on both sides; axes have high bounds.
+    # Axes count from 0 to a last position; what does not is a dim, the same on both sides.
     rest_b = substitute(
         rest_b,
-        {name: Symbol(f"{name}__", s.low, s.high, s.multiple_of) for name, s in others.items()},
+        {
+            name: Symbol(f"{name}__", s.low, s.high, s.multiple_of)
+            for name, s in others.items()
+            if s.low == 0 and s.high is not None
+        },
     )
-    low, high = bounds(rest_b - rest_a)
-    return low is not None and high is not None and -abs(step) < low and high < abs(step)
+    # What is left is step * (x - y) = difference.
+    difference, size = rest_b - rest_a, abs(step)
+    y = Symbol(f"{axis.name}__", axis.low, axis.high, axis.multiple_of)
+    return _is_within(difference, size) or any(
+        _is_within(left, size) and _is_within(step * (axis - y) - left, whole)
+        for whole, left in _remainders(difference)
+    )
+
+
+def _remainders(dim: Dim) -> Iterator[tuple[int, Dim]]:
+    """Yield numbers, and what of a dim is left without multiples of them.
+
+    If step * (x - y) - left is a multiple of a number, and nearer to 0 than it, then it is 0:
+    t[i + 256*j] of different i are never the same element while i < 256, whatever j is.
+    """
+    parts = [(abs(factor), monomial, factor) for monomial, factor in terms_of(dim) if monomial]
+    for least in sorted({size for size, _, _ in parts}):
+        large = [(monomial, factor) for size, monomial, factor in parts if size >= least]
+        yield gcd(*(factor for _, factor in large)), dim - made(large)
+
+
+def _is_within(dim: Dim, limit: int) -> bool:
+    """Return whether a dim is known to be nearer to 0 than a number."""
+    low, high = bounds(dim)
+    return low is not None and high is not None and -limit < low and high < limit
 
 
 def _step(place: Dim, axis: Symbol) -> Dim:

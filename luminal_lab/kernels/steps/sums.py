@@ -48,11 +48,14 @@ class Partial(Step):
         loop = self.find(nest, self.loop)
         local = self.find_local(nest, self.array)
         if self.into in nest.names:
-            raise self.refuse(f"there is a {self.into} already")
+            raise self.refuse(f"there is a {self.into} already", "give another name behind as")
         uses = [one for one in accesses(loop.body) if one.name == self.array]
         hows = {one.how for one in uses}
         if len(hows) != 1 or not hows <= {"+=", "max="}:
-            raise self.refuse(f"{loop.name} does more with {self.array} than adding to it")
+            raise self.refuse(
+                f"{loop.name} does more with {self.array} than adding to it",
+                "take the loop of the sum alone; fission can make one",
+            )
         how: How = "+=" if "+=" in hows else "max="
         dtype, shape = local.type.dtype, (extent(loop.axis), *local.type.shape)
         start = Number(0 if how == "+=" else least(dtype), dtype)
@@ -120,7 +123,7 @@ class Lanes(Step):
         loop, outer = self.find(nest, self.loop), self.find(nest, self.outer)
         local = self.find_local(nest, self.array)
         if self.into in nest.names:
-            raise self.refuse(f"there is a {self.into} already")
+            raise self.refuse(f"there is a {self.into} already", "give another name behind as")
         if outer not in around(nest, loop.name):
             raise self.refuse(f"{loop.name} is not within {outer.name}")
         if local.type.shape:

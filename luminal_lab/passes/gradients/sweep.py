@@ -15,6 +15,7 @@ from luminal_lab.core.ops import (
     HostCall,
     Pick,
     StopGradient,
+    UserKernel,
 )
 from luminal_lab.core.ops.structure import Region
 from luminal_lab.errors import DefinitionError, GraphError, LabError
@@ -243,7 +244,13 @@ def check_type(op: Op, source: int, value: Tensor, wanted: TensorType) -> None:
 def without_rule(frame: Frame, node: Node) -> GraphError:
     """Return the error for a node whose op has no gradient."""
     home = frame.home(node)
-    if isinstance(node.op, HostCall):
+    if isinstance(node.op, HostCall) and isinstance(home.op, UserKernel):
+        what = f"the kernel {home.op.body.name}, which has no gradient"
+        hint = (
+            "give ll.kernel a meaning=, whose gradient is taken, or a gradient=; or cut it off "
+            "with detach()"
+        )
+    elif isinstance(node.op, HostCall):
         what = f"the Python function {node.op.function!r}, which has no gradient"
         hint = "give it one with @ll.custom_gradient, or cut it off with detach()"
     else:

@@ -130,6 +130,11 @@ class Reading:
 
     def number(self, node: Node) -> Scalar | None:
         """Return the number that a value is everywhere, if it is a constant."""
+        end = node
+        while isinstance(end.op, (Expand, Reshape)):
+            (end,) = self.sources(end)
+        if not isinstance(end.op, Constant):
+            return None
         found = self.base(node).op
         return found.value if isinstance(found, Constant) else None
 

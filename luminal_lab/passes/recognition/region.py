@@ -46,7 +46,7 @@ class Folding:
         inside = [node for node in reversed(members) if node is not found.root]
         with self.edit.firing(found.kind, found.because):
             call = self.edit.insert(Call(body), *sources, like=[found.root, *inside])
-            self.edit.replace(found.root, call)
+            self.edit.replace(found.root, call, renames=True)
             for node in reversed(members):
                 if node.id not in kept and not self.edit.readers.get(node.id):
                     self.edit.erase(node)

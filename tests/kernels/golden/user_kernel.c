@@ -1,4 +1,5 @@
 #include <stddef.h>
+// All kernels are one source: within it the names of this one are its own.
 #define half kernel_half_2__half
 #define part kernel_half_2__part
 // kernel half(x: f32[n, 4]) -> (y: f32[n, 4])

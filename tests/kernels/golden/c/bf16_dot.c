@@ -1,6 +1,6 @@
 // kernel bf16_dot(x: bf16[n], y: bf16[n]) -> (z: bf16[])
 //   z[] = bf16(sum i < n: f32(x[i]) * f32(y[i]))
-static void kernel_bf16_dot_0(LAB_GIVEN) {
+static void kernel_bf16_dot__0(LAB_GIVEN) {
     const lab_bf16 *restrict x = lab_buffers[0];
     const lab_bf16 *restrict y = lab_buffers[1];
     float *restrict t_parts = lab_buffers[2];
@@ -36,7 +36,7 @@ static void kernel_bf16_dot_0(LAB_GIVEN) {
     t_parts[i_o] = t_part;
 }
 
-static void kernel_bf16_dot_1(LAB_GIVEN) {
+static void kernel_bf16_dot__1(LAB_GIVEN) {
     const float *restrict t_parts = lab_buffers[2];
     lab_bf16 *restrict z = lab_buffers[3];
     const lab_i64 n = lab_dims[0];

@@ -1,70 +1,68 @@
 // kernel conv(x: f32[2, 9, 9], w: f32[8, 2, 3, 3]) -> (y: f32[8, 9, 9])
 //   y[o < 8, i < 9, j < 9] = sum c < 2: sum p < 3: sum q < 3: w[o, c, p, q] * [0 < i + p and 0 < j
 //       + q and i + p < 10 and j + q < 10: x[c, i + p - 1, j + q - 1]]
-static void kernel_conv(LAB_GIVEN) {
+static void kernel_conv__0(LAB_GIVEN) {
     const float *restrict x = lab_buffers[0];
-    const float *restrict w = lab_buffers[1];
-    float *restrict y = lab_buffers[2];
-    const lab_i64 i_j_o_o = lab_task;
-    float columns[288] LAB_ALIGNED;
-    for (lab_i64 columns_i_j_o_i = 0; columns_i_j_o_i < 1; columns_i_j_o_i++) {
-        for (lab_i64 columns_c_p_q = 0; columns_c_p_q < 18; columns_c_p_q++) {
+    float *restrict padded = lab_buffers[2];
+    const lab_i64 padded_c_padded_i = lab_task;
 #pragma omp simd
-            for (lab_i64 columns_i_j_i_2 = 0; columns_i_j_i_2 < 16; columns_i_j_i_2++) {
-                columns[288*columns_i_j_o_i + 16*columns_c_p_q + columns_i_j_i_2] =
-                    columns_c_p_q / 3 % 3 + (16*columns_i_j_o_i + 16*i_j_o_o + columns_i_j_i_2) / 9
-                    < 10
-                    && (16*columns_i_j_o_i + 16*i_j_o_o + columns_i_j_i_2) % 9 + columns_c_p_q % 3
-                    < 10
-                    && 0
-                    < columns_c_p_q / 3 % 3
-                    + (16*columns_i_j_o_i + 16*i_j_o_o + columns_i_j_i_2) / 9
-                    && 0
-                    < (16*columns_i_j_o_i + 16*i_j_o_o + columns_i_j_i_2) % 9 + columns_c_p_q % 3
-                    && 16*columns_i_j_o_i + 16*i_j_o_o + columns_i_j_i_2 < 81
-                    ? x[81*(columns_c_p_q / 9) + 16*columns_i_j_o_i + 16*i_j_o_o
-                    + 9*(columns_c_p_q / 3 % 3) + columns_c_p_q % 3 + columns_i_j_i_2 - 10] : 0;
+    for (lab_i64 padded_j = 0; padded_j < 11; padded_j++) {
+        padded[11*padded_c_padded_i + padded_j] =
+            0 < padded_c_padded_i % 11 && 0 < padded_j && padded_c_padded_i % 11 < 10
+            && padded_j < 10
+            ? x[81*(padded_c_padded_i / 11) + 9*(padded_c_padded_i % 11) + padded_j - 10] : 0;
+    }
+}
+
+static void kernel_conv__1(LAB_GIVEN) {
+    const float *restrict w = lab_buffers[1];
+    const float *restrict padded = lab_buffers[2];
+    float *restrict y = lab_buffers[3];
+    const lab_i64 o_o_o = lab_task;
+    float columns[144] LAB_ALIGNED;
+    for (lab_i64 columns_c = 0; columns_c < 2; columns_c++) {
+        for (lab_i64 columns_p = 0; columns_p < 3; columns_p++) {
+            for (lab_i64 columns_q = 0; columns_q < 3; columns_q++) {
+#pragma omp simd
+                for (lab_i64 columns_o_i_2 = 0; columns_o_i_2 < 8; columns_o_i_2++) {
+                    columns[72*columns_c + 24*columns_p + 8*columns_q + columns_o_i_2] =
+                        w[144*o_o_o + 18*columns_o_i_2 + 9*columns_c + 3*columns_p + columns_q];
+                }
             }
         }
     }
-    for (lab_i64 o_o = 0; o_o < 2; o_o++) {
-        for (lab_i64 i_j_o_i = 0; i_j_o_i < 1; i_j_o_i++) {
-            lab_f32x8 t[12];
-            LAB_UNROLL(6)
-            for (int o_i = 0; o_i < 6; o_i++) {
-                LAB_UNROLL(2)
-                for (int i_j_i_o = 0; i_j_i_o < 2; i_j_i_o++) {
-                    t[2*o_i + i_j_i_o] = (lab_f32x8){0};
-                }
-            }
-            for (lab_i64 c_p_q = 0; c_p_q < 18; c_p_q++) {
-                LAB_UNROLL(6)
-                for (int o_i_2 = 0; o_i_2 < 6; o_i_2++) {
-                    LAB_UNROLL(2)
-                    for (int i_j_i_2_o = 0; i_j_i_2_o < 2; i_j_i_2_o++) {
-                        t[2*o_i_2 + i_j_i_2_o] +=
-                            w[108*o_o + 18*lab_min(7 - 6*o_o, o_i_2) + c_p_q]
-                            * LAB_LANES(lab_f32x8,
-                            columns + (288*i_j_o_i + 16*c_p_q + 8*i_j_i_2_o));
+    for (lab_i64 i_j_o = 0; i_j_o < 7; i_j_o++) {
+        lab_f32x8 t[12];
+        LAB_UNROLL(12)
+        for (int i_j_i = 0; i_j_i < 12; i_j_i++) {
+            t[i_j_i] = (lab_f32x8){0};
+        }
+        for (lab_i64 c = 0; c < 2; c++) {
+            LAB_UNROLL(3)
+            for (int p = 0; p < 3; p++) {
+                LAB_STEP;
+                LAB_UNROLL(3)
+                for (int q = 0; q < 3; q++) {
+                    LAB_STEP;
+                    LAB_UNROLL(12)
+                    for (int i_j_i_2 = 0; i_j_i_2 < 12; i_j_i_2++) {
+                        t[i_j_i_2] +=
+                            LAB_LANES(lab_f32x8, columns + (72*c + 24*p + 8*q))
+                            * padded[121*c + 11*((12*i_j_o + lab_min(80 - 12*i_j_o, i_j_i_2)) / 9)
+                            + 11*p + (12*i_j_o + lab_min(80 - 12*i_j_o, i_j_i_2)) % 9 + q];
                     }
                 }
             }
-            float tile[96] LAB_ALIGNED;
-            LAB_UNROLL(6)
-            for (int tile_o_i_3 = 0; tile_o_i_3 < 6; tile_o_i_3++) {
-                LAB_UNROLL(2)
-                for (int tile_i_j_i_3_o = 0; tile_i_j_i_3_o < 2; tile_i_j_i_3_o++) {
-                    LAB_LANES(lab_f32x8, tile + (16*tile_o_i_3 + 8*tile_i_j_i_3_o)) =
-                        t[2*tile_o_i_3 + tile_i_j_i_3_o];
-                }
-            }
-            for (lab_i64 o_i_3 = 0; o_i_3 < lab_min(6, 8 - 6*o_o); o_i_3++) {
+        }
+        float tile[96] LAB_ALIGNED;
+        LAB_UNROLL(12)
+        for (int tile_i_j_i_3 = 0; tile_i_j_i_3 < 12; tile_i_j_i_3++) {
+            LAB_LANES(lab_f32x8, tile + 8*tile_i_j_i_3) = t[tile_i_j_i_3];
+        }
+        for (lab_i64 o_i_3 = 0; o_i_3 < 8; o_i_3++) {
 #pragma omp simd
-                for (lab_i64 i_j_i_3 = 0; i_j_i_3 < lab_min(16, 81 - 16*i_j_o_i - 16*i_j_o_o);
-                    i_j_i_3++) {
-                    y[486*o_o + 81*o_i_3 + 16*i_j_o_i + 16*i_j_o_o + i_j_i_3] =
-                        tile[16*o_i_3 + i_j_i_3];
-                }
+            for (lab_i64 i_j_i_3 = 0; i_j_i_3 < lab_min(12, 81 - 12*i_j_o); i_j_i_3++) {
+                y[648*o_o_o + 81*o_i_3 + 12*i_j_o + i_j_i_3] = tile[8*i_j_i_3 + o_i_3];
             }
         }
     }

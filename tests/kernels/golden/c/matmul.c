@@ -1,6 +1,6 @@
 // kernel matmul(a: f32[128, 64], b: f32[64, 96]) -> (c: f32[128, 96])
 //   c[i < 128, j < 96] = sum k < 64: a[i, k] * b[k, j]
-static void kernel_matmul_0(LAB_GIVEN) {
+static void kernel_matmul__0(LAB_GIVEN) {
     const float *restrict b = lab_buffers[1];
     float *restrict columns = lab_buffers[2];
     const lab_i64 columns_j_o = lab_task;
@@ -13,7 +13,7 @@ static void kernel_matmul_0(LAB_GIVEN) {
     }
 }
 
-static void kernel_matmul_1(LAB_GIVEN) {
+static void kernel_matmul__1(LAB_GIVEN) {
     const float *restrict a = lab_buffers[0];
     const float *restrict columns = lab_buffers[2];
     float *restrict c = lab_buffers[3];

@@ -6,50 +6,45 @@ static void kernel_matmul(LAB_GIVEN) {
     float *restrict c = lab_buffers[2];
     const lab_i64 j_o_o = lab_task;
     float columns[512] LAB_ALIGNED;
-    for (lab_i64 columns_j_o_i = 0; columns_j_o_i < 1; columns_j_o_i++) {
-        for (lab_i64 columns_k = 0; columns_k < 64; columns_k++) {
+    for (lab_i64 columns_k = 0; columns_k < 64; columns_k++) {
 #pragma omp simd
-            for (lab_i64 columns_j_i_2 = 0; columns_j_i_2 < 8; columns_j_i_2++) {
-                columns[512*columns_j_o_i + 8*columns_k + columns_j_i_2] =
-                    b[96*columns_k + 8*columns_j_o_i + 8*j_o_o + columns_j_i_2];
-            }
+        for (lab_i64 columns_j_i_2 = 0; columns_j_i_2 < 8; columns_j_i_2++) {
+            columns[8*columns_k + columns_j_i_2] = b[96*columns_k + 8*j_o_o + columns_j_i_2];
         }
     }
     for (lab_i64 i_o = 0; i_o < 22; i_o++) {
-        for (lab_i64 j_o_i = 0; j_o_i < 1; j_o_i++) {
-            lab_f32x4 t[12];
+        lab_f32x4 t[12];
+        LAB_UNROLL(6)
+        for (int i_i = 0; i_i < 6; i_i++) {
+            LAB_UNROLL(2)
+            for (int j_i_o = 0; j_i_o < 2; j_i_o++) {
+                t[2*i_i + j_i_o] = (lab_f32x4){0};
+            }
+        }
+        for (lab_i64 k = 0; k < 64; k++) {
             LAB_UNROLL(6)
-            for (int i_i = 0; i_i < 6; i_i++) {
+            for (int i_i_2 = 0; i_i_2 < 6; i_i_2++) {
                 LAB_UNROLL(2)
-                for (int j_i_o = 0; j_i_o < 2; j_i_o++) {
-                    t[2*i_i + j_i_o] = (lab_f32x4){0};
+                for (int j_i_2_o = 0; j_i_2_o < 2; j_i_2_o++) {
+                    t[2*i_i_2 + j_i_2_o] +=
+                        a[384*i_o + 64*lab_min(127 - 6*i_o, i_i_2) + k]
+                        * LAB_LANES(lab_f32x4, columns + (8*k + 4*j_i_2_o));
                 }
             }
-            for (lab_i64 k = 0; k < 64; k++) {
-                LAB_UNROLL(6)
-                for (int i_i_2 = 0; i_i_2 < 6; i_i_2++) {
-                    LAB_UNROLL(2)
-                    for (int j_i_2_o = 0; j_i_2_o < 2; j_i_2_o++) {
-                        t[2*i_i_2 + j_i_2_o] +=
-                            a[384*i_o + 64*lab_min(127 - 6*i_o, i_i_2) + k]
-                            * LAB_LANES(lab_f32x4, columns + (512*j_o_i + 8*k + 4*j_i_2_o));
-                    }
-                }
+        }
+        float tile[48] LAB_ALIGNED;
+        LAB_UNROLL(6)
+        for (int tile_i_i_3 = 0; tile_i_i_3 < 6; tile_i_i_3++) {
+            LAB_UNROLL(2)
+            for (int tile_j_i_3_o = 0; tile_j_i_3_o < 2; tile_j_i_3_o++) {
+                LAB_LANES(lab_f32x4, tile + (8*tile_i_i_3 + 4*tile_j_i_3_o)) =
+                    t[2*tile_i_i_3 + tile_j_i_3_o];
             }
-            float tile[48] LAB_ALIGNED;
-            LAB_UNROLL(6)
-            for (int tile_i_i_3 = 0; tile_i_i_3 < 6; tile_i_i_3++) {
-                LAB_UNROLL(2)
-                for (int tile_j_i_3_o = 0; tile_j_i_3_o < 2; tile_j_i_3_o++) {
-                    LAB_LANES(lab_f32x4, tile + (8*tile_i_i_3 + 4*tile_j_i_3_o)) =
-                        t[2*tile_i_i_3 + tile_j_i_3_o];
-                }
-            }
-            for (lab_i64 i_i_3 = 0; i_i_3 < lab_min(128 - 6*i_o, 6); i_i_3++) {
+        }
+        for (lab_i64 i_i_3 = 0; i_i_3 < lab_min(128 - 6*i_o, 6); i_i_3++) {
 #pragma omp simd
-                for (lab_i64 j_i_3 = 0; j_i_3 < 8; j_i_3++) {
-                    c[576*i_o + 96*i_i_3 + 8*j_o_i + 8*j_o_o + j_i_3] = tile[8*i_i_3 + j_i_3];
-                }
+            for (lab_i64 j_i_3 = 0; j_i_3 < 8; j_i_3++) {
+                c[576*i_o + 96*i_i_3 + 8*j_o_o + j_i_3] = tile[8*i_i_3 + j_i_3];
             }
         }
     }

@@ -1,6 +1,6 @@
 // kernel total(x: f32[n, m]) -> (y: f32[])
 //   y[] = sum i < n: sum j < m: x[i, j]
-static void kernel_total_0(LAB_GIVEN) {
+static void kernel_total__0(LAB_GIVEN) {
     const float *restrict x = lab_buffers[0];
     float *restrict t_parts = lab_buffers[1];
     const lab_i64 m = lab_dims[0];
@@ -31,7 +31,7 @@ static void kernel_total_0(LAB_GIVEN) {
     t_parts[i_o] = t_part;
 }
 
-static void kernel_total_1(LAB_GIVEN) {
+static void kernel_total__1(LAB_GIVEN) {
     const float *restrict t_parts = lab_buffers[1];
     float *restrict y = lab_buffers[2];
     const lab_i64 n = lab_dims[1];

@@ -1,0 +1,178 @@
+"""The step `pad`: what windows see beyond the ends of an array is put around a copy of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from typing_extensions import override
+
+from luminal_lab.core.dims import Dim, Shape, Symbol, both, substitute, symbols
+from luminal_lab.core.op import TensorType
+from luminal_lab.core.printer import unique
+from luminal_lab.kernels.nest import (
+    Block,
+    Local,
+    Loop,
+    Nest,
+    Set,
+    Space,
+    Statement,
+    accesses,
+    axes_in,
+    mapped,
+    walk,
+)
+from luminal_lab.kernels.steps.step import Step, around, extent, replaced_loop, within
+from luminal_lab.kernels.substitution import exchanged, guarded, replaced
+from luminal_lab.kernels.terms import Read, Term, axis_of, free, read_by, walk as walk_terms
+
+
+@dataclass(frozen=True)
+class _Place:
+    """One index of an array: the first place that a loop reads, and how its own axes move on."""
+
+    first: Dim
+    added: Dim
+    size: Dim
+    """How many places the loop reads, from the first to the last."""
+    pivot: Symbol
+    """An axis by which the place moves by one."""
+
+
+@dataclass(frozen=True)
+class Pad(Step):
+    """Copy what a loop reads of an array and beyond its ends, before it, each place once.
+
+    for i: for p: … [0 < i + p: x[i + p - 1]] …
+    →   for f_i < n + 2: f[f_i] = [0 < f_i: x[f_i - 1]];   for i: for p: … f[i + p] …
+
+    What is done to an element before it is multiplied or stored is done while it is copied.
+    """
+
+    form: ClassVar[str] = "pad {array} before {loop} as {into}"
+    array: str
+    loop: str
+    into: str
+
+    @override
+    def apply(self, nest: Nest) -> Nest:
+        loop = self.find(nest, self.loop)
+        if self.into in nest.names:
+            raise self.refuse(f"there is a {self.into} already", "give another name behind as")
+        read = self.only_read(loop)
+        axes = {name: nest.loops[name] for name in (loop.name, *axes_in(loop.body))}
+        places = [self.place(nest, place, axes) for place in read.index]
+        own = self.own(nest, places)
+        # An axis of the loop is what its place says less what the place's other axes say.
+        values: dict[str, Dim] = {}
+        for place, axis in own:
+            step = substitute(place.added, {place.pivot.name: place.pivot + 1}) - place.added
+            values[place.pivot.name] = step * (axis - place.added) + place.pivot
+
+        inside = set(axes)
+        changing = {one.name for one in walk(loop.body) if isinstance(one, Set)}
+        sets = [one for one in walk(loop.body) if isinstance(one, Set)]
+        terms = {term for one in sets for term in self.parts(one.term, values, inside, changing)}
+        if len(terms) != 1:
+            shown = " and ".join(sorted(map(str, terms))[:2])
+            raise self.refuse(f"{loop.name} reads it as {shown}: one copy cannot be both")
+        (term,) = terms
+        value = replaced(term, values)
+        # Not every place between the first and the last need be one that the loop reads.
+        for at, size in zip(read.index, nest.types[self.array].shape, strict=True):
+            there = substitute(at, values)
+            if not within(there, size):
+                value = guarded(both(there >= 0, there < size), value)
+        made = self.copy(own, value, top=not around(nest, loop.name))
+        added = tuple(place.added for place, _ in own)
+        return replaced_loop(nest, loop.name, (*made, self.reading(loop, term, added)))
+
+    def only_read(self, loop: Loop) -> Read:
+        """Return the one way in which a loop reads the array."""
+        used = [one for one in accesses((loop,)) if one.name == self.array]
+        if not used:
+            raise self.refuse(f"{loop.name} does not read {self.array}")
+        if any(one.how != "read" for one in used):
+            raise self.refuse(f"{loop.name} writes {self.array} too")
+        if any(one.index is None for one in used):
+            raise self.refuse(f"{self.array} is looked up there")
+        reads = {
+            part
+            for one in used
+            for part in walk_terms(one.statement.term)
+            if isinstance(part, Read) and part.buffer == self.array
+        }
+        if len(reads) > 1:
+            shown = " and ".join(sorted(map(str, reads))[:2])
+            raise self.refuse(f"{loop.name} reads it as {shown}: one copy cannot be both")
+        (read,) = reads
+        return read
+
+    def place(self, nest: Nest, at: Dim, axes: Mapping[str, Loop]) -> _Place | None:
+        """Return how axes move a place; None: they do not."""
+        first, pivot = at, None
+        size: Dim = 1
+        for one in symbols(at):
+            if one.name not in axes:
+                continue
+            step, length = substitute(at, {one.name: one + 1}) - at, extent(one)
+            if not isinstance(step, int):
+                raise self.refuse(f"{self.array} is not read along {one} in equal steps: at {at}")
+            if any(s.name in nest.loops for s in symbols(length)):
+                raise self.refuse(f"the size of {one}, {length}, depends on other loops")
+            first = substitute(first, {one.name: 0 if step > 0 else length - 1})
+            size = size + abs(step) * (length - 1)
+            if abs(step) == 1 and pivot is None:
+                pivot = one
+        if first == at:
+            return None
+        if pivot is None:
+            raise self.refuse(f"neighbours along no axis are neighbours in {self.array}")
+        return _Place(first, at - first, size, pivot)
+
+    def own(self, nest: Nest, places: list[_Place | None]) -> list[tuple[_Place, Symbol]]:
+        """Return the places that the copy has, each with an axis for it."""
+        taken = nest.names | {self.into}
+        found: list[tuple[_Place, Symbol]] = []
+        for place in places:
+            if place is not None:
+                name = unique(f"{self.into}_{place.pivot.name}", taken)
+                taken.add(name)
+                found.append((place, axis_of(name, place.size)))
+        return found
+
+    def parts(
+        self, term: Term, values: Mapping[str, Dim], inside: set[str], changing: set[str]
+    ) -> Iterator[Term]:
+        """Yield the largest parts of a term that read the array and depend on its place alone."""
+        if self.array in read_by(term):
+            left = free(replaced(term, values)).keys() & inside
+            if not left and read_by(term).isdisjoint(changing):
+                yield term
+            else:
+                for part in term.parts:
+                    yield from self.parts(part, values, inside, changing)
+
+    def copy(self, own: list[tuple[_Place, Symbol]], value: Term, *, top: bool) -> Block:
+        """Return the local, and the loops that fill it."""
+        shape = tuple(place.size for place, _ in own)
+        space: Space = "memory" if top else "scratch"
+        body: Statement = Set(self.into, tuple(axis for _, axis in own), value)
+        for place, axis in reversed(own):
+            body = Loop(axis, place.size, (body,))
+        return Local(self.into, TensorType(value.dtype, shape), space), body
+
+    def reading(self, loop: Loop, term: Term, index: Shape) -> Loop:
+        """Return the loop with the copy read in place of the array."""
+        copied = Read(self.into, index, term.dtype)
+
+        def change(one: Statement) -> Statement:
+            if not isinstance(one, Set):
+                return one
+            return replace(one, term=exchanged(one.term, lambda x: copied if x == term else None))
+
+        (changed,) = mapped((loop,), change)
+        assert isinstance(changed, Loop)
+        return changed

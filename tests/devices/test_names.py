@@ -1,0 +1,19 @@
+"""What completion shows of the package and of `ll.devices`, and what an unknown name says."""
+
+import luminal_lab as ll
+from luminal_lab.errors import UnknownNameError
+from tests.expect import error_of
+
+
+def test_completion_shows_what_is_for_users():
+    for module in (ll, ll.devices):
+        assert [name for name in dir(module) if name[:2] != "__"] == sorted(module.__all__)
+    assert {"peak_rates", "conformance", "check_kernel"} <= set(dir(ll.devices))
+
+
+def test_an_unknown_name_has_the_nearest_one():
+    error = error_of(lambda: ll.devices.peak_rate, UnknownNameError)
+    assert str(error) == "devices has no 'peak_rate'\nhint: did you mean 'peak_rates'?"
+    error = error_of(lambda: ll.devices.zzz, UnknownNameError)
+    assert error.hint is not None
+    assert error.hint.startswith("it has Conformance, Device, ")

@@ -1,0 +1,120 @@
+"""The step pad: what it makes of a nest, the same values, and what it refuses."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from luminal_lab.core.dims import evaluate
+from luminal_lab.errors import ScheduleError
+from luminal_lab.kernels.nest import Nest
+from luminal_lab.kernels.nest_evaluate import evaluate_nest
+from luminal_lab.kernels.nest_text import parse_nest
+from luminal_lab.kernels.steps.step import parse_step
+
+WINDOWS = """\
+nest f(x: f32[n]) -> (y: f32[n])
+  for i < n:
+    y[i] = 0.0
+    for p < 3:
+      y[i] += [0 < i + p and i + p < n + 1: exp2(x[i + p - 1])]"""
+
+
+def step(text: str, *steps: str) -> Nest:
+    made = parse_nest(text)
+    for one in steps:
+        assert str(parse_step(one)) == one
+        made = parse_step(one).apply(made)
+    return made
+
+
+def same(text: str, made: Nest) -> None:
+    draw, before = np.random.default_rng(0), parse_nest(text)
+    sizes = {"n": 5}
+    inputs = {
+        name: draw.standard_normal([evaluate(d, sizes) for d in type.shape]).astype(np.float32)
+        for name, type in before.inputs
+    }
+    results: list[Any] = [evaluate_nest(one, inputs, sizes) for one in (before, made)]
+    wanted, found = results
+    for name, value in wanted.items():
+        np.testing.assert_array_equal(found[name], value)
+
+
+def test_what_windows_see_is_copied_once() -> None:
+    made = step(WINDOWS, "pad x before i as f")
+    assert (
+        str(made)
+        == """\
+nest f(x: f32[n]) -> (y: f32[n])
+  local f: f32[n + 2] in memory
+  for f_i < n + 2:
+    f[f_i] = [0 < f_i and f_i < n + 1: exp2(x[f_i - 1])]
+  for i < n:
+    y[i] = 0.0
+    for p < 3:
+      y[i] += f[i + p]"""
+    )
+    same(WINDOWS, made)
+
+
+@pytest.mark.parametrize(
+    ("index", "holds", "copy"),
+    [
+        ("2*i + p", "2*i + p < n", "[f_p < n: x[f_p]]"),
+        ("i - p + 1", "p < i + 2 and i < n + p - 1", "[0 < f_i and f_i < n + 1: x[f_i - 1]]"),
+        # Places between those that are read are no places of the array.
+        ("5*i + p", "i < 1", "[f_p < n: x[f_p]]"),
+        ("i + p - 1", "0 < i + 2*p and 0 < i + p and i + p < n + 1", "f_i < n + 1: x[f_i - 1]]"),
+    ],
+    ids=["stride", "flipped", "gaps", "condition of its own"],
+)
+def test_whatever_is_read_keeps_its_value(index: str, holds: str, copy: str) -> None:
+    text = WINDOWS.replace("exp2(x[i + p - 1])", f"x[{index}]")
+    text = text.replace("0 < i + p and i + p < n + 1", holds)
+    made = step(text, "pad x before i as f")
+    assert copy in str(made)
+    same(text, made)
+
+
+def test_a_block_reads_no_further_than_the_array_goes() -> None:
+    text = """\
+nest f(x: f32[7]) -> (y: f32[5])
+  for i < 5:
+    y[i] = 0.0
+    for p < 3:
+      y[i] += x[i + p]"""
+    made = step(text, "split i by 2", "pad x before i_i as f")
+    assert "local f: f32[4] in scratch" in str(made)
+    assert "f[f_i_i] = [f_i_i + 2*i_o < 7: x[f_i_i + 2*i_o]]" in str(made)
+    same(text, made)
+
+
+def refused(text: str, one: str) -> str:
+    with pytest.raises(ScheduleError) as caught:
+        step(text, one)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[i + p - 1]", "[2*i + 2*p]", "neighbours along no axis are neighbours in x"),
+        ("[i + p - 1]", "[i*p]", "x is not read along i in equal steps: at i*p"),
+        ("exp2(x[i + p - 1])", "x[i] * x[p]", "i reads it as x[i] and x[p]: one copy cannot be"),
+        (
+            "exp2(x[i + p - 1])",
+            "exp2(x[i + p - 1]) * y[i] + x[i + p - 1]",
+            "i reads it as exp2(x[i + p - 1]) and x",
+        ),
+        ("exp2(x[i + p - 1])", "2.0", "i does not read x"),
+    ],
+)
+def test_what_is_no_window_is_refused(old: str, new: str, message: str) -> None:
+    assert f"pad x before i as f: {message}" in refused(
+        WINDOWS.replace(old, new), "pad x before i as f"
+    )
+
+
+def test_a_name_is_used_once() -> None:
+    assert "there is a y already" in refused(WINDOWS, "pad x before i as y")
