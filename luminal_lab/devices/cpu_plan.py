@@ -276,6 +276,8 @@ class Bound:
                 self.ranges.append((at, at + 1, in_c))
             launches.append(which or 0)
             kernel = plan.kernel_of(work)
+            if isinstance(work.node.op, UserKernel):
+                _check_tasks(work.node, work.node.op, dims)
             counts = [0] * stride
             if kernel is not None:
                 scratch = max(scratch, number(kernel.scratch))

@@ -13,6 +13,7 @@ STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'')
 DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.)*(?:\\\n(?:[^\n\\]|\\.)*)*", re.MULTILINE)
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b.*$", re.MULTILINE)
 DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+ATTRIBUTE = re.compile(r"\b(?:__attribute__|__attribute|__declspec)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 TOKEN = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|\S")
 WORD = re.compile(r"[A-Za-z_]\w*")
 QUALIFIERS = {"const", "volatile", "restrict", "__restrict", "__restrict__", "register"}
@@ -48,14 +49,15 @@ class Function(NamedTuple):
 
 
 def bare(source: str) -> str:
-    """Return C without comments, strings and directives, with all lines where they were."""
+    """Return C without comments, strings, directives and attributes, its lines where they were."""
 
     def blank(match: re.Match[str]) -> str:
         return "\n" * match[0].count("\n") or " "
 
     # A string may hold what looks like a comment, and a comment a quote: the first one counts.
     both = re.compile(f"{COMMENT.pattern}|{STRING.pattern}", re.DOTALL)
-    return DIRECTIVE.sub(blank, both.sub(blank, source))
+    text = DIRECTIVE.sub(blank, both.sub(blank, source)).replace("\\\n", "\n")
+    return ATTRIBUTE.sub(blank, text)
 
 
 def functions(source: str) -> dict[str, Function]:
@@ -109,6 +111,31 @@ def top(source: str) -> str:
         elif depth <= 0:
             found.append(piece)
     return "".join(found)
+
+
+def unbalanced(source: str) -> tuple[str, int] | None:
+    """Return a brace that has no other, and the number of its line; None where none is alone.
+
+    >>> unbalanced("void f(void) {\\n  if (1) {\\n}")
+    ('{', 1)
+    """
+    if re.search(r"^[ \t]*#[ \t]*(else|elif)\b", source, re.MULTILINE):
+        return None  # each branch may open the same block
+    lines: list[int] = []
+    for number, line in enumerate(bare(source).split("\n"), 1):
+        for brace in re.findall(r"[{}]", line):
+            if brace == "{":
+                lines.append(number)
+            elif not lines:
+                return "}", number
+            else:
+                lines.pop()
+    return ("{", lines[-1]) if lines else None
+
+
+def marked(source: str, line: int) -> str:
+    """Return a line of C, counted from 1, with its number and a mark."""
+    return f"> {line} | {source.splitlines()[line - 1]}".rstrip()
 
 
 def names(source: str) -> list[str]:

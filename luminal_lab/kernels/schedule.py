@@ -18,7 +18,17 @@ from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
 from luminal_lab.kernels.nest import Nest
-from luminal_lab.kernels.steps import arrays, binding, kinds, loops, reuse, staging, stopping, sums
+from luminal_lab.kernels.steps import (
+    arrays,
+    binding,
+    kinds,
+    loops,
+    padding,
+    reuse,
+    staging,
+    stopping,
+    sums,
+)
 from luminal_lab.kernels.steps.step import Step, parse_step, without_comment
 
 
@@ -89,5 +99,5 @@ class Scheduling:
         return Schedule(tuple(self.steps))
 
 
-MODULES = arrays, binding, kinds, loops, reuse, staging, stopping, sums
+MODULES = arrays, binding, kinds, loops, padding, reuse, staging, stopping, sums
 """Where the steps are: importing them makes their words known."""

@@ -21,7 +21,7 @@ from typing import Any, Literal, NoReturn, cast, get_args
 from typing_extensions import override
 
 from luminal_lab.core.builder import DimLike
-from luminal_lab.core.dims import Dim, parse_dim
+from luminal_lab.core.dims import Dim, bounds, parse_dim
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.ir import IR, Meta, Node, Table
 from luminal_lab.core.op import TensorType
@@ -40,7 +40,9 @@ from luminal_lab.errors import (
 from luminal_lab.kernels.definition import Buffer
 from luminal_lab.kernels.definition_text import Header
 from luminal_lab.kernels.user_kernel import (
+    CALLED,
     check_function,
+    check_tasks,
     header_dims,
     header_in,
     header_of,
@@ -130,14 +132,26 @@ def _kernel(
             f"kernel {read.name}: it has {len(read.outputs)} outputs, and a gradient= is of one",
             hint="give a meaning=, whose gradient is taken",
         )
+    if not read.outputs:
+        raise DefinitionError(
+            f"kernel {read.name}: it has no outputs, so that no tensor comes of it",
+            hint="what it computes goes into its outputs, as in -> (y: f32[n])",
+        )
     try:
-        parse_dim(tasks, header_dims(read))
+        count = parse_dim(tasks, header_dims(read))
     except LabError as error:
         dims = ", ".join(header_dims(read)) or "none"
         raise DefinitionError(
             f"kernel {read.name}: its tasks are {tasks!r}, and its dims are {dims}",
             hint='give a number, or an expression in its dims such as tasks="n"',
         ) from error
+    high = bounds(count)[1]
+    if high is not None and high < 1:
+        raise DefinitionError(
+            f"kernel {read.name}: its tasks are {tasks}: nothing would write "
+            f"{' and '.join(name for name, _ in read.outputs)}",
+            hint=CALLED,
+        )
     if dialect == "c":
         check_function(read, source, with_tasks=tasks != "1")
     text = _header_text(read)
@@ -274,7 +288,10 @@ class KernelCall:
         given = {name: graph.as_dim(size) for name, size in named.items()}
         dims = solved(header, types, given, labels)
         body, sizes = self._body(graph, dims), tuple(dims.values())
-        return UserKernel(body, self.header, self.source, self.dialect, self.tasks, sizes)
+        op = UserKernel(body, self.header, self.source, self.dialect, self.tasks, sizes)
+        if all(isinstance(size, int) for size in sizes):
+            check_tasks(op, {})
+        return op
 
     # -- what it means -----------------------------------------------------------------------------
 

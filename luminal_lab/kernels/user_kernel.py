@@ -19,6 +19,7 @@ from luminal_lab.core.dims import (
     Dim,
     Symbol,
     bounds,
+    evaluate,
     known,
     parse_dim,
     render_c,
@@ -30,8 +31,18 @@ from luminal_lab.core.ir import IR
 from luminal_lab.core.op import Elementwise, Reduce, TensorType, mentioned, size_of, tuple_text
 from luminal_lab.core.ops import Cast, StopGradient, UserKernel, Where
 from luminal_lab.errors import DefinitionError, DimError, ShapeError, nearest
-from luminal_lab.kernels.c_names import c_name
-from luminal_lab.kernels.c_text import DEFINE, INCLUDE, Argument, Function, functions, names
+from luminal_lab.kernels.c_names import KEYWORDS, c_name
+from luminal_lab.kernels.c_text import (
+    DEFINE,
+    INCLUDE,
+    Argument,
+    Function,
+    bare,
+    functions,
+    marked,
+    names,
+    unbalanced,
+)
 from luminal_lab.kernels.definition import Buffer
 from luminal_lab.kernels.definition_text import Header, parse_header
 from luminal_lab.kernels.kernel import Kernel, Phase, comment, function_name
@@ -57,6 +68,8 @@ WHOLE = {
 }
 """What C may call a dim or a task."""
 FLOATING = {"float", "double", "bool", "_Bool"}
+OURS = re.compile(r"lab_|LAB_")
+"""How names of the program begin in which a kernel is."""
 
 
 # -- the header ------------------------------------------------------------------------------------
@@ -149,6 +162,7 @@ def instantiated(header: Header, dims: Mapping[str, Dim]) -> tuple[list[Buffer],
 def check_function(header: Header, source: str, *, with_tasks: bool) -> Function:
     """Return the function of a kernel's C, or raise if it is not what the header says."""
     what, found = f"kernel {header.name}", functions(source)
+    _check_text(what, source)
     if header.name not in found:
         hint = nearest(header.name, found) or f"write void {_prototype(header, with_tasks)} {{ … }}"
         there = ", ".join(found) or "none"
@@ -195,6 +209,31 @@ def check_function(header: Header, source: str, *, with_tasks: bool) -> Function
                 hint=f"write long {name}",
             )
     return function
+
+
+def _check_text(what: str, source: str) -> None:
+    """Raise if a brace stands alone, or a name is a word of C's or of our own source's."""
+    alone_ = unbalanced(source)
+    if alone_ is not None:
+        brace, line = alone_
+        other = "}" if brace == "{" else "{"
+        raise DefinitionError(
+            f"{what}: a {brace} in line {line} has no {other}",
+            where=marked(source, line),
+            hint=f"lines are counted from the first of the source; add the {other}",
+        )
+    named = [*names(source), *DEFINE.findall(source)]
+    named += [argument.name for one in functions(source).values() for argument in one.arguments]
+    for name in named:
+        if name in KEYWORDS or OURS.match(name):
+            lines = bare(source).split("\n")
+            at = next((n for n, one in enumerate(lines, 1) if re.search(rf"\b{name}\b", one)), 1)
+            kind = "a word of C" if name in KEYWORDS else "a name of the program around it"
+            raise DefinitionError(
+                f"{what}: its C calls something {name}, which is {kind}",
+                where=marked(source, at),
+                hint="choose another name; those that begin with lab_ or LAB_ are the program's",
+            )
 
 
 def _check_array(
@@ -267,6 +306,23 @@ def tasks_of(op: UserKernel, dims: Mapping[str, Dim]) -> Dim:
     return substitute(parse_dim(op.tasks, header_dims(header_of(op.header))), dims)
 
 
+def check_tasks(op: UserKernel, sizes: Mapping[str, int]) -> None:
+    """Raise if for some sizes of the graph's dims a kernel is not called, and has outputs."""
+    dims = use_dims(op)
+    count = evaluate(tasks_of(op, dims), sizes)
+    if count >= 1 or all(evaluate(size_of(o.type.shape), sizes) == 0 for o in op.body.outputs):
+        return
+    header = header_of(op.header)
+    used = symbols_of(parse_dim(op.tasks, header_dims(header)))
+    said = ", ".join(f"{one.name} = {evaluate(dims[one.name], sizes)}" for one in used)
+    with_ = f", which with {said} is {count}" if used else ""
+    raise DimError(
+        f"kernel {header.name}: its tasks are {op.tasks}{with_}: nothing would write "
+        f"{' and '.join(name for name, _ in header.outputs)}",
+        hint=CALLED,
+    )
+
+
 def _flops(body: IR) -> Dim:
     """Return the operations of what a kernel means; 0 where only a function of NumPy says it."""
     total: Dim = 0
@@ -283,6 +339,7 @@ def _flops(body: IR) -> Dim:
     return total
 
 
+CALLED = "tasks= says how often the function is called: at least once"
 OWN_NAMES = "// All kernels are one source: within it the names of this one are its own."
 
 
