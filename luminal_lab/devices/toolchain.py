@@ -125,7 +125,7 @@ def _with_cpp(found: Compiler) -> Compiler | str:
     with tempfile.TemporaryDirectory(prefix="luminal_lab-", ignore_cleanup_errors=True) as name:
         (Path(name) / PROGRAM).write_text("template <class T> T lab_try(T x) { return x; }\n")
         try:
-            code, said = _run([*command, "-fsyntax-only", PROGRAM], Path(name), 60)
+            code, said = _run([*command, "-S", PROGRAM, "-o", "try.s"], Path(name), 60)
         except (OSError, subprocess.TimeoutExpired) as error:
             return getattr(error, "strerror", None) or "it had no answer within 60 s"
     if code:
@@ -142,8 +142,11 @@ def _with_cpp(found: Compiler) -> Compiler | str:
 def _command(name: str) -> tuple[str, ...] | None:
     """Return how a compiler is called, from any folder."""
     if name == "ziglang":
-        there = sys.executable and importlib.util.find_spec("ziglang")
-        return (sys.executable, "-m", "ziglang", "cc") if there else None
+        there = None
+        with suppress(ImportError, ValueError):  # whoever finds modules may refuse
+            there = importlib.util.find_spec("ziglang")
+        found = sys.executable and there is not None
+        return (sys.executable, "-m", "ziglang", "cc") if found else None
     is_path = len(Path(name).parts) > 1 or name.startswith((".", "~"))
     path = shutil.which(str(Path(name).expanduser().absolute()) if is_path else name)
     if path is None:
@@ -235,6 +238,7 @@ def compile_library(
 
     def check(path: Path) -> None:
         fault = _unusable(path, entries)
+        path.stat()  # it is no fault of the compiler's if somebody has removed it
         if fault:
             raise DeviceError(
                 f"compile: {compiler} ended with status 0, and what it made {fault}",
@@ -317,15 +321,15 @@ def _refusal(
     status = f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"
     return DeviceError(
         "\n  ".join([f"compile: {compiler} made no library, and {status}", *shown]),
-        where=_place(source, line, behind) if line else str(here() or "") or None,
+        where=place(source, line, behind) if line else str(here() or "") or None,
         hint=hint,
     )
 
 
-def _place(source: str, line: int, behind: Behind | None) -> str:
+def place(source: str, line: int, behind: Behind | None, head: re.Pattern[str] = KERNEL) -> str:
     """Return a line among its neighbours, the kernel that it is of, and what is behind that."""
     shown = [window(source, line)]
-    function, comment = kernel_at(source, line)
+    function, comment = kernel_at(source, line, head)
     if function:
         shown.append(f"in {function}" + (", which computes" if comment else ""))
         shown += [f"  {text}" for text in comment[:SHOWN]]
@@ -335,7 +339,7 @@ def _place(source: str, line: int, behind: Behind | None) -> str:
     return "\n".join(shown)
 
 
-def kernel_at(source: str, line: int) -> tuple[str, list[str]]:
+def kernel_at(source: str, line: int, head: re.Pattern[str] = KERNEL) -> tuple[str, list[str]]:
     """Return the function of a kernel that a line is in, and the lines of the comment above it.
 
     Of a kernel's functions only the first has the comment, and the others share it.
@@ -344,7 +348,7 @@ def kernel_at(source: str, line: int) -> tuple[str, list[str]]:
     ('kernel_a', ['kernel a(x)'])
     """
     lines = source.split("\n")[:line]
-    heads = [(at, head[1]) for at, text in enumerate(lines) if (head := KERNEL.match(text))]
+    heads = [(at, found[1]) for at, text in enumerate(lines) if (found := head.match(text))]
     at, name = heads[-1] if heads else (0, "")
     if any(text.startswith("}") for text in lines[at:-1]):  # the line is not in a function
         return "", []

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from luminal_lab.bench.peers.numpy import turns
 from luminal_lab.bench.peers.peer import Peer, Ready
-from luminal_lab.bench.workload import Arrays, Sizes
+from luminal_lab.bench.workload import Arrays, Sizes, Workload
 
 
 class Torch(Peer):
@@ -315,6 +315,12 @@ class TorchCompile(Torch):
     """The same functions, each compiled as a whole; results go into a tensor of their own."""
 
     is_compiled = True
+
+    @override
+    def prepare(self, workload: Workload, data: Arrays) -> Ready:
+        # A function that workloads share would be compiled again and again, until it is given up.
+        self.torch.compiler.reset()
+        return super().prepare(workload, data)
 
     @override
     def step(self, call: Callable[..., Any]) -> Callable[..., Any]:

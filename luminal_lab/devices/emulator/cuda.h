@@ -1,0 +1,337 @@
+// What CUDA C++ has without a header, as NVRTC compiles it, on a CPU.
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __restrict__ __restrict
+#define __constant__
+#define __managed__
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __cluster_dims__(...)
+#define __align__(n) alignas(n)
+#define __CUDACC__ 1
+#define __CUDA_ARCH__ 800
+
+typedef __SIZE_TYPE__ size_t;
+typedef __PTRDIFF_TYPE__ ptrdiff_t;
+typedef __INT8_TYPE__ int8_t;
+typedef __INT16_TYPE__ int16_t;
+typedef __INT32_TYPE__ int32_t;
+typedef __INT64_TYPE__ int64_t;
+typedef __UINT8_TYPE__ uint8_t;
+typedef __UINT16_TYPE__ uint16_t;
+typedef __UINT32_TYPE__ uint32_t;
+typedef __UINT64_TYPE__ uint64_t;
+typedef __UINTPTR_TYPE__ uintptr_t;
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+
+#define LAB_VECTORS(NAME, T)                                                                      \
+    struct NAME##1 { T x; };                                                                      \
+    struct alignas(2 * sizeof(T)) NAME##2 { T x, y; };                                            \
+    struct NAME##3 { T x, y, z; };                                                                \
+    struct alignas(sizeof(T) < 8 ? 4 * sizeof(T) : 16) NAME##4 { T x, y, z, w; };                 \
+    static inline NAME##1 make_##NAME##1(T x) { return {x}; }                                     \
+    static inline NAME##2 make_##NAME##2(T x, T y) { return {x, y}; }                             \
+    static inline NAME##3 make_##NAME##3(T x, T y, T z) { return {x, y, z}; }                     \
+    static inline NAME##4 make_##NAME##4(T x, T y, T z, T w) { return {x, y, z, w}; }
+LAB_VECTORS(char, signed char)
+LAB_VECTORS(uchar, unsigned char)
+LAB_VECTORS(short, short)
+LAB_VECTORS(ushort, unsigned short)
+LAB_VECTORS(int, int)
+LAB_VECTORS(uint, unsigned)
+LAB_VECTORS(long, long)
+LAB_VECTORS(ulong, unsigned long)
+LAB_VECTORS(longlong, long long)
+LAB_VECTORS(ulonglong, unsigned long long)
+LAB_VECTORS(float, float)
+LAB_VECTORS(double, double)
+
+struct dim3 {
+    unsigned x, y, z;
+    constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+};
+
+#define threadIdx (*(const uint3 *)lab_now->at_thread)
+#define blockIdx (*(const uint3 *)lab_now->at_block)
+#define blockDim (*(const uint3 *)lab_now->block_size)
+#define gridDim (*(const uint3 *)lab_now->grid_size)
+static const int warpSize = 32;
+
+// -- barriers and warps ---------------------------------------------------------------------------
+
+static inline void __syncthreads(LAB_LINE) { lab_now->barrier(lab_line, LAB_SHARED | LAB_DEVICE); }
+static inline void __syncwarp(unsigned mask = ~0u, LAB_LINE) { lab_meet(LAB_OF_SYNC, mask, 0, lab_line); }
+static inline void __threadfence() { lab_now->fence(); }
+static inline void __threadfence_block() {}
+static inline void __threadfence_system() { lab_now->fence(); }
+
+static inline unsigned lab_segment(int width) { return lab_own_lane() & ~((unsigned)width - 1); }
+
+template <class T> static inline T __shfl_sync(unsigned mask, T v, int lane, int width = 32, LAB_LINE) {
+    const unsigned from = lab_segment(width) + ((unsigned)lane & ((unsigned)width - 1));
+    return lab_shuffle_from(v, from, mask, lab_line);
+}
+template <class T>
+static inline T __shfl_xor_sync(unsigned mask, T v, int other, int width = 32, LAB_LINE) {
+    const unsigned from = lab_own_lane() ^ (unsigned)other;
+    const bool is_late = from >= lab_segment(width) + (unsigned)width;
+    return lab_shuffle_from(v, is_late ? lab_own_lane() : from, mask, lab_line);
+}
+template <class T>
+static inline T __shfl_up_sync(unsigned mask, T v, unsigned by, int width = 32, LAB_LINE) {
+    const unsigned own = lab_own_lane();
+    const bool is_first = own - lab_segment(width) < by;
+    return lab_shuffle_from(v, is_first ? own : own - by, mask, lab_line);
+}
+template <class T>
+static inline T __shfl_down_sync(unsigned mask, T v, unsigned by, int width = 32, LAB_LINE) {
+    const unsigned own = lab_own_lane(), end = lab_segment(width) + (unsigned)width;
+    return lab_shuffle_from(v, own + by >= end ? own : own + by, mask, lab_line);
+}
+static inline unsigned __ballot_sync(unsigned mask, int is, LAB_LINE) {
+    const lab_given<int> all = lab_meet(LAB_OF_VOTE, mask, is, lab_line);
+    unsigned bits = 0;
+    for (unsigned k = 0; k < 32; k++)
+        if ((mask >> k & 1) && lab_is_there(k) && all[k]) bits |= 1u << k;
+    return bits;
+}
+static inline int __any_sync(unsigned mask, int is, LAB_LINE) {
+    return __ballot_sync(mask, is, lab_line) != 0;
+}
+static inline int __all_sync(unsigned mask, int is, LAB_LINE) {
+    return __ballot_sync(mask, !is, lab_line) == 0;
+}
+static inline unsigned __activemask() {
+    unsigned bits = 0;
+    for (unsigned k = 0; k < 32; k++) bits |= (unsigned)lab_is_there(k) << k;
+    return bits;
+}
+#define LAB_REDUCE(NAME, T, F)                                                                    \
+    static inline T NAME(unsigned mask, T v, LAB_LINE) {                                          \
+        return lab_fold(LAB_OF_SUM, v, 32, mask, F, lab_line);                                    \
+    }
+LAB_REDUCE(__reduce_add_sync, unsigned, lab_add())
+LAB_REDUCE(__reduce_add_sync, int, lab_add())
+LAB_REDUCE(__reduce_max_sync, unsigned, lab_greater())
+LAB_REDUCE(__reduce_max_sync, int, lab_greater())
+LAB_REDUCE(__reduce_min_sync, unsigned, lab_less())
+LAB_REDUCE(__reduce_min_sync, int, lab_less())
+
+static inline int lab_counted(int is, int what, int line) {
+    const int lane = (int)__ballot_sync(__activemask(), is, line), warp = (int)(lab_now->number / 32);
+    int *votes = lab_shared<int[32]>(255, "votes", line);
+    if (lab_own_lane() == 0) votes[warp] = lane;
+    lab_now->barrier(line, LAB_SHARED | LAB_DEVICE);
+    const unsigned n = lab_now->block_size[0] * lab_now->block_size[1] * lab_now->block_size[2];
+    int count = 0;
+    for (unsigned k = 0; k < (n + 31) / 32; k++) count += __builtin_popcount((unsigned)votes[k]);
+    lab_now->barrier(line, LAB_SHARED | LAB_DEVICE);
+    return what == 0 ? count : what == 1 ? count == (int)n : count > 0;
+}
+static inline int __syncthreads_count(int is, LAB_LINE) { return lab_counted(is != 0, 0, lab_line); }
+static inline int __syncthreads_and(int is, LAB_LINE) { return lab_counted(is != 0, 1, lab_line); }
+static inline int __syncthreads_or(int is, LAB_LINE) { return lab_counted(is != 0, 2, lab_line); }
+
+// -- atomics: one thread runs at a time ------------------------------------------------------------
+
+#define LAB_ATOMIC_ON(NAME, T, NEW)                                                               \
+    LAB_QUIET __attribute__((noinline)) static T NAME(T *p, T v) {                                \
+        LAB_TOUCHED(p, LAB_ATOMIC);                                                               \
+        const T old = *p;                                                                         \
+        *p = (T)(NEW);                                                                            \
+        return old;                                                                               \
+    }
+#define LAB_ON_WHOLE(NAME, NEW)                                                                   \
+    LAB_ATOMIC_ON(NAME, int, NEW)                                                                 \
+    LAB_ATOMIC_ON(NAME, unsigned, NEW)                                                            \
+    LAB_ATOMIC_ON(NAME, unsigned long long, NEW)
+LAB_ON_WHOLE(atomicAdd, old + v)
+LAB_ATOMIC_ON(atomicAdd, float, old + v)
+LAB_ATOMIC_ON(atomicAdd, double, old + v)
+LAB_ATOMIC_ON(atomicSub, int, old - v)
+LAB_ATOMIC_ON(atomicSub, unsigned, old - v)
+LAB_ON_WHOLE(atomicMax, old < v ? v : old)
+LAB_ATOMIC_ON(atomicMax, long long, old < v ? v : old)
+LAB_ON_WHOLE(atomicMin, v < old ? v : old)
+LAB_ATOMIC_ON(atomicMin, long long, v < old ? v : old)
+LAB_ON_WHOLE(atomicAnd, old & v)
+LAB_ON_WHOLE(atomicOr, old | v)
+LAB_ON_WHOLE(atomicXor, old ^ v)
+LAB_ON_WHOLE(atomicExch, v)
+LAB_ATOMIC_ON(atomicExch, float, v)
+LAB_ATOMIC_ON(atomicInc, unsigned, old >= v ? 0 : old + 1)
+LAB_ATOMIC_ON(atomicDec, unsigned, old == 0 || old > v ? v : old - 1)
+template <class T> LAB_QUIET __attribute__((noinline)) static T atomicCAS(T *p, lab_same<T> is, lab_same<T> v) {
+    LAB_TOUCHED(p, LAB_ATOMIC);
+    const T old = *p;
+    if (old == is) *p = v;
+    return old;
+}
+
+// -- maths ----------------------------------------------------------------------------------------
+
+#define LAB_C1(NAME)                                                                              \
+    static inline float NAME##f(float x) { return __builtin_##NAME##f(x); }                       \
+    static inline float NAME(float x) { return __builtin_##NAME##f(x); }                          \
+    static inline double NAME(double x) { return __builtin_##NAME(x); }                           \
+    static inline double NAME(int x) { return __builtin_##NAME((double)x); }
+#define LAB_C2(NAME)                                                                              \
+    static inline float NAME##f(float x, float y) { return __builtin_##NAME##f(x, y); }           \
+    static inline float NAME(float x, float y) { return __builtin_##NAME##f(x, y); }              \
+    static inline double NAME(double x, double y) { return __builtin_##NAME(x, y); }
+LAB_C1(exp) LAB_C1(exp2) LAB_C1(expm1) LAB_C1(log) LAB_C1(log2) LAB_C1(log10) LAB_C1(log1p)
+LAB_C1(sin) LAB_C1(cos) LAB_C1(tan) LAB_C1(asin) LAB_C1(acos) LAB_C1(atan) LAB_C1(sinh) LAB_C1(cosh)
+LAB_C1(tanh) LAB_C1(asinh) LAB_C1(acosh) LAB_C1(atanh) LAB_C1(sqrt) LAB_C1(cbrt) LAB_C1(erf)
+LAB_C1(erfc) LAB_C1(floor) LAB_C1(ceil) LAB_C1(trunc) LAB_C1(round) LAB_C1(rint) LAB_C1(nearbyint)
+LAB_C1(fabs) LAB_C1(tgamma) LAB_C1(lgamma)
+LAB_C2(pow) LAB_C2(fmod) LAB_C2(fmin) LAB_C2(fmax) LAB_C2(atan2) LAB_C2(hypot) LAB_C2(copysign)
+LAB_C2(fdim) LAB_C2(remainder)
+static inline float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+static inline float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+static inline double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
+static inline float rsqrtf(float x) { return 1.0f / __builtin_sqrtf(x); }
+static inline float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
+static inline double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
+static inline float ldexpf(float x, int e) { return __builtin_ldexpf(x, e); }
+static inline float exp10f(float x) { return __builtin_powf(10.0f, x); }
+static inline void sincosf(float x, float *s, float *c) { *s = sinf(x), *c = cosf(x); }
+static inline bool isnan(float x) { return x != x; }
+static inline bool isnan(double x) { return x != x; }
+static inline bool isinf(float x) { return __builtin_isinf(x); }
+static inline bool isinf(double x) { return __builtin_isinf(x); }
+static inline bool isfinite(float x) { return __builtin_isfinite(x); }
+static inline bool isfinite(double x) { return __builtin_isfinite(x); }
+static inline int abs(int x) { return x < 0 ? -x : x; }
+static inline long abs(long x) { return x < 0 ? -x : x; }
+static inline long long abs(long long x) { return x < 0 ? -x : x; }
+static inline long long llabs(long long x) { return x < 0 ? -x : x; }
+static inline float abs(float x) { return __builtin_fabsf(x); }
+static inline double abs(double x) { return __builtin_fabs(x); }
+#define LAB_LEAST(T)                                                                              \
+    static inline T min(T a, T b) { return b < a ? b : a; }                                       \
+    static inline T max(T a, T b) { return a < b ? b : a; }
+LAB_LEAST(int) LAB_LEAST(unsigned) LAB_LEAST(long) LAB_LEAST(unsigned long)
+LAB_LEAST(long long) LAB_LEAST(unsigned long long)
+static inline unsigned min(int a, unsigned b) { return min((unsigned)a, b); }
+static inline unsigned min(unsigned a, int b) { return min(a, (unsigned)b); }
+static inline unsigned max(int a, unsigned b) { return max((unsigned)a, b); }
+static inline unsigned max(unsigned a, int b) { return max(a, (unsigned)b); }
+static inline float min(float a, float b) { return fminf(a, b); }
+static inline float max(float a, float b) { return fmaxf(a, b); }
+static inline double min(double a, double b) { return fmin(a, b); }
+static inline double max(double a, double b) { return fmax(a, b); }
+static inline double min(float a, double b) { return fmin((double)a, b); }
+static inline double min(double a, float b) { return fmin(a, (double)b); }
+static inline double max(float a, double b) { return fmax((double)a, b); }
+static inline double max(double a, float b) { return fmax(a, (double)b); }
+
+static inline float __expf(float x) { return expf(x); }
+static inline float __exp10f(float x) { return exp10f(x); }
+static inline float __logf(float x) { return logf(x); }
+static inline float __log2f(float x) { return log2f(x); }
+static inline float __log10f(float x) { return log10f(x); }
+static inline float __sinf(float x) { return sinf(x); }
+static inline float __cosf(float x) { return cosf(x); }
+static inline float __tanf(float x) { return tanf(x); }
+static inline float __powf(float x, float y) { return powf(x, y); }
+static inline float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
+static inline float __fdividef(float x, float y) { return x / y; }
+static inline float __frcp_rn(float x) { return 1.0f / x; }
+static inline float __fsqrt_rn(float x) { return sqrtf(x); }
+static inline float __frsqrt_rn(float x) { return rsqrtf(x); }
+static inline float __fadd_rn(float x, float y) { return x + y; }
+static inline float __fsub_rn(float x, float y) { return x - y; }
+static inline float __fmul_rn(float x, float y) { return x * y; }
+static inline float __fdiv_rn(float x, float y) { return x / y; }
+static inline float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
+static inline double __dadd_rn(double x, double y) { return x + y; }
+static inline double __dsub_rn(double x, double y) { return x - y; }
+static inline double __dmul_rn(double x, double y) { return x * y; }
+static inline double __ddiv_rn(double x, double y) { return x / y; }
+static inline double __dsqrt_rn(double x) { return sqrt(x); }
+static inline double __drcp_rn(double x) { return 1.0 / x; }
+static inline double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
+static inline int __float2int_rn(float x) { return (int)rintf(x); }
+static inline int __float2int_rz(float x) { return (int)x; }
+static inline int __float2int_rd(float x) { return (int)floorf(x); }
+static inline int __float2int_ru(float x) { return (int)ceilf(x); }
+static inline unsigned __float2uint_rn(float x) { return (unsigned)rintf(x); }
+static inline float __int2float_rn(int x) { return (float)x; }
+static inline float __uint2float_rn(unsigned x) { return (float)x; }
+static inline float __double2float_rn(double x) { return (float)x; }
+static inline int __float_as_int(float x) { return lab_bits<int>(x); }
+static inline unsigned __float_as_uint(float x) { return lab_bits<unsigned>(x); }
+static inline float __int_as_float(int x) { return lab_bits<float>(x); }
+static inline float __uint_as_float(unsigned x) { return lab_bits<float>(x); }
+static inline long long __double_as_longlong(double x) { return lab_bits<long long>(x); }
+static inline double __longlong_as_double(long long x) { return lab_bits<double>(x); }
+static inline int __popc(unsigned x) { return __builtin_popcount(x); }
+static inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+static inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
+static inline int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long)x) : 64; }
+static inline int __ffs(int x) { return __builtin_ffs(x); }
+static inline int __ffsll(long long x) { return __builtin_ffsll(x); }
+static inline unsigned __brev(unsigned x) {
+    unsigned y = 0;
+    for (int k = 0; k < 32; k++) y |= (x >> k & 1) << (31 - k);
+    return y;
+}
+static inline int __mul24(int x, int y) { return (x << 8 >> 8) * (y << 8 >> 8); }
+static inline unsigned __umulhi(unsigned x, unsigned y) {
+    return (unsigned)((unsigned long long)x * y >> 32);
+}
+static inline int __mulhi(int x, int y) { return (int)((long long)x * y >> 32); }
+static inline int __dp4a(int a, int b, int c) {
+    for (int k = 0; k < 32; k += 8) c += (int)(signed char)(a >> k) * (int)(signed char)(b >> k);
+    return c;
+}
+template <class T> static inline T __ldg(const T *p) { return *p; }
+template <class T> static inline T __ldcg(const T *p) { return *p; }
+template <class T> static inline T __ldcs(const T *p) { return *p; }
+template <class T> static inline void __stcs(T *p, lab_same<T> v) { *p = v; }
+template <class T> static inline void __stcg(T *p, lab_same<T> v) { *p = v; }
+static inline long long clock64() { return 0; }
+static inline int clock() { return 0; }
+static inline void __nanosleep(unsigned) {}
+static inline void __trap(LAB_LINE) { lab_now->trap(lab_line); }
+extern "C" int printf(const char *, ...);
+#define assert(IS) ((IS) ? (void)0 : lab_now->trap(__LINE__))
+
+// -- 16-bit floats, as cuda_fp16.h and cuda_bf16.h have them -----------------------------------------
+
+typedef lab_half_f16 __half;
+typedef lab_half_f16 half;
+typedef lab_half_bf16 __nv_bfloat16;
+typedef lab_half_bf16 nv_bfloat16;
+struct alignas(4) __half2 { __half x, y; };
+typedef __half2 half2;
+struct alignas(4) __nv_bfloat162 { __nv_bfloat16 x, y; };
+static inline float __half2float(__half x) { return x; }
+static inline __half __float2half(float x) { return x; }
+static inline __half __float2half_rn(float x) { return x; }
+static inline __half __hadd(__half x, __half y) { return x + y; }
+static inline __half __hsub(__half x, __half y) { return x - y; }
+static inline __half __hmul(__half x, __half y) { return x * y; }
+static inline __half __hdiv(__half x, __half y) { return x / y; }
+static inline __half __hfma(__half x, __half y, __half z) { return fmaf(x, y, z); }
+static inline bool __hlt(__half x, __half y) { return (float)x < (float)y; }
+static inline bool __hgt(__half x, __half y) { return (float)x > (float)y; }
+static inline unsigned short __half_as_ushort(__half x) { return x.bits; }
+static inline __half __ushort_as_half(unsigned short x) { return lab_bits<__half>(x); }
+static inline __half2 __halves2half2(__half x, __half y) { return {x, y}; }
+static inline __half2 __floats2half2_rn(float x, float y) { return {x, y}; }
+static inline float2 __half22float2(__half2 x) { return {x.x, x.y}; }
+static inline __half2 __hadd2(__half2 x, __half2 y) { return {x.x + y.x, x.y + y.y}; }
+static inline __half2 __hmul2(__half2 x, __half2 y) { return {x.x * y.x, x.y * y.y}; }
+static inline __half2 __hfma2(__half2 x, __half2 y, __half2 z) {
+    return {__hfma(x.x, y.x, z.x), __hfma(x.y, y.y, z.y)};
+}
+static inline float __bfloat162float(__nv_bfloat16 x) { return x; }
+static inline __nv_bfloat16 __float2bfloat16(float x) { return x; }
+static inline __nv_bfloat16 __float2bfloat16_rn(float x) { return x; }

@@ -1,0 +1,175 @@
+"""What a launch that did not come to its end is told as: who, where, and what would do."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from luminal_lab.devices.emulator.library import runtime
+from luminal_lab.devices.emulator.memory import Block
+from luminal_lab.devices.emulator.standing import Standing, divergence
+from luminal_lab.devices.toolchain import window
+from luminal_lab.errors import DeviceError
+
+MOST_ACCESSES: Final = 1 << 23
+FAR: Final = 1 << 30
+DIVISION, ILLEGAL = 8, 4
+"""Signals, as POSIX numbers them."""
+
+
+class Status(IntEnum):
+    """How a launch ends, in the order of runtime.cpp."""
+
+    FINE = 0
+    DIVERGED = 1
+    FAULT = 2
+    STOPPED = 3
+    TOO_LONG = 4
+    TOO_MANY = 5
+    TRAPPED = 6
+    NO_SHARED = 7
+    NO_MEMORY = 8
+
+
+class Job(ctypes.Structure):
+    """A launch as the runtime has it."""
+
+    _fields_ = (
+        ("entry", ctypes.c_void_p),
+        ("arguments", ctypes.c_void_p),
+        ("blocks", ctypes.c_uint * 3),
+        ("threads", ctypes.c_uint * 3),
+        ("dynamic_bytes", ctypes.c_ulonglong * 8),
+        ("limit", ctypes.c_double),
+        ("status", ctypes.c_int),
+        ("stopped_line", ctypes.c_int),
+        ("signal", ctypes.c_int),
+        ("fault", ctypes.c_ulonglong),
+        ("blocks_done", ctypes.c_longlong),
+        ("seconds", ctypes.c_double),
+        ("shared_bytes", ctypes.c_ulonglong),
+    )
+    status: int
+    signal: int
+    fault: int
+    blocks_done: int
+    seconds: float
+    shared_bytes: int
+
+
+@dataclass(frozen=True)
+class Told:
+    """What was launched: how messages call it, its source, its sizes, the seconds it may take."""
+
+    subject: str
+    source: str
+    blocks: tuple[int, int, int]
+    threads: tuple[int, int, int]
+    limit: float
+    traced: bool
+
+    @property
+    def grid(self) -> int:
+        """How many blocks there are."""
+        return math.prod(self.blocks)
+
+
+def failure(told: Told, job: Job, blocks: Iterable[Block]) -> DeviceError:
+    """Return the error that says why a launch has ended early."""
+    status = Status(job.status)
+    if status is Status.DIVERGED:
+        return divergence(told.subject, told.source, Standing.now(), math.prod(told.threads))
+    if status in (Status.FAULT, Status.STOPPED, Status.TRAPPED):
+        return _at_a_thread(told, job, status, blocks)
+    text, hint = _too_large(told, job, status)
+    return DeviceError(f"{told.subject}: {text}", hint=hint)
+
+
+def _at_a_thread(told: Told, job: Job, status: Status, blocks: Iterable[Block]) -> DeviceError:
+    standing = Standing.now()
+    line: int = runtime().last_line() if told.traced else 0
+    hint = "the line is the last that touched an array" if line else None
+    match status:
+        case Status.FAULT:
+            known = {
+                DIVISION: "it divides an integer by zero",
+                ILLEGAL: "it meets an illegal instruction",
+            }
+            text = known.get(job.signal) or _touched(job.fault, list(blocks))
+            hint = hint or "emulate with trace=True, which names the line"
+        case Status.TRAPPED:
+            line, text = standing.line(), "it stops itself"
+            hint = "an assert fails there, or it calls __trap()"
+        case _:
+            text = (
+                f"it has not ended after {_duration(told.limit)}, with {job.blocks_done:,} of "
+                f"{told.grid:,} blocks done"
+            )
+            hint = "a loop may never end; or give it a smaller size or a larger limit="
+    return DeviceError(
+        f"{told.subject}, {standing}: {text}",
+        where=window(told.source, line) if line else None,
+        hint=hint,
+    )
+
+
+def _touched(address: int, blocks: list[Block]) -> str:
+    """Return which array an address is next to."""
+
+    def distance(block: Block) -> int:
+        return block.at - address if address < block.at else address - block.end + 1
+
+    near = min(blocks, key=distance, default=None)
+    if near is None or distance(near) > FAR:
+        return "it touches memory that is nobody's"
+    if address < near.at:
+        side = f"{near.at - address:,} bytes before"
+    else:
+        side = f"{address - near.end:,} bytes behind the end of"
+    return f"it touches memory {side} {near.name}, {near.type}"
+
+
+def _too_large(told: Told, job: Job, status: Status) -> tuple[str, str]:
+    """Return what is too large for the emulator, and which size would do."""
+    done = job.blocks_done
+    match status:
+        case Status.TOO_LONG:
+            whole = job.seconds / done * told.grid
+            fit = max(1, int(done * told.limit / job.seconds))
+            return (
+                f"{told.grid:,} blocks of {math.prod(told.threads):,} threads would take about "
+                f"{_duration(whole)} in the emulator, and its limit is {_duration(told.limit)}",
+                f"it is for small sizes: about {_rounded(fit):,} blocks would do; or give it a "
+                "larger limit=",
+            )
+        case Status.TOO_MANY:
+            return (
+                f"its trace has more than {MOST_ACCESSES:,} accesses, after {done:,} of "
+                f"{told.grid:,} blocks",
+                f"trace a smaller size: about {done:,} such blocks would do"
+                if done
+                else "trace a smaller size: one such block is too much",
+            )
+        case Status.NO_SHARED:
+            return (
+                "its shared arrays are larger than the emulator's megabyte",
+                "no GPU has as much for a block",
+            )
+        case _:
+            return "there is no memory for its threads", "the emulator is for small sizes"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.0f} hours"
+
+
+def _rounded(count: int) -> int:
+    """Return a number with its two first digits."""
+    digits = max(0, len(str(count)) - 2)
+    return count // 10**digits * 10**digits

@@ -1,0 +1,292 @@
+"""A source as a library that runs on this machine; for a trace, with a line behind each access.
+
+The thread sanitizer's part of a compiler announces each load and store to functions of ours. Which
+line it is of, the compiler says in its assembly: there each call gets a label, and a table of them
+goes with the library.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from luminal_lab.devices.cache import Cache, key_of
+from luminal_lab.devices.emulator.reading import DYNAMIC, DialectName, Parameter, read
+from luminal_lab.devices.toolchain import (
+    PROGRAM,
+    Compiler,
+    compile_library,
+    find_cpp_compiler,
+    load,
+    window,
+)
+from luminal_lab.errors import DeviceError
+
+HERE: Final = Path(__file__).parent
+BUILTIN: Final = {
+    "thread_position_in_threadgroup": "lab_place(lab_now->at_thread)",
+    "threadgroup_position_in_grid": "lab_place(lab_now->at_block)",
+    "threads_per_threadgroup": "lab_place(lab_now->block_size)",
+    "dispatch_threads_per_threadgroup": "lab_place(lab_now->block_size)",
+    "threadgroups_per_grid": "lab_place(lab_now->grid_size)",
+    "thread_position_in_grid": "lab_place_in_grid()",
+    "threads_per_grid": "lab_grid()",
+    "thread_index_in_threadgroup": "lab_place(lab_now->number)",
+    "thread_index_in_simdgroup": "lab_place(lab_now->number % 32)",
+    "simdgroup_index_in_threadgroup": "lab_place(lab_now->number / 32)",
+    "threads_per_simdgroup": "lab_place(32)",
+    "thread_execution_width": "lab_place(32)",
+    "simdgroups_per_threadgroup": "lab_place(lab_simdgroups())",
+    "dispatch_simdgroups_per_threadgroup": "lab_place(lab_simdgroups())",
+}
+"""Of each attribute of Metal's that a parameter may have, the value here."""
+CALL: Final = re.compile(r"\s+(?:callq?|bl|blr)\s")
+
+
+class ParameterKind(ctypes.Structure):
+    """How a kernel takes an argument: `kind` is a letter of interface.h's."""
+
+    _fields_ = (("kind", ctypes.c_char), ("size", ctypes.c_uint))
+    kind: bytes
+    size: int
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A parameter of a kernel and how it is taken; `is_shared` where the threadgroup has it."""
+
+    name: str
+    kind: str
+    size: int
+    is_shared: bool = False
+
+
+@dataclass(frozen=True)
+class Library:
+    """Kernels that can be run: the loaded library, and what each takes."""
+
+    loaded: ctypes.CDLL
+    takes: Mapping[str, tuple[Taken, ...]]
+    shared: Mapping[int, str]
+    lines: tuple[int, int]
+    """Where the table of lines is, and how many it has; nothing without a trace."""
+
+
+@functools.cache
+def compiler() -> Compiler:
+    """Return what compiles for the emulator on this machine."""
+    return find_cpp_compiler()
+
+
+@functools.cache
+def headers(dialect: DialectName) -> str:
+    """Return all stand-ins of a dialect, as one text."""
+    names = ["interface.h", "stand_in.h", f"{dialect}.h", "units.h"]
+    return "".join((HERE / name).read_text("utf-8") for name in names)
+
+
+@functools.cache
+def stand_ins() -> frozenset[str]:
+    """Return the names of the prelude's functions that have stand-ins."""
+    text = (HERE / "units.h").read_text("utf-8")
+    plain = re.findall(r"^static inline [\w ]+ (lab_\w+)\(", text, re.MULTILINE)
+    families = re.findall(r"\b(lab_\w+_)##D\(T v", text)
+    made = [f"{name}{dtype}" for name in families for dtype in ("f32", "f64", "i32", "i64")]
+    return frozenset([*plain, *made])
+
+
+class Runtime:
+    """The library that runs fibers, and its functions with their types."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        void, whole, size = ctypes.c_void_p, ctypes.c_longlong, ctypes.c_ulonglong
+        address = ctypes.POINTER
+
+        def function(name: str, returns: type | None, *takes: Any) -> Callable[..., Any]:
+            found = library[f"lab_{name}"]
+            found.restype, found.argtypes = returns, list(takes)
+            return found
+
+        self.table = function("table", void)
+        self.launch = function("launch", ctypes.c_int, void)
+        self.stop = function("stop", None)
+        self.clear = function("clear", None)
+        self.lane = function("lane", None, ctypes.c_uint, void, void, void, void)
+        self.standing = function("standing", None, void, void, void)
+        self.watch = function("watch", ctypes.c_int, void, ctypes.c_int, void, whole, whole, size)
+        self.unwatch = function("unwatch", None)
+        self.events = function("events", void, address(whole))
+        self.findings = function("findings", void, address(ctypes.c_int))
+        self.last_line = function("last_line", ctypes.c_int)
+        self.memory = function("memory", void, size)
+        self.close = function("close", None, void, size)
+        self.release = function("release", None, void, size)
+
+
+@functools.cache
+def runtime() -> Runtime:
+    """Return what runs fibers, loaded."""
+    parts = [
+        (HERE / name).read_text("utf-8") for name in ("interface.h", "fibers.h", "runtime.cpp")
+    ]
+    watch = (HERE / "watch.h").read_text("utf-8")
+    source = "".join(parts).replace('#include "watch.h"\n', watch)
+    found = compiler()
+    flags = (*found.flags, "-O2", "-U_FORTIFY_SOURCE", "-shared")
+    return Runtime(load(compile_library(source, replace(found, flags=flags)), "lab_launch"))
+
+
+@functools.lru_cache(maxsize=256)
+def library_of(source: str, dialect: DialectName, traced: bool) -> Library:
+    """Return a source's kernels, compiled and loaded."""
+    reading = read(source, dialect, stand_ins())
+    text = reading.text + "\n" + _entries(reading.kernels, dialect)
+    path = _compiled(source, text, dialect, reading.stand_ins, traced)
+    loaded = load(path, "lab_bind")
+    loaded.lab_bind.argtypes = [ctypes.c_void_p]
+    loaded.lab_bind(runtime().table())
+    shared = dict(reading.shared)
+    for parameters in reading.kernels.values():
+        shared |= {DYNAMIC + p.index: p.name for p in parameters if p.bound == "threadgroup"}
+    takes = {
+        name: tuple(_taken(loaded, name, parameters))
+        for name, parameters in reading.kernels.items()
+    }
+    lines = 0, 0
+    if traced:
+        count = ctypes.c_longlong.in_dll(loaded, "lab_line_count").value
+        lines = ctypes.addressof(ctypes.c_char.in_dll(loaded, "lab_lines")), count
+    return Library(loaded, takes, shared, lines)
+
+
+def _taken(loaded: ctypes.CDLL, name: str, parameters: tuple[Parameter, ...]) -> list[Taken]:
+    given = [p for p in parameters if p.bound not in BUILTIN and p.name not in ("", "void")]
+    kinds = (ParameterKind * (len(given) + 1)).in_dll(loaded, f"lab_takes_{name}")
+    return [
+        Taken(p.name, k.kind.decode(), k.size, p.bound == "threadgroup")
+        for p, k in zip(given, kinds, strict=False)
+    ]
+
+
+def _entries(kernels: Mapping[str, tuple[Parameter, ...]], dialect: DialectName) -> str:
+    """Return what calls each kernel with arguments from a list, and says how it takes them."""
+    lines: list[str] = []
+    for name, parameters in kernels.items():
+        type = f"decltype(&{name})"
+        values: list[str] = []
+        told: list[str] = []
+        for place, parameter in enumerate(p for p in parameters if p.name not in ("", "void")):
+            if dialect == "metal" and parameter.bound in BUILTIN:
+                values.append(BUILTIN[parameter.bound])
+                continue
+            value = f"lab_value<{place}, {type}>"
+            if parameter.bound == "threadgroup":
+                element = f"lab_pointed<{value}>"
+                values.append(f'lab_dynamic<{element}>({parameter.index}, "{parameter.name}", 0)')
+            else:
+                values.append(f"*({value} *)lab_given_[{len(told)}]")
+            told.append(f"lab_told<{value}>::value")
+        lines.append(
+            f"LAB_EXPORT void lab_entry_{name}(void **lab_given_) "
+            f"{{ {name}({', '.join(values)}); }}"
+        )
+        lines.append(
+            f"LAB_EXPORT const lab_parameter lab_takes_{name}[] = {{{', '.join([*told, '{}'])}}};"
+        )
+    return "\n".join(lines) + "\n"
+
+
+# -- compiling -------------------------------------------------------------------------------------
+
+
+def _compiled(
+    source: str, text: str, dialect: DialectName, used: tuple[str, ...], traced: bool
+) -> Path:
+    found = compiler()
+    header = headers(dialect)
+    # The header comes from a file, so that lines are counted from the first of the source.
+    path = _kept(header)
+    using = " ".join(f"using lab_units::{name};" for name in used)
+    flags = [*found.flags, "-include", str(path), f"-DLAB_DIGEST={key_of(header)}"]
+    flags += [f"-DLAB_USING={using}"] * bool(used)
+    flags += ["-ffp-contract=fast", "-fwrapv", "-fno-strict-aliasing"]
+    link = ["-shared"] + ["-lm"] * ("windows" not in found.target)
+    try:
+        if not traced:
+            made = replace(found, flags=(*flags, "-O1", *link))
+            return compile_library(text, made)
+        flags += ["-DLAB_TRACED", "-O0", "-g1", "-S", *_announcing(found)]
+        assembly = compile_library(text, replace(found, flags=tuple(flags)))
+    except DeviceError as error:
+        raise _explained(error, source, dialect) from error
+    command = (*found.command[:-1], "assembler")
+    return compile_library(
+        with_lines(assembly.read_text("utf-8"), found.target),
+        replace(found, command=command, flags=("-w", *link)),
+    )
+
+
+def _announcing(found: Compiler) -> list[str]:
+    """Return the flags with which a compiler announces each access."""
+    if not ("clang" in found.version or "zig" in found.version):
+        return ["-fsanitize=thread"]
+    each = ["-mllvm", "-tsan-instrument-read-before-write=1"]
+    # For systems that have no such sanitizer, of which only this part is wanted.
+    return ["-Xclang", "-fsanitize=thread", *each]
+
+
+def _kept(header: str) -> Path:
+    """Return a file that has this text; equal texts have one file."""
+    key, data, cache = key_of(header, "header"), header.encode(), Cache()
+    return cache.find(key, data) or cache.store(key, data, data, "the emulator")
+
+
+def with_lines(assembly: str, target: str) -> str:
+    """Return assembly with a label behind each call, and a table of their addresses and lines."""
+    mine = _file_numbers(assembly)
+    made: list[str] = []
+    table: list[tuple[int, int]] = []
+    line = 0
+    for text in assembly.split("\n"):
+        made.append(text)
+        if text.lstrip().startswith(".loc"):
+            words = text.split()
+            line = int(words[2]) or line if words[1] in mine else 0
+        elif CALL.match(text):
+            made.append(f"Llab_{len(table)}:")
+            table.append((len(table), line))
+    prefix = "_" if re.search("macos|darwin|apple", target) else ""
+    made += ["\t.data", "\t.p2align 3"]
+    made += [
+        f"\t.globl {prefix}lab_line_count",
+        f"{prefix}lab_line_count:",
+        f"\t.quad {len(table)}",
+    ]
+    made += [f"\t.globl {prefix}lab_lines", f"{prefix}lab_lines:"]
+    made += [f"\t.quad Llab_{number}, {line}" for number, line in table]
+    return "\n".join(made) + "\n"
+
+
+def _file_numbers(assembly: str) -> set[str]:
+    """Return the numbers under which assembly has the kernel's file."""
+    found = re.findall(r"^\s*\.file\s+(\d+)\s+(.*)$", assembly, re.MULTILINE)
+    return {number for number, names in found if names.split(" md5")[0].endswith(f'{PROGRAM}"')}
+
+
+def _explained(error: DeviceError, source: str, dialect: DialectName) -> DeviceError:
+    """Return what a compiler says of a kernel, with the lines as the user wrote them."""
+    message = error.message.replace("compile: ", "emulator: ", 1).replace(PROGRAM, "the kernel")
+    marked = re.search(r"^\s*> +(\d+) \|", error.where or "", re.MULTILINE)
+    last = source.rstrip("\n").count("\n") + 1
+    where = error.where
+    if marked and int(marked[1]) <= last:
+        where = window(source, int(marked[1]))
+    hint = "mend the marked line; lines are counted from the first of the source"
+    if dialect == "metal" and "poisoned" in message:
+        hint = "Metal has no float64: cast to float32 on this device"
+    return DeviceError(message, where=where, hint=hint)

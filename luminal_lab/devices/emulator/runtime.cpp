@@ -1,0 +1,590 @@
+// Runs a kernel's blocks one after another, the threads of a block as fibers on one CPU thread.
+//
+// A fiber runs threads to their end, one after another, as long as none waits. A thread that waits,
+// at a barrier or for its warp, keeps its fiber; the others go on in new ones. So a kernel without
+// barriers never switches. When nobody can go on, somebody waits in vain, and that is reported.
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#if !defined(_WIN32)
+#include <pthread.h>
+#include <signal.h>
+#endif
+
+enum { FRESH, READY, AT_BARRIER, AT_WARP, DONE };
+enum { FINE, DIVERGED, FAULT, STOPPED, TOO_LONG, TOO_MANY, TRAPPED, NO_SHARED, NO_MEMORY };
+enum { MOST_THREADS = 1024, STACK = 256 << 10, PAGE = 16384, SHARED_GAP = 1024, PLACES = 256 };
+static const lab_address SHARED_BYTES = 1 << 20;
+static const unsigned char UNWRITTEN = 0xff;  // of floats a NaN
+
+struct Fiber {
+    lab_context context;
+    char *stack;
+    lab_address bytes;
+    int must_start;  // it was left in the middle of something
+};
+
+struct Lane {
+    Fiber *fiber;
+    unsigned index[3];
+    int state, line, kind, spaces;
+    unsigned mask;
+    unsigned char payload[LAB_PAYLOAD];
+    const unsigned char *answer;
+};
+
+struct Meeting {  // of lanes of a warp that do an operation together
+    unsigned mask, here;
+    int kind, line, live;
+};
+
+struct Job {
+    void (*entry)(void **);
+    void **arguments;
+    unsigned blocks[3], threads[3];
+    lab_address dynamic_bytes[8];
+    double limit;
+    // What came of it.
+    int status, stopped_line, signal;
+    lab_address fault;
+    long long blocks_done;
+    double seconds;
+    lab_address shared_bytes;
+};
+
+struct Place {
+    char *at;
+    lab_address bytes;
+    const char *name;
+    int line, element;
+};
+
+static Job *job;
+static Lane lanes[MOST_THREADS];
+static Lane *now;
+static Meeting meetings[MOST_THREADS / 32][32];
+static unsigned char answers[MOST_THREADS / 32][32][32 * LAB_PAYLOAD];
+static Fiber fibers[MOST_THREADS + 1], *idle[MOST_THREADS + 1], *running;
+static int idle_count, fiber_count;
+static unsigned count, fresh, done, arrived;
+static Lane *queue[MOST_THREADS];
+static unsigned queue_first, queue_length;
+static lab_context home;
+static volatile int inside, stopping;
+static char *shared_memory;
+static lab_address shared_used;
+static Place places[PLACES], dynamics[8];
+static lab_runtime table;
+
+[[noreturn]] static void escape(int status);
+
+#include "watch.h"
+
+static double seconds_now() {
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// -- who runs -------------------------------------------------------------------------------------
+
+static void fiber_body(void);
+
+static Fiber *idle_fiber() {
+    if (idle_count) {
+        Fiber *fiber = idle[--idle_count];
+        if (fiber->must_start) {
+#if defined(_WIN32)
+            DeleteFiber(fiber->context);
+#endif
+            fiber->context = lab_fiber(fiber->stack, fiber->bytes, fiber_body);
+            fiber->must_start = 0;
+        }
+        return fiber;
+    }
+    Fiber *fiber = &fibers[fiber_count];
+#if !defined(_WIN32)
+    fiber->stack = (char *)lab_map(STACK + PAGE);
+    if (!fiber->stack) escape(NO_MEMORY);
+    lab_forbid(fiber->stack, PAGE);
+    // Tops at different places of a page, or all would want the same lines of the cache.
+    fiber->stack += PAGE;
+#endif
+    fiber->bytes = STACK - 192 * (fiber_count % 64);
+    fiber->context = lab_fiber(fiber->stack, fiber->bytes, fiber_body);
+    fiber_count++;
+    return fiber;
+}
+
+static void run_as(Lane *lane) {
+    now = lane;
+    table.at_thread[0] = lane->index[0], table.at_thread[1] = lane->index[1];
+    table.at_thread[2] = lane->index[2], table.number = (unsigned)(lane - lanes);
+}
+
+static void make_ready(Lane *lane) {
+    lane->state = READY;
+    queue[(queue_first + queue_length++) % MOST_THREADS] = lane;
+}
+
+static Lane *next_ready() {
+    Lane *lane = queue[queue_first];
+    queue_first = (queue_first + 1) % MOST_THREADS, queue_length--;
+    return lane;
+}
+
+static void check_stop() {
+    if (stopping) escape(STOPPED);
+}
+
+// Leave this thread until somebody has made it ready.
+static void wait_here() {
+    Lane *me = now;
+    Fiber *fiber = running;
+    check_stop();
+    if (queue_length) {
+        running = next_ready()->fiber;
+        lab_switch(&fiber->context, running->context);
+    } else if (fresh < count) {
+        running = idle_fiber();
+        lab_switch(&fiber->context, running->context);
+    } else {
+        escape(DIVERGED);
+    }
+    running = fiber;
+    run_as(me);
+}
+
+static void fiber_body() {
+    for (;;) {
+        Fiber *me = running;
+        while (fresh < count) {
+            Lane *lane = &lanes[fresh++];
+            lane->fiber = me;
+            run_as(lane);
+            if (stopping) escape(STOPPED);
+            inside = 1;
+            job->entry(job->arguments);
+            inside = 0;
+            now->state = DONE;
+            done++;
+        }
+        idle[idle_count++] = me;
+        if (queue_length) {
+            running = next_ready()->fiber;
+            lab_switch(&me->context, running->context);
+        } else if (done == count) {
+            lab_switch(&me->context, home);
+        } else {
+            escape(DIVERGED);
+        }
+    }
+}
+
+// Leave all fibers as they are, and go home.
+static void escape(int status) {
+    inside = 0;
+    job->status = status;
+    lab_context lost;
+    lab_switch(&lost, home);
+    __builtin_unreachable();
+}
+
+// -- waiting for each other -----------------------------------------------------------------------
+
+static void barrier(int line, int spaces) {
+    inside = 0;
+    now->state = AT_BARRIER, now->line = line, now->spaces = spaces;
+    if (++arrived == count) {
+        for (unsigned k = 0; k < count; k++)
+            if (lanes[k].line != line) escape(DIVERGED);
+        Lane *me = now;
+        arrived = 0;
+        barrier_watch(spaces);
+        for (unsigned k = 0; k < count; k++)
+            if (&lanes[k] != me) make_ready(&lanes[k]);
+        me->state = READY;
+    } else {
+        wait_here();
+    }
+    inside = 1;
+}
+
+static void finish_meeting(int kind, unsigned members, unsigned first, unsigned char *answer);
+
+static const unsigned char *exchange(int kind, unsigned mask, const void *mine, int bytes, int line) {
+    inside = 0;
+    const unsigned number = (unsigned)(now - lanes), warp = number / 32, lane = number % 32;
+    const unsigned there = count - 32 * warp;
+    const unsigned members = mask & (there >= 32 ? ~0u : (1u << there) - 1);
+    now->state = AT_WARP, now->line = line, now->kind = kind, now->mask = mask;
+    memcpy(now->payload, mine, (size_t)bytes);
+    if (!(members >> lane & 1)) escape(DIVERGED);
+    Meeting *meeting = 0, *room = 0;
+    for (int k = 0; k < 32; k++) {
+        Meeting *one = &meetings[warp][k];
+        if (one->live && one->mask == mask) meeting = one;
+        if (!one->live && !room) room = one;
+    }
+    if (!meeting) {
+        meeting = room;
+        *meeting = {mask, 0, kind, line, 1};
+    } else if (meeting->kind != kind || meeting->line != line) {
+        escape(DIVERGED);
+    }
+    meeting->here |= 1u << lane;
+    if (meeting->here != members) {
+        wait_here();
+    } else {
+        // Whoever has not read an older answer is no member, so nobody reads this place still.
+        unsigned char *answer = answers[warp][__builtin_ctz(members)];
+        meeting->live = 0;
+        Lane *me = now;
+        for (unsigned k = 0; k < 32; k++) {
+            if (!(members >> k & 1)) continue;
+            Lane *other = &lanes[32 * warp + k];
+            memcpy(answer + k * LAB_PAYLOAD, other->payload, LAB_PAYLOAD);
+            other->answer = answer;
+            if (other != me) make_ready(other);
+        }
+        finish_meeting(kind, members, 32 * warp, answer);
+        warp_watch(warp, members, kind == LAB_OF_SYNC);
+        me->state = READY;
+    }
+    inside = 1;
+    return now->answer;
+}
+
+// -- what a whole warp computes at once -----------------------------------------------------------
+
+static float from_bits(unsigned bits) {
+    float x;
+    memcpy(&x, &bits, 4);
+    return x;
+}
+
+static float from_f16(unsigned h) {
+    const unsigned sign = (h & 0x8000) << 16, e = h >> 10 & 31, m = h & 0x3ff;
+    if (e == 31) return from_bits(sign | 0x7f800000 | m << 13);
+    if (e) return from_bits(sign | (e + 112) << 23 | m << 13);
+    const float tiny = (float)m * 0x1p-24f;
+    return sign ? -tiny : tiny;
+}
+
+static float value_of(int kind, unsigned word, unsigned half) {
+    if (kind == LAB_OF_MMA_TF32) return from_bits(word & 0xffffe000);
+    const unsigned bits = half ? word >> 16 : word & 0xffff;
+    return kind == LAB_OF_MMA_F16 ? from_f16(bits) : from_bits(bits << 16);
+}
+
+// mma.m16n8k16 and m16n8k8 of PTX: lane 4 g + t has, of a, rows g and g + 8, of b, column g.
+static void multiply(int kind, unsigned char *answer) {
+    const unsigned halves = kind == LAB_OF_MMA_TF32 ? 1 : 2, depth = 8 * halves;
+    float a[16][16], b[16][8];
+    for (unsigned lane = 0; lane < 32; lane++) {
+        unsigned words[6];
+        memcpy(words, answer + lane * LAB_PAYLOAD, sizeof words);
+        const unsigned g = lane / 4, t = lane % 4;
+        for (unsigned k = 0; k < 4; k++)
+            for (unsigned h = 0; h < halves; h++)
+                a[g + k % 2 * 8][t * halves + h + k / 2 * 4 * halves] = value_of(kind, words[k], h);
+        for (unsigned k = 0; k < 2; k++)
+            for (unsigned h = 0; h < halves; h++)
+                b[t * halves + h + k * 4 * halves][g] = value_of(kind, words[4 + k], h);
+    }
+    for (unsigned row = 0; row < 16; row++) {
+        float sum[8] = {0};
+        for (unsigned k = 0; k < depth; k++)
+            for (unsigned column = 0; column < 8; column++) sum[column] += a[row][k] * b[k][column];
+        for (unsigned column = 0; column < 8; column++) {
+            const unsigned lane = row % 8 * 4 + column / 2, place = row / 8 * 2 + column % 2;
+            memcpy(answer + lane * LAB_PAYLOAD + 4 * place, &sum[column], 4);
+        }
+    }
+}
+
+static void finish_meeting(int kind, unsigned members, unsigned, unsigned char *answer) {
+    if (kind < LAB_OF_MMA_F16 || kind > LAB_OF_MMA_TF32) return;
+    if (members != ~0u) escape(DIVERGED);
+    multiply(kind, answer);
+}
+
+// -- shared memory --------------------------------------------------------------------------------
+
+static void place_array(Place *place, lab_address bytes, int element, const char *name, int line) {
+    const lab_address whole = (bytes + 127) & ~127ull;
+    if (shared_used + whole + 2 * SHARED_GAP > SHARED_BYTES) escape(NO_SHARED);
+    place->at = shared_memory + shared_used + SHARED_GAP;
+    place->bytes = bytes, place->name = name, place->line = line, place->element = element;
+    shared_used += whole + 2 * SHARED_GAP;
+    memset(place->at, UNWRITTEN, bytes);
+    place_watch(place);
+    job->shared_bytes += bytes;
+}
+
+static void *shared(int place, lab_address bytes, int element, const char *name, int line) {
+    if (!places[place].at) {
+        inside = 0;
+        place_array(&places[place], bytes, element, name, line);
+        inside = 1;
+    }
+    return places[place].at;
+}
+
+static void *dynamic(int place, int element, const char *name, int line) {
+    if (!dynamics[place].at) {
+        inside = 0;
+        place_array(&dynamics[place], job->dynamic_bytes[place], element, name, line);
+        inside = 1;
+    }
+    return dynamics[place].at;
+}
+
+static void trap(int line) {
+    now->line = line;
+    escape(TRAPPED);
+}
+
+// -- what goes wrong in the middle of a kernel ------------------------------------------------------
+
+#if !defined(_WIN32)
+
+static pthread_t runner;
+static volatile int is_running;
+static struct sigaction before[5];
+static const int SIGNALS[5] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGURG};
+
+static void on_signal(int number, siginfo_t *info, void *) {
+    const int mine = is_running && pthread_equal(pthread_self(), runner);
+    if (number == SIGURG) {
+        if (mine && stopping && inside) escape(STOPPED);
+        return;
+    }
+    if (mine && inside) {
+        job->signal = number, job->fault = (lab_address)info->si_addr;
+        escape(FAULT);
+    }
+    for (int k = 0; k < 5; k++)  // it happens again, and goes to whom it went before
+        if (SIGNALS[k] == number) sigaction(number, &before[k], 0);
+}
+
+static char alternate[64 << 10];
+
+static void catch_faults() {
+    stack_t stack = {};
+    stack.ss_sp = alternate, stack.ss_size = sizeof alternate;
+    sigaltstack(&stack, 0);
+    struct sigaction action = {};
+    action.sa_sigaction = on_signal;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    runner = pthread_self();
+    is_running = 1;
+    for (int k = 0; k < 5; k++) sigaction(SIGNALS[k], &action, &before[k]);
+}
+
+static void leave_faults() {
+    is_running = 0;
+    for (int k = 0; k < 5; k++) sigaction(SIGNALS[k], &before[k], 0);
+    stack_t stack = {};
+    stack.ss_flags = SS_DISABLE;
+    sigaltstack(&stack, 0);
+}
+
+static void interrupt() {
+    if (is_running) pthread_kill(runner, SIGURG);
+}
+
+#else
+
+static HANDLE runner;
+static void *vectored;
+static DWORD runner_id;
+static volatile int is_running;
+
+[[noreturn]] static void escape_fault() { escape(FAULT); }
+[[noreturn]] static void escape_stopped() { escape(STOPPED); }
+
+static void redirect(CONTEXT *context, void (*to)()) {
+#if defined(__aarch64__)
+    context->Pc = (DWORD64)to;
+#else
+    context->Rsp = (context->Rsp & ~15ull) - 136;  // as after a call
+    context->Rip = (DWORD64)to;
+#endif
+}
+
+static LONG CALLBACK on_exception(EXCEPTION_POINTERS *told) {
+    const DWORD code = told->ExceptionRecord->ExceptionCode;
+    const int known = code == EXCEPTION_ACCESS_VIOLATION || code == EXCEPTION_INT_DIVIDE_BY_ZERO ||
+                      code == EXCEPTION_ILLEGAL_INSTRUCTION || code == EXCEPTION_INT_OVERFLOW;
+    if (!known || !is_running || !inside || GetCurrentThreadId() != runner_id)
+        return EXCEPTION_CONTINUE_SEARCH;
+    const int memory = code == EXCEPTION_ACCESS_VIOLATION;
+    job->signal = memory ? 11 : code == EXCEPTION_ILLEGAL_INSTRUCTION ? 4 : 8;
+    job->fault = memory ? told->ExceptionRecord->ExceptionInformation[1] : 0;
+    redirect(told->ContextRecord, escape_fault);
+    return EXCEPTION_CONTINUE_EXECUTION;
+}
+
+static void catch_faults() {
+    DuplicateHandle(GetCurrentProcess(), GetCurrentThread(), GetCurrentProcess(), &runner, 0, FALSE,
+                    DUPLICATE_SAME_ACCESS);
+    runner_id = GetCurrentThreadId();
+    vectored = AddVectoredExceptionHandler(1, on_exception);
+    is_running = 1;
+}
+
+static void leave_faults() {
+    is_running = 0;
+    RemoveVectoredExceptionHandler(vectored);
+    CloseHandle(runner);
+}
+
+static void interrupt() {
+    if (!is_running) return;
+    SuspendThread(runner);
+    if (inside) {
+        CONTEXT context;
+        context.ContextFlags = CONTEXT_CONTROL | CONTEXT_INTEGER;
+        GetThreadContext(runner, &context);
+        redirect(&context, escape_stopped);
+        SetThreadContext(runner, &context);
+    }
+    ResumeThread(runner);
+}
+
+#endif
+
+// -- a launch -------------------------------------------------------------------------------------
+
+static void run_block() {
+    fresh = done = arrived = queue_first = queue_length = 0;
+    memset(meetings, 0, sizeof meetings);
+    memset(places, 0, sizeof places);
+    memset(dynamics, 0, sizeof dynamics);
+    shared_used = 0, job->shared_bytes = 0;
+    for (unsigned k = 0; k < count; k++) lanes[k].state = FRESH, lanes[k].line = 0;
+    begin_block_watch();
+    running = idle_fiber();
+    lab_switch(&home, running->context);
+}
+
+static void run_all() {
+    const double start = seconds_now();
+    const long long all = (long long)job->blocks[0] * job->blocks[1] * job->blocks[2];
+    while (job->blocks_done < all && job->status == FINE) {
+        const unsigned long long at = (unsigned long long)job->blocks_done;
+        table.at_block[0] = (unsigned)(at % job->blocks[0]);
+        table.at_block[1] = (unsigned)(at / job->blocks[0] % job->blocks[1]);
+        table.at_block[2] = (unsigned)(at / job->blocks[0] / job->blocks[1]);
+        run_block();
+        if (job->status != FINE) break;
+        job->blocks_done++;
+        job->seconds = seconds_now() - start;
+        // What all blocks will take is known well enough once some have run for a while.
+        const double whole = job->seconds / (double)job->blocks_done * (double)all;
+        const double sure = job->limit / 20 < 1 ? job->limit / 20 : 1;
+        if (job->blocks_done < all && job->seconds > sure && whole > job->limit)
+            job->status = TOO_LONG;
+    }
+}
+
+static volatile int guard;  // nobody interrupts a runner that has just ended
+
+static void lock() {
+    while (__atomic_exchange_n(&guard, 1, __ATOMIC_ACQUIRE)) {}
+}
+
+static void unlock() { __atomic_store_n(&guard, 0, __ATOMIC_RELEASE); }
+
+#if defined(_WIN32)
+#define EXPORT extern "C" __declspec(dllexport)
+#else
+#define EXPORT extern "C"
+#endif
+
+EXPORT const lab_runtime *lab_table(void) {
+    table.barrier = barrier, table.exchange = exchange, table.shared = shared;
+    table.dynamic = dynamic, table.trap = trap;
+    table.touch = touch, table.enter = enter, table.leave = leave, table.fence = fence;
+    return &table;
+}
+
+EXPORT int lab_launch(Job *given) {
+    if (!shared_memory && !(shared_memory = (char *)lab_map(SHARED_BYTES))) return NO_MEMORY;
+    job = given;
+    job->status = FINE, job->blocks_done = 0, job->seconds = 0;
+    count = job->threads[0] * job->threads[1] * job->threads[2];
+    for (unsigned k = 0; k < count; k++) {
+        lanes[k].index[0] = k % job->threads[0];
+        lanes[k].index[1] = k / job->threads[0] % job->threads[1];
+        lanes[k].index[2] = k / job->threads[0] / job->threads[1];
+    }
+    memcpy(table.block_size, job->threads, sizeof table.block_size);
+    memcpy(table.grid_size, job->blocks, sizeof table.grid_size);
+#if defined(_WIN32)
+    home = ConvertThreadToFiber(0);
+#endif
+    lock();
+    catch_faults();
+    unlock();
+    run_all();
+    lock();
+    leave_faults();
+    unlock();
+    if (job->status != FINE) {  // fibers were left where they stood
+        for (idle_count = 0; idle_count < fiber_count; idle_count++) {
+            idle[idle_count] = &fibers[idle_count];
+            idle[idle_count]->must_start = 1;
+        }
+    }
+#if defined(_WIN32)
+    ConvertFiberToThread();
+#endif
+    return job->status;
+}
+
+// Have the launch that goes on in another thread end, wherever it is.
+EXPORT void lab_stop(void) {
+    lock();
+    stopping = 1;
+    interrupt();
+    unlock();
+}
+
+EXPORT void lab_clear(void) { stopping = 0; }
+
+EXPORT void lab_lane(unsigned number, int *state, int *line, int *kind, unsigned *mask) {
+    *state = lanes[number].state, *line = lanes[number].line;
+    *kind = lanes[number].kind, *mask = lanes[number].mask;
+}
+
+EXPORT void lab_standing(unsigned *block, unsigned *thread, unsigned *number) {
+    memcpy(block, table.at_block, sizeof table.at_block);
+    memcpy(thread, table.at_thread, sizeof table.at_thread);
+    *number = table.number;
+}
+
+EXPORT int lab_watch(Region *given, int regions_given, const Line *lines, long long line_count,
+                     long long most, lab_address blocks) {
+    return begin_watch(given, regions_given, lines, line_count, most, blocks);
+}
+
+EXPORT void lab_unwatch(void) { end_watch(); }
+
+EXPORT const Event *lab_events(long long *given) {
+    *given = event_count;
+    return events;
+}
+
+EXPORT const Finding *lab_findings(int *given) {
+    *given = finding_count;
+    return findings;
+}
+
+EXPORT int lab_last_line(void) { return last_line; }
+
+EXPORT void *lab_memory(lab_address bytes) { return lab_map(bytes); }
+EXPORT void lab_close(void *at, lab_address bytes) { lab_forbid(at, bytes); }
+EXPORT void lab_release(void *at, lab_address bytes) { lab_unmap(at, bytes); }

@@ -1,0 +1,232 @@
+// What a kernel's source meets on a CPU in either dialect: who runs, shared memory, entry points.
+
+static const lab_runtime *lab_now;
+
+#if defined(_WIN32)
+#define LAB_EXPORT extern "C" __declspec(dllexport)
+#else
+#define LAB_EXPORT extern "C" __attribute__((visibility("default")))
+#endif
+#define LAB_LINE int lab_line = __builtin_LINE()
+
+// -- accesses, each of which the compiler announces where it is asked for the thread sanitizer's -----
+
+#if defined(LAB_TRACED)
+#if defined(__clang__)
+#define LAB_QUIET __attribute__((disable_sanitizer_instrumentation))
+#else
+#define LAB_QUIET __attribute__((no_sanitize_thread))
+#endif
+#define LAB_FROM __builtin_return_address(0)
+// The compiler has these built in, with types of its own: so they are defined under other names.
+#define LAB_TEXT_OF(X) #X
+#define LAB_TEXT(X) LAB_TEXT_OF(X)
+#define LAB_HOOK(R, NAME, ...)                                                                    \
+    LAB_QUIET R lab_hook_##NAME(__VA_ARGS__) __asm__(LAB_TEXT(__USER_LABEL_PREFIX__) "__tsan_" #NAME); \
+    R lab_hook_##NAME(__VA_ARGS__)
+#define LAB_ONE(NAME, N, KIND)                                                                    \
+    LAB_HOOK(void, NAME##N, void *p) { lab_now->touch(p, N, KIND, LAB_FROM); }
+#define LAB_SIZED(N)                                                                              \
+    LAB_ONE(read, N, LAB_READ) LAB_ONE(write, N, LAB_WRITE)                                       \
+    LAB_ONE(unaligned_read, N, LAB_READ) LAB_ONE(unaligned_write, N, LAB_WRITE)                   \
+    LAB_ONE(volatile_read, N, LAB_READ) LAB_ONE(volatile_write, N, LAB_WRITE)                     \
+    LAB_ONE(unaligned_volatile_read, N, LAB_READ) LAB_ONE(unaligned_volatile_write, N, LAB_WRITE) \
+    LAB_HOOK(void, read_write##N, void *p) {                                                      \
+        lab_now->touch(p, N, LAB_READ, LAB_FROM), lab_now->touch(p, N, LAB_WRITE, LAB_FROM);      \
+    }                                                                                             \
+    LAB_HOOK(void, unaligned_read_write##N, void *p) {                                            \
+        lab_now->touch(p, N, LAB_READ, LAB_FROM), lab_now->touch(p, N, LAB_WRITE, LAB_FROM);      \
+    }
+extern "C" {
+LAB_SIZED(1) LAB_SIZED(2) LAB_SIZED(4) LAB_SIZED(8) LAB_SIZED(16)
+LAB_HOOK(void, init, void) {}
+LAB_HOOK(void, func_entry, void *from) { lab_now->enter(from); }
+LAB_HOOK(void, func_exit, void) { lab_now->leave(); }
+LAB_HOOK(void, read_range, void *p, __SIZE_TYPE__ n) {
+    lab_now->touch(p, (unsigned)n, LAB_READ, LAB_FROM);
+}
+LAB_HOOK(void, write_range, void *p, __SIZE_TYPE__ n) {
+    lab_now->touch(p, (unsigned)n, LAB_WRITE, LAB_FROM);
+}
+LAB_HOOK(void *, memcpy, void *to, const void *at, __SIZE_TYPE__ n) {
+    lab_now->touch(at, (unsigned)n, LAB_READ, LAB_FROM);
+    lab_now->touch(to, (unsigned)n, LAB_WRITE, LAB_FROM);
+    return __builtin_memcpy(to, at, n);
+}
+LAB_HOOK(void *, memmove, void *to, const void *at, __SIZE_TYPE__ n) {
+    lab_now->touch(at, (unsigned)n, LAB_READ, LAB_FROM);
+    lab_now->touch(to, (unsigned)n, LAB_WRITE, LAB_FROM);
+    return __builtin_memmove(to, at, n);
+}
+LAB_HOOK(void *, memset, void *to, int value, __SIZE_TYPE__ n) {
+    lab_now->touch(to, (unsigned)n, LAB_WRITE, LAB_FROM);
+    return __builtin_memset(to, value, n);
+}
+}
+#define LAB_TOUCHED(p, kind) lab_now->touch((const void *)(p), sizeof *(p), kind, LAB_FROM)
+#else
+#define LAB_QUIET
+#define LAB_TOUCHED(p, kind)
+#endif
+
+LAB_EXPORT LAB_QUIET void lab_bind(const lab_runtime *table) { lab_now = table; }
+
+// -- types ----------------------------------------------------------------------------------------
+
+template <class T> struct lab_plain { using type = T; };
+template <class T> struct lab_plain<T &> { using type = T; };
+template <class T> struct lab_plain<const T> { using type = T; };
+template <class T> struct lab_plain<volatile T> { using type = T; };
+template <class T> struct lab_plain<const T &> { using type = T; };
+template <class T> struct lab_element { using type = T; };
+template <class T, __SIZE_TYPE__ N> struct lab_element<T[N]> { using type = typename lab_element<T>::type; };
+template <class T> struct lab_element<T[]> { using type = typename lab_element<T>::type; };
+template <class T> using lab_same = T;
+
+template <class To, class From> static inline To lab_bits(const From &from) {
+    static_assert(sizeof(To) == sizeof(From), "both types have the same size");
+    To to;
+    __builtin_memcpy(&to, &from, sizeof to);
+    return to;
+}
+
+static inline float lab_stand_in_from_f16(unsigned short h) {
+    const unsigned sign = (h & 0x8000u) << 16, e = h >> 10 & 31, m = h & 0x3ff;
+    if (e == 31) return lab_bits<float>(sign | 0x7f800000u | m << 13);
+    if (e) return lab_bits<float>(sign | (e + 112) << 23 | m << 13);
+    const float tiny = (float)m * 0x1p-24f;
+    return sign ? -tiny : tiny;
+}
+
+static inline unsigned short lab_stand_in_to_f16(float x) {  // rounds to the nearest, ties to even
+    const unsigned u = lab_bits<unsigned>(x), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
+    if (a > 0x7f800000) return (unsigned short)(sign | 0x7e00);
+    if (a >= 0x477ff000) return (unsigned short)(sign | 0x7c00);
+    if (a < 0x38800000) {
+        const float shifted = lab_bits<float>(a) + 0.5f;  // a float's last bit is then 2^-24
+        return (unsigned short)(sign | (lab_bits<unsigned>(shifted) - 0x3f000000));
+    }
+    return (unsigned short)(sign | (((a + 0xfff + (a >> 13 & 1)) >> 13) - (112 << 10)));
+}
+
+static inline float lab_stand_in_from_bf16(unsigned short h) {
+    return lab_bits<float>((unsigned)h << 16);
+}
+
+static inline unsigned short lab_stand_in_to_bf16(float x) {
+    const unsigned u = lab_bits<unsigned>(x);
+    if ((u & 0x7fffffff) > 0x7f800000) return (unsigned short)(u >> 16 | 0x40);
+    return (unsigned short)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+// A 16-bit float that is computed with: each operation is rounded, from one in float.
+template <unsigned short (*To)(float), float (*From)(unsigned short)> struct lab_half {
+    unsigned short bits;
+    lab_half() = default;
+    template <class T, class = decltype((float)T())> lab_half(T x) : bits(To((float)x)) {}
+    operator float() const { return From(bits); }
+    lab_half operator-() const { return lab_half(-(float)*this); }
+    lab_half &operator+=(lab_half y) { return *this = lab_half((float)*this + (float)y); }
+    lab_half &operator-=(lab_half y) { return *this = lab_half((float)*this - (float)y); }
+    lab_half &operator*=(lab_half y) { return *this = lab_half((float)*this * (float)y); }
+    lab_half &operator/=(lab_half y) { return *this = lab_half((float)*this / (float)y); }
+    friend lab_half operator+(lab_half x, lab_half y) { return x += y; }
+    friend lab_half operator-(lab_half x, lab_half y) { return x -= y; }
+    friend lab_half operator*(lab_half x, lab_half y) { return x *= y; }
+    friend lab_half operator/(lab_half x, lab_half y) { return x /= y; }
+#define LAB_MIXED(OP, T)                                                                          \
+    friend T operator OP(lab_half x, T y) { return (T)(float)x OP y; }                            \
+    friend T operator OP(T x, lab_half y) { return x OP(T)(float) y; }
+#define LAB_WHOLE(OP, T)                                                                          \
+    friend lab_half operator OP(lab_half x, T y) { return x OP lab_half(y); }                     \
+    friend lab_half operator OP(T x, lab_half y) { return lab_half(x) OP y; }
+#define LAB_ALL(OP) LAB_MIXED(OP, float) LAB_WHOLE(OP, int) LAB_WHOLE(OP, unsigned)
+    LAB_ALL(+) LAB_ALL(-) LAB_ALL(*) LAB_ALL(/)
+};
+using lab_half_f16 = lab_half<lab_stand_in_to_f16, lab_stand_in_from_f16>;
+using lab_half_bf16 = lab_half<lab_stand_in_to_bf16, lab_stand_in_from_bf16>;
+
+// -- shared memory, barriers, lanes ---------------------------------------------------------------
+
+template <class T> static inline T &lab_shared(int place, const char *name, int line) {
+    using element = typename lab_element<T>::type;
+    return *(T *)lab_now->shared(place, sizeof(T), sizeof(element), name, line);
+}
+
+template <class T> static inline T *lab_dynamic(int place, const char *name, int line) {
+    return (T *)lab_now->dynamic(place, sizeof(T), name, line);
+}
+
+static inline unsigned lab_own_lane() { return lab_now->number % 32; }
+
+// What each lane of a warp gave, lane by lane.
+template <class T> struct lab_given {
+    const unsigned char *at;
+    LAB_QUIET T operator[](unsigned lane) const {
+        T value;
+        __builtin_memcpy(&value, at + lane * LAB_PAYLOAD, sizeof value);
+        return value;
+    }
+};
+
+template <class T> static inline lab_given<T> lab_meet(int kind, unsigned mask, T mine, int line) {
+    static_assert(sizeof(T) <= LAB_PAYLOAD, "what a lane hands to the others is small");
+    return {lab_now->exchange(kind, mask, &mine, sizeof mine, line)};
+}
+
+static inline bool lab_is_there(unsigned lane) {
+    const lab_runtime *r = lab_now;
+    return (r->number & ~31u) + lane < r->block_size[0] * r->block_size[1] * r->block_size[2];
+}
+
+template <class T> static inline T lab_shuffle_from(T v, unsigned from, unsigned mask, int line) {
+    const lab_given<T> all = lab_meet(LAB_OF_SHUFFLE, mask, v, line);
+    const bool given = from < 32 && (mask >> from & 1) && lab_is_there(from);
+    return given ? all[from] : v;
+}
+
+// As n / 2, n / 4, ... lanes apart are combined: in all lanes of a group of n the same.
+template <class T, class F>
+static inline T lab_fold(int kind, T v, unsigned n, unsigned mask, F combine, int line) {
+    const lab_given<T> all = lab_meet(kind, mask, v, line);
+    const unsigned first = lab_own_lane() & ~(n - 1);
+    T part[32];
+    bool known[32];
+    for (unsigned k = 0; k < n; k++) {
+        known[k] = (mask >> (first + k) & 1) && lab_is_there(first + k);
+        if (known[k]) part[k] = all[first + k];
+    }
+    for (unsigned half = n / 2; half; half /= 2) {
+        for (unsigned k = 0; k < half; k++) {
+            if (!known[k + half]) continue;
+            part[k] = known[k] ? combine(part[k], part[k + half]) : part[k + half];
+            known[k] = true;
+        }
+    }
+    return part[0];
+}
+
+struct lab_add { template <class T> T operator()(T a, T b) const { return a + b; } };
+struct lab_greater { template <class T> T operator()(T a, T b) const { return a < b || a != a ? (a != a ? a : b) : (b != b ? b : a); } };
+struct lab_less { template <class T> T operator()(T a, T b) const { return b < a ? b : a; } };
+
+// -- entry points ---------------------------------------------------------------------------------
+
+template <class T> struct lab_told { static constexpr lab_parameter value = {'x', sizeof(T)}; };
+template <class T> struct lab_told<T *> { static constexpr lab_parameter value = {'p', sizeof(T)}; };
+template <class T> struct lab_told<const T *> { static constexpr lab_parameter value = {'c', sizeof(T)}; };
+template <> struct lab_told<void *> { static constexpr lab_parameter value = {'p', 1}; };
+template <> struct lab_told<const void *> { static constexpr lab_parameter value = {'c', 1}; };
+#define LAB_TOLD(T, KIND) template <> struct lab_told<T> { static constexpr lab_parameter value = {KIND, sizeof(T)}; };
+LAB_TOLD(bool, 'b') LAB_TOLD(char, 'i') LAB_TOLD(signed char, 'i') LAB_TOLD(short, 'i')
+LAB_TOLD(int, 'i') LAB_TOLD(long, 'i') LAB_TOLD(long long, 'i') LAB_TOLD(unsigned char, 'u')
+LAB_TOLD(unsigned short, 'u') LAB_TOLD(unsigned, 'u') LAB_TOLD(unsigned long, 'u')
+LAB_TOLD(unsigned long long, 'u') LAB_TOLD(float, 'f') LAB_TOLD(double, 'f')
+LAB_TOLD(lab_half_f16, 'f')
+
+// The type of parameter K of a function.
+template <int K, class F> struct lab_at;
+template <class R, class P, class... Q> struct lab_at<0, R (*)(P, Q...)> { using type = P; };
+template <int K, class R, class P, class... Q>
+struct lab_at<K, R (*)(P, Q...)> { using type = typename lab_at<K - 1, R (*)(Q...)>::type; };
+template <int K, class F> using lab_value = typename lab_plain<typename lab_at<K, F>::type>::type;

@@ -1,0 +1,314 @@
+"""What a traced run saw: what is wrong, with line and threads; and how each line uses memory."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import numpy as np
+from typing_extensions import override
+
+from luminal_lab.core.dtypes import Array
+from luminal_lab.core.printer import as_text
+from luminal_lab.devices.comparison import aligned
+from luminal_lab.devices.emulator.library import runtime
+from luminal_lab.devices.emulator.reading import SHARED
+from luminal_lab.devices.emulator.standing import place_text
+from luminal_lab.devices.emulator.traffic import Records, Traffic, traffic_of
+from luminal_lab.errors import DeviceError
+
+if TYPE_CHECKING:
+    import pandas as pd  # pyright: ignore[reportMissingTypeStubs]  # it has none
+
+Kind: TypeAlias = Literal["out of bounds", "unwritten", "race"]
+KINDS: Final[tuple[Kind, ...]] = ("out of bounds", "unwritten", "race")
+EVENT: Final = np.dtype(
+    [
+        ("offset", "i8"),
+        ("block", "u4"),
+        ("sync", "u4"),
+        ("pc", "u4"),
+        ("line", "i4"),
+        ("thread", "u2"),
+        ("bytes", "u2"),
+        ("region", "i2"),
+        ("kind", "u1"),
+        ("pad", "u1"),
+    ]
+)
+"""An access as the runtime notes it."""
+COLUMNS: Final = (
+    *("kernel", "line", "text", "array", "space", "access", "count", "bytes", "requests"),
+    *("sectors", "lines_128", "best_sectors", "conflicts"),
+)
+
+
+class CFinding(ctypes.Structure):
+    """A finding as the runtime notes it."""
+
+    _fields_ = (
+        *((name, ctypes.c_int) for name in ("kind", "region", "line", "other_line")),
+        *((name, ctypes.c_int) for name in ("is_write", "is_other_write")),
+        *((name, ctypes.c_uint) for name in ("block", "other_block", "thread", "other_thread")),
+        *((name, ctypes.c_longlong) for name in ("offset", "bytes", "length", "count")),
+        ("name", ctypes.c_char * 64),
+    )
+    kind: int
+    region: int
+    line: int
+    other_line: int
+    is_write: int
+    is_other_write: int
+    block: int
+    other_block: int
+    thread: int
+    other_thread: int
+    offset: int
+    bytes: int
+    length: int
+    count: int
+    name: bytes
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something wrong: where, who, and, of a race, who else. `count` is how often it was met."""
+
+    kind: Kind
+    kernel: str
+    array: str
+    space: Literal["shared", "global"]
+    line: int
+    text: str
+    """The line of the source."""
+    block: tuple[int, ...]
+    thread: tuple[int, ...]
+    offset: int
+    """Bytes from the start of the array."""
+    size: int
+    """Bytes that the array has."""
+    is_write: bool
+    count: int
+    other_line: int | None = None
+    other_text: str = ""
+    other_block: tuple[int, ...] = ()
+    other_thread: tuple[int, ...] = ()
+    is_other_write: bool = False
+    element: int = 1
+
+    @override
+    def __str__(self) -> str:
+        where = f"{self.array}[{self._index}]" if self.array else "memory"
+        does = "writes" if self.is_write else "reads"
+        who = f"thread {place_text(self.thread)} of block {place_text(self.block)}"
+        more = f" ({self.count:,} times)" if self.count > 1 else ""
+        at = f"line {self.line}: {self.text}"
+        match self.kind:
+            case "out of bounds":
+                held = f"{self.size // self.element:,}" if self.element > 1 else f"{self.size:,}"
+                unit = "elements" if self.element > 1 else "bytes"
+                what = f"{who} {does} {where}, and {self.array} has {held} {unit}"
+            case "unwritten":
+                what = f"{who} reads {where}, which nobody has written"
+            case "race":
+                other = "writes" if self.is_other_write else "reads"
+                them = f"thread {place_text(self.other_thread)}"
+                if self.other_block != self.block:
+                    them += f" of block {place_text(self.other_block)}"
+                what = f"{who} {does} {where}, which {them} {other} with no barrier between"
+                at += f"\n  line {self.other_line}: {self.other_text}"
+        return f"{self.kernel}: {self.kind}: {what}{more}\n  {at}"
+
+    @property
+    def _index(self) -> str:
+        whole = self.offset % self.element == 0
+        return str(self.offset // self.element) if whole else f"byte {self.offset}"
+
+
+@dataclass(frozen=True, repr=False)
+class Trace:
+    """What a traced run saw; `records` has each access, `traffic` the sums by line."""
+
+    findings: tuple[Finding, ...]
+    traffic: tuple[Traffic, ...]
+    records: Records = field(compare=False)
+    """A row for each access: launch, block, thread, line, array, offset, bytes, kind."""
+    shared: tuple[int, ...] = ()
+    """The bytes of shared memory of a block, for each launch."""
+
+    @property
+    def accesses(self) -> int:
+        """How many loads and stores there were."""
+        return len(self.records)
+
+    @property
+    def transactions(self) -> dict[int, int]:
+        """The 32-byte sectors of global memory that each line moves."""
+        return _by_line((one.line, one.sectors) for one in self.traffic)
+
+    @property
+    def conflicts(self) -> dict[int, int]:
+        """The turns that each line waits for banks of shared memory."""
+        return _by_line((one.line, one.conflicts) for one in self.traffic)
+
+    def of(self, kind: Kind) -> tuple[Finding, ...]:
+        """Return the findings of a kind."""
+        return tuple(one for one in self.findings if one.kind == kind)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the sums by line as a table of pandas."""
+        try:
+            import pandas as pd  # pyright: ignore[reportMissingTypeStubs]  # optional
+        except ImportError as error:
+            raise DeviceError(
+                "trace: a table needs pandas, which is not installed",
+                hint="pip install pandas; print(trace) shows the rows without it",
+            ) from error
+        rows = [[getattr(one, name) for name in COLUMNS] for one in self.traffic]
+        return pd.DataFrame(rows, columns=list(COLUMNS))
+
+    @override
+    def __str__(self) -> str:
+        header = [
+            *(
+                (">", head)
+                for head in ("line", "accesses", "bytes", "sectors", "best", "conflicts")
+            ),
+            ("<", "access"),
+            ("<", "source"),
+        ]
+        rows = [
+            [
+                str(one.line),
+                f"{one.count:,}",
+                f"{one.bytes:,}",
+                f"{one.sectors:,}" if one.space == "global" else "",
+                f"{one.best_sectors:,}" if one.space == "global" else "",
+                f"{one.conflicts:,}" if one.space == "shared" else "",
+                f"{one.access} {one.array}",
+                one.text[:60],
+            ]
+            for one in self.traffic
+        ]
+        return "\n".join([self._title, *map(str, self.findings), *aligned(header, rows)])
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Trace: {self._title}; print(…) shows it>"
+
+    _repr_mimebundle_ = as_text
+
+    @property
+    def _title(self) -> str:
+        found = len(self.findings)
+        told = "nothing found" if not found else "1 finding" if found == 1 else f"{found} findings"
+        return f"{self.accesses:,} accesses, {told}"
+
+
+def _by_line(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
+    sums: dict[int, int] = {}
+    for line, count in pairs:
+        sums[line] = sums.get(line, 0) + count
+    return {line: count for line, count in sorted(sums.items()) if count}
+
+
+def launch_trace(
+    source: str,
+    kernel: str,
+    arrays: Sequence[tuple[str, Array]],
+    blocks: tuple[int, int, int],
+    threads: tuple[int, int, int],
+    shared: int,
+    shared_names: Mapping[int, str],
+) -> Trace:
+    """Return what the runtime has just seen."""
+    lines = source.split("\n")
+    events = _events()
+    found = [_finding(one, kernel, lines, arrays, blocks, threads) for one in _findings()]
+    found = [one for one in found if not _is_explained(one, found)]
+    names = {place: name for place, (name, _) in enumerate(arrays)}
+    names |= shared_names
+    rows = traffic_of(events, kernel, lines, names)
+    return Trace(tuple(found), tuple(rows), events, (shared,))
+
+
+def joined(traces: Sequence[Trace]) -> Trace:
+    """Return the traces of several launches as one."""
+    findings = tuple(one for trace in traces for one in trace.findings)
+    traffic = tuple(one for trace in traces for one in trace.traffic)
+    records = [trace.records for trace in traces] or [np.zeros(0, EVENT)]
+    shared = tuple(bytes_ for trace in traces for bytes_ in trace.shared)
+    return Trace(findings, traffic, np.concatenate(records), shared)
+
+
+def _events() -> Records:
+    count = ctypes.c_longlong()
+    at = runtime().events(ctypes.byref(count))
+    if not count.value:
+        return np.zeros(0, EVENT)
+    raw = (ctypes.c_ubyte * (count.value * EVENT.itemsize)).from_address(at)
+    return np.frombuffer(memoryview(raw), EVENT, count.value).copy()
+
+
+def _findings() -> list[CFinding]:
+    count = ctypes.c_int()
+    at = runtime().findings(ctypes.byref(count))
+    found = (CFinding * count.value).from_address(at)
+    return [CFinding.from_buffer_copy(one) for one in found]
+
+
+def _finding(
+    one: CFinding,
+    kernel: str,
+    lines: Sequence[str],
+    arrays: Sequence[tuple[str, Array]],
+    blocks: tuple[int, int, int],
+    threads: tuple[int, int, int],
+) -> Finding:
+    is_shared = one.region >= SHARED
+    name, element = one.name.decode(), 1
+    if not is_shared:
+        name, array = arrays[one.region]
+        element = array.dtype.itemsize
+    is_race = one.kind == KINDS.index("race")
+    return Finding(
+        KINDS[one.kind],
+        kernel,
+        name,
+        "shared" if is_shared else "global",
+        one.line,
+        _line(lines, one.line),
+        _unflat(one.block, blocks),
+        _unflat(one.thread, threads),
+        one.offset,
+        one.length,
+        bool(one.is_write),
+        one.count,
+        one.other_line if is_race else None,
+        _line(lines, one.other_line) if is_race else "",
+        _unflat(one.other_block, blocks) if is_race else (),
+        _unflat(one.other_thread, threads) if is_race else (),
+        bool(one.is_other_write),
+        element,
+    )
+
+
+def _is_explained(one: Finding, found: Sequence[Finding]) -> bool:
+    """Return whether what nobody had written was about to be, by a thread that it races with."""
+    return one.kind == "unwritten" and any(
+        other.kind == "race"
+        and other.array == one.array
+        and one.line in (other.line, other.other_line)
+        for other in found
+    )
+
+
+def _line(lines: Sequence[str], number: int) -> str:
+    return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+
+def _unflat(number: int, sizes: tuple[int, int, int]) -> tuple[int, ...]:
+    x, y, _ = sizes
+    return number % x, number // x % y, number // x // y
