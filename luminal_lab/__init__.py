@@ -53,7 +53,12 @@ from luminal_lab.tensor.running import Run, run
 if TYPE_CHECKING:
     from luminal_lab import devices, nn
     from luminal_lab.core.parse import parse
+    from luminal_lab.devices.column import CPU
     from luminal_lab.devices.cpu import CPUCompiler
+    from luminal_lab.devices.cuda import CUDACompiler
+    from luminal_lab.devices.gpus import CUDA, Metal
+    from luminal_lab.devices.metal import MetalCompiler
+    from luminal_lab.devices.replay import Recorded
     from luminal_lab.kernels.user_call import kernel
     from luminal_lab.nn.quantise import quantise
     from luminal_lab.passes.base import Pass, graph_pass
@@ -69,15 +74,19 @@ if TYPE_CHECKING:
     from luminal_lab.passes.quantised import Quantised
     from luminal_lab.passes.rule import Rule, RuleSet, rule
     from luminal_lab.passes.snapshot import Firing, Snapshot
+    from luminal_lab.viz.compared import compare
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "CPU",
+    "CUDA",
     "IR",
     "ArgumentError",
     "AxisError",
     "Binary",
     "CPUCompiler",
+    "CUDACompiler",
     "Compilation",
     "DType",
     "DTypeError",
@@ -98,6 +107,8 @@ __all__ = [
     "Interrupted",
     "LabError",
     "LabWarning",
+    "Metal",
+    "MetalCompiler",
     "Node",
     "NotComputedError",
     "Op",
@@ -108,6 +119,7 @@ __all__ = [
     "Pipeline",
     "Quantised",
     "RangeError",
+    "Recorded",
     "RecordingError",
     "Reduce",
     "Rule",
@@ -125,6 +137,7 @@ __all__ = [
     "UnknownNameError",
     "VerifyError",
     "View",
+    "compare",
     "compile_ir",
     "concat",
     "constants",
@@ -154,19 +167,26 @@ __all__ = [
 ]
 
 LATE = {
+    "CPU": "devices.column",
     "CPUCompiler": "devices.cpu",
+    "CUDA": "devices.gpus",
+    "CUDACompiler": "devices.cuda",
     "Compilation": "passes.compilation",
     "Diff": "passes.diff",
     "Firing": "passes.snapshot",
     "GenericCompiler": "passes.generic",
     "HalfPrecision": "passes.half",
+    "Metal": "devices.gpus",
+    "MetalCompiler": "devices.metal",
     "Pass": "passes.base",
     "Pipeline": "passes.pipeline",
     "Quantised": "passes.quantised",
+    "Recorded": "devices.replay",
     "Rule": "passes.rule",
     "RuleSet": "passes.rule",
     "Snapshot": "passes.snapshot",
     "Trace": "passes.compilation",
+    "compare": "viz.compared",
     "compile_ir": "passes.compile",
     "constants": "passes.pattern",
     "counterexample": "passes.proof",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import luminal_lab
 from luminal_lab.bench.measure import Options, measure
 from luminal_lab.bench.peers.known import PEERS, Known
+from luminal_lab.bench.record import DEVICES, names, record
 from luminal_lab.bench.rows import Report, Row, differences, read_report, slower
 from luminal_lab.bench.table import WIDTH, extras, foot, head, line
 from luminal_lab.bench.workload import Workload
@@ -22,7 +23,12 @@ Measure luminal_lab beside NumPy, PyTorch, torch.compile, JAX, ONNX Runtime and 
 work on the same data with as many threads, results compared, in turns. Each row has the median of
 three rounds, the ratio to the fastest library (above 1 where luminal_lab is faster), and the share
 of what the machine's rates would allow. Libraries: pip install 'luminal-lab[bench]'."""
-COMMANDS = ("bench",)
+RECORD = """\
+Run the op table, small models and the benchmark's workloads on a device, compare them with NumPy's
+interpreter (the workloads at their small sizes), and save the times of all kernels to a file, which
+ll.Recorded("FILE") answers from. It needs the device: --device cuda an NVIDIA GPU with CuPy, and
+--device metal a Mac. Nothing is sent anywhere."""
+COMMANDS = ("bench", "record")
 CODES = """\
 exit status: 0 if all went well, 1 if a row failed or results differ, 2 if a request is wrong"""
 
@@ -39,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser().print_help()
         return 0
     try:
-        return bench(given)
+        return bench(given) if given.command == "bench" else recorded(given)
     except LabError as error:
         print(error, file=sys.stderr)
         return 2
@@ -61,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
         "bench",
         help="measure it beside other libraries",
         description=BENCH,
-        epilog=f"{names_text()}\n\n{CODES}",
+        epilog=f"{wrapped('workloads:', (one.name for one in workloads()))}\n\n{CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="luminal-lab bench [--quick] [--only NAME] [--threads N] [--peers NAMES]\n"
         "                         [--json FILE] [--against FILE]",
@@ -82,17 +88,37 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument(
         "--peers", metavar="NAMES", help="only these libraries, with commas between; or none"
     )
+    one = commands.add_parser(
+        "record",
+        help="save the times of kernels on a device",
+        description=RECORD,
+        epilog=f"{wrapped('what is recorded:', names())}\n\n{CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="luminal-lab record --device cpu|cuda|metal [-o FILE] [--only NAME] [--quick]\n"
+        "                          [--threads N]",
+    )
+    one.add_argument("--device", choices=DEVICES, required=True, help="what runs the kernels")
+    one.add_argument("-o", dest="file", metavar="FILE", type=Path, help="default: DEVICE.json")
+    one.add_argument(
+        "--only",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="only this, or several with commas between; may be given again",
+    )
+    one.add_argument("--quick", action="store_true", help="small sizes: does it all work?")
+    one.add_argument("--threads", metavar="N", type=int, default=0, help="of the CPU; default: all")
     return whole
 
 
-def names_text() -> str:
-    """Return the names of all workloads, wrapped."""
-    text, row = "workloads:", ""
-    for name in (workload.name for workload in workloads()):
-        if len(row) + len(name) + 2 > WIDTH - 4:
+def wrapped(text: str, words: Iterable[str]) -> str:
+    """Return words under a title, wrapped."""
+    row = ""
+    for word in words:
+        if len(row) + len(word) + 3 > WIDTH - 4:
             text, row = f"{text}\n {row}", ""
-        row += f" {name}"
-    return f"{text}\n {row}"
+        row += f" {word}," if " " in word else f" {word}"
+    return f"{text}\n {row}".rstrip(",")
 
 
 def bench(given: argparse.Namespace) -> int:
@@ -132,6 +158,33 @@ def bench(given: argparse.Namespace) -> int:
     if given.json is not None:
         given.json.write_text(report.to_json(), encoding="utf-8")
     return 0 if report.is_good else 1
+
+
+def recorded(given: argparse.Namespace) -> int:
+    """Record what was asked for, save it, and return the exit status."""
+    path: Path = given.file or Path(f"{given.device}.json")
+    if given.threads < 0:
+        raise ArgumentError(f"record: threads is {given.threads}", hint="give 1 or more")
+    if not path.absolute().parent.is_dir():
+        raise ArgumentError(
+            f"record: {path} cannot be written: there is no folder {path.parent}",
+            hint="make it first, or give another file",
+        )
+    only = ",".join(given.only).split(",")
+    found = record(
+        given.device,
+        only,
+        is_quick=given.quick,
+        threads=given.threads,
+        told=lambda line: print(line, flush=True),
+    )
+    if found.recording.programs:
+        found.recording.save(path)
+        print(f"saved {len(found.recording.kernels)} kernels to {path}")
+        print(f'll.Recorded("{path}") answers from it')
+    for text in found.failed:
+        print(f"not recorded: {text}", file=sys.stderr)
+    return 1 if found.failed else 0
 
 
 def print_changes(report: Report, then: Report, path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal, NoReturn, cast
 
 from typing_extensions import override
@@ -74,12 +76,17 @@ class Graph(Store):
         # What `backward` made: for each input and each loss the gradient.
         self._slopes: dict[int, dict[int, int]] = {}
         self._compilation: Compilation | None = None
+        self._present: IR | None = None  # what was found to be what the compilation is of
         self._compiling: Callable[[], Compilation] | None = None
         self._failed = False  # whether the last compile ended in an error that no run has named
         # Notebook cells: the one that runs, and what each made, now and when it ran before.
         self._first = 0
         self._made: dict[str | None, set[int]] = {}
         self._past: dict[str, set[int]] = {}
+        self._listen()
+
+    def _listen(self) -> None:
+        """Have IPython, if the user's code runs in it, say when a cell begins."""
         shell = running_shell()
         if shell is not None:
             shell.before_each_cell(self._begin)
@@ -258,9 +265,10 @@ class Graph(Store):
             self._values = {}  # they are those of another precision
         # They can be read until the next run, which computes them with what was compiled.
         self._unseen |= self._values.keys()
-        self._compilation, self._failed = compilation, False
-        self._compiling = lambda: self.compile(
-            *passes, check=check, licence=licence, specialise=specialise
+        self._compilation, self._present, self._failed = compilation, None, False
+        # What is copied with the graph, and then compiles the copy.
+        self._compiling = partial(
+            self.compile, *passes, check=check, licence=licence, specialise=specialise
         )
         return compilation
 
@@ -274,15 +282,39 @@ class Graph(Store):
             )
         return self.snapshot(tuple(asked), tuple(self._carries.items()))
 
+    def __deepcopy__(self, memo: dict[int, object]) -> Graph:
+        """Return a graph of its own, with copies of all data; it compiles anew when it runs."""
+        made = Graph.__new__(type(self))
+        memo[id(self)] = made
+        for name, value in vars(self).items():
+            if name not in ("_compilation", "_request"):
+                vars(made)[name] = deepcopy(value, memo)
+        made._compilation, made._request, made._turns = None, None, {}
+        made._listen()
+        return made
+
+    @override
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise GraphError(
+            f"the graph {self.name!r} cannot be pickled, or copied without its data: it holds "
+            "functions, and memory that kernels use",
+            hint="copy.deepcopy(cx) copies it; str(cx.ir) is its text, which ll.parse reads",
+        )
+
     @override
     def program(self) -> Compilation | None:
         """Return the compilation of what is written now; what is old is compiled again."""
-        if self._compilation is None or self._compiling is None:
+        if self._compiling is None:
             self._warn_of_failure("NumPy's interpreter runs what was written")
             return None
         if not self._outputs and not self._probes:
             return None  # running it says what is missing
+        if self._compilation is None:
+            return self._compiling()  # of a copy nothing is compiled yet
         then, now = self._compilation.written, self._asked("execute")
+        if now is self._present:
+            self._warn_of_failure("what the one before it made runs")
+            return self._compilation
         if then.signature != now.signature or not then.table.shares_all(now.table):
             warnings.warn(
                 f"execute: the graph {self.name!r} has changed since it was compiled, and is "
@@ -291,6 +323,7 @@ class Graph(Store):
                 stacklevel=3,
             )
             return self._compiling()
+        self._present = now
         self._warn_of_failure("what the one before it made runs")
         return self._compilation
 
@@ -405,20 +438,16 @@ class Graph(Store):
                     "time: dims are sizes for a model, and here the data has them",
                     hint="give data of that size, or the rates of a machine as model=",
                 )
-            self.running = True
-            try:
-                with stoppable(lambda: None):
-                    environment = Environment(
-                        self._input_value,
-                        self._bind(written, frozenset(written.ancestors(written.output_ids))),
-                        self.step,
-                        self._functions,
-                        versions={id: p.version for p, id in self._parameters.items()},
-                    )
-                    what = written if program is None else self.compilation
-                    return measure.measured(what, environment, rounds=rounds, warm_up=warm_up)
-            finally:
-                self.running = False
+            with self.turn("time"), stoppable(lambda: None):
+                environment = Environment(
+                    self._input_value,
+                    self._bind(written, frozenset(written.ancestors(written.output_ids))),
+                    self.step,
+                    self._functions,
+                    versions={id: p.version for p, id in self._parameters.items()},
+                )
+                what = written if program is None else self.compilation
+                return measure.measured(what, environment, rounds=rounds, warm_up=warm_up)
 
     # -- cells that run again ----------------------------------------------------------------------
 

@@ -1185,6 +1185,27 @@ def test_data_that_a_graph_cannot_run_with():
 # -- while a graph runs --------------------------------------------------------------------------
 
 
+def test_of_two_threads_one_runs_the_graph():
+    cx = Graph()
+    with cx.turn("execute"):
+        assert cx.running
+        error = error_of(lambda: cx.turn("execute").__enter__(), GraphError)
+    assert error.message == "execute: the graph 'main' is running already"
+    assert not cx.running
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_forked_child_does_not_go_on_with_its_parents_run(monkeypatch):
+    cx = Graph()
+    with cx.turn("execute"):
+        monkeypatch.setattr(os, "getpid", lambda: -1)  # as in a child
+        assert not cx.running
+        with cx.turn("execute"):
+            assert cx.running
+        monkeypatch.undo()
+        assert cx.running
+
+
 def test_what_a_run_calls_cannot_write_the_graph():
     cx = Graph()
     x = cx.tensor((2,), name="x").set([1, 2])

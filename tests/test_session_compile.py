@@ -1,5 +1,7 @@
 """What a session does with a compile: it runs what came out, and notices when it is old."""
 
+import copy
+import pickle
 import warnings
 
 import numpy as np
@@ -264,6 +266,7 @@ def test_after_a_compile_that_fails_the_next_run_says_once_what_runs():
         ({"b": "8"}, "compile: specialise gives the dim 'b' the size '8'"),
         ({"b": True}, "compile: specialise gives the dim 'b' the size True"),
         ({"b": 8.0}, "compile: specialise gives the dim 'b' the size 8.0"),
+        ({"b": 1 << 65}, "compile: specialise gives the dim 'b' the size 36893488147419103232"),
         ([8, 16], "compile: specialise is [8, 16], which names no dim"),
         (8, "compile: specialise is 8, which names no dim"),
         (
@@ -303,3 +306,31 @@ def test_what_cannot_be_timed(given, message):
     error = error_of(lambda: cx.time(**given), ArgumentError)
     assert error.message == message
     assert error.hint
+
+
+def test_a_copy_is_a_graph_of_its_own_that_compiles_anew():
+    cx, x, y = small()
+    y.named("y")
+    cx.compile("simplify, dce")
+    cx.execute()
+    other = copy.deepcopy(cx)
+    x.set([3, 4])
+    cx.execute()
+    assert other["x"].graph is other
+    other["x"].set([0, 1])
+    other.execute()
+    assert [s.name for s in other.snapshots] == ["written", "simplify", "dce"]
+    assert other.compilation is not cx.compilation
+    assert other["y"].tolist() == [1, 2]
+    assert y.tolist() == [8, 16]
+
+
+@pytest.mark.parametrize("call", [pickle.dumps, copy.copy])
+def test_a_graph_cannot_be_pickled(call):
+    cx, _, _ = small()
+    error = error_of(lambda: call(cx), GraphError)
+    assert error.message == (
+        "the graph 'main' cannot be pickled, or copied without its data: it holds functions, and "
+        "memory that kernels use"
+    )
+    assert error.hint == "copy.deepcopy(cx) copies it; str(cx.ir) is its text, which ll.parse reads"

@@ -16,6 +16,8 @@ from luminal_lab.errors import RecordingError
 SCHEMA = 1
 """What a file of rows holds; one more whenever that changes."""
 OURS = "luminal_lab"
+MODELLED = "modelled ms"
+"""Among what is counted: the least time of our launches, by the machine's rates."""
 
 
 @dataclass
@@ -51,6 +53,8 @@ class Row:
     """The first run of each library, with all that it does only once."""
     facts: dict[str, float] = field(default_factory=dict[str, float])
     """What was counted beside the time, such as bytes written."""
+    modelled_ms: float | None = None
+    """The least time that the machine's rates allow for our launches: a model, and no run."""
     flops: int = 0
     read: int = 0
     written: int = 0
@@ -68,6 +72,8 @@ class Row:
         """Work out what follows from the rounds."""
         medians = {name: statistics.median(times) for name, times in self.rounds.items() if times}
         self.ours_ms = medians.pop(OURS, None)
+        self.modelled_ms = self.facts.get(MODELLED, self.modelled_ms)
+        self.facts = {name: fact for name, fact in self.facts.items() if MODELLED not in name}
         self.variants = {n: medians.pop(n) for n in [*medians] if n.startswith(f"{OURS}, ")}
         self.variants = {n.removeprefix(f"{OURS}, "): ms for n, ms in self.variants.items()}
         self.peers = medians

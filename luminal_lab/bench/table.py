@@ -44,6 +44,11 @@ def extras(row: Row) -> list[str]:
     """Return the lines under a row: our other forms, and what went wrong."""
     found = [f"  {name + ':':<31} {number(ms):>10} ms" for name, ms in row.variants.items()]
     found += [f"  {name}: {value:,.0f}" for name, value in row.facts.items()]
+    if row.modelled_ms and row.ours_ms:
+        name, ratio = "modelled, our launches:", row.ours_ms / row.modelled_ms
+        found.append(
+            f"  {name:<31} {'~' + number(row.modelled_ms):>10} ms; measured is {ratio:.2f}x"
+        )
     for text in row.failed:
         found += textwrap.wrap(text, WIDTH, initial_indent="  ! ", subsequent_indent="    ")
     return found

@@ -52,12 +52,15 @@ class Builder(ABC):
         self._last: IR | None = None
         self.stale: set[int] = set()
         """Nodes whose notebook cell has run again, but that something still uses."""
-        self.running = False
-        """Whether a run is under way: what it calls must not write."""
         self.inside = False
         """Whether a high-level operation is being lowered."""
 
     # -- what the session adds -----------------------------------------------------------------
+
+    @property
+    def running(self) -> bool:
+        """Whether a run is under way: what it calls must not write."""
+        return False
 
     @abstractmethod
     def unask(self, id: int) -> None:

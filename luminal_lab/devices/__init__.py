@@ -8,8 +8,12 @@ from luminal_lab.errors import UnknownNameError, nearest
 if TYPE_CHECKING:
     from luminal_lab.devices.conformance_kit import Device, conformance
     from luminal_lab.devices.conformance_result import Conformance
+    from luminal_lab.devices.figures import Specification
     from luminal_lab.devices.probe import peak_rates
     from luminal_lab.devices.rates import PeakRates
+    from luminal_lab.devices.recording import Recording
+    from luminal_lab.devices.roofline import modelled
+    from luminal_lab.devices.specifications import specification, specifications
     from luminal_lab.devices.timings import Timings
     from luminal_lab.devices.user_check import check_kernel
 
@@ -17,20 +21,30 @@ __all__ = [
     "Conformance",
     "Device",
     "PeakRates",
+    "Recording",
+    "Specification",
     "Timings",
     "check_kernel",
     "conformance",
+    "modelled",
     "peak_rates",
+    "specification",
+    "specifications",
 ]
 
 LATE = {
     "Conformance": "conformance_result",
     "Device": "conformance_kit",
     "PeakRates": "rates",
+    "Recording": "recording",
+    "Specification": "figures",
     "Timings": "timings",
     "check_kernel": "user_check",
     "conformance": "conformance_kit",
+    "modelled": "roofline",
     "peak_rates": "probe",
+    "specification": "specifications",
+    "specifications": "specifications",
 }
 """What is loaded when it is first used, and the module that it is in."""
 

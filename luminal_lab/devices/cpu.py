@@ -92,6 +92,12 @@ class CPUCompiler(Pipeline):
                 f"cpu: schedules is {schedules!r}, which says no schedule",
                 hint='give a dict, as in {"softmax": "parallel i"}',
             )
+        for name in schedules or ():
+            if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+                raise ArgumentError(
+                    f"cpu: schedules has one for {name!r}, which is no kernel's name",
+                    hint="cx.kernels has the names of kernels",
+                )
         read = [(name, read_schedule(text, name)) for name, text in dict(schedules or {}).items()]
         object.__setattr__(self, "schedules", tuple(read))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -78,7 +79,8 @@ UNHELD, UNHELD_LOCAL = _unheld()
 class Blocks:
     """The blocks of a program's outputs."""
 
-    def __init__(self) -> None:
+    def __init__(self, make: Callable[[int], Block] = Block) -> None:
+        self.make = make
         self._all: dict[int, list[Block]] = {}
         self._by_raw: dict[int, Block] = {}
         self.bytes = 0
@@ -93,10 +95,10 @@ class Blocks:
             if not block.holders:
                 return block
         try:
-            block = Block(size)
+            block = self.make(size)
         except MemoryError:
             self.trim()
-            block = Block(size)
+            block = self.make(size)
         self.bytes += size
         blocks.append(block)
         self._by_raw[id(block.raw)] = block

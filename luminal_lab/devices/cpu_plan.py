@@ -27,6 +27,7 @@ from luminal_lab.core.ops import (
     Pick,
     Reshape,
     Update,
+    UserKernel,
 )
 from luminal_lab.devices.cpu_blocks import Block
 from luminal_lab.devices.cpu_library import Run
@@ -35,6 +36,7 @@ from luminal_lab.errors import LabError
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.memory_plan import BoundPlan, MemoryPlan, plan
 from luminal_lab.kernels.memory_program import Step, Value, ValueKind
+from luminal_lab.kernels.user_kernel import check_tasks
 
 MOST_SIZES = 64
 """For how many sizes of dims what was worked out is remembered."""
@@ -276,10 +278,9 @@ class Bound:
                 self.ranges.append((at, at + 1, in_c))
             launches.append(which or 0)
             kernel = plan.kernel_of(work)
-            if isinstance(work.node.op, UserKernel):
-                _check_tasks(work.node, work.node.op, dims)
             counts = [0] * stride
             if kernel is not None:
+                _check_called(work.node, dims)
                 scratch = max(scratch, number(kernel.scratch))
                 for place, phase in enumerate(kernel.phases):
                     counts[place] = number(phase.tasks)
@@ -340,3 +341,13 @@ class Bound:
                 self.values[slot] = arena.address + offset
             self.arena = arena
         self.run.scratch = 0 if scratch is None else scratch.address
+
+
+def _check_called(node: Node, dims: Mapping[str, int]) -> None:
+    """Raise if a kernel of the user's would not be called, and leave what it makes as it is."""
+    if isinstance(node.op, UserKernel):
+        try:
+            check_tasks(node.op, dims)
+        except LabError as error:
+            error.where = error.where or str(node.meta.origin or "") or None
+            raise

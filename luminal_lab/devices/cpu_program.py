@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -61,7 +62,7 @@ class CPUProgram:
         self._plans: dict[Asked, Plan] = {}
         self._arena = self._scratch = Block(0)
         self._outputs: dict[tuple[int, ...], Block] = {}
-        self._lock = threading.Lock()
+        self._lock, self._process = threading.Lock(), os.getpid()
         # Now, so that what cannot be compiled is said by compile.
         found = compiler or find_compiler()
         for op in dict.fromkeys(node.op for node in ir if isinstance(node.op, UserKernel)):
@@ -139,12 +140,18 @@ class CPUProgram:
         """Return the values of the wanted nodes, by their ids."""
         wanted = frozenset(wanted)
         plan = self.plan(wanted, known, environment.probes, environment.dims)
-        with self._lock:
+        with self._turn():
             self.ran_exact = plan.asked.is_exact
             values = CPURun(self, plan, environment, known).run(trace)
         if known:
             values |= {id: known[id] for id in wanted if id in known}
         return values
+
+    def _turn(self) -> threading.Lock:
+        """Return what one thread at a time has, in this process: a fork inherits a held lock."""
+        if self._process != os.getpid():
+            self._process, self._lock = os.getpid(), threading.Lock()
+        return self._lock
 
     def settle(self) -> None:
         """Do what had to wait until the values of a run were kept: Ctrl-C came too late for it."""

@@ -150,12 +150,13 @@ class CPURun:
         bound.place(arena, scratch)
         for slots, size in bound.outputs:
             block = program.output(slots, size, self.arrays)
-            # So that no other output takes it before an array lies in it.
-            held = block.array((0,), BYTE)
             for slot in slots:
                 values[slot] = block.address
                 self.blocks[slot] = block
-                self.arrays[slot] = held
+            if len(bound.outputs) > 1:
+                # So that no other output takes it before an array lies in it.
+                held = block.array((0,), BYTE)
+                self.arrays |= dict.fromkeys(slots, held)
 
     def _passed(self, id: int, slot: int) -> Array:
         """Return a copy of what is an input, or was known, under another name."""

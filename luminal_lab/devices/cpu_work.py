@@ -1,4 +1,4 @@
-"""A graph as the work of a CPU program: which node is a launch, which NumPy's, which no work.
+"""A graph as the work of a device: which node is a launch, which NumPy's, which no work.
 
 Each value has a number, its slot: the results of nodes, and the arrays that kernels want while
 they run. A node that only passes on what it reads (a reshape, a result that is picked) has the
@@ -7,11 +7,11 @@ slot of its source, and costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from luminal_lab.core.dims import Dim
 from luminal_lab.core.dtypes import DType
@@ -33,7 +33,8 @@ from luminal_lab.core.ops import (
 )
 from luminal_lab.errors import DefinitionError, ScheduleError, nearest
 from luminal_lab.kernels.aliasing import overwritable, same_bytes
-from luminal_lab.kernels.c_make import make_kernel
+from luminal_lab.kernels.c_exact import exact_names
+from luminal_lab.kernels.c_make import make_kernel, with_compared
 from luminal_lab.kernels.c_program import Use, most_phases
 from luminal_lab.kernels.c_update import scatter_kernel, update_kernel
 from luminal_lab.kernels.define import define
@@ -84,20 +85,71 @@ class Unit:
     over: tuple[int, ...] = ()
 
 
+class Maker(Protocol):
+    """What makes the kernels of a device."""
+
+    @property
+    def name(self) -> str:
+        """What errors call the device."""
+        ...
+
+    def kernel(self, definition: Definition, name: str, schedule: Schedule | None) -> Kernel:
+        """Return the kernel that computes a definition."""
+        ...
+
+    def moving(self, op: Update | Scatter, types: Sequence[TensorType], name: str) -> Kernel:
+        """Return the kernel of an op that no definition says."""
+        ...
+
+    def user(self, op: UserKernel, name: str) -> Kernel | None:
+        """Return the kernel of a user's, if the device knows its language."""
+        ...
+
+    def compared(self, kernel: Kernel, names: set[str]) -> Kernel:
+        """Return a kernel in whose results of these names each op rounds, as others compare them."""
+        ...
+
+
+@dataclass(frozen=True)
+class CMaker:
+    """What makes kernels in C."""
+
+    machine: Machine
+    name: str = "cpu"
+
+    def kernel(self, definition: Definition, name: str, schedule: Schedule | None) -> Kernel:
+        """Return a definition in C."""
+        return make_kernel(definition, name, self.machine, schedule)
+
+    def moving(self, op: Update | Scatter, types: Sequence[TensorType], name: str) -> Kernel:
+        """Return an update or a scatter in C."""
+        if isinstance(op, Update):
+            return update_kernel(op, types, name)
+        return scatter_kernel(op, types, name)
+
+    def user(self, op: UserKernel, name: str) -> Kernel | None:
+        """Return what the user has written, if it is C."""
+        return user_kernel(op, name) if uses_c(op) else None
+
+    def compared(self, kernel: Kernel, names: set[str]) -> Kernel:
+        """Return a kernel that fuses no product with a sum in results of these names."""
+        return with_compared(kernel, names)
+
+
 class Worklist:
     """All work of a graph, its kernels and slots."""
 
     def __init__(
         self,
         ir: IR,
-        machine: Machine,
+        maker: Machine | Maker,
         sizes: Mapping[str, int],
         schedules: Mapping[str, Schedule] | None = None,
     ) -> None:
         self.ir = ir
         self.schedules = schedules or {}
         """The schedules of kernels that have another than the default one, by name."""
-        self.machine = machine
+        self.maker: Maker = CMaker(maker) if isinstance(maker, Machine) else maker
         self.sizes = sizes
         """The sizes of dims for which there are kernels beside the general ones."""
         self.dims = sorted(ir.symbols)
@@ -121,11 +173,12 @@ class Worklist:
         for name, schedule in self.schedules.items():
             if name not in self.kernels:
                 raise ScheduleError(
-                    f"cpu: there is a schedule for {name!r}, and no such kernel",
+                    f"{self.maker.name}: there is a schedule for {name!r}, and no such kernel",
                     hint=nearest(name, self.kernels) or f"there are {', '.join(self.kernels)}",
                 )
             if self.kernels[name].make is None:
                 self.kernels[name].rescheduled(schedule)  # which says why it has none
+        self._round_what_is_compared(exact)
         for at, use in exact:  # behind the general ones, which count as the nodes do
             self.works[at] = self.works[at]._replace(exact=len(self.uses))
             self.uses.append(use)
@@ -164,6 +217,35 @@ class Worklist:
             assert other is not None
             self.works[-1] = self.works[-1]._replace(exact_locals=more)
             exact.append((len(self.works) - 1, other))
+
+    def _round_what_is_compared(self, exact: list[tuple[int, Use]]) -> None:
+        """Have each op round in the kernels whose results others compare: both have equal values.
+
+        One may read what the other, as that costs little, computes anew.
+        """
+        others = {at: place for place, (at, _) in enumerate(exact)}
+        compared: set[int] = set()
+        results: dict[str, set[str]] = {}
+        for at in reversed(range(len(self.works))):
+            work = self.works[at]
+            uses = [] if work.use is None else [self.uses[work.use]]
+            uses += [exact[others[at]][1]] if at in others else []
+            for kernel in (use.kernel for use in uses):
+                if kernel.nest is None or kernel.definition is None:
+                    continue
+                slots = dict(zip(kernel.names, (*work.reads, *work.makes), strict=True))
+                made = [one.name for one in kernel.definition.outputs]
+                mine = {name for name in made if slots[name] in compared}
+                results.setdefault(kernel.name, set()).update(mine)
+                names = exact_names(kernel.nest, mine)
+                compared |= {slot for name, slot in slots.items() if name in names}
+        for name, mine in results.items():
+            if mine:
+                self.kernels[name] = self.maker.compared(self.kernels[name], mine)
+        for place, use in enumerate(self.uses):
+            self.uses[place] = use._replace(kernel=self.kernels[use.kernel.name])
+        for place, (at, use) in enumerate(exact):
+            exact[place] = at, use._replace(kernel=self.kernels[use.kernel.name])
 
     def _use(
         self, node: Node, kernel: Kernel | None, reads: tuple[int, ...], makes: list[int]
@@ -205,20 +287,21 @@ class Worklist:
             if op.body not in self._units:
                 self._units[op.body] = self._of_body(op.body)
             return self._units[op.body]
-        if isinstance(op, UserKernel) and uses_c(op):
+        if isinstance(op, UserKernel):
             if op not in self._by_text:
                 name = self._name(op.body.name)
-                self._by_text[op] = self.kernels[name] = user_kernel(op, name)
+                made = self.maker.user(op, name)
+                if made is None:  # in another language: computed here by what it means
+                    return Unit(None)
+                self._by_text[op] = self.kernels[name] = made
             return Unit(self._by_text[op])
         if isinstance(op, (Update, Scatter)):
             types = tuple(self.ir[id].type for id in node.sources)
             key = (op, types)
             if key not in self._by_text:
                 name = self._name(op.name)
-                make = update_kernel if isinstance(op, Update) else scatter_kernel
                 self.dtypes |= {type.dtype for type in types}
-                kernel = make(op, types, name)  # pyright: ignore[reportArgumentType]  # each has its own
-                self._by_text[key] = self.kernels[name] = kernel
+                self._by_text[key] = self.kernels[name] = self.maker.moving(op, types, name)
             return Unit(self._by_text[key], over=(0,))
         return Unit(None)
 
@@ -245,7 +328,7 @@ class Worklist:
         if text not in self._by_text:
             name = self._name(plain or definition.name)
             definition = replace(definition, name=name)
-            made = make_kernel(definition, name, self.machine, self.schedules.get(name))
+            made = self.maker.kernel(definition, name, self.schedules.get(name))
             self._by_text[text] = self.kernels[name] = made
         return self._by_text[text]
 

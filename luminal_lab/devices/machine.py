@@ -15,6 +15,9 @@ from luminal_lab.kernels.machine import Machine
 USUAL = Machine()
 """What is taken where a machine does not say."""
 CPUS = Path("/sys/devices/system/cpu")
+GROUPS = Path("/sys/fs/cgroup")
+OLD_NAMES = "memory.limit_in_bytes", "memory.usage_in_bytes"
+"""What the first version of Linux's groups calls their memory."""
 SYSCTL = {
     "l1": ("hw.perflevel0.l1dcachesize", "hw.l1dcachesize"),
     "l2": ("hw.perflevel0.l2cachesize", "hw.l2cachesize"),
@@ -117,12 +120,47 @@ def available_memory() -> int | None:
         sizes = dict(re.findall(r"^(MemAvailable|SwapFree):\s*(\d+) kB", text, re.MULTILINE))
         if sizes:
             found.append(sum(map(int, sizes.values())) << 10)
-    with suppress(OSError, ValueError):
-        group = Path("/sys/fs/cgroup")
-        most = int((group / "memory.max").read_text("utf-8"))
-        stat = (group / "memory.stat").read_text("utf-8")
-        # Pages of files count as taken, but are given back when they are asked for.
-        cached = re.search(r"^inactive_file (\d+)", stat, re.MULTILINE)
-        taken = int((group / "memory.current").read_text("utf-8"))
-        found.append(most - taken + (int(cached[1]) if cached else 0))
+    with suppress(OSError):
+        found += group_memory(GROUPS, Path("/proc/self/cgroup").read_text("utf-8"))
+    with suppress(OSError, ImportError, ValueError):
+        found += _limited(Path("/proc/self/statm").read_text("utf-8"))
     return max(0, min(found)) if found else None
+
+
+def group_memory(root: Path, said: str) -> list[int]:
+    """Return what the groups of a process leave it; `said` is what Linux says of its groups.
+
+    A group has the limits of those around it as well.
+    """
+    found: list[int] = []
+    for line in said.splitlines():
+        number, kinds, path = line.split(":", 2)
+        if number == "0":
+            folder, most, taken = root, "memory.max", "memory.current"
+        elif "memory" in kinds.split(","):
+            folder, most, taken = root / "memory", *OLD_NAMES
+        else:
+            continue
+        inner = folder / path.strip("/")
+        for group in (inner, *inner.parents):
+            # Pages of files count as taken, but are given back when they are asked for.
+            with suppress(OSError, ValueError):
+                limit = int((group / most).read_text("utf-8"))
+                stat = (group / "memory.stat").read_text("utf-8")
+                # The total, which the first version has, is that of the groups within as well.
+                cached = re.findall(r"^(?:total_)?inactive_file (\d+)", stat, re.MULTILINE)
+                used = int((group / taken).read_text("utf-8"))
+                found.append(limit - used + max(map(int, cached), default=0))
+            if group == folder:
+                break
+    return found
+
+
+def _limited(statm: str) -> list[int]:
+    """Return what the limits of this process leave it; `statm` is what Linux says that it has."""
+    import resource  # noqa: PLC0415  # Windows has none
+
+    pages = [int(word) * resource.getpagesize() for word in statm.split()]
+    kinds = (resource.RLIMIT_AS, pages[0]), (resource.RLIMIT_DATA, pages[5])
+    limits = [(resource.getrlimit(kind)[0], used) for kind, used in kinds]
+    return [limit - used for limit, used in limits if limit != resource.RLIM_INFINITY]

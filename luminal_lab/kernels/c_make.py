@@ -1,5 +1,7 @@
 """From a definition to a kernel in C, for a machine."""
 
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from functools import partial
 
 from luminal_lab.kernels.c_nest import render_nest
@@ -14,9 +16,17 @@ from luminal_lab.kernels.schedule import Schedule
 
 
 def make_kernel(
-    definition: Definition, name: str, machine: Machine, schedule: Schedule | None = None
+    definition: Definition,
+    name: str,
+    machine: Machine,
+    schedule: Schedule | None = None,
+    *,
+    compared: AbstractSet[str] = frozenset(),
 ) -> Kernel:
-    """Return a kernel for a machine, made by its default schedule or by another."""
+    """Return a kernel for a machine, made by its default schedule or by another.
+
+    Of the results that are `compared` by other kernels each op rounds.
+    """
     definition = online_softmax(definition)
     nest = lower(definition)
     if schedule is None:
@@ -24,18 +34,33 @@ def make_kernel(
         nest, schedule = made.nest, made.schedule
     else:
         nest = applied(schedule, nest, name).end
-    c = render_nest(nest, function_name(name), tuple(definition.dims))
-    top = comment(str(definition))
-    return Kernel(
+    made = Kernel(
         name,
         definition,
-        f"{top}\n{c.text}",
-        c.phases,
-        c.locals,
-        c.scratch,
-        nest,
-        schedule,
+        "",
+        (),
+        nest=nest,
+        schedule=schedule,
+        make=partial(make_kernel, definition, name, machine),
+    )
+    return with_compared(made, compared)
+
+
+def with_compared(kernel: Kernel, compared: AbstractSet[str]) -> Kernel:
+    """Return a kernel of which other kernels compare some results."""
+    definition, nest = kernel.definition, kernel.nest
+    assert definition is not None, "C that no definition says is as it is"
+    assert nest is not None, "C that no definition says is as it is"
+    c = render_nest(nest, function_name(kernel.name), tuple(definition.dims), compared)
+    top = comment(str(definition))
+    make = kernel.make if not compared else partial(kernel.make or make_kernel, compared=compared)
+    return replace(
+        kernel,
+        source=f"{top}\n{c.text}",
+        phases=c.phases,
+        locals=c.locals,
+        scratch=c.scratch,
         vectors=c.vectors,
         ops_of_line=(*((),) * len(top.splitlines()), *c.ops_of_line),
-        make=partial(make_kernel, definition, name, machine),
+        make=make,
     )

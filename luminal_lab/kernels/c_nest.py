@@ -21,26 +21,29 @@ stored or cast.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from typing_extensions import override
+from typing_extensions import TypeGuard, override
 
 from luminal_lab.core.dims import Dim, maximum, substitute, symbols
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.core.ops import Cast
 from luminal_lab.core.views import row_major
+from luminal_lab.kernels.c_exact import exact_names, exact_terms
 from luminal_lab.kernels.c_index import INDICES, PRODUCT, condition_c, index_c
 from luminal_lab.kernels.c_lanes import Lanes
 from luminal_lab.kernels.c_maths import C_TYPES
 from luminal_lab.kernels.c_names import c_name
 from luminal_lab.kernels.c_phases import parts_of
-from luminal_lab.kernels.c_terms import Text
-from luminal_lab.kernels.c_values import WIDEN, c_type, least as least_of, stored
+from luminal_lab.kernels.c_terms import Known, Text, Uses
+from luminal_lab.kernels.c_values import APART, c_type, least as least_of, stored
+from luminal_lab.kernels.c_widen import TYPES as WIDE_TYPES, WIDEN
 from luminal_lab.kernels.kernel import Kernel, Local as KernelLocal, Phase
 from luminal_lab.kernels.nest import (
     Block,
+    Fetch,
     Local,
     Loop,
     Nest,
@@ -58,7 +61,7 @@ from luminal_lab.kernels.terms import Apply, Guard, Lookup, Read, Term, walk as 
 STACK = 16384
 """The most bytes of an array in scratch that is put on the stack."""
 MOST_WIDENED = 128
-"""The most float16 values that are made floats ahead of a loop."""
+"""The most narrow values that are made floats ahead of a loop."""
 FOLDED = {"=": (), "+=": ("sum_reduce",), "max=": ("max_reduce",)}
 """The ops behind the ways to assign."""
 
@@ -79,12 +82,21 @@ class Rendered:
     """For each line of the text the names of the ops that it computes."""
 
 
-def render_nest(nest: Nest, name: str, dims: Sequence[str] | None = None) -> Rendered:
-    """Return a nest as C functions whose names start with `name`, given dims in that order."""
+def render_nest(
+    nest: Nest,
+    name: str,
+    dims: Sequence[str] | None = None,
+    compared: AbstractSet[str] = frozenset(),
+) -> Rendered:
+    """Return a nest as C functions whose names start with `name`, given dims in that order.
+
+    Of the results that are `compared` by other kernels each op rounds.
+    """
     nest = replace(nest, body=mapped(nest.body, _without_loop))
     order = tuple(nest.dims) if dims is None else tuple(dims)
     nest, parts = parts_of(nest)
     kept = [one for one in nest.locals.values() if one.space == "memory"]
+    exact = exact_names(nest, compared)
     lines: list[str] = []
     ops: list[tuple[str, ...]] = []
     phases: list[Phase] = []
@@ -92,7 +104,7 @@ def render_nest(nest: Nest, name: str, dims: Sequence[str] | None = None) -> Ren
     vectors: set[tuple[DType, int]] = set()
     for place, (block, tasks) in enumerate(parts):
         function = name if len(parts) == 1 else f"{name}__{place}"
-        writer = _Writer(nest, [one.name for one in kept], order)
+        writer = _Writer(nest, [one.name for one in kept], order, exact)
         writer.function(block)
         if lines:
             lines, ops = [*lines, ""], [*ops, ()]
@@ -125,6 +137,21 @@ def _read_always(term: Term) -> Iterator[Read]:
             yield from _read_always(part)
 
 
+def _widened_always(term: Term) -> Iterator[Read]:
+    """Yield what a term reads, whatever holds, of dtypes that are widened to float32."""
+    casts = [part.args[0] for part in walk_terms(term) if _is_widening(part)]
+    reads = [part for part in walk_terms(term) if isinstance(part, Read)]
+    for place in _read_always(term):
+        if place.dtype in WIDEN and (
+            place.dtype.is_half or reads.count(place) == casts.count(place)
+        ):
+            yield place
+
+
+def _is_widening(term: Term) -> TypeGuard[Apply]:
+    return isinstance(term, Apply) and term.op == Cast(DType.float32)
+
+
 def _looks_up(block: Block) -> bool:
     """Return whether a place in an array is a value, which may be no position."""
     return any(
@@ -148,16 +175,19 @@ def _adds_vectors(loop: Loop) -> bool:
 class _Writer(Lanes):
     """The C of one phase."""
 
-    def __init__(self, nest: Nest, kept: list[str], dims: Sequence[str]) -> None:
-        super().__init__(nest)
+    def __init__(
+        self, nest: Nest, kept: list[str], dims: Sequence[str], exact: AbstractSet[str]
+    ) -> None:
+        super().__init__(nest, exact)
         self.kept, self.dims = kept, dims
         self.widened: dict[Read, str] = {}
-        """The reads of float16 that have been made floats, and where these are."""
+        """The reads that have been made floats, and where these are."""
         self.scratch: Dim = 0
 
     def function(self, block: Block) -> None:
         """Write what stands between the braces of a phase's function."""
         code, used = self.code, arrays_in(block)
+        used |= {one.name for one in walk(block) if isinstance(one, Fetch)}
         given = [buffer.name for buffer in self.nest.inputs]
         made = [buffer.name for buffer in self.nest.outputs]
         written = {access.name for access in accesses(block) if access.how != "read"}
@@ -170,7 +200,7 @@ class _Writer(Lanes):
         for place, dim in enumerate(self.dims):
             if dim in mentioned:
                 code.add(f"const lab_i64 {c_name(dim)} = lab_dims[{place}];")
-        wrong = _looks_up(block)
+        start, wrong = len(code.lines), _looks_up(block)
         if wrong:
             code.add("int lab_wrong = 0;")
         match block:
@@ -181,12 +211,16 @@ class _Writer(Lanes):
                 self.block(block)
         if wrong:
             code.add("if (lab_wrong) *lab_fault = 1;")
+        if self.has_apart:
+            code.lines[start:start] = ["    lab_u64 lab_zero;", "    LAB_HIDE(lab_zero);"]
+            code.ops[start:start] = [(), ()]
 
     def mentioned(self, block: Block) -> set[str]:
         """Return the dims that a phase mentions."""
         inner = Nest("", (), (), block)
         found = set(inner.dims)
-        for name in arrays_in(block):
+        fetched = {one.name for one in walk(block) if isinstance(one, Fetch)}
+        for name in arrays_in(block) | fetched:
             found |= {s.name for d in self.types[name].shape for s in symbols(d)}
         return found
 
@@ -201,7 +235,7 @@ class _Writer(Lanes):
                 continue
             if declared is not None:
                 assert isinstance(one, Set)
-                value = self.text(one.term)
+                value = self.text(one.term, exact_terms(one, self.exact_names))
                 start = f"{c_type(declared.type.dtype)} {c_name(declared.name)}"
                 self.code.add(f"{start} = {value.text};", value.ops)
                 declared = None
@@ -228,6 +262,8 @@ class _Writer(Lanes):
                 self.local(one)
             case Set():
                 self.set(one)
+            case Fetch():
+                self.fetch(one)
 
     def loop(self, one: Loop) -> None:
         """Write a loop."""
@@ -252,7 +288,7 @@ class _Writer(Lanes):
         self.widened = {}
 
     def widen(self, loop: Loop) -> None:
-        """Write what makes floats of the float16 neighbours that a loop adds up, ahead of it.
+        """Write what makes floats of the narrow neighbours that a loop adds up, ahead of it.
 
         There are instructions for it that no compiler finds in a loop. They make NaNs quiet, as
         sums do.
@@ -264,16 +300,15 @@ class _Writer(Lanes):
             return
         written = {one.name for one in added}
         for one in added:
-            for place in _read_always(one.term):
+            for place in _widened_always(one.term):
                 flat = row_major(self.types[place.buffer].shape, place.index)
                 stride = substitute(flat, {loop.name: loop.axis + 1}) - flat
-                is_half = self.types[place.buffer].dtype is DType.float16
                 known = place in self.widened or place.buffer in written
-                if is_half and stride == 1 and not known and not self.is_scalar(place.buffer):
+                if stride == 1 and not known and not self.is_scalar(place.buffer):
                     name, start = self.fresh(), index_c(substitute(flat, {loop.name: 0}), PRODUCT)
                     given = f"{name}, {c_name(place.buffer)} + {start}, {loop.size}"
                     self.code.add(f"float {name}[{loop.size}] LAB_ALIGNED;")
-                    self.code.add(f"lab_widen_f16({given});")
+                    self.code.add(f"lab_widen_{place.dtype.short}({given});")
                     self.widened[place] = f"{name}[{c_name(loop.name)}]"
 
     @override
@@ -284,6 +319,14 @@ class _Writer(Lanes):
             if found is not None:
                 return found
         return super().element(name, place)
+
+    @override
+    def applied(self, term: Apply, known: Known, uses: Uses) -> Text:
+        if self.widened and isinstance(term.op, Cast) and isinstance(term.args[0], Read):
+            found = self.widened.get(term.args[0])
+            if found is not None and term.dtype is DType.float32:
+                return Text(found, ops=(term.op.name,))
+        return super().applied(term, known, uses)
 
     def reductions(self, loop: Loop) -> str:
         """Return what a simd loop says of the scalars that it adds to."""
@@ -315,6 +358,15 @@ class _Writer(Lanes):
             self.code.add(f"{type} *restrict {name} = {start};")
             self.scratch = self.scratch + (_bytes(one.type) + 63) // 64 * 64
 
+    def fetch(self, one: Fetch) -> None:
+        """Write what brings an element near."""
+        index = [
+            substitute(place, {self.axis.name: 0}) if self.axis else place for place in one.index
+        ]
+        at = index_c(row_major(self.types[one.name].shape, index))
+        writes = int(any(output.name == one.name for output in self.nest.outputs))
+        self.code.add(f"LAB_FETCH({c_name(one.name)}, {at}, {writes});")
+
     def set(self, one: Set) -> None:
         """Write an assignment."""
         dtype, ops = self.types[one.name].dtype, FOLDED[one.how]
@@ -322,7 +374,8 @@ class _Writer(Lanes):
             self.set_vector(one, ops)
             return
         scalar = self.is_scalar(one.name)
-        place, value = self.place(one.name, one.index), self.text(one.term)
+        place = self.place(one.name, one.index)
+        value = self.text(one.term, exact_terms(one, self.exact_names))
         if one.how == "+=" and dtype in IN_PLACE:
             self.code.add(f"{place} += {value.text};", (*value.ops, *ops))
             return
@@ -361,8 +414,15 @@ def prelude(kernels: Iterable[Kernel]) -> str:
         lines.append(f"typedef {base} {name} __attribute__(({size}));")
         aligned = f"aligned({dtype.itemsize}), may_alias"
         lines.append(f"typedef {base} {name}_at __attribute__(({size}, {aligned}));")
-    if any("lab_widen_f16(" in kernel.source for kernel in listed):
-        lines.append(WIDEN)
+    if any("LAB_HIDE(" in kernel.source for kernel in listed):
+        lines.append(APART)
+        for dtype, width in sorted(vectors, key=lambda one: (one[0].short, one[1])):
+            size, name = width * dtype.itemsize, f"lab_{dtype.short}x{width}"
+            lines.append(f"typedef lab_u{8 * dtype.itemsize} {name}_word;")
+            lines.append(f"typedef {name}_word {name}_bits __attribute__((vector_size({size})));")
+    widened = [d for d in WIDEN if any(f"lab_widen_{d.short}(" in k.source for k in listed)]
+    lines += [WIDE_TYPES] if widened else []
+    lines += [WIDEN[dtype] for dtype in widened]
     for dtype in DType:
         short = dtype.short
         if any(f"reduction(lab_max_{short}:" in kernel.source for kernel in listed):
@@ -384,5 +444,8 @@ PRELUDE = """\
 /* What one step of a sum has read is not kept for the next: the registers are for the sums. */
 #define LAB_STEP __asm__ volatile("" ::: "memory")
 #define LAB_LANES(type, at) (*(type##_at *)(at))
+/* A number, as no pointer may be outside of its array, and this place may be. */
+#define LAB_FETCH(array, at, writes) \\
+    __builtin_prefetch((const void *)((__SIZE_TYPE__)(array) + sizeof *(array) * (at)), writes)
 #define LAB_INF __builtin_inff()
 #define LAB_NAN __builtin_nanf("")"""

@@ -225,8 +225,9 @@ static void lab_run_phase(lab_pool *pool, lab_i64 tasks, int alone) {
             lab_lock_give(&pool->lock);
         }
         while (lab_take(pool, 0)) {}
-        for (int spins = 0; lab_get(&pool->done) != (lab_u64)phase->tasks; spins++) {
-            if (spins < LAB_SPINS) lab_pause();
+        // Who has the last task may be waiting for this core.
+        for (int spins = 1; lab_get(&pool->done) != (lab_u64)phase->tasks; spins++) {
+            if (spins % LAB_POLITE) lab_pause();
             else lab_yield();
         }
     }

@@ -9,7 +9,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set as AbstractSet
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import Add, Cast, LessThan, Mul, Where
 from luminal_lab.core.views import row_major
+from luminal_lab.kernels.c_exact import may_be_product
 from luminal_lab.kernels.c_index import (
     ATOM,
     LEAST,
@@ -32,7 +34,7 @@ from luminal_lab.kernels.c_index import (
 from luminal_lab.kernels.c_lines import Lines
 from luminal_lab.kernels.c_names import c_name
 from luminal_lab.kernels.c_values import c_type, converted, function_of, key_word, number
-from luminal_lab.kernels.nest import Nest
+from luminal_lab.kernels.nest import Nest, Set
 from luminal_lab.kernels.terms import Apply, Count, Draw, Guard, Lookup, Number, Read, Term
 
 WIDTH = 72
@@ -72,9 +74,22 @@ class Terms:
         self.types: Mapping[str, TensorType] = nest.types
         self.code = Lines()
         self.count = 0
+        self.exact: AbstractSet[Term] = frozenset()
+        """The terms, of what is being written, in which each op rounds."""
 
-    def text(self, term: Term) -> Text:
-        """Write what a term needs first, and return it as an expression."""
+    @cached_property
+    def products(self) -> AbstractSet[str]:
+        """The locals that may hold a product as it is, and not a sum."""
+        known = self.nest.locals.keys()
+        sets = [one for one in self.nest.statements if isinstance(one, Set) and one.how == "="]
+        return {one.name for one in sets if one.name in known and may_be_product(one.term, known)}
+
+    def text(self, term: Term, exact: AbstractSet[Term] = frozenset()) -> Text:
+        """Write what a term needs first, and return it as an expression.
+
+        In the `exact` parts of it each op rounds.
+        """
+        self.exact = exact
         uses: dict[Term, int] = {}
         seen: set[Term] = set()
         todo = [term]
@@ -85,7 +100,7 @@ class Terms:
                 todo += part.parts
                 for inner in part.parts:
                     uses[inner] = uses.get(inner, 0) + 1
-        return self.value(term, {}, uses)
+        return self.worked_out(term, {}, uses)
 
     def fresh(self) -> str:
         """Return a name for a value."""
@@ -107,6 +122,8 @@ class Terms:
         if term in known:
             return known[term]
         text = self.worked_out(term, known, uses)
+        if term in self.exact:
+            text = self.rounded(term, text)
         if uses.get(term, 0) > 1:
             text = known[term] = self.named(text, term.dtype)
         return text
@@ -195,7 +212,12 @@ class Terms:
             sign, args = self.signed(op, args, uses)
         values = [self.value(arg, known, uses) for arg in args]
         if isinstance(op, Cast):
-            values = [self.rounded(arg, value) for arg, value in zip(args, values, strict=True)]
+            values = [
+                value if arg in self.exact else self.rounded(arg, value)
+                for arg, value in zip(args, values, strict=True)
+            ]
+        if term in self.exact and not isinstance(op, (Mul, LessThan, Where, Cast)):
+            values = [self.alone(arg, value) for arg, value in zip(args, values, strict=True)]
         while True:
             text, level = _written(term, sign, values)
             longest = max(range(len(values)), key=lambda place: len(values[place].text))
@@ -221,11 +243,24 @@ class Terms:
             case Guard(term=inner):
                 return self.is_exact(inner)
             case Apply(op=Where(), args=(_, *results)):
-                return all(map(self.is_exact, results))
+                return all(one in self.exact or self.is_exact(one) for one in results)
+            case Apply(op=Mul(), args=(one, Number(value=-1))):
+                return one in self.exact or self.is_exact(one)
             case Apply(op=Cast()) | Lookup() | Number() | Count():
                 return True
             case _:
                 return False
+
+    def alone(self, arg: Term, value: Text) -> Text:
+        """Return an argument so that no compiler makes one operation of a product and a sum."""
+        is_float = arg.dtype.is_float and not arg.dtype.is_half  # which have been rounded
+        if is_float and may_be_product(arg, self.products):
+            return self.kept_apart(value)
+        return value
+
+    def kept_apart(self, value: Text) -> Text:
+        """Return a value that is rounded before anything else is done with it."""
+        return value
 
     def signed(self, op: Add | Mul, args: list[Term], uses: Uses) -> tuple[str, list[Term]]:
         """Return how a sum or product of floats is written: a + b * -1 as a - b, to the bit."""

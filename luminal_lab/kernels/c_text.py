@@ -13,7 +13,9 @@ STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'')
 DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.)*(?:\\\n(?:[^\n\\]|\\.)*)*", re.MULTILINE)
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b.*$", re.MULTILINE)
 DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
-ATTRIBUTE = re.compile(r"\b(?:__attribute__|__attribute|__declspec)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
+ATTRIBUTE = re.compile(
+    r"\b(?:__attribute__|__attribute|__declspec)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+)
 TOKEN = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|\S")
 WORD = re.compile(r"[A-Za-z_]\w*")
 QUALIFIERS = {"const", "volatile", "restrict", "__restrict", "__restrict__", "register"}
@@ -89,7 +91,8 @@ def _argument(text: str) -> Argument:
     flat = re.sub(r"\[[^\]]*\]|\*", " ", text)
     words = [word for word in WORD.findall(flat) if word not in QUALIFIERS]
     # Of one word alone, and of words that are all of a type's, none is a name.
-    named = len(words) > 1 and words[-1] not in BASIC
+    behind = WORD.findall(text.rpartition("*")[2]) if "*" in text else []
+    named = len(words) > 1 and (words[-1] not in BASIC or words[-1] in behind)
     type = words[:-1] if named else words
     return Argument(" ".join(type), is_pointer, is_const, words[-1] if named else "")
 

@@ -126,28 +126,26 @@ static inline lab_i64 floormod(lab_i64 a, lab_i64 b) {
 }"""
 """What `render_c` calls where signs are not known."""
 
+APART = """\
+// A zero of which no compiler knows that it is one. A product that it has been joined with has been
+// rounded, as its bits were needed: nobody makes one operation of it and of a sum.
+#define LAB_HIDE(zero) __asm__("" : "=r"(zero) : "0"((lab_u64)0))
+#define LAB_APART(x) _Generic((x), float: lab_apart_f32, double: lab_apart_f64)(x, lab_zero)
+#define LAB_APART_LANES(type, x) ((type)((type##_bits)(x) ^ (type##_word)lab_zero))
 
-WIDEN = """\
-// `count` values in a row, a known multiple of 8.
-static inline __attribute__((always_inline)) void lab_widen_f16(
-    float *restrict to, const lab_f16 *restrict from, int count) {
-#if defined(__F16C__)
-    typedef short lab_halves __attribute__((vector_size(16)));
-    typedef float lab_floats __attribute__((vector_size(32)));
-    for (int i = 0; i < count; i += 8) {
-        lab_halves halves;
-        __builtin_memcpy(&halves, from + i, sizeof halves);
-        const lab_floats floats = __builtin_ia32_vcvtph2ps256(halves);
-        __builtin_memcpy(to + i, &floats, sizeof floats);
-    }
-#elif defined(__aarch64__)
-    for (int i = 0; i < count; i++) {
-        __fp16 half;
-        __builtin_memcpy(&half, from + i, sizeof half);
-        to[i] = half;
-    }
-#else
-    for (int i = 0; i < count; i++) to[i] = lab_cast_f16_f32(from[i]);
-#endif
+static inline float lab_apart_f32(float x, lab_u64 zero) {
+    lab_u32 bits;
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    bits ^= (lab_u32)zero;
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static inline double lab_apart_f64(double x, lab_u64 zero) {
+    lab_u64 bits;
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    bits ^= zero;
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return x;
 }"""
-"""What makes float32 of float16 ahead of a loop that adds them up."""
+"""What keeps products apart from sums, where each has to round."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from luminal_lab.core.dims import Symbol
 from luminal_lab.core.dims.expression import Quotient
+from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.cpu_attention import attention_plan
@@ -22,6 +23,7 @@ from luminal_lab.kernels.machine import Machine
 from luminal_lab.kernels.nest import Local, Loop, Nest, Set, accesses, reads_of, walk
 from luminal_lab.kernels.schedule import Scheduling
 from luminal_lab.kernels.steps.arrays import Shrink
+from luminal_lab.kernels.steps.fetching import FetchAhead
 from luminal_lab.kernels.steps.kinds import Parallel, Simd
 from luminal_lab.kernels.steps.loops import Cut, Fission, Fuse, Reorder, Split
 from luminal_lab.kernels.steps.reuse import Reuse
@@ -41,6 +43,10 @@ LANES = 64
 """How many sums may stand side by side for the sake of one."""
 COLUMNS = 4096
 """How many sums stand side by side in a block."""
+TWICE = 2
+"""What is read more often has the time to fetch the next while it is read."""
+ROWS = 16
+"""How many rows follow each other in a task that fetches the next while it computes one."""
 SHORT = 32
 """An inner loop with fewer iterations than this is made one with the loop around it."""
 
@@ -74,6 +80,8 @@ def _general(made: Scheduling, machine: Machine) -> bool:
     _reuse(made)
     for loop in list(made.nest.loops.values()):
         _lanes(made, loop)
+    for one in [one for one in made.nest.body if isinstance(one, Loop)]:
+        _fetch(made, one, machine)
     for loop in list(made.nest.loops.values()):
         if not any(isinstance(inner, Loop) for inner in walk(loop.body)) and loop.kind == "for":
             _try(made, Simd(loop.name))
@@ -200,6 +208,63 @@ def _lanes(made: Scheduling, loop: Loop) -> None:
     into = unique(f"{one.name}_lanes", made.nest.names)
     outer, inner = f"{loop.name}_o", f"{loop.name}_i"
     _try(made, Cut(loop.name, SIDE), Lanes(one.name, inner, outer, into))
+
+
+def _fetch(made: Scheduling, rows: Loop, machine: Machine) -> None:
+    """Bring the next row near while one is computed, where rows come from memory.
+
+    The processor follows what is read in order by itself, but not while a row is read again and
+    again, nor when what is computed takes long enough to do both at once.
+    """
+    passes = [one for one in rows.body if isinstance(one, Loop)]
+    if len(passes) == 1:
+        (rows,) = passes
+        passes = [one for one in rows.body if isinstance(one, Loop)]
+    uses = [{one.name for one in accesses((each,))} for each in passes]
+    large = [
+        name
+        for name, type in made.nest.inputs
+        if sum(name in use for use in uses) > 1 and _is_far(made, name, type, rows, machine)
+    ]
+    if not large:
+        return
+    costs = [work_of(list(perfect(each))[-1].body) for each in passes]
+    at = len(costs) - 1 - costs[::-1].index(max(costs))
+    names = [name for name in large if name in uses[at]]
+    if not names:
+        return
+    if costs[at] > CHEAP:
+        names += [name for name, _ in made.nest.outputs if name in uses[at]]
+    elif not any(sum(name in use for use in uses) > TWICE for name in names):
+        return
+    loop, steps, row = passes[at], list[Step](), rows.name
+    block = min(ROWS, int(about(rows.size)) // (8 * machine.cores))
+    if rows.kind == "parallel" and block > 1:  # else the next row is another thread's
+        steps += [Split(row, block), Parallel(f"{row}_o")]
+        row = f"{row}_i"
+    if len(loop.body) != 1 or not isinstance(loop.body[0], Loop):
+        steps.append(Cut(loop.name, SIDE))
+        inner, outer = f"{loop.name}_i", f"{loop.name}_o"
+        for one in loop.body:
+            if isinstance(one, Set) and one.how != "=" and not one.index:
+                into = unique(f"{one.name}_lanes", made.nest.names)
+                steps.append(Lanes(one.name, inner, outer, into))
+    else:
+        outer = loop.name
+    _try(made, *steps, *(FetchAhead(name, outer, 1, row) for name in names))
+
+
+def _is_far(made: Scheduling, name: str, type: TensorType, rows: Loop, machine: Machine) -> bool:
+    """Return whether an array is known to be no cache's, with a row that is small beside one."""
+    size, most = size_of(type.shape), machine.l2 // 8 // type.dtype.itemsize
+    if not isinstance(size, int) or 4 * size * type.dtype.itemsize < machine.l3:
+        return False
+    for one in accesses(rows.body):
+        if one.name == name:
+            row = one.index and stride(made.nest, Read(name, one.index, type.dtype), rows.name)
+            if not isinstance(row, int) or not 0 < row <= most:
+                return False
+    return True
 
 
 def _tasks(made: Scheduling, name: str, machine: Machine) -> None:

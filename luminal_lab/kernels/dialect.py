@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """The tiles that the tensor units of a GPU multiply, a warp at a time."""
+
+    sums: tuple[int, int]
+    """The rows and columns of the tile that is added to."""
+    depth: Mapping[str, int]
+    """How many products are added up, by what is multiplied: f16, bf16, tf32."""
+    left: Mapping[str, int]
+    """How many registers of a lane hold its part of the tile with the rows; so with `right`."""
+    right: Mapping[str, int]
+
+    @property
+    def own(self) -> int:
+        """How many sums each of the 32 lanes has."""
+        return self.sums[0] * self.sums[1] // 32
 
 
 @dataclass(frozen=True)
@@ -10,7 +29,7 @@ class Dialect:
     """The spellings of one language.
 
     >>> CUDA.shared.format(type="float", name="tile", size=64)
-    '__shared__ float tile[64];'
+    '__shared__ __align__(16) float tile[64];'
     """
 
     name: str
@@ -30,7 +49,9 @@ class Dialect:
     thread: str
     """The number of the thread in its block."""
     shared: str
-    """An array that a block shares."""
+    """An array that a block shares, where vectors of it are."""
+    tile: Tiles
+    """What its tensor units multiply."""
     has_float64: bool = True
 
 
@@ -43,7 +64,13 @@ CUDA = Dialect(
     positions=(),
     block="blockIdx.x",
     thread="threadIdx.x",
-    shared="__shared__ {type} {name}[{size}];",
+    shared="__shared__ __align__(16) {type} {name}[{size}];",
+    tile=Tiles(
+        (16, 8),
+        depth={"f16": 16, "bf16": 16, "tf32": 8},
+        left={"f16": 4, "bf16": 4, "tf32": 4},
+        right={"f16": 2, "bf16": 2, "tf32": 2},
+    ),
 )
 METAL = Dialect(
     name="metal",
@@ -57,6 +84,12 @@ METAL = Dialect(
     ),
     block="lab_block",
     thread="lab_thread",
-    shared="threadgroup {type} {name}[{size}];",
+    shared="threadgroup __attribute__((aligned(16))) {type} {name}[{size}];",
+    tile=Tiles(
+        (8, 8),
+        depth={"f16": 8, "bf16": 8},
+        left={"f16": 1, "bf16": 1},
+        right={"f16": 1, "bf16": 1},
+    ),
     has_float64=False,
 )

@@ -1,4 +1,4 @@
-"""How GPUs run a nest: which thread runs what, what each keeps, and where all must wait.
+"""How GPUs run a nest: which thread runs what, and what each keeps.
 
     block i < m:                              a launch of m blocks
       local part: f32[256] in registers       a number in each of 256 threads
@@ -15,19 +15,22 @@
 
 A nest means what it means with all its loops run one after the other; the kinds of its loops only
 say who runs them. An outermost run of block loops is a phase, one launch; what stands outside of
-them is a phase of one block of one thread. A run of thread loops is a region; regions do not stand
-in each other. The last of its loops is the fastest: neighbours along it are neighbours in number.
+them is a phase of one block. A run of thread loops is a region; regions do not stand in each other.
+The last of its loops is the fastest: neighbours along it are neighbours in number. A region with
+tensor loops in it is run by warps: its threads' loops number those.
 
 An array in registers that is declared outside of regions is spread: its first axes are threads, and
 each thread has a part of it. A region that uses it numbers its threads so that each finds its own.
-What blocks set outside of regions all threads do alike, if it is in registers, and else the first.
+Threads beyond the end of a region do what the others do once more, if it only sets registers: what
+all threads of a row know, all have. What others see the first of them sets. Blocks set registers
+outside of regions in all threads alike.
 
-Where threads wait for each other is not written: it follows from who writes what.
+Where threads wait for each other is not written: gpu_waiting.py finds it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -40,6 +43,7 @@ from luminal_lab.kernels.nest import (
     Local,
     Loop,
     Nest,
+    Set,
     Statement,
     When,
     accesses,
@@ -49,6 +53,19 @@ from luminal_lab.kernels.nest import (
 from luminal_lab.kernels.steps.step import private
 
 WARP = 32
+
+
+@dataclass(frozen=True)
+class Along:
+    """Where an axis of threads is in their numbers: (number / stride) % size."""
+
+    size: int
+    stride: int
+
+    @property
+    def end(self) -> int:
+        """How far the threads of one position of the axes around are apart, at least."""
+        return self.size * self.stride
 
 
 @dataclass(frozen=True)
@@ -65,20 +82,17 @@ class Region:
         """The loops whose positions are threads."""
         return self.axes if self.fold is None else (*self.axes, self.fold)
 
+    @cached_property
+    def is_warps(self) -> bool:
+        """Whether whole warps run it together, each as one."""
+        return any(isinstance(one, Loop) and one.kind == "tensor" for one in walk(self.body))
+
     @property
     def size(self) -> int:
         """How many threads it has work for."""
         found = size_of(tuple(loop.size for loop in self.loops))
         assert isinstance(found, int)
-        return found
-
-
-@dataclass(frozen=True)
-class Along:
-    """Where an axis of threads is in their numbers."""
-
-    size: int
-    stride: int
+        return found * (WARP if self.is_warps else 1)
 
 
 @dataclass
@@ -103,7 +117,8 @@ class Phase:
     @cached_property
     def threads(self) -> int:
         """How many threads a block has: whole warps where there is more than one thread."""
-        most = max([1, *(self._reach(one) for one in self.regions.values())])
+        ends = [along.end for one in self.regions.values() for along in self.places(one).values()]
+        most = max([1, *ends])
         return most if most == 1 else -(-most // WARP) * WARP
 
     @cached_property
@@ -111,36 +126,60 @@ class Phase:
         """For each array that is spread over threads where its first axes are in their numbers."""
         found: dict[str, tuple[Along, ...]] = {}
         for region in sorted(self.regions.values(), key=lambda one: -one.size):
-            strides = self._strides(region, found)
-            for name, axes in self._own(region):
-                along = tuple(Along(_size(axis), strides[axis.name]) for axis in axes)
-                known = found.setdefault(name, along)
-                if known != along:
-                    common = min(len(known), len(along))
-                    if known[:common] != along[:common]:
-                        raise self._elsewhere(name, region)
-                    found[name] = known[:common]
+            places = self._places(region, found)
+            for use, axes in self._own(region):
+                along = tuple(places[axis.name] for axis in axes)
+                known = found.setdefault(use.name, along)
+                if known[: len(along)] != along[: len(known)]:
+                    raise self._elsewhere(use.name, region)
+                found[use.name] = known[: len(along)]
         return found
 
-    def strides(self, region: Region) -> Mapping[str, int]:
-        """Return by how much the number of the thread grows along each axis of a region."""
-        return self._strides(region, self.spread)
+    @cached_property
+    def tiles(self) -> frozenset[str]:
+        """The arrays in registers whose last two axes are tiles, which a warp has together."""
+        found: set[str] = set()
+        for one in walk(self.body):
+            if isinstance(one, Loop) and one.kind == "tensor":
+                inside = private(one.body)
+                for use in accesses(one.body):
+                    if self.is_kept(use.name) and use.name not in inside and use.index:
+                        found.add(use.name)
+        return frozenset(found)
 
-    def guard(self, region: Region) -> list[tuple[int, int, int]]:
-        """Return what must hold of a thread's number: (number % most) / stride < size."""
-        strides = self.strides(region)
-        found: list[tuple[int, int, int]] = []
-        above = self.threads
-        for loop in region.loops:
-            stride, size = strides[loop.name], _size(loop)
-            if size * stride != above:
-                found.append((above, stride, size))
-            above = stride
-        if above > 1:
-            found.append((above, 1, 1))
-        return found
+    def places(self, region: Region) -> Mapping[str, Along]:
+        """Return where each axis of a region is in the numbers of threads."""
+        return self._places(region, self.spread)
 
-    # -- what is found ------------------------------------------------------------------------------
+    def check(self) -> None:
+        """Refuse what no thread could do as it is written."""
+        inside = private(self.body)
+        for name in arrays_in(self.body):
+            local = self.nest.locals.get(name)
+            if local is not None and local.space == "scratch":
+                raise ScheduleError(
+                    f"nest {self.nest.name}: {name} is in scratch, which GPUs lack",
+                    hint=f"place {name} in shared",
+                )
+            if local is not None and local.space != "memory" and name not in inside:
+                raise ScheduleError(
+                    f"nest {self.nest.name}: {name} is in {local.space}, where one launch does not "
+                    "find what another left",
+                    hint=f"place {name} in memory",
+                )
+        for region in self.regions.values():
+            for one in walk(region.body):
+                if isinstance(one, Local) and one.space != "registers":
+                    raise ScheduleError(
+                        f"nest {self.nest.name}: {one.name} is in {one.space}, and each thread has "
+                        "it alone",
+                        hint=f"place {one.name} in registers",
+                    )
+            for use, axes in self._own(region):
+                self._check_use(region, use, axes)
+        self._check_outside(self.body)
+
+    # -- what is found -----------------------------------------------------------------------------
 
     def _starts(self, block: Block) -> Iterator[Loop]:
         """Yield the loops with which regions begin."""
@@ -172,68 +211,53 @@ class Phase:
         for one in walk(body):
             if isinstance(one, Loop) and one.kind in ("block", "thread", "across"):
                 raise ScheduleError(
-                    f"nest {self.nest.name}: {one.name} is a loop over {one.kind}s inside of what "
-                    f"each thread does",
+                    f"nest {self.nest.name}: {one.name} is a loop over {_MANY[one.kind]} inside of "
+                    "what each thread does",
                     hint="threads' loops are right around each other",
                 )
         return Region(tuple(axes), body, fold)
 
-    def _own(self, region: Region) -> Iterator[tuple[str, tuple[Loop, ...]]]:
-        """Yield the arrays in registers that a region finds, and the threads' axes in each."""
+    def _own(self, region: Region) -> Iterator[tuple[Access, tuple[Loop, ...]]]:
+        """Yield how a region uses registers that were there before, and their axes of threads."""
         inside = private(region.body)
         for use in accesses(region.body):
-            if use.name in inside or not self.is_kept(use.name):
-                continue
-            assert use.index is not None
-            yield use.name, self._leading(region, use)
-
-    def _leading(self, region: Region, use: Access) -> tuple[Loop, ...]:
-        by_axis = {loop.axis: loop for loop in region.loops}
-        found: list[Loop] = []
-        assert use.index is not None
-        for place in use.index:
-            if not isinstance(place, Symbol) or place not in by_axis:
-                break
-            found.append(by_axis[place])
-        rest = {s for place in use.index[len(found) :] for s in symbols(place)}
-        for loop in region.loops:
-            if loop.axis in rest:
-                raise ScheduleError(
-                    f"nest {self.nest.name}: {use.name} is in the registers of each thread, and "
-                    f"{loop.name} is not one of its first places",
-                    hint=f"place {use.name} in shared",
-                )
-        return tuple(found)
+            if use.name not in inside and self.is_kept(use.name):
+                yield use, _leading(region, use)
 
     def is_kept(self, name: str) -> bool:
         """Return whether an array is in registers from one region to another."""
         local = self.nest.locals.get(name)
-        return local is not None and local.space == "registers" and bool(local.type.shape)
+        return local is not None and local.space == "registers"
 
-    def _strides(self, region: Region, known: Mapping[str, tuple[Along, ...]]) -> dict[str, int]:
-        fixed: dict[str, int] = {}
-        for name, axes in self._own(region):
-            for axis, along in zip(axes, known.get(name, ()), strict=False):
-                if fixed.setdefault(axis.name, along.stride) != along.stride:
-                    raise self._elsewhere(name, region)
-        found: dict[str, int] = {}
-        below = 1
+    def _places(self, region: Region, known: Mapping[str, tuple[Along, ...]]) -> dict[str, Along]:
+        """Give each axis its place: where arrays want it, or else the innermost that is free."""
+        found: dict[str, Along] = {}
+        for use, axes in self._own(region):
+            for axis, along in zip(axes, known.get(use.name, ()), strict=False):
+                if found.setdefault(axis.name, along) != along or along.size != _size(axis):
+                    raise self._elsewhere(use.name, region)
         for loop in reversed(region.loops):
-            stride = fixed.get(loop.name, below)
-            if stride < below:
-                raise ScheduleError(
-                    f"nest {self.nest.name}: what {loop.name} needs is in threads {stride} apart, "
-                    f"and the loops in it take {below}",
-                    hint="give the loops of both regions the same sizes",
-                )
-            found[loop.name] = stride
-            below = stride * _size(loop)
+            if loop.name not in found:
+                found[loop.name] = self._free(region, _size(loop), [*found.values()])
+        for one in found.values():
+            for other in found.values():
+                if one is not other and one.stride < other.end and other.stride < one.end:
+                    loops = ", ".join(loop.name for loop in region.loops)
+                    raise ScheduleError(
+                        f"nest {self.nest.name}: the arrays in registers that {loops} use are in "
+                        "threads of different numbers",
+                        hint="give the threads' loops of all regions the same sizes and order",
+                    )
         return found
 
-    def _reach(self, region: Region) -> int:
-        strides = self.strides(region)
-        loops = region.loops
-        return strides[loops[0].name] * _size(loops[0]) if loops else 1
+    def _free(self, region: Region, size: int, taken: list[Along]) -> Along:
+        """Return the innermost place for an axis that no other has."""
+        start = WARP if region.is_warps else 1
+        for along in sorted(taken, key=lambda one: one.stride):
+            if start * size <= along.stride and along.stride % (start * size) == 0:
+                break
+            start = max(start, along.end)
+        return Along(size, start)
 
     def _elsewhere(self, name: str, region: Region) -> ScheduleError:
         loops = ", ".join(loop.name for loop in region.loops)
@@ -242,6 +266,71 @@ class Phase:
             f"{loops}",
             hint=f"place {name} in shared",
         )
+
+    # -- what is refused ---------------------------------------------------------------------------
+
+    def _check_use(self, region: Region, use: Access, axes: tuple[Loop, ...]) -> None:
+        """Refuse a use of registers of which a thread would need those of another."""
+        assert use.index is not None
+        own = axes[: len(self.spread[use.name])]
+        rest = {s for place in use.index[len(own) :] for s in symbols(place)}
+        for loop in region.loops:
+            if loop.axis in rest:
+                raise ScheduleError(
+                    f"nest {self.nest.name}: {use.name} is in the registers of each thread, and "
+                    f"{loop.name} is not one of its first places",
+                    hint=f"place {use.name} in shared",
+                )
+            if use.how != "read" and loop not in own and loop is not region.fold and loop.size != 1:
+                raise ScheduleError(
+                    f"nest {self.nest.name}: {use.name} is in the registers of each thread, and "
+                    f"one of {loop.name} alone would set it",
+                    hint=f"place {use.name} in shared",
+                )
+
+    def _check_outside(self, block: Block) -> None:
+        """Refuse what no thread alone can do where none is meant."""
+        for one in block:
+            if id(one) in self.regions:
+                continue
+            if isinstance(one, (Loop, When)) and self.has_regions(one.body):
+                self._check_outside(one.body)
+                continue
+            inside, kept, others = private((one,)), set[str](), set[str]()
+            for use in accesses((one,)):
+                if self.spread.get(use.name):
+                    raise ScheduleError(
+                        f"nest {self.nest.name}: {use.name} is in the registers of each thread, "
+                        "and used outside of their loops",
+                        hint=f"place {use.name} in shared",
+                    )
+                if use.how != "read" and use.name not in inside:
+                    (kept if self.is_kept(use.name) else others).add(use.name)
+            if kept and others:
+                raise ScheduleError(
+                    f"nest {self.nest.name}: what is outside of threads sets {min(kept)} in "
+                    f"registers and {min(others)}, which is not, in one loop",
+                    hint="fission takes it apart",
+                )
+
+    def has_regions(self, block: Block) -> bool:
+        """Return whether threads do something of their own in a block."""
+        return any(id(one) in self.regions for one in walk(block))
+
+
+_MANY = {"block": "blocks", "thread": "threads", "across": "threads"}
+
+
+def _leading(region: Region, use: Access) -> tuple[Loop, ...]:
+    """Return the loops of threads that are the first places of a use."""
+    by_axis = {loop.axis: loop for loop in region.loops}
+    found: list[Loop] = []
+    assert use.index is not None
+    for place in use.index:
+        if not isinstance(place, Symbol) or place not in by_axis or by_axis[place] in found:
+            break
+        found.append(by_axis[place])
+    return tuple(found)
 
 
 def _size(loop: Loop) -> int:
@@ -255,7 +344,7 @@ def phases(nest: Nest) -> list[Phase]:
     waiting: list[Statement] = []
 
     def alone() -> None:
-        if waiting:
+        if any(not isinstance(one, Local) for one in waiting):
             found.append(Phase(nest, (), tuple(waiting)))
             waiting.clear()
 
@@ -275,37 +364,3 @@ def phases(nest: Nest) -> list[Phase]:
             waiting.append(one)
     alone()
     return found
-
-
-# -- waiting ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Open:
-    """What threads have read and written since they last waited for each other."""
-
-    read: frozenset[str] = frozenset()
-    written: frozenset[str] = frozenset()
-
-    def meets(self, other: Open) -> bool:
-        """Return whether what comes next must wait for what was."""
-        return bool(self.written & (other.read | other.written) or self.read & other.written)
-
-    def joined(self, other: Open) -> Open:
-        """Return both together."""
-        return Open(self.read | other.read, self.written | other.written)
-
-
-def seen(nest: Nest, block: Iterable[Statement]) -> Open:
-    """Return what a piece reads and writes that other threads of the block see."""
-    read: set[str] = set()
-    written: set[str] = set()
-    mine = {
-        name for name, local in nest.locals.items() if local.space not in ("shared", "memory")
-    } | {buffer.name for buffer in nest.inputs}
-    for use in accesses(tuple(block)):
-        if use.name not in mine:
-            (read if use.how == "read" else written).add(use.name)
-            if use.how in ("+=", "max="):
-                read.add(use.name)
-    return Open(frozenset(read), frozenset(written))

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
-from luminal_lab.core.dtypes import DType
-from luminal_lab.kernels.c_values import maths_of
-from luminal_lab.kernels.cuda_prelude import cuda_prelude
+from luminal_lab.kernels.dialect import CUDA, Dialect
+from luminal_lab.kernels.gpu_prelude import prelude
 from luminal_lab.kernels.kernel import Kernel
 
 
-def gpu_source(kernels: Iterable[Kernel], dtypes: Iterable[DType] = ()) -> str:
-    """Return the whole source; `dtypes` are those of kernels without definitions."""
-    kernels = list(kernels)
-    definitions = [kernel.definition for kernel in kernels if kernel.definition is not None]
-    names, known = maths_of(definitions)
+def gpu_source(kernels: Sequence[Kernel], dialect: Dialect = CUDA) -> str:
+    """Return the whole source of kernels that are in one language."""
     uses = {name for kernel in kernels for name in kernel.uses}
-    prelude = cuda_prelude(uses, sorted(known | set(dtypes), key=str), sorted(names))
-    return "\n\n".join([prelude, *(kernel.source for kernel in kernels)]) + "\n"
+    return "\n\n".join([prelude(dialect, uses), *(kernel.source for kernel in kernels)]) + "\n"

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from operator import index
 from textwrap import wrap
 from typing import SupportsIndex, overload
@@ -20,12 +21,13 @@ from luminal_lab.core.dims import Dim, evaluate
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import size_of
 from luminal_lab.core.printer import as_text
-from luminal_lab.errors import RangeError, ScheduleError, UnknownNameError, nearest
+from luminal_lab.errors import DeviceError, RangeError, ScheduleError, UnknownNameError, nearest
 from luminal_lab.kernels.cost import NO_DIMS, bytes_moved, flops
 from luminal_lab.kernels.definition import Definition
 from luminal_lab.kernels.lowering import lower
 from luminal_lab.kernels.nest import Nest
 from luminal_lab.kernels.nest_steps import Changes, ScheduleLike, applied, read_schedule
+from luminal_lab.kernels.resources import Compiled, Resources
 from luminal_lab.kernels.schedule import Schedule
 
 GIVEN = """\
@@ -87,6 +89,8 @@ class Kernel:
     """What its source takes of the prelude, by name; for GPUs."""
     make: Callable[[Schedule], Kernel] | None = field(default=None, compare=False)
     """Makes the same kernel by another schedule."""
+    compile: Callable[[Kernel], Compiled] | None = field(default=None, compare=False)
+    """Compiles it, for the GPU that it was made for; only CUDA's compiler is on any machine."""
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -123,7 +127,29 @@ class Kernel:
         """Return the same kernel by another schedule, by its text, or by steps in order."""
         if self.make is None:
             raise self._without("cannot be scheduled")
-        return self.make(read_schedule(schedule, self.name))
+        made = self.make(read_schedule(schedule, self.name))
+        return made if self.compile is None else replace(made, compile=self.compile)
+
+    @property
+    def compiled(self) -> Compiled:
+        """What CUDA's compiler makes of it, which is made when it is first asked for."""
+        if self.compile is None:
+            languages = {"c": "C, for a CPU", "metal": "in Metal's language", "cuda": "CUDA"}
+            raise DeviceError(
+                f"kernel {self.name}: it is {languages[self.dialect]}, and there is no PTX of it",
+                hint='ll.CUDACompiler(arch="sm_90") makes kernels that have PTX, on any machine',
+            )
+        return self.compile(self)
+
+    @property
+    def ptx(self) -> str:
+        """The assembly that NVIDIA's GPUs share."""
+        return self.compiled.ptx
+
+    @property
+    def resources(self) -> Resources:
+        """What it takes of a GPU: registers, shared memory, spills; the most of any phase."""
+        return self.compiled.most
 
     def _without(self, what: str) -> ScheduleError:
         return ScheduleError(
@@ -193,13 +219,17 @@ def whole_locals(definition: Definition) -> tuple[Local, ...]:
     )
 
 
+@cache
 def function_name(name: str) -> str:
     """Return what C calls the function of a kernel, so that no header has the name.
 
-    >>> function_name("softmax"), function_name("my-op")
-    ('kernel_softmax', 'kernel_my_op')
+    None ends as the functions of phases do, in two strokes and a number.
+
+    >>> function_name("softmax"), function_name("my-op"), function_name("sum__1")
+    ('kernel_softmax', 'kernel_my_op', 'kernel_sum_1')
     """
-    return f"kernel_{re.sub(r'[^A-Za-z0-9_]', '_', name)}"
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return "kernel_" + re.sub(r"__+([0-9]+)$", r"_\1", plain)
 
 
 def comment(text: str) -> str:

@@ -14,16 +14,20 @@
           | "if" dim ":" { line }
           | "local" name ":" type "in" space
           | place ("=" | "+=" | "max=") term            a place is name "[" dim , … "]", or name
+          | "fetch" place                               of an input or output
     kind  = "for" | "unroll" | "vector"          anywhere
           | "parallel" | "simd"                  on a CPU
-          | "block" | "thread" | "across"        on a GPU
+          | "block" | "thread" | "across" | "tensor"    on a GPU
     space = "memory" | "scratch" | "shared" | "registers"
 
 Terms are those of definitions, without folds: a fold has become a loop that adds to a local. What
 has no axes is read by its name alone. An array in memory is seen by all tasks, one in scratch by
 one task, and so are registers; what is shared is seen by the threads of a block (gpu_nest.py says
-how GPUs run a nest). A block that may be cut short says of how many: 2 - 4*j of 4 has at
-most four iterations, and min(6, n - 6*i) has six.
+how GPUs run a nest). What is fetched is brought near, if it is there: nothing else happens, and
+where there is nothing at that place, nothing at all.
+
+A block that may be cut short says of how many: 2 - 4*j of 4 has at most four iterations, and
+min(6, n - 6*i) has six.
 """
 
 from __future__ import annotations
@@ -53,7 +57,7 @@ from luminal_lab.kernels.terms import (
 )
 
 Kind: TypeAlias = Literal[
-    "for", "unroll", "vector", "parallel", "simd", "block", "thread", "across"
+    "for", "unroll", "vector", "parallel", "simd", "block", "thread", "across", "tensor"
 ]
 Space: TypeAlias = Literal["memory", "scratch", "shared", "registers"]
 How: TypeAlias = Literal["=", "+=", "max="]
@@ -101,7 +105,15 @@ class Set:
     how: How = "="
 
 
-Statement: TypeAlias = "Loop | When | Local | Set"
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """An element may be needed soon; where there is no such element, this is nothing."""
+
+    name: str
+    index: Shape
+
+
+Statement: TypeAlias = "Loop | When | Local | Set | Fetch"
 Block: TypeAlias = "tuple[Statement, ...]"
 
 
@@ -162,6 +174,8 @@ class Nest:
                 case Set(index=index, term=term):
                     places += index
                     found |= free(term)
+                case Fetch(index=index):
+                    places += index
                 case Local():
                     pass
             found |= {symbol.name: symbol for place in places for symbol in symbols(place)}
@@ -216,6 +230,8 @@ class Nest:
                 case Set(name=name, index=index, term=term, how=how):
                     place = f"{name}[{', '.join(map(str, index))}]" if index else name
                     yield f"{indent}{place} {how} {write(term, self.names, names=self._scalars)}"
+                case Fetch(name=name, index=index):
+                    yield f"{indent}fetch {name}[{', '.join(map(str, index))}]"
 
 
 def extent_of(size: Dim, axes: Collection[str]) -> Dim | None:
@@ -313,5 +329,8 @@ def substituted(
             case Set(name=name, index=index, term=term):
                 index = tuple(substitute(place, values) for place in index)
                 return Set(renamed.get(name, name), index, replaced(term, values, renamed), one.how)
+            case Fetch(name=name, index=index):
+                index = tuple(substitute(place, values) for place in index)
+                return Fetch(renamed.get(name, name), index)
 
     return mapped(block, change)

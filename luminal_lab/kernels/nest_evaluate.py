@@ -16,7 +16,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.op import TensorType, ints, tuple_text
 from luminal_lab.core.random import uniform
 from luminal_lab.errors import RangeError
-from luminal_lab.kernels.nest import Block, Local, Loop, Nest, Set, Statement, When
+from luminal_lab.kernels.nest import Block, Fetch, Local, Loop, Nest, Set, Statement, When
 from luminal_lab.kernels.terms import (
     Apply,
     Count,
@@ -84,6 +84,8 @@ class _Run:
                 self.make(name, type)
             case Set():
                 self.set(one)
+            case Fetch():
+                pass  # it is about time
 
     def set(self, one: Set) -> None:
         at = self.place(one.name, one.index)

@@ -5,7 +5,7 @@ from typing import cast, get_args
 
 from typing_extensions import override
 
-from luminal_lab.core.dims import Dim
+from luminal_lab.core.dims import Dim, Shape
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.parse import TYPE, Piece, skip
 from luminal_lab.errors import ParseError, nearest
@@ -13,6 +13,7 @@ from luminal_lab.kernels.definition import Buffer, axis_of
 from luminal_lab.kernels.definition_text import FOLD, STATED, WORD, Reader
 from luminal_lab.kernels.nest import (
     Block,
+    Fetch,
     How,
     Kind,
     Local,
@@ -30,6 +31,7 @@ SPACES = "memory, scratch, shared or registers"
 HEAD = re.compile(rf"({'|'.join(get_args(Kind))})\s++(?={WORD}\s*+<)")
 IF = re.compile(r"if\b(?!\s*+(?:\[|=|\+=|max=))")
 LOCAL = re.compile(rf"local\s++(?={WORD}\s*+:)")
+FETCH = re.compile(rf"fetch\s++(?={WORD})")
 
 
 def parse_nest(text: str) -> Nest:
@@ -59,6 +61,8 @@ class NestReader(Reader):
         super().__init__(text)
         self.given: set[str] = set()
         """The inputs, which nothing writes."""
+        self.made: set[str] = set()
+        """The outputs."""
         self.used: dict[str, str] = {}
         """What each name stands for, wherever it was."""
 
@@ -67,6 +71,7 @@ class NestReader(Reader):
         name, inputs, made = self.header("nest")
         self.given = {buffer.name for buffer in inputs}
         outputs = [Buffer(piece.text, type) for piece, type in made]
+        self.made = {buffer.name for buffer in outputs}
         for what, buffers in (("an input", inputs), ("an output", outputs)):
             for buffer in buffers:
                 self.array(buffer.name, buffer.type)
@@ -122,6 +127,9 @@ class NestReader(Reader):
         if match := LOCAL.match(self.text, self.pos):
             self.pos = match.end()
             return self.local()
+        if match := FETCH.match(self.text, self.pos):
+            self.pos = match.end()
+            return self.fetch()
         return self.set()
 
     def new(self, name: Piece, what: str) -> None:
@@ -173,23 +181,39 @@ class NestReader(Reader):
             self.fail(name, f"there is no array {name.text!r} here", hint)
         if name.text in self.given:
             self.fail(name, f"{name.text} is an input, which nothing writes")
-        index: list[Dim] = []
-        if self.accept("["):
-            index += [self.dim(self.until_mark("[,]")) for _ in self.until("]")]
-        type = self.types[name.text]
-        if len(index) != len(type.shape):
-            message = (
-                f"{name.text} is {type}, so that it is written at {len(type.shape)} places, and "
-                f"not at {len(index)}"
-            )
-            self.fail(name, message)
+        index, type = self.index(name, "written"), self.types[name.text]
         how = self.take(r"=|\+=|max=", "'=', '+=' or 'max=' and a term")
         start = Piece(self.pos, "")
         term = self.term()
         if term.dtype is not type.dtype:
             message = f"{name.text} is {type}, but the term is {term.dtype.short}"
             self.fail(start, message, f"{type.dtype.short}(…) converts it")
-        return Set(name.text, tuple(index), term, cast(How, how.text))
+        return Set(name.text, index, term, cast(How, how.text))
+
+    def index(self, name: Piece, what: str) -> Shape:
+        """Read where in an array something is done."""
+        index: list[Dim] = []
+        if self.accept("["):
+            index += [self.dim(self.until_mark("[,]")) for _ in self.until("]")]
+        type = self.types[name.text]
+        if len(index) != len(type.shape):
+            message = (
+                f"{name.text} is {type}, so that it is {what} at {len(type.shape)} places, and "
+                f"not at {len(index)}"
+            )
+            self.fail(name, message)
+        return tuple(index)
+
+    def fetch(self) -> Fetch:
+        """Read what is to be brought near."""
+        name, known = self.take(WORD, "an input or output"), self.given | self.made
+        if name.text not in known:
+            self.fail(
+                name,
+                f"{name.text!r} is neither an input nor an output, and only those are fetched",
+                nearest(name.text, known),
+            )
+        return Fetch(name.text, self.index(name, "fetched"))
 
     @override
     def call(self, name: Piece) -> Term:

@@ -21,6 +21,7 @@ from luminal_lab.kernels.nest import Nest
 from luminal_lab.kernels.steps import (
     arrays,
     binding,
+    fetching,
     kinds,
     loops,
     padding,
@@ -99,5 +100,5 @@ class Scheduling:
         return Schedule(tuple(self.steps))
 
 
-MODULES = arrays, binding, kinds, loops, padding, reuse, staging, stopping, sums
+MODULES = arrays, binding, fetching, kinds, loops, padding, reuse, staging, stopping, sums
 """Where the steps are: importing them makes their words known."""

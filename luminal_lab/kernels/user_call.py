@@ -137,6 +137,16 @@ def _kernel(
             f"kernel {read.name}: it has no outputs, so that no tensor comes of it",
             hint="what it computes goes into its outputs, as in -> (y: f32[n])",
         )
+    _check_tasks(read, tasks)
+    if dialect == "c":
+        check_function(read, source, with_tasks=tasks != "1")
+    text = _header_text(read)
+    kind = cast("Dialect", dialect)
+    return KernelCall(text, source.strip("\n"), kind, tasks, meaning, numpy, gradient)
+
+
+def _check_tasks(read: Header, tasks: str) -> None:
+    """Raise if nothing says how often the function is called, or it never is."""
     try:
         count = parse_dim(tasks, header_dims(read))
     except LabError as error:
@@ -152,11 +162,6 @@ def _kernel(
             f"{' and '.join(name for name, _ in read.outputs)}",
             hint=CALLED,
         )
-    if dialect == "c":
-        check_function(read, source, with_tasks=tasks != "1")
-    text = _header_text(read)
-    kind = cast("Dialect", dialect)
-    return KernelCall(text, source.strip("\n"), kind, tasks, meaning, numpy, gradient)
 
 
 def _header_text(header: Header) -> str:

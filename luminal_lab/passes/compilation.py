@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Protocol, TypeAlias, final
@@ -164,7 +164,7 @@ class Compilation:
     def values(
         self,
         environment: Environment,
-        wanted: set[int],
+        wanted: AbstractSet[int],
         known: Mapping[int, Array],
         trace: list[Step] | None,
     ) -> dict[int, Array]:

@@ -118,7 +118,7 @@ def _sizes(ir: IR, specialise: object) -> Mapping[str, int]:
     sizes: dict[str, int] = {}
     for dim, like in cast("Mapping[object, object]", specialise).items():
         name, size = str(dim), whole_number(like)
-        if size is None:
+        if size is None or size.bit_length() > 63:
             raise ArgumentError(
                 f"compile: specialise gives the dim {name!r} the size {like!r}",
                 hint=f'give one whole number, as in {{"{name}": 128}}',

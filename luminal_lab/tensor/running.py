@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set as AbstractSet
 from typing import NamedTuple
 
 from typing_extensions import override
@@ -14,6 +14,28 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.printer import as_text
 from luminal_lab.errors import InputError, nearest
 from luminal_lab.tensor.sizes import bind_dims
+
+
+class Request(NamedTuple):
+    """What a session asks of its runs, by ids; runs that ask for the same share it."""
+
+    ir: IR
+    """The graph as written."""
+    compiled: IR | None
+    """What a compile has made of it."""
+    keeps_all: bool
+    probed: frozenset[int]
+    kept: frozenset[int]
+    needed: frozenset[int]
+    """What is asked for, and all that it is computed from."""
+    wanted: frozenset[int]
+    """What a run returns."""
+    held: AbstractSet[int]
+    """The values that stay after the run."""
+    into: Mapping[int, int] | None
+    """Which node of the compiled graph stands for one as written."""
+    targets: frozenset[int]
+    """What the compiled graph is asked for."""
 
 
 class Run(NamedTuple):

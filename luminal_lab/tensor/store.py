@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import os
+from collections.abc import Callable, Generator, Iterable, Mapping, Set as AbstractSet
+from contextlib import contextmanager
 from typing import Protocol
 
 from typing_extensions import override
@@ -18,6 +20,7 @@ from luminal_lab.errors import (
     DimError,
     GraphError,
     InputError,
+    LabError,
     NotComputedError,
     nearest,
     whole_number,
@@ -26,7 +29,7 @@ from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.reach import Reach
-from luminal_lab.tensor.running import Run
+from luminal_lab.tensor.running import Request, Run
 from luminal_lab.tensor.sizes import bind_dims
 from luminal_lab.tensor.sources import Sources
 from luminal_lab.tensor.trees import Tree, leaves
@@ -48,7 +51,7 @@ class Program(Protocol):
     def values(
         self,
         environment: Environment,
-        wanted: set[int],
+        wanted: AbstractSet[int],
         known: Mapping[int, Array],
         trace: list[Step] | None,
     ) -> dict[int, Array]:
@@ -70,6 +73,7 @@ class Store(Sources):
         self._data: dict[int, Array] = {}
         self._providers: dict[int, Callable[[], object]] = {}
         self._versions: dict[Parameter, int] = {}
+        self._given: dict[int, int] = {}  # how often inputs were given data
         self._values: dict[int, Array] = {}
         # What is asked for, each with the notebook cells that did.
         self._outputs: dict[int, set[str | None]] = {}
@@ -84,6 +88,8 @@ class Store(Sources):
         self._changed: set[int] = set()  # inputs that are newer than the values
         self._carried: set[int] = set()  # the same, but from the next run on
         self._reach: Reach | None = None
+        self._request: Request | None = None
+        self._turns: dict[int, object] = {}  # whose run is under way, by process
 
     @property
     @override
@@ -120,13 +126,14 @@ class Store(Sources):
         if parameter is not None:
             parameter.set(data, copy=False)
             return
+        self._given[node.id] = self._given.get(node.id, 0) + 1
         self._data.pop(node.id, None)
         self._providers.pop(node.id, None)
         if callable(data):
             self._providers[node.id] = data
             return
         self._data[node.id] = data
-        if self._is_new(solve_shape(node.shape, data.shape, {})):
+        if node.type.is_symbolic and self._is_new(solve_shape(node.shape, data.shape, {})):
             self._values = {}
 
     def _parameter(self, id: int) -> Parameter | None:
@@ -323,34 +330,53 @@ class Store(Sources):
         the bytes of each node are returned.
         """
         if self.running:
-            raise GraphError(
-                f"execute: the graph {self.name!r} is running already",
-                where=str(here() or "") or None,
-                hint="what a run calls, and other threads, use graphs of their own",
-            )
+            raise self.busy("execute")
         program = self.program()
-        self.running = True
-        try:
-            with self.whole(), stoppable(lambda: None):
+        with self.turn("execute"):
+            # Nothing is written meanwhile, so that there is nothing to take back.
+            try:
                 return self._execute(program, keep_all, trace)
+            except (LabError, KeyboardInterrupt):
+                with self.whole(), stoppable(lambda: None):
+                    raise
+
+    @property
+    @override
+    def running(self) -> bool:
+        # A process that was forked does not go on with what its parent was at.
+        return os.getpid() in self._turns
+
+    @contextmanager
+    def turn(self, what: str) -> Generator[None, None, None]:
+        """Keep others from running the graph meanwhile, or say that somebody does."""
+        process, mine = os.getpid(), object()
+        # One step, so that of two threads one alone has the turn.
+        if self._turns.setdefault(process, mine) is not mine:
+            raise self.busy(what)
+        try:
+            yield
         finally:
-            self.running = False
+            self._turns.pop(process, None)
+
+    def busy(self, what: str) -> GraphError:
+        """Return the error that says that a run is under way."""
+        return GraphError(
+            f"{what}: the graph {self.name!r} is running already",
+            where=str(here() or "") or None,
+            hint="what a run calls, and other threads, use graphs of their own",
+        )
 
     def _execute(self, program: Program | None, keep_all: bool, trace: bool) -> Run | None:
         ir = self.ir
-        asked = self._outputs.keys() | self._probes.keys()
-        if not asked:
-            raise GraphError(
-                "execute: nothing is retrieved, so that there is nothing to compute",
-                hint="call retrieve() on the tensors whose values you want",
-            )
         reach = self._reached(ir)
-        needed = reach.needed(asked)
-        dims = self._bind(ir, needed)
+        request = self._requested(ir, reach, program, keep_all)
+        dims = self._bind(ir, request.needed)
         versions = {parameter: parameter.version for parameter in self._parameters}
-        changed = {p for p, version in versions.items() if self._versions.get(p) != version}
-        news = {self._parameters[parameter] for parameter in changed}
-        known = self._known(reach, self._changed | self._carried | news | reach.random, dims)
+        changed = self._changed | self._carried | reach.random
+        for parameter, version in versions.items():
+            if self._versions.get(parameter) != version:
+                changed.add(self._parameters[parameter])
+        known = self._known(reach, changed, dims)
         steps: list[Step] | None = [] if trace else None
         values = _interpret(
             ir if program is None else program,
@@ -359,18 +385,17 @@ class Store(Sources):
                 dims,
                 self.step,
                 self._functions,
-                self._calls(),
-                {self._parameters[p]: version for p, version in versions.items()},
+                self._calls() if self._probes else {},
+                self._given | {self._parameters[p]: version for p, version in versions.items()},
             ),
-            wanted={id for id in needed if not ir[id].extra}
-            if keep_all
-            else asked | (needed & self._kept),
-            known={id: value for id, value in known.items() if id not in self._unseen},
-            trace=steps,
+            request,
+            {id: v for id, v in known.items() if id not in self._unseen} if known else known,
+            steps,
         )
         # Nothing fails from here on.
-        kept = self._outputs.keys() | self._kept
-        self._values = {id: v for id, v in known.items() if id in kept} | values
+        if known:
+            values = {id: known[id] for id in known if id in request.held} | values
+        self._values = values
         self._bound |= dims
         self._versions = versions
         self._changed, self._carried, self._unseen = set(), set(), set()
@@ -382,12 +407,53 @@ class Store(Sources):
             program.settle()
         return None if steps is None else Run(tuple(steps))
 
+    def _requested(self, ir: IR, reach: Reach, program: Program | None, keep_all: bool) -> Request:
+        """Return what is asked for; while nothing else is, it is not worked out again."""
+        compiled, last = None if program is None else program.ir, self._request
+        if (
+            last is not None
+            and last.ir is ir
+            and last.compiled is compiled
+            and last.keeps_all == keep_all
+            and last.probed == self._probes.keys()
+            and last.kept == frozenset(self._kept)
+        ):
+            return last
+        asked = self._outputs.keys() | self._probes.keys()
+        if not asked:
+            raise GraphError(
+                "execute: nothing is retrieved, so that there is nothing to compute",
+                hint="call retrieve() on the tensors whose values you want",
+            )
+        needed = reach.needed(asked)
+        wanted = asked | (needed & self._kept)
+        if keep_all:
+            wanted = {id for id in needed if not ir[id].extra}
+        into: dict[int, int] | None = None
+        if program is not None:
+            # What a pass has kept means what it meant.
+            into = {id: id for id in wanted if program.written[id] in program.ir}
+            into |= zip(program.written.output_ids, program.ir.output_ids, strict=True)
+        self._request = Request(
+            ir,
+            compiled,
+            keep_all,
+            frozenset(self._probes),
+            frozenset(self._kept),
+            needed,
+            frozenset(wanted),
+            self._outputs.keys() | self._kept,
+            into,
+            frozenset(into[id] for id in wanted if id in into) if into else frozenset(wanted),
+        )
+        return self._request
+
     def _calls(self) -> dict[int, list[Probe]]:
         return {id: [call for _, call in probes] for id, probes in self._probes.items()}
 
     def _known(self, reach: Reach, changed: set[int], dims: Mapping[str, int]) -> dict[int, Array]:
         """Return the values that are those of the present inputs."""
-        if self._is_new(dims):
+        if dims and self._is_new(dims):
             return {}
         if not changed or not self._values:
             return self._values
@@ -417,7 +483,8 @@ class Store(Sources):
             if node.id in self._providers and node.type.is_symbolic:
                 self._input_value(node)
             if node.id in self._data:
-                shapes[node] = self._data[node.id].shape
+                if node.type.is_symbolic:
+                    shapes[node] = self._data[node.id].shape
             elif node.id not in self._providers:
                 raise InputError(
                     f"execute: the input %{node.name} was never set; it is {node.type}",
@@ -475,28 +542,24 @@ class Store(Sources):
 def _interpret(
     what: IR | Program,
     environment: Environment,
-    *,
-    wanted: set[int],
+    request: Request,
     known: Mapping[int, Array],
     trace: list[Step] | None,
 ) -> dict[int, Array]:
     """Return the values of nodes as written, by what a compile made of them if there was one."""
-    if isinstance(what, IR):
-        return interpret(what, environment, wanted=wanted, known=known, trace=trace)
-    ir = what.ir
-    # What a pass has kept means what it meant.
-    into = {id: id for id in wanted if what.written[id] in ir}
-    into |= zip(what.written.output_ids, ir.output_ids, strict=True)
-    probes: dict[int, list[Probe]] = {}
-    for id, calls in environment.probes.items():
-        probes.setdefault(into[id], []).extend(calls)
-    values = what.values(
-        environment._replace(probes=probes),
-        {into[id] for id in wanted if id in into},
-        {into[id]: value for id, value in known.items() if id in into},
-        trace,
-    )
-    return {id: values[into[id]] for id in wanted if id in into}
+    into = request.into
+    if isinstance(what, IR) or into is None:
+        assert isinstance(what, IR)
+        return interpret(what, environment, wanted=request.wanted, known=known, trace=trace)
+    if environment.probes:
+        probes: dict[int, list[Probe]] = {}
+        for id, calls in environment.probes.items():
+            probes.setdefault(into[id], []).extend(calls)
+        environment = environment._replace(probes=probes)
+    if known:
+        known = {into[id]: value for id, value in known.items() if id in into}
+    values = what.values(environment, request.targets, known, trace)
+    return {id: values[into[id]] for id in request.wanted if id in into}
 
 
 def _moved(what: str, source: Lazy, target: Lazy) -> tuple[Node, Array]:

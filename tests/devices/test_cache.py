@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import sys
 import tempfile
 import threading
@@ -532,3 +533,27 @@ def test_what_is_found_is_whole_whatever_others_do(folder):
         thread.join()
     assert faults == []
     assert [name for name in names(folder) if name[0] == "."] == []
+
+
+def test_what_is_of_no_use_is_not_kept(cache, folder):
+    def refuses(path):
+        assert path.read_bytes() == b"library"
+        raise DeviceError("no use")
+
+    error = error_of(lambda: cache.store(KEY, TEXT, b"library", "gcc 1.0", refuses), DeviceError)
+    assert error.message == "no use"
+    assert list(folder.iterdir()) == []
+
+
+def test_a_draft_that_is_removed_meanwhile_is_made_elsewhere(cache, folder):
+    tried = []
+
+    def check(path):
+        tried.append(path)
+        if len(tried) == 1:
+            shutil.rmtree(folder)
+        path.stat()
+
+    with pytest.warns(LabWarning, match="there is no using .*No such file or directory"):
+        path = cache.store(KEY, TEXT, b"library", "gcc 1.0", check)
+    assert path.parent.parent == spare_folder()

@@ -170,6 +170,53 @@ def test_folds_of_all_of_a_symbolic_tensor():
         np.testing.assert_allclose(one, wanted, rtol=2e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_what_is_computed_twice_is_equal(dtype):
+    """A maximum is found where it was computed, in main loops as in tails, and by any kernel."""
+
+    def found(*passes: Any) -> list[np.ndarray]:
+        cx = ll.Graph()
+        rng = np.random.default_rng(0)
+        shapes = {"x": (33, 77), "b": (1, 77), "c": (33, 77), "d": (33, 1)}
+        inputs = [
+            cx.tensor(shape, dtype, name=name).set(rng.standard_normal(shape).astype("f"))
+            for name, shape in shapes.items()
+        ]
+        x, b, c, d = inputs
+        y = x * b + c * d
+        pooled = y.reshape(1, 1, 33, 77).max_pool(2)
+        results = [
+            y.flip(1).argmax(1),
+            y.max(1, keepdim=True).eq(y).sum(1),
+            (y < y.graph_break()).sum(),
+            ll.grad(y.max(1).sum(), x) != 0,
+            ll.grad(y.relu().max(1).sum(), x) != 0,
+            ll.grad(pooled.sum(), x) != 0,
+            y,
+        ]
+        cx.retrieve(results[:-1] if dtype == "float16" else results)
+        if passes:
+            cx.compile(*passes)
+        cx.execute()
+        return [one.numpy() for one in results[:-1]]
+
+    for place, (wanted, one) in enumerate(
+        zip(found(), found(ll.GenericCompiler(), CPUCompiler()), strict=True)
+    ):
+        np.testing.assert_array_equal(one, wanted, f"result {place}")
+
+
+def test_kernels_of_several_phases_have_names_that_no_kernel_has():
+    cx = ll.Graph()
+    a, w = cx.tensor((1, "m"), name="a"), cx.tensor(("m", "p"), name="w")
+    b, c, v = cx.tensor(("m", "p")), cx.tensor((3, 5)), cx.tensor((5, 7))
+    cx.retrieve([a @ w, c @ v, w @ b.T])
+    cx.compile(CPUCompiler())
+    functions = [phase.function for kernel in cx.kernels for phase in kernel.phases]
+    assert len(functions) > len(cx.kernels) == 3
+    assert len({*functions}) == len(functions)
+
+
 def test_dims_may_be_called_what_the_source_has_names_for():
     cx = ll.Graph()
     x = cx.tensor(("step", "dims"), name="buffers").set(np.ones((2, 3)))

@@ -1,5 +1,7 @@
 """What the machine has is read where it says so, and guessed where it does not."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from luminal_lab.devices import machine
 from luminal_lab.devices.machine import (
     available_memory,
+    group_memory,
     linux_caches,
     this_machine,
     usable_cores,
@@ -59,3 +62,39 @@ def test_a_mac_says_what_it_has(monkeypatch):
 
 def test_lanes():
     assert [Machine(32).lanes(size) for size in (1, 4, 8)] == [32, 8, 4]
+
+
+def test_the_memory_of_groups_within_groups(tmp_path):
+    inner = tmp_path / "one" / "two"
+    inner.mkdir(parents=True)
+    for folder, most in ((tmp_path, "max"), (tmp_path / "one", "1000"), (inner, "800")):
+        (folder / "memory.max").write_text(f"{most}\n")
+        (folder / "memory.current").write_text("700\n")
+        (folder / "memory.stat").write_text("anon 5\ninactive_file 40\nactive_file 7\n")
+    assert group_memory(tmp_path, "0::/one/two\n") == [140, 340]
+    assert group_memory(tmp_path, "0::/another\n") == []
+
+
+def test_the_memory_of_groups_of_the_first_version(tmp_path):
+    inner = tmp_path / "memory" / "one"
+    inner.mkdir(parents=True)
+    (inner / "memory.limit_in_bytes").write_text("1000\n")
+    (inner / "memory.usage_in_bytes").write_text("300\n")
+    (inner / "memory.stat").write_text("inactive_file 1\ntotal_inactive_file 20\n")
+    assert group_memory(tmp_path, "5:cpu:/x\n4:cpuset,memory:/one\n0::/\n") == [720]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux says what a process has")
+def test_a_limit_of_the_process_counts():
+    script = """if True:
+        import resource
+        from luminal_lab.devices.machine import available_memory
+        resource.setrlimit(resource.RLIMIT_AS, (3 << 30, resource.RLIM_INFINITY))
+        print(available_memory() < 3 << 30)
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 20, resource.RLIM_INFINITY))
+        print(available_memory())
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["True", "0"]

@@ -570,3 +570,14 @@ def test_a_forked_child_calls_and_compiles(compiler, folder):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout == "True 0\n", done.stderr
     assert len(entries(folder)) == 2
+
+
+def test_who_finds_modules_may_refuse(monkeypatch):
+    def refuses(name, path=None, target=None):
+        if name == "ziglang":
+            raise ImportError(name)
+
+    monkeypatch.setattr(sys, "meta_path", [SimpleNamespace(find_spec=refuses), *sys.meta_path])
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    error = error_of(find_compiler, DeviceError)
+    assert error.message.endswith("\n  ziglang: it is not there")

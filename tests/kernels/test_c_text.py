@@ -2,7 +2,7 @@
 
 import pytest
 
-from luminal_lab.kernels.c_text import Argument, arguments, bare, functions, names
+from luminal_lab.kernels.c_text import Argument, arguments, bare, functions, names, unbalanced
 
 SOURCE = """\
 #include <math.h>
@@ -63,3 +63,8 @@ def test_what_goes_leaves_the_lines_where_they_are():
     assert "wrong" not in bare(SOURCE)
     assert "inside" not in bare(SOURCE)
     assert bare("a /* \n */ b // c\nd '\"' e") == "a \n b  \nd   e"
+
+
+def test_branches_of_the_preprocessor_may_open_one_block():
+    assert unbalanced("#if A\nvoid g(int a) {\n#else\nvoid g(void) {\n#endif\n}\n") is None
+    assert unbalanced('void f(void) { puts("{"); /* { */ }') is None

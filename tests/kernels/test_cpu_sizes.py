@@ -1,4 +1,4 @@
-"""What heuristics take sizes to be: dims, axes of loops, and dims whose bounds are those of axes."""
+"""What heuristics take sizes to be: dims, axes of loops, and dims with the bounds of axes."""
 
 from luminal_lab.core.dims import Symbol, minimum
 from luminal_lab.kernels.cpu_sizes import MANY, USUAL, about, at_most

@@ -194,6 +194,17 @@ def test_a_text_reads_back_and_every_step_has_a_form() -> None:
             ["parallel i"],
             "parallel i: one iteration writes t where another",
         ),
+        (MATMUL, ["fuse i into i"], "fuse i into i: i is one loop"),
+        (
+            "kernel k(x: f32[8]) -> (y: f32[])\n  y[] = sum i < 8: x[i]",
+            ["place t in memory", "simd i"],
+            "simd i: one iteration writes t where another writes it",
+        ),
+        (
+            "kernel k(x: f32[8]) -> (y: f32[])\n  y[] = sum i < 8: x[i]",
+            ["simd i", "place t in memory"],
+            "place t in memory: the lanes of i add it up, each for itself",
+        ),
     ],
 )
 def test_a_refused_step_says_why(text: str, steps: list[str], message: str) -> None:

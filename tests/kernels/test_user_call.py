@@ -234,6 +234,21 @@ MAKING = {
         DefinitionError,
         "kernel scale: its tasks are 'k', and its dims are n",
     ),
+    "no tasks": (
+        lambda: ll.kernel(SCALE, tasks=0),
+        DefinitionError,
+        "kernel scale: its tasks are 0: nothing would write y",
+    ),
+    "fewer": (
+        lambda: ll.kernel(SCALE, tasks="-n"),
+        DefinitionError,
+        "kernel scale: its tasks are -n: nothing would write y",
+    ),
+    "no outputs": (
+        lambda: ll.kernel("// kernel f(x: f32[n]) -> ()\nvoid f(const float *x, long n) {}"),
+        DefinitionError,
+        "kernel f: it has no outputs, so that no tensor comes of it",
+    ),
 }
 
 
@@ -275,3 +290,19 @@ def test_a_kernel_is_called_with_tensors():
     )
     x = ll.Graph().tensor((2, 2))
     assert error_of(lambda: kernel(SCALE)(x)).hint.startswith("give it 1 axis, with reshape")
+
+
+SPARSE = """
+// kernel sparse(x: f32[n]) -> (y: f32[n])
+void sparse(const float *x, float *y, long n, long task) { y[task] = x[task]; }
+"""
+
+
+def test_a_call_of_a_kernel_without_tasks_is_refused():
+    call = ll.kernel(SPARSE, tasks="n - 8")
+    error = error_of(lambda: call(ll.Graph().tensor((5,), name="x")), DimError)
+    assert error.message == (
+        "kernel sparse: its tasks are n - 8, which with n = 5 is -3: nothing would write y"
+    )
+    assert error.hint == "tasks= says how often the function is called: at least once"
+    assert call(ll.Graph().tensor((9,), name="x")).shape == (9,)

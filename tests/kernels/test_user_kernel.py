@@ -124,3 +124,53 @@ def test_headers_are_read_by_themselves():
     assert header.name == "f"
     assert header.dims["n"].multiple_of == 2
     assert [name for name, _ in header.outputs] == ["b", "c"]
+
+
+WORDS = {
+    "void lab_task(const float *x, float *y, long n) { }": (
+        "kernel lab_task: its C calls something lab_task, which is a name of the program around it"
+    ),
+    "#define LAB_GIVEN 3\nvoid f(const float *x, float *y, long n) { }": (
+        "kernel f: its C calls something LAB_GIVEN, which is a name of the program around it"
+    ),
+    "static int lab_size;\nvoid f(const float *x, float *y, long n) { }": (
+        "kernel f: its C calls something lab_size, which is a name of the program around it"
+    ),
+    "void f(const float *int, float *y, long n) { }": (
+        "kernel f: its C calls something int, which is a word of C"
+    ),
+}
+
+
+@pytest.mark.parametrize("source", WORDS)
+def test_names_that_c_or_the_program_has(source):
+    name = "lab_task" if "void lab_task" in source else "f"
+    header = f"kernel {name}(x: f32[n]) -> (y: f32[n])"
+    error = error_of(lambda: ll.kernel(source, header), DefinitionError)
+    assert error.message == WORDS[source]
+    line = "> 2 | void f(" if "int," in source and "\n" in source else "> 1 | "
+    assert error.where.startswith(line)
+
+
+def test_a_brace_that_stands_alone_is_marked():
+    source = "// a kernel\nvoid f(const float *x, float *y, long n) {\n  if (n) { y[0] = 1;\n}\n"
+    header = "f(x: f32[n]) -> (y: f32[n])"
+    error = error_of(lambda: ll.kernel(source, header), DefinitionError)
+    assert error.message == "kernel f: a { in line 2 has no }"
+    assert error.where == "> 2 | void f(const float *x, float *y, long n) {"
+    error = error_of(lambda: ll.kernel(source + "}\n}\n", header), DefinitionError)
+    assert error.message == "kernel f: a } in line 6 has no {"
+    assert error.where == "> 6 | }"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "static inline __attribute__((noinline)) void ",
+        '__attribute__((target_clones("default", "avx2"))) void\n',
+        "void \\\n",
+    ],
+)
+def test_ways_to_write_a_function(before):
+    source = f"{before}f(const float *x, float *y, long n) {{ y[0] = 1; }}"
+    assert ll.kernel(source, "f(x: f32[n]) -> (y: f32[n])").name == "f"

@@ -15,9 +15,13 @@ from typing_extensions import override
 import luminal_lab as ll
 from luminal_lab import nn
 from luminal_lab.bench.peers.peer import Peer, Ready
+from luminal_lab.bench.rows import MODELLED
 from luminal_lab.bench.workload import Arrays, Sizes, Workload
 from luminal_lab.bench.workloads import FILLED
 from luminal_lab.devices.cpu_program import CPUProgram
+from luminal_lab.devices.probe import peak_rates
+from luminal_lab.devices.roofline import modelled
+from luminal_lab.devices.specifications import this_cpu
 from luminal_lab.nn import models
 from luminal_lab.nn.cache import KVCache
 
@@ -73,10 +77,16 @@ class Ours(Peer):
 
         def facts() -> dict[str, float]:
             program = cx.compilation.runner
-            if dims is None or not isinstance(program, CPUProgram):
+            if not isinstance(program, CPUProgram):
                 return {}
-            bound = program.plan(program.ir.output_ids).bound(dims)
-            return {"bytes written": bound.bytes_written}
+            sizes = {**(symbols or {}), **(dims or {})}
+            cpu = this_cpu(peak_rates(self.threads))
+            least = [modelled(launch, cpu, sizes).seconds for launch in program.launches]
+            found = {MODELLED: 1e3 * sum(least)}
+            if dims is not None:
+                bound = program.plan(program.ir.output_ids).bound(dims)
+                found["bytes written"] = bound.bytes_written
+            return found
 
         return Ready(run, lambda result: [np.array(result.numpy())], facts)
 

@@ -275,6 +275,12 @@ class Place(Step):
         path = around_local(nest, self.array)
         if self.space == "memory" and path:
             raise self.refuse("it is made anew in each iteration, and memory is there once")
+        for loop in nest.loops.values() if self.space == "memory" else ():
+            if loop.kind == "simd" and any(
+                one.name == self.array and one.how in ("+=", "max=") and one.index == ()
+                for one in accesses(loop.body)
+            ):
+                raise self.refuse(f"the lanes of {loop.name} add it up, each for itself")
 
         def change(one: Statement) -> Statement:
             if isinstance(one, Local) and one.name == self.array:

@@ -1,4 +1,4 @@
-"""Steps that give loops to the parts of a GPU: bind, guard."""
+"""Steps that give loops to the parts of a GPU: bind, guard, mask."""
 
 from __future__ import annotations
 
@@ -10,11 +10,33 @@ from typing import ClassVar, Literal, cast, get_args
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Symbol, both, symbols
-from luminal_lab.kernels.nest import Block, Loop, Nest, Set, When
+from luminal_lab.core.ops import Cast, Mul
+from luminal_lab.kernels.nest import (
+    Access,
+    Block,
+    Loop,
+    Nest,
+    Set,
+    Statement,
+    When,
+    mapped,
+    walk,
+)
 from luminal_lab.kernels.steps.kinds import independent
-from luminal_lab.kernels.steps.step import Step, around, extent, least_of, replaced_loop
+from luminal_lab.kernels.steps.step import (
+    Step,
+    apart,
+    around,
+    extent,
+    least_of,
+    private,
+    replaced_loop,
+    within,
+)
+from luminal_lab.kernels.substitution import guarded, rebuilt
+from luminal_lab.kernels.terms import Apply, Guard as Guarded, Lookup, Number, Read, Term
 
-Where = Literal["block", "thread", "across"]
+Where = Literal["block", "thread", "across", "tensor"]
 MOST_THREADS = 1024
 """A block has no more threads than this on any GPU."""
 
@@ -40,11 +62,13 @@ class Bind(Step):
         outer = around(nest, loop.name)
         if where == "block":
             self.check_block(loop, outer)
+        elif where == "tensor":
+            self.check_tensor(loop, outer)
         else:
             self.check_threads(loop, outer)
         if where == "across":
             self.check_fold(loop)
-        else:
+        elif where != "tensor" or not self.is_sum(loop):
             independent(self, nest, loop)
         return replaced_loop(nest, loop.name, replace(loop, kind=where))
 
@@ -80,6 +104,23 @@ class Bind(Step):
                 f"fission {threads[-1].name} takes it apart",
             )
 
+    def check_tensor(self, loop: Loop, outer: list[Loop]) -> None:
+        """Refuse a loop that no warp runs."""
+        if not isinstance(loop.size, int):
+            raise self.refuse(f"its size, {loop.size}, is not known before it runs")
+        if not any(one.kind == "thread" for one in outer):
+            raise self.refuse(
+                "it is inside no loop over threads, which would say how many warps there are",
+                f"bind a loop around {loop.name} to thread",
+            )
+
+    def is_sum(self, loop: Loop) -> bool:
+        """Return whether a loop adds up products of one tile."""
+        one = loop.body[0] if len(loop.body) == 1 else None
+        if not isinstance(one, Set) or one.how != "+=":
+            return False
+        return all(loop.axis not in symbols(place) for place in one.index)
+
     def check_fold(self, loop: Loop) -> None:
         """Refuse a loop that does not add up one value of each thread."""
         one = loop.body[0] if len(loop.body) == 1 else None
@@ -94,12 +135,14 @@ class Bind(Step):
 class Guard(Step):
     """Run a loop to the end of its block, where each iteration asks whether it is one.
 
-    for i_i < min(256, n - 256*i_o): y[…] = …
-    →   for i_i < 256: if i_i < n - 256*i_o: y[…] = …
+    for i_i < min(256, n - 256*i_o): for j: y[…] = …
+    →   for i_i < 256: for j: if i_i < n - 256*i_o: y[…] = …          guard i_i in j
     """
 
-    form: ClassVar[str] = "guard {loop}"
+    form: ClassVar[str] = "guard {loop} in {inner}"
     loop: str
+    inner: str
+    """The loop in whose body it asks: the loop itself, or one right inside of it."""
 
     @override
     def apply(self, nest: Nest) -> Nest:
@@ -109,12 +152,94 @@ class Guard(Step):
             raise self.refuse(f"its size is {full} always")
         sizes = [size for size in least_of(loop.size) if size != full]
         holds = reduce(both, [loop.axis < size for size in sizes])
-        body = self.within(loop.body, holds, loop.axis)
+        body = self.within(loop, holds, loop.axis)
         return replaced_loop(nest, loop.name, replace(loop, size=full, body=body))
 
-    def within(self, body: Block, holds: Dim, axis: Symbol) -> Block:
-        """Put a condition as far in as loops are right around each other."""
-        only = body[0] if len(body) == 1 else None
-        if isinstance(only, Loop) and axis not in symbols(only.size):
-            return (replace(only, body=self.within(only.body, holds, axis)),)
-        return (When(holds, body),)
+    def within(self, loop: Loop, holds: Dim, axis: Symbol) -> Block:
+        """Return a loop's body with a condition around that of the inner one."""
+        if loop.name == self.inner:
+            return (When(holds, loop.body),)
+        inner = self.inside(loop)
+        if axis in symbols(inner.size):
+            raise self.refuse(f"the size of {inner.name}, {inner.size}, depends on it")
+        return (replace(inner, body=self.within(inner, holds, axis)),)
+
+
+@dataclass(frozen=True)
+class Mask(Step):
+    """Run a loop to the end of its block, where what is read beyond is 0, and nothing written.
+
+    for i_i < min(128, n - 128*i_o): t[i_i] += x[128*i_o + i_i];   y[128*i_o + i_i] = …
+    →   for i_i < 128: t[i_i] += [i_i < n - 128*i_o: x[128*i_o + i_i]];   if i_i < …: y[…] = …
+
+    What the loop sums is 0 there, so that each part of it can be run by itself.
+    """
+
+    form: ClassVar[str] = "mask {loop}"
+    loop: str
+
+    @override
+    def apply(self, nest: Nest) -> Nest:
+        loop = self.find(nest, self.loop)
+        full = extent(loop.axis)
+        if loop.size == full:
+            raise self.refuse(f"its size is {full} always")
+        for one in walk(loop.body):
+            if isinstance(one, Loop) and loop.axis in symbols(one.size):
+                raise self.refuse(
+                    f"the size of {one.name}, {one.size}, depends on it",
+                    f"mask {one.name} first: then its size is a number",
+                )
+        holds = reduce(both, [loop.axis < size for size in least_of(loop.size) if size != full])
+        fixed = {one.name for one in around(nest, loop.name)}
+        inside = private(loop.body)
+
+        def change(one: Statement) -> Statement | Block:
+            if not isinstance(one, Set):
+                return one
+            if one.name in inside:
+                return replace(one, term=self.masked(nest, one.term, loop.axis, holds))
+            if one.how == "+=" and one.name in nest.locals:
+                return replace(one, term=_product(one.term, holds))
+            local = nest.locals.get(one.name)
+            access = Access(one.name, one.index, one.how, one)
+            if (
+                local is not None
+                and local.space != "memory"
+                and one.how == "="
+                and apart(nest, access, access, loop.axis, fixed)
+                and all(map(within, one.index, local.type.shape))
+            ):
+                return replace(one, term=self.masked(nest, one.term, loop.axis, holds))
+            return When(holds, (one,))
+
+        body = mapped(loop.body, change)
+        return replaced_loop(nest, loop.name, replace(loop, size=full, body=body))
+
+    def masked(self, nest: Nest, term: Term, axis: Symbol, holds: Dim) -> Term:
+        """Return a term that reads nothing beyond the end."""
+
+        def part(one: Term) -> Term:
+            if isinstance(one, Read):
+                shape = nest.types[one.buffer].shape
+                is_there = all(map(within, one.index, shape))
+                is_moved = any(axis in symbols(place) for place in one.index)
+                return one if is_there or not is_moved else guarded(holds, one)
+            if isinstance(one, (Guarded, Lookup)):
+                return guarded(holds, one)
+            return rebuilt(one, lambda dim: dim, part)
+
+        return part(term)
+
+
+def _product(term: Term, holds: Dim) -> Term:
+    """Return a term that is 0 unless a condition holds: each factor of a product is."""
+    match term:
+        case Apply(op=Mul(), args=(a, b), dtype=dtype) if dtype.is_float:
+            return Apply(term.op, (_product(a, holds), _product(b, holds)), dtype)
+        case Apply(op=Cast(), args=(inner,), dtype=dtype):
+            return Apply(term.op, (_product(inner, holds),), dtype)
+        case Number():
+            return term
+        case _:
+            return guarded(holds, term)

@@ -10,7 +10,17 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim, Shape, Symbol, minimum, substitute, symbols
 from luminal_lab.core.ops import Add, Mul
 from luminal_lab.core.views import row_major
-from luminal_lab.kernels.nest import Kind, Loop, Nest, Set, Statement, accesses, mapped, walk
+from luminal_lab.kernels.nest import (
+    Access,
+    Kind,
+    Loop,
+    Nest,
+    Set,
+    Statement,
+    accesses,
+    mapped,
+    walk,
+)
 from luminal_lab.kernels.steps.step import (
     Step,
     apart,
@@ -200,6 +210,8 @@ class Vector(Step):
                 else f"round {self.loop} or clamp {self.loop} first: then its size is "
                 f"{extent(loop.axis)}",
             )
+        if any(one.kind == "thread" for one in around(nest, loop.name)):
+            return self.in_thread(nest, loop)
         for one in loop.body:
             if not isinstance(one, Set):
                 raise self.refuse("lanes can only be assigned and added to", TO_SIMD)
@@ -208,6 +220,13 @@ class Vector(Step):
             for part in walk_terms(one.term):
                 self.check(nest, part, loop)
         return _innermost(self, nest, loop, "vector")
+
+    def in_thread(self, nest: Nest, loop: Loop) -> Nest:
+        """Let a thread of a GPU load and store neighbours as one, and compute one by one."""
+        for one in loop.body:
+            if not isinstance(one, Set):
+                raise self.refuse("what is loaded as one can only be assigned and added to")
+        return replaced_loop(nest, loop.name, replace(loop, kind="vector"))
 
     def check(self, nest: Nest, term: Term, loop: Loop) -> None:
         """Refuse a term that has no form for lanes."""
@@ -269,6 +288,12 @@ def _own_sums(nest: Nest, name: str, loop: Loop) -> str:
     return f"partial {name} over {loop.name} as sums gives each iteration a sum of its own"
 
 
+def is_scalar(nest: Nest, one: Access) -> bool:
+    """Return whether what is accessed is a variable in C, of which each lane can have its own."""
+    local = nest.locals.get(one.name)
+    return one.index == () and local is not None and local.space != "memory"
+
+
 def _innermost(step: Step, nest: Nest, loop: Loop, kind: Kind) -> Nest:
     inner = next((one for one in walk(loop.body) if isinstance(one, Loop)), None)
     if inner is not None:
@@ -278,7 +303,7 @@ def _innermost(step: Step, nest: Nest, loop: Loop, kind: Kind) -> Nest:
         )
     fixed = {one.name for one in around(nest, loop.name)}
     for one, other in meetings(loop.body, loop.body):
-        is_sum = one.how == other.how and one.how in ("+=", "max=") and one.index == ()
+        is_sum = one.how == other.how and one.how in ("+=", "max=") and is_scalar(nest, one)
         is_same = one.statement is other.statement and is_sum
         if not apart(nest, one, other, loop.axis, fixed) and not (kind == "simd" and is_same):
             what = "reads" if "read" in (one.how, other.how) else "writes"

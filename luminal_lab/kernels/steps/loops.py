@@ -234,6 +234,8 @@ class Fuse(Step):
     @override
     def apply(self, nest: Nest) -> Nest:
         first, second = self.find(nest, self.first), self.find(nest, self.second)
+        if first is second:
+            raise self.refuse(f"{first.name} is one loop", "fuse makes one of two")
         if first.size != second.size:
             raise self.refuse(
                 f"the size of {first.name} is {first.size}, and that of {second.name} is "

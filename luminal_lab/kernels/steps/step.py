@@ -20,6 +20,7 @@ from luminal_lab.errors import ParseError, ScheduleError, nearest
 from luminal_lab.kernels.nest import (
     Access,
     Block,
+    Fetch,
     Local,
     Loop,
     Nest,
@@ -101,6 +102,8 @@ def _kind(one: Statement) -> str:
             return "a condition"
         case Local(name=name):
             return f"local {name}"
+        case Fetch(name=name):
+            return f"a fetch of {name}"
         case _:
             return f"an assignment to {one.name}"
 

@@ -1,0 +1,360 @@
+"""Recording: the op table, small models and the benchmark's workloads, run and timed on a device.
+
+    luminal-lab record --device cpu -o mine.json
+
+Everything is compared with NumPy's interpreter first, the workloads at their small sizes; what
+differs is not recorded, and said. `ll.Recorded("mine.json")` then answers with these times.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
+
+import numpy as np
+from typing_extensions import override
+
+import luminal_lab as ll
+from luminal_lab.bench.peers.ours import Ours
+from luminal_lab.bench.peers.peer import Ready
+from luminal_lab.bench.workload import Arrays, Workload
+from luminal_lab.bench.workloads import workloads
+from luminal_lab.core.dtypes import Array
+from luminal_lab.core.interpret import Environment, interpret
+from luminal_lab.core.ir import Node
+from luminal_lab.devices.column import Timed
+from luminal_lab.devices.conformance_cases import Case
+from luminal_lab.devices.conformance_graphs import FUNCTIONS
+from luminal_lab.devices.conformance_kit import merged, selected
+from luminal_lab.devices.conformance_models import MODELS
+from luminal_lab.devices.cpu import CPUCompiler
+from luminal_lab.devices.gpus import compiler
+from luminal_lab.devices.machine import this_machine, usable_cores
+from luminal_lab.devices.measure import C_CLOCK, measured
+from luminal_lab.devices.probe import cpu_name, peak_rates
+from luminal_lab.devices.recording import (
+    VERSIONS,
+    Entry,
+    Key,
+    Program,
+    Recording,
+    kept,
+    key_of_kernel,
+)
+from luminal_lab.devices.subject import Subject, subject_of
+from luminal_lab.devices.toolchain import find_compiler
+from luminal_lab.errors import ArgumentError, DeviceError, LabError, nearest
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.passes.check import Given, differences
+from luminal_lab.passes.compilation import Compilation
+from luminal_lab.passes.pipeline import PassLike, Pipeline
+
+Device: TypeAlias = Literal["cpu", "cuda", "metal"]
+DEVICES: tuple[Device, ...] = ("cpu", "cuda", "metal")
+FAMILIES = ("elementwise", "reduction", "view", "indexing")
+"""What of the op table is recorded, in float32; other dtypes are for the conformance kit."""
+TABLE = "op table: "
+BATCH = 50
+"""How many cases of a family are one program."""
+EQUAL = "equal to the interpreter"
+SMALL = "equal to the interpreter at small sizes"
+WARM_UP = 2
+
+
+class Machine(NamedTuple):
+    """What records: a compiler, and what the file says of the device."""
+
+    compiler: Pipeline
+    device: str
+    driver: str
+    dialect: str
+    target: Mapping[str, int | str]
+    clock: str
+
+
+class Task(NamedTuple):
+    """A program to record, and the smaller one by which it is checked."""
+
+    name: str
+    write: Callable[[], Subject]
+    small: Callable[[], Subject] | None = None
+    """None: it is small itself."""
+
+
+@dataclass
+class Outcome:
+    """What came out: the recording, and what was not recorded."""
+
+    recording: Recording
+    failed: list[str] = field(default_factory=list[str])
+
+
+def record(
+    device: Device,
+    only: Sequence[str] = (),
+    *,
+    is_quick: bool = False,
+    threads: int = 0,
+    rounds: int = 10,
+    told: Callable[[str], object] = lambda line: None,
+) -> Outcome:
+    """Run programs on a device, compare them with the interpreter, and return their times."""
+    chosen = _chosen(only, is_quick=is_quick, threads=threads)
+    machine = _machine(device, threads)
+    made = _Recorder(machine, rounds)
+    for task in chosen:
+        try:
+            told(made.add(task))
+        except LabError as error:
+            made.failed.append(f"{task.name}: {error.message.splitlines()[0]}")
+            told(f"{task.name}: FAILED: {error.message.splitlines()[0]}")
+    rates = peak_rates(threads or None) if device == "cpu" else None
+    recording = Recording(
+        machine.device,
+        machine.driver,
+        datetime.now(UTC).isoformat(timespec="seconds"),
+        machine.dialect,
+        VERSIONS[machine.dialect],
+        made.entries(),
+        tuple(made.programs),
+        machine.target,
+        machine.clock,
+        WARM_UP,
+        ll.__version__,
+        rates,
+    )
+    return Outcome(recording, made.failed)
+
+
+def names() -> list[str]:
+    """Return what can be recorded, by name."""
+    table = [f"{TABLE}{family}" for family in FAMILIES]
+    return [*table, *(f"model {write.__name__}" for write in MODELS), *_workloads()]
+
+
+def _workloads(*, is_quick: bool = False) -> dict[str, Workload]:
+    """Return the workloads by name, but for those that time the compile itself."""
+    return {one.name: one for one in workloads(is_quick) if one.kind != "compile_gpt2"}
+
+
+def _chosen(only: Sequence[str], *, is_quick: bool, threads: int) -> list[Task]:
+    known, wanted = names(), [name.strip() for name in only if name.strip()]
+    for name in wanted:
+        if name not in known:
+            raise ArgumentError(
+                f"record: there is nothing called {name!r} to record",
+                hint=nearest(name, known) or "luminal-lab record --help lists it",
+            )
+    asked = wanted or known
+    return [
+        *(task for name in asked if name.startswith(TABLE) for task in _table(name)),
+        *(Task(case.name, _of_cases([case])) for case in _models(asked)),
+        *_benchmark(asked, is_quick=is_quick, threads=threads),
+    ]
+
+
+def _machine(device: Device, threads: int) -> Machine:
+    if device == "cpu":
+        count = threads or usable_cores()
+        found = find_compiler()
+        cpu = CPUCompiler(threads=count)
+        return Machine(cpu, cpu_name(), found.version, "c", asdict(this_machine()), C_CLOCK)
+    name = {"cuda": "CUDACompiler", "metal": "MetalCompiler"}[device]
+    made = compiler(device, name)
+    try:
+        if made is None:
+            raise DeviceError(f"this version has no compiler for {device}")
+        program = cast("Any", made.runner(_tiny().ir))
+        engine = program.engine
+        target = {"arch": str(getattr(engine, "arch", ""))} if device == "cuda" else {}
+        driver = str(getattr(engine, "driver", engine.name))
+        return Machine(made, program.device, driver, device, target, program.clock)
+    except DeviceError as error:
+        told = DeviceError(
+            f"record: {error.message}",
+            hint="what still works: luminal-lab record --device cpu, and ll.compare, which models "
+            "devices that are not here",
+        )
+        raise told from error
+
+
+def _tiny() -> ll.Graph:
+    cx = ll.Graph("tiny")
+    (cx.tensor((4,), name="x") + 1.0).retrieve()
+    return cx
+
+
+# -- one program -----------------------------------------------------------------------------------
+
+
+class _Recorder:
+    """Gathers the times of kernels: those of equal ones together."""
+
+    def __init__(self, machine: Machine, rounds: int) -> None:
+        self.machine = machine
+        self.rounds = rounds
+        self.programs: list[Program] = []
+        self.failed: list[str] = []
+        self.places: dict[Key, int] = {}
+        self.names: list[str] = []
+        self.samples: list[list[float]] = []
+
+    def add(self, task: Task) -> str:
+        """Check and time a program, and return a line about it."""
+        check = EQUAL
+        if task.small is not None:
+            self._check(task.name, task.small())
+            check = SMALL
+        subject = task.write()
+        made = subject.compiled(self.machine.compiler)
+        if task.small is None:
+            self._check(task.name, subject, made)
+        environment = subject.measurable(task.name)
+        launches, whole = self._timed(made, environment)
+        places = [self._place(kernel, subject.dims, samples) for kernel, samples in launches]
+        self.programs.append(Program(task.name, tuple(places), kept(whole), check))
+        total = sum(float(np.median(samples)) for _, samples in launches)
+        return f"{task.name}: {len(launches)} launches, {1e3 * total:.4g} ms; {check}"
+
+    def _timed(
+        self, made: Compilation, environment: Environment
+    ) -> tuple[list[tuple[Kernel, tuple[float, ...]]], tuple[float, ...]]:
+        program = cast("Timed", made.runner)
+        if self.machine.dialect != "c":
+            found = program.time_launches(environment, self.rounds, warm_up=WARM_UP)
+            return [(launch.kernel, samples) for launch, samples in found], ()
+        times = measured(made, environment, rounds=self.rounds, warm_up=WARM_UP)
+        kernels = {launch.node: launch.kernel for launch in program.launches}
+        rows = [(made.ir[row.node].id, row.samples) for row in times if row.kind == "launch"]
+        return [(kernels[id], samples) for id, samples in rows if id in kernels], times.whole
+
+    def _check(self, name: str, subject: Subject, made: Compilation | None = None) -> None:
+        """Raise unless the device computes what the interpreter does."""
+        made = subject.compiled(self.machine.compiler) if made is None else made
+        environment = subject.measurable(name)
+        asked = set(made.ir.output_ids)
+        stored = made.storage.values(environment, asked)
+        right = interpret(made.ir, environment, wanted=asked, known=stored)
+        found = made.values(environment, asked, {}, None)
+        made.settle()
+        for id in made.ir.output_ids:
+            wrong = differences(right[id], found[id], scaled=True)
+            if wrong.any():
+                raise DeviceError(
+                    f"{made.ir[id]} differs from the interpreter's in {int(wrong.sum())} of "
+                    f"{right[id].size} places"
+                )
+
+    def _place(self, kernel: Kernel, dims: Mapping[str, int], samples: Sequence[float]) -> int:
+        key = key_of_kernel(kernel, dims)
+        if key not in self.places:
+            self.places[key] = len(self.names)
+            self.names.append(kernel.name)
+            self.samples.append([])
+        self.samples[self.places[key]] += samples
+        return self.places[key]
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return all kernels with their samples."""
+        rows = zip(self.names, self.places, self.samples, strict=True)
+        return tuple(Entry(name, key, kept(samples)) for name, key, samples in rows)
+
+
+# -- what is recorded ------------------------------------------------------------------------------
+
+
+def _table(name: str) -> Iterator[Task]:
+    """Yield a family of the op table, some cases at a time."""
+
+    def kind(case: Case) -> tuple[Any, ...]:
+        return sorted(case.runs[0].dims.items()), case.runs[0].step
+
+    cases = selected(name.removeprefix(TABLE), dtypes="float32")
+    number = 0
+    for _, group in groupby(sorted(cases, key=kind), key=kind):
+        together = list(group)
+        for start in range(0, len(together), BATCH):
+            number += 1
+            title = name + (f" #{number}" if number > 1 else "")
+            yield Task(title, _of_cases(together[start : start + BATCH]))
+
+
+def _models(asked: Sequence[str]) -> Iterator[Case]:
+    if any(name.startswith("model ") for name in asked):
+        yield from (case for case in selected("model") if case.name in asked)
+
+
+def _benchmark(asked: Sequence[str], *, is_quick: bool, threads: int) -> Iterator[Task]:
+    small = _workloads(is_quick=True)
+    for name, one in _workloads(is_quick=is_quick).items():
+        if name in asked:
+            checked = None if is_quick else _written(small[name], threads)
+            yield Task(name, _written(one, threads), checked)
+
+
+def _of_cases(cases: Sequence[Case]) -> Callable[[], Subject]:
+    def write() -> Subject:
+        ir, inputs = merged([case.ir for case in cases])
+        first = cases[0].runs[0]
+        data = {
+            id: case.runs[0].data[name]
+            for case, names in zip(cases, inputs, strict=True)
+            for id, name in names.items()
+        }
+        environment = Environment(_reader(data), first.dims, first.step, FUNCTIONS)
+        return Subject(ir, Given(dims=first.dims), environment, "", first.dims)
+
+    return write
+
+
+def _reader(data: Mapping[int, Array]) -> Callable[[Node], Array]:
+    def data_of(node: Node) -> Array:
+        return data[node.id]
+
+    return data_of
+
+
+def _written(workload: Workload, threads: int) -> Callable[[], Subject]:
+    """Return what writes a workload as the benchmark does."""
+
+    def write() -> Subject:
+        rng = np.random.default_rng(zlib.crc32(workload.kind.encode()))
+        writer = Writer(threads)
+        writer.prepare(workload, workload.data(workload.sizes, rng))
+        return writer.subject
+
+    return write
+
+
+class Writer(Ours):
+    """Our spelling of the workloads, which is written and not compiled."""
+
+    subject: Subject
+
+    @override
+    def compiled(
+        self,
+        cx: ll.Graph,
+        output: Any,
+        inputs: Arrays,
+        *first_passes: Any,
+        symbols: Mapping[str, int] | None = None,
+        dims: Mapping[str, int] | None = None,
+    ) -> Ready:
+        output.retrieve()
+        for name, array in inputs.items():
+            cx[name].borrow(array)
+        passes: tuple[PassLike, ...] = (*first_passes, ll.GenericCompiler())
+        self.subject = subject_of(cx, dims, passes)
+
+        def run() -> object:
+            return output
+
+        def read(result: object) -> list[Array]:
+            return [np.array(result)]
+
+        return Ready(run, read)

@@ -1,0 +1,191 @@
+"""What a kind of run of a GPU program launches, for sizes of dims: functions, grids, arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from luminal_lab.core.binding import bound_shape
+from luminal_lab.core.dims import Dim, evaluate
+from luminal_lab.core.op import TensorType, ints
+from luminal_lab.devices.cpu_plan import MOST_SIZES, Plan
+from luminal_lab.devices.gpu_engine import Argument, Launched, Place
+from luminal_lab.errors import DeviceError
+from luminal_lab.kernels.kernel import Kernel
+
+MOST_BLOCKS: Final = (1 << 31) - 1
+
+
+class Ready(NamedTuple):
+    """A launch that lacks but the places of its values."""
+
+    kernel: Kernel
+    function: str
+    blocks: int
+    threads: int
+    slots: tuple[int, ...]
+    numbers: tuple[np.generic, ...]
+    draws: bool
+    faults: bool
+    work: int
+
+
+class Span(NamedTuple):
+    """Works that are done at one go: launched, or by NumPy, one at a time."""
+
+    first: int
+    last: int
+    is_launched: bool
+    checks: bool = False
+    """Whether it is asked behind them if an index was out of range."""
+
+
+class GPUPlan(Plan):
+    """The steps of a kind of run on a GPU, and where their values live."""
+
+    def sized_launches(self, dims: Mapping[str, int]) -> Sized:
+        """Return what is launched for some sizes of dims."""
+        known: dict[tuple[int, ...], Sized] = self.__dict__.setdefault("_launches", {})
+        key = tuple([dims[name] for name in self.list.dims if name in dims])
+        found = known.get(key)
+        if found is None:
+            if dims:
+                self.check(dims)
+            if len(known) >= MOST_SIZES:
+                known.pop(next(iter(known)))
+            found = known[key] = Sized(self, dims)
+        return found
+
+
+def takes(kernel: Kernel, function: str) -> tuple[bool, bool]:
+    """Return whether a function is given the count of runs, and where to report an index."""
+    head = re.search(rf"\b{re.escape(function)}\(([^{{]*)\{{", kernel.source)
+    given = head[1] if head else ""
+    return bool(re.search(r"\blab_step\b", given)), bool(re.search(r"\blab_fault\b", given))
+
+
+class Sized:
+    """What a kind of run launches, for sizes of dims."""
+
+    def __init__(self, plan: GPUPlan, dims: Mapping[str, int]) -> None:
+        self.plan = plan
+        self.dims = dict(dims)
+        self.memory = plan.sized(dims)
+        known: dict[Dim, int] = {}
+
+        def number(dim: Dim) -> int:
+            if dim not in known:
+                known[dim] = evaluate(dim, dims)
+            return known[dim]
+
+        self.steps: list[list[Ready] | None] = []
+        """For each work what is launched; None where NumPy does it."""
+        for at, (work, own) in enumerate(zip(plan.works, plan.locals, strict=True)):
+            kernel = plan.kernel_of(work)
+            if kernel is None:
+                self.steps.append(None)
+                continue
+            slots = (*work.reads, *own, *work.makes)
+            sizes = tuple(np.int64(dims[name]) for name in kernel.dims)
+            ready: list[Ready] = []
+            for phase in kernel.phases:
+                blocks = number(phase.tasks)
+                if blocks > MOST_BLOCKS:
+                    raise DeviceError(
+                        f"kernel {kernel.name}: it has {blocks:,} blocks for these sizes, and a "
+                        f"launch has {MOST_BLOCKS:,} at most",
+                        hint="a schedule whose blocks do more each has fewer",
+                    )
+                if blocks:
+                    draws, faults = takes(kernel, phase.function)
+                    ready.append(
+                        Ready(
+                            kernel,
+                            phase.function,
+                            blocks,
+                            phase.threads,
+                            slots,
+                            sizes,
+                            draws,
+                            faults,
+                            at,
+                        )
+                    )
+            self.steps.append(ready)
+        self.faults = any(one.faults for step in self.steps for one in step or ())
+        self.spans = list(self._spans())
+        sizes = self.memory.bytes
+        self.outputs = [(slots, sizes[slots[0]]) for slots in plan.places]
+        self.owned = {slot: sizes[slot] for slot in plan.owned}
+        self.results = [(one.id, one.slot, *self.shape_of(one.type)) for one in plan.results]
+        self.is_tried = False
+        """Whether a run has come to its end."""
+        self._launched: tuple[tuple[int, ...], list[list[Launched]]] | None = None
+
+    def _spans(self) -> Sequence[Span]:
+        """Return what is done at one go, apart where inputs are written over from there on."""
+        found: list[Span] = []
+        for at, step in enumerate(self.steps):
+            if step is None:
+                found.append(Span(at, at + 1, is_launched=False))
+            elif found and found[-1].is_launched and at != self.plan.no_return:
+                found[-1] = found[-1]._replace(last=at + 1)
+            else:
+                found.append(Span(at, at + 1, is_launched=True))
+        return [span._replace(checks=self._faults(span)) for span in found]
+
+    def _faults(self, span: Span) -> bool:
+        steps = self.steps[span.first : span.last]
+        return any(one.faults for step in steps for one in step or ())
+
+    def shape_of(self, type: TensorType) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
+        """Return a type as NumPy knows it."""
+        return ints(bound_shape("run", type.shape, self.dims)), type.dtype.numpy
+
+    def launched(
+        self, places: Mapping[int, Place], fault: Place | None, step: int
+    ) -> list[list[Launched]]:
+        """Return for each work its launches, with the places of all values."""
+        key = tuple([place.address for place in places.values()])
+        if self._launched is None or self._launched[0] != key:
+            found = [self._placed(ready, places, fault) for ready in self.steps]
+            self._launched = key, found
+        found = self._launched[1]
+        for work, ready in enumerate(self.steps):
+            if ready is not None and any(one.draws for one in ready):
+                found[work] = self._placed(ready, places, fault, step)
+        return found
+
+    def _placed(
+        self,
+        ready: list[Ready] | None,
+        places: Mapping[int, Place],
+        fault: Place | None,
+        step: int = 0,
+    ) -> list[Launched]:
+        made: list[Launched] = []
+        for one in ready or ():
+            given: list[Argument] = [places[slot] for slot in one.slots]
+            given += one.numbers
+            if one.draws:
+                given.append(np.uint32(step & 0xFFFFFFFF))
+            if one.faults:
+                assert fault is not None
+                given.append(Place(fault.memory, fault.offset + 4 * one.work, 4))
+            sizes = tuple((name, self.dims[name]) for name in one.kernel.dims)
+            made.append(
+                Launched(
+                    one.kernel,
+                    one.function,
+                    one.blocks,
+                    one.threads,
+                    tuple(given),
+                    one.work,
+                    not one.draws,
+                    sizes,
+                )
+            )
+        return made

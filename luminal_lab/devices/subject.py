@@ -1,0 +1,161 @@
+"""What a session would run and on what, so that several devices can be given the same.
+
+The session stays as it is: neither its values nor its compile change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from luminal_lab.core.dtypes import Array
+from luminal_lab.core.interpret import Environment
+from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.ops import HostCall
+from luminal_lab.errors import (
+    ArgumentError,
+    DeviceError,
+    DimError,
+    GraphError,
+    InputError,
+    NotComputedError,
+    nearest,
+    whole_number,
+)
+from luminal_lab.passes.check import Given
+from luminal_lab.passes.compilation import Compilation
+from luminal_lab.passes.compile import compile_ir
+from luminal_lab.passes.generic import GenericCompiler
+from luminal_lab.passes.pipeline import PassLike
+from luminal_lab.tensor.parameter import Parameter
+from luminal_lab.tensor.sizes import bind_dims
+
+
+class Value(Protocol):
+    """A tensor of a session's."""
+
+    def numpy(self) -> Array:
+        """Return its value."""
+        ...
+
+
+class Session(Protocol):
+    """What a graph of the user's has: `ll.Graph`."""
+
+    step: int
+
+    @property
+    def ir(self) -> IR:
+        """What was written."""
+        ...
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        """The parameters that it borrows, by the names of their inputs."""
+        ...
+
+    def __getitem__(self, name: str) -> Value:
+        """Return the tensor with a name."""
+        ...
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A graph as written, with its data where there is some."""
+
+    ir: IR
+    given: Given
+    environment: Environment | None
+    """None where inputs have no data, or dims no sizes: then nothing can be measured."""
+    missing: str
+    """What is said of that."""
+    dims: Mapping[str, int]
+    passes: tuple[PassLike, ...] = (GenericCompiler(),)
+    """What runs before a device's own passes."""
+
+    def compiled(self, *device: PassLike) -> Compilation:
+        """Compile the graph as written for a device."""
+        return compile_ir(self.ir, *self.passes, *device, given=self.given)
+
+    def measurable(self, device: str) -> Environment:
+        """Return the data, or raise what says that there is none."""
+        if self.environment is None:
+            raise InputError(
+                f"compare: {device} cannot be measured: {self.missing}",
+                hint="give the inputs data with set(...), or compare specifications alone, which "
+                "need sizes only",
+            )
+        calls = [node for node in self.ir if isinstance(node.op, HostCall)]
+        if calls:
+            raise DeviceError(
+                f"compare: {device} cannot be measured: {calls[0]} calls a Python function",
+                where=str(calls[0].meta.origin or "") or None,
+                hint="cx.time() measures such a graph; compare one without it",
+            )
+        return self.environment
+
+
+def subject_of(
+    cx: Session, dims: Mapping[str, int] | None = None, passes: Iterable[PassLike] | None = None
+) -> Subject:
+    """Return what a session would run; `dims` are the sizes that no data gives."""
+    if not isinstance(getattr(cx, "ir", None), IR) or not hasattr(cx, "parameters"):
+        raise ArgumentError(
+            f"compare: {cx!r} is no graph", hint="give the session: ll.compare(cx, [...])"
+        )
+    ir = cx.ir
+    if not ir.output_ids:
+        raise GraphError(
+            "compare: nothing is retrieved, so that there is nothing to compute",
+            hint="call retrieve() on the tensors whose values you want",
+        )
+    sizes = _sizes(ir, dims or {})
+    lent = {ir[name].id: one for name, one in cx.parameters.items() if name in ir}
+    forms = {id: one.form for id, one in lent.items()}
+    taken = (GenericCompiler(),) if passes is None else tuple(passes)
+    needed = ir.ancestors(ir.output_ids)
+    data: dict[int, Array] = {}
+    missing = ""
+    for node in ir.inputs:
+        if node.id in needed:
+            try:
+                parameter = lent.get(node.id)
+                data[node.id] = cx[node.name].numpy() if parameter is None else parameter.value
+            except NotComputedError:
+                missing = missing or f"the input {node} was never set; it is {node.type}"
+    shapes = {node: data[node.id].shape for node in ir.inputs if node.id in data}
+    try:
+        sizes = bind_dims(ir, () if missing else needed, shapes, sizes)
+    except DimError as error:
+        if "but it should be" in error.message:
+            error.message = error.message.replace("execute: ", "compare: ", 1)
+            error.hint = "leave dims out where data has the sizes"
+            raise
+        missing = error.message.removeprefix("execute: ")
+    given = Given(dims=sizes, weights=forms)
+    if missing:
+        return Subject(ir, given, None, missing, sizes, taken)
+
+    def data_of(node: Node) -> Array:
+        return data[node.id]
+
+    return Subject(ir, given, Environment(data_of, sizes, cx.step), "", sizes, taken)
+
+
+def _sizes(ir: IR, dims: Mapping[str, int]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name, like in dims.items():
+        size = whole_number(like)
+        if name not in ir.symbols:
+            raise DimError(
+                f"compare: dims names {name!r}, and this graph has no such dim",
+                hint=nearest(name, ir.symbols) or "dims come with tensors, or dim(...)",
+            )
+        if size is None:
+            raise ArgumentError(
+                f"compare: dims gives {name!r} the size {like!r}",
+                hint=f'give a whole number, as in {{"{name}": 128}}',
+            )
+        found[name] = size
+    return found

@@ -1,0 +1,182 @@
+"""What only Hopper has (sm_90a): products of a warpgroup, bulk copies, barriers that count bytes.
+
+Four warps multiply together, both tiles in shared memory (or a in registers):
+
+    lab_wgmma_U_nN(c, a, b, more)        c (64 rows, N columns) = a b, or += where `more` is not 0;
+                                         U in f16 bf16 tf32, N = 8, 16, … 256; 16 of k, of tf32 8
+    lab_wgmma_U_nN_rows(c, a, b, more)   the same, b with its columns side by side (f16, bf16)
+    lab_wgmma_U_nN_own(c, own, b, more)  the same as the first, with a in registers: `own` is this
+    lab_wgmma_U_nN_own_rows(…)           lane's four words of its warp's 16 rows, as for lab_mma
+    lab_wgmma_matrix(at, leading, stride, swizzle)   where a tile is, which a and b above are
+    lab_wgmma_begin()                    before the first product that reads registers just set
+    lab_wgmma_commit()                   the products so far are a group
+    lab_wgmma_wait(n)                    until at most n < 4 groups are under way
+    lab_swizzled_128(row, byte)          where a byte of a row of 128 is in a tile as below
+
+Lane 4 g + t of warp w has float c[4 i + e] at row 16 w + lab_tile_row(e), column 8 i +
+lab_tile_column(e). A tile whose k are side by side lies in shared memory, at a multiple of 1024
+bytes, in rows of 128 bytes, 8 of which are 1024 bytes; in row r its 16-byte pieces j are at
+j ^ (r % 8): swizzle 1, stride 1024, leading 16, which is not looked at; the next k are 32 bytes
+further on. A tile of b whose columns are side by side has k for rows, each of 128 bytes of columns:
+stride 1024 is from 8 of k to the next 8, leading from 128 bytes of columns to the next. So does a
+bulk copy put them there, whose map says CU_TENSOR_MAP_SWIZZLE_128B.
+
+    lab_barrier_init(at, threads)        a barrier in shared memory, lab_u64, by one thread; then
+    lab_barrier_seen()                   that thread makes it known to copies, and lab_sync()
+    lab_barrier_expect(at, bytes)        one thread arrives, and `bytes` more are copied
+    lab_barrier_arrive(at)               one thread arrives
+    lab_barrier_wait(at, phase)          until all have: phase is 0, then 1, then 0, …
+    lab_bulk_copy(to, from, bytes, at)   a multiple of 16 bytes from memory to shared memory
+    lab_bulk_tile(to, map, x, y, at)     a tile of a matrix by its map, which the kernel is given as
+                                         `const __grid_constant__ lab_tensor_map`
+    lab_bulk_store(map, x, y, from)      a tile from shared memory, which before that
+    lab_bulk_written()                   has been made known, by each thread that wrote to it
+    lab_bulk_commit(), lab_bulk_wait(n)  as for products; what was stored may then be overwritten
+    lab_registers_rise_N(), …_fall_N()   all threads of a warpgroup have N registers each
+
+One thread issues a bulk copy. PTX ISA 9: "Asynchronous Warpgroup Level Matrix Instructions", "Data
+Movement and Conversion: cp.async.bulk", "mbarrier".
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+HOPPER = """\
+struct alignas(64) lab_tensor_map { lab_u64 words[16]; };
+
+// Addresses and distances in 16 bytes, of 18 bits.
+static inline lab_u64 lab_wgmma_matrix(const void *at, int leading, int stride, int swizzle) {
+    const lab_u64 place = (lab_u64)__cvta_generic_to_shared(at) >> 4 & 0x3fff;
+    return place | (lab_u64)(leading >> 4 & 0x3fff) << 16 | (lab_u64)(stride >> 4 & 0x3fff) << 32
+         | (lab_u64)swizzle << 62;
+}
+
+static inline int lab_swizzled_128(int row, int byte) {
+    return row * 128 + (byte ^ row % 8 * 16);
+}
+
+static inline void lab_wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" : : : "memory"); }
+
+static inline void lab_wgmma_commit() {
+    asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
+}
+
+static inline void lab_wgmma_wait(int groups) {
+    if (groups == 0) asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
+    if (groups == 1) asm volatile("wgmma.wait_group.sync.aligned 1;" : : : "memory");
+    if (groups == 2) asm volatile("wgmma.wait_group.sync.aligned 2;" : : : "memory");
+    if (groups == 3) asm volatile("wgmma.wait_group.sync.aligned 3;" : : : "memory");
+}
+
+static inline void lab_barrier_init(lab_u64 *at, int threads) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+        : : "r"((lab_u32)__cvta_generic_to_shared(at)), "r"(threads) : "memory");
+}
+
+static inline void lab_barrier_seen() {
+    asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
+    asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
+}
+
+static inline void lab_barrier_expect(lab_u64 *at, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+        : : "r"((lab_u32)__cvta_generic_to_shared(at)), "r"(bytes) : "memory");
+}
+
+static inline void lab_barrier_arrive(lab_u64 *at) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
+        : : "r"((lab_u32)__cvta_generic_to_shared(at)) : "memory");
+}
+
+static inline void lab_barrier_wait(lab_u64 *at, int phase) {
+    lab_u32 over = 0;
+    while (!over) {
+        asm volatile(
+            "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;"
+            " selp.b32 %0, 1, 0, p; }"
+            : "=r"(over) : "r"((lab_u32)__cvta_generic_to_shared(at)), "r"(phase) : "memory");
+    }
+}
+
+static inline void lab_bulk_copy(void *to, const void *from, int bytes, lab_u64 *at) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+        : : "r"((lab_u32)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)),
+            "r"(bytes), "r"((lab_u32)__cvta_generic_to_shared(at)) : "memory");
+}
+
+static inline void lab_bulk_tile(void *to, const lab_tensor_map *map, int x, int y, lab_u64 *at) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        " [%0], [%1, {%2, %3}], [%4];"
+        : : "r"((lab_u32)__cvta_generic_to_shared(to)), "l"(map), "r"(x), "r"(y),
+            "r"((lab_u32)__cvta_generic_to_shared(at)) : "memory");
+}
+
+static inline void lab_bulk_store(const lab_tensor_map *map, int x, int y, const void *from) {
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];"
+        : : "l"(map), "r"(x), "r"(y), "r"((lab_u32)__cvta_generic_to_shared(from)) : "memory");
+}
+
+static inline void lab_bulk_written() {
+    asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
+}
+
+static inline void lab_bulk_commit() { asm volatile("cp.async.bulk.commit_group;" : : : "memory"); }
+
+static inline void lab_bulk_wait(int groups) {
+    if (groups == 0) asm volatile("cp.async.bulk.wait_group.read 0;" : : : "memory");
+    if (groups == 1) asm volatile("cp.async.bulk.wait_group.read 1;" : : : "memory");
+    if (groups == 2) asm volatile("cp.async.bulk.wait_group.read 2;" : : : "memory");
+    if (groups == 3) asm volatile("cp.async.bulk.wait_group.read 3;" : : : "memory");
+}"""
+WGMMA = re.compile(r"lab_wgmma_(f16|bf16|tf32)_n(\d+)(_own)?(_rows)?")
+REGISTERS = re.compile(r"lab_registers_(rise|fall)_(\d+)")
+
+
+def hopper(uses: Iterable[str]) -> Iterator[str]:
+    """Yield Hopper's paragraphs; there is a product for each shape that is named."""
+    yield from HOPPER.split("\n\n")
+    for name in uses:
+        if (match := WGMMA.fullmatch(name)) and int(match[2]) in range(8, 257, 8):
+            if match[1] != "tf32" or not match[4]:
+                yield wgmma(name, match[1], int(match[2]), own=bool(match[3]), rows=bool(match[4]))
+        elif (match := REGISTERS.fullmatch(name)) and int(match[2]) in range(24, 257, 8):
+            way = "inc" if match[1] == "rise" else "dec"
+            yield (
+                f"static inline void {name}() {{\n"
+                f'    asm volatile("setmaxnreg.{way}.sync.aligned.u32 {match[2]};");\n}}'
+            )
+
+
+def wgmma(name: str, unit: str, columns: int, *, own: bool = False, rows: bool = False) -> str:
+    """Return the function of one shape: 64 rows, as many columns."""
+    count = columns // 2
+    operands = [f"%{place}" for place in range(count + (6 if own else 3))]
+    sums, rest = operands[:count], operands[count:]
+    left = f"{{{', '.join(rest[:4])}}}" if own else rest[0]
+    turned = "" if unit == "tf32" else f", {int(rows)}" if own else f", 0, {int(rows)}"
+    depth = 8 if unit == "tf32" else 16
+    lines = _broken(sums)
+    given = ['"r"(a[0])', '"r"(a[1])', '"r"(a[2])', '"r"(a[3])'] if own else ['"l"(a)']
+    bound = [f'"+f"(c[{place}])' for place in range(count)]
+    text = [
+        f"static inline void {name}(",
+        f"    float *c, {'const lab_u32 *a' if own else 'lab_u64 a'}, lab_u64 b, int more) {{",
+        "    asm volatile(",
+        f'        "{{ .reg .pred p; setp.ne.b32 p, {rest[-1]}, 0;"',
+        f'        " wgmma.mma_async.sync.aligned.m64n{columns}k{depth}.f32.{unit}.{unit}"',
+        '        " {"',
+        *(f'        "{line}"' for line in lines),
+        f'        "}}, {left}, {rest[-2]}, p, 1, 1{turned}; }}"',
+        "        : " + "\n          ".join(_broken(bound)),
+        f'        : {", ".join(given)}, "l"(b), "r"(more) : "memory");',
+        "}",
+    ]
+    return "\n".join(text)
+
+
+def _broken(words: list[str], most: int = 6) -> list[str]:
+    """Return words with commas between them, so many in a line."""
+    lines = [", ".join(words[at : at + most]) for at in range(0, len(words), most)]
+    return [f"{line}," for line in lines[:-1]] + lines[-1:]

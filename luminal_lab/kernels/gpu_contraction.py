@@ -1,0 +1,231 @@
+"""How sums of products (matmuls, convolutions) run on a GPU: in tiles of tiles.
+
+    c[i, j] = sum k: a[i, k] * b[k, j]
+
+A block computes a tile of the result. It copies some steps of the sum into shared memory, rows of
+the one operand and columns of the other, and from there each thread multiplies a few rows with a
+few columns, whose sums are in its registers. Where tensor units multiply what there is, warps have
+tiles of sums in place of threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.printer import unique
+from luminal_lab.errors import ScheduleError
+from luminal_lab.kernels.cpu_contraction import Contraction, contraction_of, joined, operands
+from luminal_lab.kernels.cpu_sizes import about, at_most, perfect, stride
+from luminal_lab.kernels.gpu import GPU
+from luminal_lab.kernels.gpu_rows import width_of
+from luminal_lab.kernels.gpu_turns import attempt, merged
+from luminal_lab.kernels.nest import Local, Loop, Nest, Set, accesses, reads_of, walk
+from luminal_lab.kernels.schedule import Scheduling
+from luminal_lab.kernels.steps.arrays import Copy, Pack, Place
+from luminal_lab.kernels.steps.binding import Bind, Mask
+from luminal_lab.kernels.steps.kinds import Unroll, Vector
+from luminal_lab.kernels.steps.loops import Fission, Reorder, Split
+from luminal_lab.kernels.steps.step import extent
+from luminal_lab.kernels.terms import Read, Term
+
+LEAST = 16
+"""From this many rows and columns on a contraction is worth tiles."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How large the tiles are."""
+
+    rows: int
+    """Rows of a block's tile, and of a thread's."""
+    own_rows: int
+    columns: int
+    own_columns: int
+    depth: int
+    """How many steps of the sum are in shared memory at once."""
+
+
+SHAPES = (
+    Shape(128, 8, 128, 8, 16),
+    Shape(64, 4, 128, 8, 16),
+    Shape(64, 4, 64, 4, 16),
+    Shape(32, 2, 64, 4, 16),
+    Shape(32, 2, 32, 2, 32),
+)
+"""The tiles to choose from, the largest first."""
+
+
+def contraction_plan(made: Scheduling, gpu: GPU) -> bool:
+    """Cut a contraction into tiles; return whether the nest is one that they are good for."""
+    found = contraction_of(made.nest)
+    if found is None or not found.right.dtype.is_float:
+        return False
+    rows, columns, depth = (
+        prod(at_most(loop.size) for loop in loops)
+        for loops in (found.rows, found.columns, found.folds)
+    )
+    if min(rows, columns) < LEAST or depth < LEAST:
+        return False
+    k = merged(made, [loop.name for loop in found.folds])
+    j = _together(made, found.columns)
+    i = _together(made, found.rows)
+    left, right = operands(made.nest, k)
+    Tiling(made, gpu, i, j, k, left, right).plan(_shape(made.nest, found, i, j, gpu))
+    return True
+
+
+def _together(made: Scheduling, loops: list[Loop]) -> str:
+    """Make one loop of loops: those that are one in memory, or all where that is too short."""
+    sizes = [about(loop.size) for loop in loops]
+    if sizes[-1] >= 2 * LEAST:
+        return joined(made, loops)
+    return merged(made, [loop.name for loop in loops])
+
+
+def _shape(nest: Nest, found: Contraction, i: str, j: str, gpu: GPU) -> Shape:
+    """Return the largest tiles of which there are enough for all cores."""
+    rows, columns = about(nest.loops[i].size), about(nest.loops[j].size)
+    inside = {i, j}
+    batches = prod(about(loop.size) for loop in found.loops if loop.name in nest.loops) / max(
+        1.0, prod(about(nest.loops[name].size) for name in inside)
+    )
+    for shape in SHAPES:
+        tiles = -(-rows // shape.rows) * -(-columns // shape.columns) * max(1.0, batches)
+        waste = (-(-rows // shape.rows) * shape.rows / rows) * (
+            -(-columns // shape.columns) * shape.columns / columns
+        )
+        if tiles >= gpu.cores and waste <= 1.5:
+            return shape
+    return SHAPES[-1]
+
+
+class Tiling:
+    """Cuts the loops of a contraction into tiles: `i` of its rows, `j` of its columns."""
+
+    def __init__(
+        self, made: Scheduling, gpu: GPU, i: str, j: str, k: str, left: Term, right: Term
+    ) -> None:
+        self.made, self.gpu = made, gpu
+        self.i, self.j, self.k = i, j, k
+        self.left, self.right = left, right
+        self.outer = [loop.name for loop in self.loops() if loop.name not in (i, j)]
+
+    def loops(self) -> list[Loop]:
+        """Return the loops from the outermost in that are right around each other."""
+        *_, top = [one for one in self.made.nest.body if isinstance(one, Loop)]
+        return [*perfect(top)]
+
+    def cut(self, name: str, by: int) -> tuple[str, str]:
+        """Cut a loop into whole blocks, beyond whose end there is nothing but 0."""
+        names = self.made.nest.names
+        outer, inner = unique(f"{name}_o", names), unique(f"{name}_i", names)
+        self.made.do(Split(name, by))
+        if self.made.nest.loops[inner].size != by:
+            self.made.do(Mask(inner))
+        return outer, inner
+
+    def plan(self, shape: Shape) -> None:
+        """Make the steps."""
+        made = self.made
+        left, right = (next(iter(reads_of(one)))[0] for one in (self.left, self.right))
+        k_o, k_i = self.cut(self.k, shape.depth)
+        i_o, i_i = self.cut(self.i, shape.rows)
+        j_o, j_i = self.cut(self.j, shape.columns)
+        i_t, i_r = self.cut(i_i, shape.own_rows)
+        # A thread has columns in groups of four, so that neighbours read neighbouring groups.
+        four = min(4, shape.own_columns)
+        j_r, j_g = self.cut(j_i, shape.columns // (shape.own_columns // four))
+        j_t, j_v = self.cut(j_g, four)
+        self.reorder(
+            [*self.outer, i_o, j_o, i_t, j_t, i_r, j_r, j_v], [loop.name for loop in self.loops()]
+        )
+        for name in (j_v, j_r, i_r, j_t, i_t):
+            made.do(Fission(name))
+        for name in [*self.outer, i_o, j_o]:
+            made.do(Bind(name, "block"))
+        starts, sums, ends = [one for one in made.nest.loops[j_o].body if isinstance(one, Loop)]
+        threads, own = (f"{i_t}_2", f"{j_t}_2"), (f"{i_r}_2", f"{j_r}_2", f"{j_v}_2")
+        self.reorder([k_o, *threads, k_i, *own], [loop.name for loop in perfect(sums)])
+        copies = [
+            self.copied(left, threads[0], (k_i, threads[0], own[0]), "rows"),
+            self.copied(right, threads[0], (k_i, own[1], threads[1], own[2]), "columns"),
+        ]
+        for loop in (starts.name, ends.name):
+            path = [one.name for one in perfect(made.nest.loops[loop])]
+            for name in path[:2]:
+                made.do(Bind(name, "thread"))
+        for name in threads:
+            made.do(Bind(name, "thread"))
+        for name in (*own, k_i):
+            attempt(made, lambda name=name: made.do(Unroll(name)))
+        count = (shape.rows // shape.own_rows) * (shape.columns // shape.own_columns)
+        for name in copies:
+            self.shared_out(name, count)
+        for local in list(made.nest.locals.values()):
+            if local.space == "scratch":
+                space = "shared" if local.name in ("rows", "columns") else "registers"
+                made.do(Place(local.name, space))
+        self.stored(ends.name, i_r, j_v)
+
+    def copied(self, array: str, before: str, axes: tuple[str, ...], into: str) -> str:
+        """Copy what a block needs of an operand; return the loops that do."""
+        self.made.do(Pack(array, before, axes, into))
+        return f"{into}_{axes[0]}"
+
+    def shared_out(self, top: str, threads: int) -> None:
+        """Let all threads copy, neighbours what lies side by side."""
+        made = self.made
+        loops = [loop.name for loop in perfect(made.nest.loops[top])]
+        (one,) = [one for one in walk((made.nest.loops[top],)) if isinstance(one, Set)]
+        near = [name for name in loops if stride(made.nest, one.term, name) == 1]
+        lanes: list[str] = []
+        if near:
+            there = [*loops]
+            loops.append(loops.pop(loops.index(near[-1])))
+            self.reorder(loops, there)
+            width = width_of(made.nest, loops[-1])
+            if width > 1:
+                made.do(Split(loops[-1], width))
+                lanes = [f"{loops[-1]}_i"]
+                loops[-1] += "_o"
+        shared: list[str] = []
+        for place, name in reversed([*enumerate(loops)]):
+            size = made.nest.loops[name].size
+            assert isinstance(size, int)
+            if size > threads:
+                made.do(Split(name, threads))
+                loops[place : place + 1] = [f"{name}_o", f"{name}_i"]
+                name, size = f"{name}_i", threads
+            shared.insert(0, name)
+            threads //= size
+            if threads == 1:
+                break
+        rest = [name for name in loops if name not in shared]
+        self.reorder([*shared, *rest, *lanes], [*loops, *lanes])
+        for name in shared:
+            made.do(Bind(name, "thread"))
+        for name in lanes:
+            made.do(Vector(name))
+        for name in rest:
+            attempt(made, lambda name=name: made.do(Unroll(name)))
+
+    def stored(self, ends: str, row: str, lane: str) -> None:
+        """Store neighbours as one, and write the loops over a thread's own results out."""
+        made = self.made
+        inner = [one.name for one in perfect(made.nest.loops[ends])][2:]
+        last = made.nest.loops[inner[-1]]
+        if len(inner) == 3:
+            attempt(made, lambda: made.do(Vector(last.name)))
+        for name in inner:
+            if made.nest.loops[name].kind == "for":
+                attempt(made, lambda name=name: made.do(Unroll(name)))
+
+    def reorder(self, wanted: list[str], loops: list[str]) -> None:
+        """Bring loops that are right around each other, in the order given, into another."""
+        now = [*loops]
+        for place, name in enumerate(wanted):
+            for at in range(now.index(name), place, -1):
+                self.made.do(Reorder(now[at - 1], name))
+                now[at - 1], now[at] = now[at], now[at - 1]

@@ -1,0 +1,134 @@
+"""Products of small tiles that a warp computes together, by the tensor units of a GPU.
+
+    tensor i < 16:
+      tensor j < 8:
+        tensor k < 16:
+          acc[i, j] += f32(a[i, k]) * f32(b[k, j])
+
+A tile of sums is in the registers of the 32 lanes, each of which has some of its elements. What is
+multiplied lies in shared memory. Two tensor loops without a third are what is done to each element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from luminal_lab.core.dims import Dim, Shape, Symbol, substitute, symbols
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.ops import Cast, Mul
+from luminal_lab.core.views import row_major
+from luminal_lab.errors import ScheduleError
+from luminal_lab.kernels.dialect import Tiles
+from luminal_lab.kernels.nest import Block, Loop, Nest, Set
+from luminal_lab.kernels.terms import Apply, Read, Term
+
+WORDS = {DType.float16: "f16", DType.bfloat16: "bf16", DType.float32: "tf32"}
+"""What the functions for tiles are called, by the dtype of what is multiplied."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Where in a tile a lane is."""
+
+    name: str
+    element: Dim
+
+
+@dataclass(frozen=True)
+class Elements:
+    """What is done to each element of a tile."""
+
+    axes: tuple[Symbol, Symbol]
+    body: Block
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tile in shared memory: where it starts, and how far apart neighbours are."""
+
+    name: str
+    start: Dim
+    strides: tuple[Dim, Dim]
+
+
+@dataclass(frozen=True)
+class Product:
+    """A tile to which the product of two others is added."""
+
+    word: str
+    into: str
+    index: Shape
+    left: Operand
+    right: Operand
+
+
+def product_of(nest: Nest, loop: Loop, tiles: Tiles) -> Product | Elements:
+    """Return what tensor loops are: a product of tiles, or what is done to each element."""
+    loops = [loop]
+    while len(loops[-1].body) == 1 and isinstance(inner := loops[-1].body[0], Loop):
+        if inner.kind != "tensor":
+            break
+        loops.append(inner)
+    sizes = tuple(one.size for one in loops)
+    i, j = loops[0], loops[-1] if len(loops) < 3 else loops[1]
+    if len(loops) == 2 and sizes == tiles.sums:
+        return Elements((i.axis, j.axis), j.body)
+    one = loops[-1].body[0]
+    if len(loops) != 3 or len(loops[-1].body) != 1 or not isinstance(one, Set) or one.how != "+=":
+        raise _refused(nest, loop, f"is not two loops of {tiles.sums}, or three around a sum")
+    factors = factors_of(one.term)
+    if len(factors) != 2 or factors[0].dtype is not factors[1].dtype:
+        raise _refused(nest, loop, "does not add up products of two elements")
+    word = WORDS.get(factors[0].dtype)
+    if word is None or sizes != (*tiles.sums, tiles.depth[word]):
+        wanted = ", ".join(map(str, (*tiles.sums, tiles.depth.get(word or "", 0))))
+        raise _refused(nest, loop, f"has sizes {sizes}, and the units' are {wanted}")
+    k = loops[2]
+    left, right = (_operand(nest, one, (i, j, k)) for one in factors)
+    if left[1] == 0 and right[0] == 0:
+        pass
+    elif right[1] == 0 and left[0] == 0:
+        factors.reverse()
+        left, right = right, left
+    else:
+        raise _refused(nest, loop, "does not multiply rows with columns")
+    if one.index[-2:] != (i.axis, j.axis):
+        raise _refused(nest, loop, f"does not add to {one.name} at [.., {i.name}, {j.name}]")
+    return Product(
+        word,
+        one.name,
+        one.index,
+        _tile(nest, factors[0], (i, j, k), (left[0], left[2])),
+        _tile(nest, factors[1], (i, j, k), (right[2], right[1])),
+    )
+
+
+def factors_of(term: Term) -> list[Read]:
+    """Return the two elements that are multiplied, as they lie in memory."""
+    if not (isinstance(term, Apply) and isinstance(term.op, Mul)):
+        return []
+    found: list[Read] = []
+    for arg in term.args:
+        inner = arg.args[0] if isinstance(arg, Apply) and isinstance(arg.op, Cast) else arg
+        if isinstance(inner, Read):
+            found.append(inner)
+    return found
+
+
+def _operand(nest: Nest, read: Read, loops: tuple[Loop, ...]) -> list[Dim]:
+    """Return how far apart neighbours along each axis are."""
+    flat = row_major(nest.types[read.buffer].shape, read.index)
+    return [substitute(flat, {one.name: one.axis + 1}) - flat for one in loops]
+
+
+def _tile(nest: Nest, read: Read, loops: tuple[Loop, ...], strides: tuple[Dim, Dim]) -> Operand:
+    flat = row_major(nest.types[read.buffer].shape, read.index)
+    start = substitute(flat, {one.name: 0 for one in loops})
+    names = {one.name for one in loops}
+    if any(s.name in names for stride in strides for s in symbols(stride)):
+        raise _refused(nest, loops[0], f"does not read {read.buffer} in equal steps")
+    return Operand(read.buffer, start, strides)
+
+
+def _refused(nest: Nest, loop: Loop, why: str) -> ScheduleError:
+    return ScheduleError(f"nest {nest.name}: tensor {loop.name} {why}")

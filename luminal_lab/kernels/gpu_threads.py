@@ -1,0 +1,361 @@
+"""What one thread of a GPU does, as source: loops, assignments, vectors of neighbours.
+
+vector c < 4:                       const lab_f32x4 v0 = LAB_LOAD(lab_f32x4, x, 4*i);
+  y[4*i + c] = x[4*i + c] * 2.0     lab_f32x4 v1;
+                               →    for (int c = 0; c < 4; c++) {
+                                        v1.at[c] = v0.at[c] * 2.0f;
+                                    }
+                                    LAB_STORE(lab_f32x4, y, 4*i, v1);
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+
+from typing_extensions import override
+
+from luminal_lab.core.dims import Dim, Shape, Symbol, both, known, substitute, symbols
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.op import size_of
+from luminal_lab.core.ops import Cast
+from luminal_lab.core.views import row_major
+from luminal_lab.errors import ScheduleError
+from luminal_lab.kernels.c_index import condition_c, index_c
+from luminal_lab.kernels.c_names import c_name
+from luminal_lab.kernels.c_nest import FOLDED, IN_PLACE
+from luminal_lab.kernels.c_terms import Terms, Text
+from luminal_lab.kernels.c_values import c_type, stored
+from luminal_lab.kernels.dialect import Dialect
+from luminal_lab.kernels.gpu_nest import Phase
+from luminal_lab.kernels.gpu_tensor import Product, Tile, product_of
+from luminal_lab.kernels.nest import Block, Fetch, Local, Loop, Set, Statement, When
+from luminal_lab.kernels.terms import Apply, Guard, Lookup, Read, Term
+
+INT = (1 << 31) - 1
+WIDTHS = 2, 4, 8, 16
+"""The bytes that are loaded and stored as one."""
+
+
+class Threads(Terms):
+    """The source of one phase: what a thread does by itself."""
+
+    def __init__(self, phase: Phase, dialect: Dialect) -> None:
+        super().__init__(phase.nest)
+        self.phase, self.dialect = phase, dialect
+        self.lanes: dict[tuple[str, Shape], str] = {}
+        """Inside of a vector loop: what is loaded and stored as a whole, by its place."""
+        self.tile: Tile | None = None
+        """Inside of tensor loops: the tile of a warp, of which each lane has some elements."""
+        self.first = ""
+        """What holds of the one thread among several alike that sets what others see."""
+        self.pending: dict[str, int] = {}
+        """The lines that declare scalars which have no value yet."""
+        sizes = [size_of(type.shape) for type in self.types.values()]
+        self.whole = "int" if all(isinstance(s, int) and s <= INT for s in sizes) else "lab_i64"
+        """The type of indices: the narrow one where every place is known to fit."""
+
+    # -- statements --------------------------------------------------------------------------------
+
+    def statement(self, one: Statement) -> None:
+        """Write a statement that one thread runs by itself."""
+        match one:
+            case Loop(kind="vector"):
+                self.vector(one)
+            case Loop(kind="tensor"):
+                self.tensor(one)
+            case Loop(body=body):
+                with self.loop_head(one):
+                    self.statements(body)
+            case When(holds=holds, body=body):
+                with self.code.block(f"if ({condition_c(holds)})"):
+                    self.statements(body)
+            case Local():
+                self.local(one)
+            case Set():
+                self.set(one)
+            case Fetch():
+                pass  # other threads work while one waits
+
+    def statements(self, block: Block) -> None:
+        """Write statements in order."""
+        for one in block:
+            self.statement(one)
+
+    def loop_head(self, one: Loop) -> AbstractContextManager[None]:
+        """Write the head of a loop; what is added next stands in it."""
+        name, size = c_name(one.name), index_c(one.size)
+        if one.kind == "unroll":
+            self.unrolled()
+        kind = "int" if isinstance(one.size, int) else self.whole
+        return self.code.block(f"for ({kind} {name} = 0; {name} < {size}; {name}++)")
+
+    def unrolled(self) -> None:
+        """Say that the loop which follows is written out."""
+        self.code.lines.append("    " * self.code.depth + "#pragma unroll")
+        self.code.ops.append(())
+
+    def local(self, one: Local) -> None:
+        """Write the declaration of an array or number in registers."""
+        size = self.own_size(one)
+        if self.is_scalar(one.name):
+            self.pending[one.name] = len(self.code.lines)
+            self.code.add(f"{c_type(one.type.dtype)} {c_name(one.name)};")
+        else:
+            self.code.add(f"{c_type(one.type.dtype)} {c_name(one.name)}[{size}];")
+
+    def own_size(self, one: Local) -> int:
+        """Return how many elements of an array each thread has."""
+        size = size_of(self.own_shape(one.name))
+        if not isinstance(size, int):
+            raise ScheduleError(
+                f"nest {self.nest.name}: {one.name} has {size} elements in registers, which is "
+                "not known before it runs",
+                hint=f"place {one.name} in memory",
+            )
+        return size
+
+    def set(self, one: Set) -> None:
+        """Write an assignment."""
+        dtype, ops = self.types[one.name].dtype, FOLDED[one.how]
+        in_registers = self.in_registers(one.name)
+        with self.by_first(one):
+            place, value = self.place(one.name, one.index), self.text(one.term)
+            if one.how == "+=" and dtype in IN_PLACE:
+                self.code.add(f"{place} += {value.text};", (*value.ops, *ops))
+                return
+            if one.how != "=":
+                near = DType.float32 if dtype.is_half else dtype
+                old = self.element(one.name, one.index)
+                joined = f"lab_{'max' if one.how == 'max=' else 'add'}_{near.short}"
+                text = f"{joined}({old}, {value.text})"
+                if one.how == "+=" and near.is_float:
+                    text = f"{old} + {value.at(3)}"
+                value = Text(text, ops=value.ops)
+            text = value.text if in_registers else self.in_memory(one.term, value.text, dtype)
+            start = self.declared(one.name, dtype) if one.how == "=" else ""
+            self.code.add(f"{start}{place} = {text};", (*value.ops, *ops))
+
+    def by_first(self, one: Set) -> AbstractContextManager[None]:
+        """Let one thread alone set what others see, where several do the same."""
+        if not self.first or self.in_registers(one.name):
+            return nullcontext()
+        return self.code.block(f"if ({self.first})")
+
+    def declared(self, name: str, dtype: DType) -> str:
+        """Return the type to write before the first value of a scalar, whose line goes."""
+        place = self.pending.pop(name, None)
+        lines, indent = self.code.lines, "    " * self.code.depth
+        if place is None or place >= len(lines):
+            return ""
+        kind = c_type(dtype)
+        own = lines[place] == f"{indent}{kind} {c_name(name)};"
+        if not own or any(not line.startswith(f"{indent}const ") for line in lines[place + 1 :]):
+            return ""
+        del lines[place], self.code.ops[place]
+        for other, at in self.pending.items():
+            if at > place:
+                self.pending[other] = at - 1
+        return f"{kind} "
+
+    def in_memory(self, term: Term, text: str, dtype: DType) -> str:
+        """Return a value as it is put into memory; what has been rounded is not rounded again."""
+        back = f"lab_cast_{dtype.short}_f32("
+        whole = isinstance(term, Read) or (isinstance(term, Apply) and term.op == Cast(dtype))
+        inside = text[len(back) : -1]
+        if whole and text.startswith(back) and text.endswith(")") and _is_balanced(inside):
+            return inside
+        return stored(text, dtype)
+
+    # -- places ------------------------------------------------------------------------------------
+
+    def in_registers(self, name: str) -> bool:
+        """Return whether an array is in the registers of each thread."""
+        local = self.nest.locals.get(name)
+        return local is not None and local.space == "registers"
+
+    def own_shape(self, name: str) -> Shape:
+        """Return the shape of what each thread has of an array in registers."""
+        shape = self.types[name].shape[len(self.phase.spread.get(name, ())) :]
+        if name in self.phase.tiles:
+            return (*shape[:-2], self.dialect.tile.own)
+        return shape
+
+    @override
+    def is_scalar(self, name: str) -> bool:
+        return self.in_registers(name) and not self.own_shape(name)
+
+    @override
+    def is_exact(self, term: Term) -> bool:
+        if isinstance(term, Read):
+            return not self.in_registers(term.buffer)
+        return super().is_exact(term)
+
+    @override
+    def place(self, name: str, index: Iterable[Dim]) -> str:
+        index = tuple(index)
+        vector = self.lanes.get((name, index))
+        if vector is not None:
+            return vector
+        if not self.in_registers(name):
+            return f"{c_name(name)}[{index_c(row_major(self.types[name].shape, index))}]"
+        if self.is_scalar(name):
+            return c_name(name)
+        own = index[len(self.phase.spread.get(name, ())) :]
+        if name in self.phase.tiles:
+            assert self.tile is not None
+            own = (*own[:-2], self.tile.element)
+        return f"{c_name(name)}[{index_c(row_major(self.own_shape(name), own))}]"
+
+    @override
+    def element(self, name: str, index: Iterable[Dim]) -> str:
+        dtype, place = self.types[name].dtype, self.place(name, index)
+        if dtype.is_half and not self.in_registers(name):
+            return f"lab_cast_{dtype.short}_f32({place})"
+        return place
+
+    # -- vectors -----------------------------------------------------------------------------------
+
+    def vector(self, loop: Loop) -> None:
+        """Write a loop over neighbours: what lies side by side is loaded and stored as one."""
+        width = loop.size
+        assert isinstance(width, int)
+        loads, stores = self.vectors(loop, width)
+        kept, name = dict(self.lanes), c_name(loop.name)
+        written: dict[tuple[str, Shape], str] = {}
+        with self.code.block(f"if ({self.first})") if self.first and stores else nullcontext():
+            first, self.first = self.first, ("" if stores else self.first)
+            for (array, index), (start, holds) in loads.items():
+                kind, vector = f"lab_{self.types[array].dtype.short}x{width}", self.fresh()
+                load = f"LAB_LOAD{self.space(array)}({kind}, {c_name(array)}, {index_c(start)})"
+                if holds != 1:
+                    load = f"{condition_c(holds)} ? {load} : {kind}()"
+                self.code.add(f"const {kind} {vector} = {load};")
+                self.lanes[array, index] = f"{vector}.at[{name}]"
+            for array, index in stores:
+                written[array, index] = vector = self.fresh()
+                self.code.add(f"lab_{self.types[array].dtype.short}x{width} {vector};")
+                self.lanes[array, index] = f"{vector}.at[{name}]"
+            self.unrolled()
+            with self.code.block(f"for (int {name} = 0; {name} < {width}; {name}++)"):
+                self.statements(loop.body)
+            for (array, index), start in stores.items():
+                kind = f"lab_{self.types[array].dtype.short}x{width}"
+                at = f"{c_name(array)}, {index_c(start)}, {written[array, index]}"
+                self.code.add(f"LAB_STORE{self.space(array)}({kind}, {at});")
+            self.first = first
+        self.lanes = kept
+
+    def vectors(
+        self, loop: Loop, width: int
+    ) -> tuple[dict[tuple[str, Shape], tuple[Dim, Dim]], dict[tuple[str, Shape], Dim]]:
+        """Return what a vector loop loads, where and on what condition; and what it stores."""
+        loads: dict[tuple[str, Shape], tuple[Dim, Dim]] = {}
+        stores: dict[tuple[str, Shape], Dim] = {}
+        several: set[tuple[str, Shape]] = set()
+        sets = [one for one in loop.body if isinstance(one, Set)]
+        places: dict[str, set[Shape | None]] = {}
+        for one in sets:
+            places.setdefault(one.name, set()).add(one.index)
+            for part in _parts(one.term):
+                if isinstance(part, (Read, Lookup)):
+                    index = part.index if isinstance(part, Read) else None
+                    places.setdefault(part.buffer, set()).add(index)
+        written = {one.name for one in sets}
+        for one in sets:
+            for part, holds in _always(one.term, loop.axis):
+                if isinstance(part, Read) and part.buffer not in written:
+                    start = self.start(part.buffer, part.index, loop.axis, width)
+                    known_as = loads.get((part.buffer, part.index))
+                    if start is not None and known_as in (None, (start, holds)):
+                        loads[part.buffer, part.index] = start, holds
+                    elif start is not None:
+                        several.add((part.buffer, part.index))
+            # What is stored as a whole is set in each lane before anything else is done with it.
+            start = self.start(one.name, one.index, loop.axis, width)
+            hows = [other.how for other in sets if other.name == one.name]
+            if start is not None and hows[0] == "=" and len(places[one.name]) == 1:
+                stores[one.name, one.index] = start
+        return {place: load for place, load in loads.items() if place not in several}, stores
+
+    def space(self, array: str) -> str:
+        """Return how the words for loads and stores end, by where an array is."""
+        local = self.nest.locals.get(array)
+        return "_SHARED" if local is not None and local.space == "shared" else ""
+
+    def start(self, name: str, index: Shape, axis: Symbol, width: int) -> Dim | None:
+        """Return where the neighbours along an axis begin in memory, if they are one vector."""
+        if self.in_registers(name) or width * self.types[name].dtype.itemsize not in WIDTHS:
+            return None
+        flat = row_major(self.types[name].shape, index)
+        start = substitute(flat, {axis.name: 0})
+        if substitute(flat, {axis.name: axis + 1}) - flat != 1:
+            return None
+        return start if known((start % width) < 1) is True else None
+
+    # -- tiles of warps ----------------------------------------------------------------------------
+
+    def tensor(self, loop: Loop) -> None:
+        """Write what the lanes of a warp do to a tile together."""
+        found = product_of(self.nest, loop, self.dialect.tile)
+        if isinstance(found, Product):
+            self.product(found)
+            return
+        row, column = found.axes
+        with self.each_element():
+            assert self.tile is not None
+            for axis, word in ((row, "row"), (column, "column")):
+                self.code.add(f"const int {c_name(axis.name)} = lab_tile_{word}({self.tile.name});")
+            self.statements(found.body)
+        self.tile = None
+
+    def each_element(self) -> AbstractContextManager[None]:
+        """Write the head of a loop over the elements of a tile that a lane has."""
+        name, own = self.fresh(), self.dialect.tile.own
+        self.tile = Tile(name, Symbol(name, 0, own - 1))
+        self.unrolled()
+        return self.code.block(f"for (int {name} = 0; {name} < {own}; {name}++)")
+
+    def product(self, found: Product) -> None:
+        """Write a product of tiles, which is added to one."""
+        own = self.dialect.tile
+        left, right = self.fresh(), self.fresh()
+        word = found.word
+        a = f"{c_name(found.left.name)} + {index_c(found.left.start, 3)}"
+        b = f"{c_name(found.right.name)} + {index_c(found.right.start, 3)}"
+        (row, step), (down, along) = found.left.strides, found.right.strides
+        assert step == 1
+        self.code.add(f"lab_u32 {left}[{own.left[word]}], {right}[{own.right[word]}];")
+        self.code.add(f"lab_tile_a_{word}({left}, {a}, {index_c(row)});")
+        self.code.add(f"lab_tile_b_{word}({right}, {b}, {index_c(down)}, {index_c(along)});")
+        self.tile = Tile("", 0)
+        place = self.place(found.into, found.index)
+        self.tile = None
+        self.code.add(f"lab_mma_{word}(&{place}, {left}, {right});", ("mul", "sum_reduce"))
+
+
+def _is_balanced(text: str) -> bool:
+    depth = 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if depth < 0:
+            return False
+    return True
+
+
+def _parts(term: Term) -> Iterator[Term]:
+    yield term
+    for part in term.parts:
+        yield from _parts(part)
+
+
+def _always(term: Term, axis: Symbol, holds: Dim = 1) -> Iterator[tuple[Term, Dim]]:
+    """Yield parts of a term that all positions of an axis look at, if a condition holds."""
+    yield term, holds
+    if isinstance(term, Guard):
+        if axis in symbols(term.holds):
+            return
+        holds = both(holds, term.holds)
+    if not isinstance(term, Lookup):
+        for part in term.parts:
+            yield from _always(part, axis, holds)

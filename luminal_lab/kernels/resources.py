@@ -1,0 +1,210 @@
+"""What a compiled kernel of a GPU takes, and how many of its blocks a card runs at once.
+
+    resources = kernel.resources                          # 40 registers a thread, 16,640 B shared
+    occupancy(resources, 256, card_of("H100"))              # 6 blocks, 75% of the warps: registers
+
+A multiprocessor runs as many blocks at once as its registers, shared memory, warps and places for
+blocks allow; each of these is handed out in pieces of a fixed size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import ceil
+from types import MappingProxyType
+from typing import Final
+
+from typing_extensions import override
+
+from luminal_lab.errors import DeviceError, UnknownNameError, nearest
+
+WARP = 32
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a function takes: registers of each thread, bytes of shared memory of each block."""
+
+    registers: int = 0
+    shared: int = 0
+    spills: int = 0
+    """The bytes of registers that each thread writes to memory, for want of room."""
+    constant: int = 0
+    """The bytes of constant memory, which arguments are in too."""
+    stack: int = 0
+    """The bytes of memory that each thread has for arrays and spills."""
+    threads: int = 0
+    """How many threads its blocks may have; 0 where it does not say."""
+
+    def occupancy(self, card: str | Card, threads: int | None = None) -> Occupancy:
+        """Return how many blocks of it a card runs at once on each multiprocessor."""
+        found = card_of(card) if isinstance(card, str) else card
+        return occupancy(self, self.threads if threads is None else threads, found)
+
+    def most(self, other: Resources) -> Resources:
+        """Return what is enough for either of two functions."""
+        return Resources(
+            max(self.registers, other.registers),
+            max(self.shared, other.shared),
+            max(self.spills, other.spills),
+            max(self.constant, other.constant),
+            max(self.stack, other.stack),
+            max(self.threads, other.threads),
+        )
+
+    @override
+    def __str__(self) -> str:
+        text = f"{self.registers} registers, {self.shared:,} B shared, {self.spills:,} B spilled"
+        return f"{text}, blocks of {self.threads}" if self.threads else text
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A source of CUDA as NVRTC compiled it, for one architecture."""
+
+    arch: str
+    ptx: str = field(repr=False)
+    cubin: bytes = field(repr=False)
+    """What the driver loads."""
+    log: str = field(repr=False)
+    """What the compiler said."""
+    resources: Mapping[str, Resources]
+    """What each of its functions takes."""
+
+    @property
+    def most(self) -> Resources:
+        """What is enough for each of its functions."""
+        found = Resources()
+        for one in self.resources.values():
+            found = found.most(one)
+        return found
+
+
+@dataclass(frozen=True)
+class Card:
+    """What one multiprocessor of a card has, and in which pieces that is handed out.
+
+    A block's registers are at most all, 255 a thread; `reserved` is what the system takes of the
+    shared memory for each block. All sizes of memory are in bytes.
+    """
+
+    name: str
+    arch: str
+    shared: int
+    block_shared: int
+    """The most that one block may have, of which 48 KiB without asking the driver."""
+    warps: int
+    blocks: int
+    registers: int = 65536
+    thread_registers: int = 255
+    register_piece: int = 256
+    """Registers are handed out to warps in pieces of as many."""
+    shared_piece: int = 128
+    reserved: int = 1024
+    quarters: int = 4
+    """A warp lives in one of as many parts, each with its share of the registers."""
+
+
+_SMALL, _A100, _ADA, _HOPPER = 64 << 10, 164 << 10, 100 << 10, 228 << 10
+CARDS: Final[Mapping[str, Card]] = MappingProxyType(
+    {
+        # CUDA C++ Programming Guide 13, "Technical Specifications per Compute Capability": shared
+        # memory and registers of a multiprocessor and of a block, resident warps and blocks. The
+        # pieces, and what is reserved, are those of the toolkit's cuda_occupancy.h.
+        one.name: one
+        for one in (
+            # 7.5: 64 KB shared, 64 KB a block, 32 warps, 16 blocks; pieces of 256 B, none reserved
+            Card("T4", "sm_75", _SMALL, _SMALL, 32, 16, shared_piece=256, reserved=0),
+            # 8.0: 164 KB shared, 163 KB a block, 64 warps, 32 blocks
+            Card("A100", "sm_80", _A100, _A100 - 1024, 64, 32),
+            # 8.9: 100 KB shared, 99 KB a block, 48 warps, 24 blocks
+            Card("RTX 4090", "sm_89", _ADA, _ADA - 1024, 48, 24),
+            # 9.0: 228 KB shared, 227 KB a block, 64 warps, 32 blocks
+            Card("H100", "sm_90", _HOPPER, _HOPPER - 1024, 64, 32),
+            Card("H200", "sm_90", _HOPPER, _HOPPER - 1024, 64, 32),
+        )
+    }
+)
+
+
+def card_of(name: str) -> Card:
+    """Return a card by its name, or by its architecture.
+
+    >>> card_of("rtx 4090").arch, card_of("sm_90a").name
+    ('sm_89', 'H100')
+    """
+    plain = name.lower().replace("-", " ")
+    for one in CARDS.values():
+        if plain in (one.name.lower(), one.name.lower().replace(" ", ""), one.arch, f"{one.arch}a"):
+            return one
+    hint = nearest(name, CARDS) or f"there are {', '.join(CARDS)}"
+    raise UnknownNameError(f"occupancy: there is no card called {name!r}", hint=hint)
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """How many blocks a multiprocessor runs at once, and what keeps it from more."""
+
+    blocks: int
+    warps: int
+    share: float
+    """Of the warps that the multiprocessor could run."""
+    limit: str
+    """What there is too little of for more: registers, shared memory, warps or blocks."""
+
+    @override
+    def __str__(self) -> str:
+        many = "1 block" if self.blocks == 1 else f"{self.blocks} blocks"
+        return f"{many}, {self.share:.0%} of the warps; limited by {self.limit}"
+
+
+def occupancy(resources: Resources, threads: int, card: Card) -> Occupancy:
+    """Return how many blocks of `threads` a card runs at once on each multiprocessor.
+
+    >>> print(occupancy(Resources(registers=40, shared=16640), 256, CARDS["H100"]))
+    6 blocks, 75% of the warps; limited by registers
+    """
+    warps = max(1, ceil(threads / WARP))
+    limits = {"blocks": card.blocks, "warps": card.warps // warps}
+    if resources.registers > card.thread_registers:
+        limits["registers"] = 0
+    elif resources.registers:
+        each = _pieces(resources.registers * WARP, card.register_piece)
+        fit = card.registers // card.quarters // each * card.quarters
+        limits["registers"] = fit // warps
+    if resources.shared:
+        each = _pieces(resources.shared + card.reserved, card.shared_piece)
+        fits = resources.shared <= card.block_shared
+        limits["shared memory"] = card.shared // each if fits else 0
+    blocks = min(limits.values())
+    # Of limits that are equal the one that the kernel can do something about is named.
+    limit = next(name for name in reversed(limits) if limits[name] == blocks)
+    return Occupancy(blocks, blocks * warps, blocks * warps / card.warps, limit)
+
+
+def check_fits(name: str, resources: Resources, threads: int, card: Card) -> None:
+    """Raise an error if a card cannot run even one block of a function."""
+    if resources.shared > card.block_shared:
+        raise DeviceError(
+            f"kernel {name}: a block has {resources.shared:,} bytes of shared memory, and on "
+            f"{card.name} it may have {card.block_shared:,}",
+            hint="smaller tiles in its schedule, or arch= of the card when it is compiled",
+        )
+    if threads > card.warps * WARP or threads > 1024:
+        most = min(1024, card.warps * WARP)
+        raise DeviceError(
+            f"kernel {name}: a block has {threads:,} threads, and on {card.name} it may have "
+            f"{most:,}",
+            hint="bind shorter loops to threads in its schedule",
+        )
+    if occupancy(resources, threads, card).blocks == 0:
+        raise DeviceError(
+            f"kernel {name}: {threads:,} threads with {resources.registers} registers each are "
+            f"more than {card.name} has, which are {card.registers:,}",
+            hint="compile it with __launch_bounds__ of as many threads, as its schedule does",
+        )
+
+
+def _pieces(size: int, piece: int) -> int:
+    return ceil(size / piece) * piece

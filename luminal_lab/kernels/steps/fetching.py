@@ -1,0 +1,89 @@
+"""The step that brings near what a later iteration needs: fetch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from typing_extensions import override
+
+from luminal_lab.core.dims import Shape, Symbol, substitute, symbols
+from luminal_lab.core.views import row_major
+from luminal_lab.kernels.nest import Access, Fetch, Loop, Nest, accesses, walk
+from luminal_lab.kernels.steps.step import Step, around, extent, replaced_loop
+
+LINE = 64
+"""How many bytes come from memory together."""
+
+
+@dataclass(frozen=True)
+class FetchAhead(Step):
+    """Bring near, while a loop computes, what it will use in a later iteration of one around it.
+
+    for i: for j_o:                      →   for i: for j_o:
+      for j_i < 16: y[i, 16*j_o + j_i] …       fetch y[i + 1, 16*j_o]
+                                               for j_i < 16: y[i, 16*j_o + j_i] …
+
+    There is one fetch for each 64 bytes. No value depends on them.
+    """
+
+    form: ClassVar[str] = "fetch {array} in {loop} ahead {by} of {outer}"
+    array: str
+    loop: str
+    by: int
+    outer: str
+
+    @override
+    def apply(self, nest: Nest) -> Nest:
+        loop, outer = self.find(nest, self.loop), self.find(nest, self.outer)
+        if self.array not in {buffer.name for buffer in (*nest.inputs, *nest.outputs)}:
+            what = "a local" if self.array in nest.locals else "not there"
+            raise self.refuse(
+                f"{self.array} is {what}, and only inputs and outputs are worth a fetch"
+            )
+        if outer not in around(nest, loop.name):
+            raise self.refuse(f"{loop.name} is not within {outer.name}")
+        if loop.kind in ("simd", "vector"):
+            raise self.refuse(
+                f"{loop.name} is a {loop.kind} loop, all of whose iterations are one",
+                f"cut {loop.name} before, and fetch in the loop over its blocks",
+            )
+        if self.by < 1:
+            raise self.refuse("what is used now needs no fetch", "ahead 1 is the next iteration")
+        places = [
+            place
+            for access in accesses(loop.body)
+            if access.name == self.array
+            for place in self.lines(nest, loop, access)
+        ]
+        if not places:
+            raise self.refuse(f"{loop.name} does not use {self.array}")
+        later = {outer.name: outer.axis + self.by}
+        moved = [tuple(substitute(place, later) for place in index) for index in places]
+        fetches = [Fetch(self.array, index) for index in dict.fromkeys(moved)]
+        return replaced_loop(nest, loop.name, replace(loop, body=(*fetches, *loop.body)))
+
+    def lines(self, nest: Nest, loop: Loop, access: Access) -> list[Shape]:
+        """Return a place in each line of memory that one iteration of a loop uses."""
+        if access.index is None:
+            raise self.refuse(f"{self.array} is looked up there, at places that are values")
+        inner = {one.name: one for one in walk(loop.body) if isinstance(one, Loop)}
+        used = {s.name for place in access.index for s in symbols(place)} & inner.keys()
+        if not used:
+            return [access.index]
+        type = nest.types[self.array]
+        flat = row_major(type.shape, access.index)
+        (name, *more) = sorted(used)
+        axis = inner[name].axis
+        count, step = extent(axis), substitute(flat, {name: axis + 1}) - flat
+        if more or step != 1 or not isinstance(count, int):
+            raise self.refuse(
+                f"what {loop.name} uses of {self.array} is not so many neighbours",
+                "cut the loop along the last axis, and fetch in the loop over the blocks",
+            )
+        return [at(access.index, axis, k) for k in range(0, count, LINE // type.dtype.itemsize)]
+
+
+def at(index: Shape, axis: Symbol, place: int) -> Shape:
+    """Return an index at a place along an axis."""
+    return tuple(substitute(dim, {axis.name: place}) for dim in index)

@@ -1,0 +1,1 @@
+"""Pictures: charts for notebooks. The one place where plotting libraries are imported."""

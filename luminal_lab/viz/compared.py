@@ -1,0 +1,59 @@
+"""`ll.compare`: devices side by side, with charts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from luminal_lab.devices import compare as side_by_side
+from luminal_lab.devices.column import Comparable
+from luminal_lab.devices.compare import SideBySide
+from luminal_lab.devices.figures import Specification
+from luminal_lab.devices.subject import Session
+from luminal_lab.passes.pipeline import PassLike
+from luminal_lab.viz.charts import bars, figure, roofs
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+
+@dataclass(frozen=True, repr=False)
+class Compared(SideBySide):
+    """A graph on several devices, as a table and as charts."""
+
+    def plot(self) -> go.Figure:
+        """Return bars, a group for each segment; measured, recorded and modelled look different."""
+        return figure(bars(self))
+
+    def roofline(self) -> go.Figure:
+        """Return each device's roof, and how near to it each segment came."""
+        return figure(roofs(self))
+
+
+def compare(
+    cx: Session,
+    devices: Sequence[Comparable | Specification],
+    *,
+    dims: Mapping[str, int] | None = None,
+    passes: Iterable[PassLike] | None = None,
+    rounds: int = 10,
+    warm_up: int = 2,
+) -> Compared:
+    """Compile what a session has written for each of several devices, and put the times together.
+
+    A specification stands for the times that its figures allow. `dims` are sizes that no data
+    gives, `passes` what runs before a device's own (the generic compiler). The session stays as it
+    is.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> y = (cx.tensor((1000, 1000), name="x") * 2).retrieve()
+    >>> found = ll.compare(cx, [ll.devices.specification("t4"), ll.devices.specification("h200")])
+    >>> [f"{1e6 * found[0].seconds(k):.1f} µs" for k in range(2)]
+    ['25.0 µs', '2.0 µs']
+    """
+    found = side_by_side.compare(
+        cx, devices, dims=dims, passes=passes, rounds=rounds, warm_up=warm_up
+    )
+    return Compared(found.graph, found.columns, found.segments)

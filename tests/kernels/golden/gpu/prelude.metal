@@ -1,0 +1,122 @@
+#include <metal_stdlib>
+using namespace metal;
+
+typedef char lab_i8;
+typedef short lab_i16;
+typedef int lab_i32;
+typedef long lab_i64;
+typedef uchar lab_u8;
+typedef ushort lab_u16;
+typedef uint lab_u32;
+typedef ulong lab_u64;
+typedef half lab_f16;
+typedef ushort lab_bf16; // as bits
+typedef uchar lab_bool;
+
+static inline float lab_shuffle_xor_f32(float x, int mask) {
+    return simd_shuffle_xor(x, (ushort)mask);
+}
+
+static inline float lab_max_f32(float x, float y) {
+    float larger = x > y ? x : y; /* one instruction, which takes y where either is NaN */
+    return x == x ? larger : x;
+}
+
+static inline float lab_warp_max_f32(float x, int lanes) {
+    for (int apart = lanes / 2; apart > 0; apart /= 2) {
+        float other = lab_shuffle_xor_f32(x, apart);
+        x = lab_max_f32(x, other);
+    }
+    return x;
+}
+
+static inline void lab_sync() {
+    threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);
+}
+
+#define LAB_INF INFINITY
+
+static inline float lab_block_max_in_f32(
+    float x, threadgroup float *shared, int threads, uint thread_) {
+    const int lane = (int)thread_ % 32, warps = threads / 32;
+    x = lab_warp_max_f32(x, 32);
+    if (warps < 2) return x;
+    lab_sync();
+    if (lane == 0) shared[thread_ / 32] = x;
+    lab_sync();
+    x = shared[lane < warps ? lane : 0];
+    if (lane >= warps) x = -LAB_INF;
+    return lab_warp_max_f32(x, 32);
+}
+
+#define lab_block_max_f32(x, shared, threads) \
+    lab_block_max_in_f32(x, shared, threads, lab_thread)
+
+struct alignas(16) lab_f16x8 { lab_f16 at[8]; };
+
+static inline half lab_part_f16(thread const lab_u32 *words, int e) {
+    return as_type<half>((ushort)(words[0] >> 16 * e));
+}
+
+static inline void lab_mma_f16(thread float *c, thread const lab_u32 *a, thread const lab_u32 *b) {
+    simdgroup_matrix<half, 8, 8> left, right;
+    simdgroup_float8x8 sum;
+    for (int e = 0; e < 2; e++) {
+        left.thread_elements()[e] = lab_part_f16(a, e);
+        right.thread_elements()[e] = lab_part_f16(b, e);
+        sum.thread_elements()[e] = c[e];
+    }
+    simdgroup_multiply_accumulate(sum, left, right, sum);
+    for (int e = 0; e < 2; e++) c[e] = sum.thread_elements()[e];
+}
+
+/* e^f - 1 for |f| <= ln(2)/2. */
+static inline float lab_exp_rest_f32(float f) {
+    float p = 0.0013926326f;
+    p = p * f + 0.008363293f;
+    p = p * f + 0.041666552f;
+    p = p * f + 0.16666576f;
+    p = p * f + 0.5f;
+    return p * f * f + f;
+}
+
+static inline float lab_from_f32(lab_u32 u) { return as_type<float>(u); }
+
+static inline lab_u32 lab_bits_f32(float x) { return as_type<uint>(x); }
+
+/* 2^64 e^x for x <= 0: times 2^-64 it may be subnormal, and is rounded once. Below -112 it is 0. */
+static inline float lab_exp_falling_f32(float x) {
+    float y = x < -112.0f ? -112.0f : x;
+    float shifted = y * 1.442695f + 12582912.0f;
+    float n = shifted - 12582912.0f;
+    float f = (y - n * 0.69314575f) - n * 1.4286068e-06f;
+    float p = lab_exp_rest_f32(f) + 1.0f;
+    p = p * lab_from_f32((lab_bits_f32(shifted) + (127 + 64)) << 23);
+    return x < -112.0f ? 0.0f : p;
+}
+
+/* e / (1 + e) or 1 / (1 + e) with e = e^-|x|. */
+static inline float lab_sigmoid_f32(float x) {
+    float e = lab_exp_falling_f32(-fabs(x)) * 5.421011e-20f;
+    return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+}
+
+static inline int lab_tile_row_in(uint thread_) {
+    return (int)(thread_ % 32 / 16 * 4 + thread_ / 2 % 4);
+}
+
+static inline int lab_tile_column_in(uint thread_) {
+    return (int)(thread_ / 8 % 2 * 4 + thread_ % 2 * 2);
+}
+
+static inline void lab_parts_f16(thread lab_u32 *words, half x, half y) {
+    words[0] = as_type<ushort>(x) | (uint)as_type<ushort>(y) << 16;
+}
+
+static inline void lab_tile_a_in_f16(
+    thread lab_u32 *a, threadgroup const lab_f16 *at, int stride, uint thread_) {
+    at += lab_tile_row_in(thread_) * stride + lab_tile_column_in(thread_);
+    lab_parts_f16(a, at[0], at[1]);
+}
+
+#define lab_tile_a_f16(a, at, stride) lab_tile_a_in_f16(a, at, stride, lab_thread)

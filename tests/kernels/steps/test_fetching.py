@@ -1,0 +1,184 @@
+"""What is brought near for a later iteration: where, when a CPU's schedule does it, and why not."""
+
+import numpy as np
+import pytest
+
+from luminal_lab.errors import ParseError
+from luminal_lab.kernels.c_make import make_kernel
+from luminal_lab.kernels.c_nest import render_nest
+from luminal_lab.kernels.cpu_schedule import cpu_schedule
+from luminal_lab.kernels.definition_text import parse_definition
+from luminal_lab.kernels.machine import Machine
+from luminal_lab.kernels.nest_text import parse_nest
+from luminal_lab.kernels.schedule import parse_schedule
+from luminal_lab.kernels.steps.fetching import FetchAhead
+from tests.kernels.running import run_together
+from tests.kernels.test_schedule import after, nest, refused, values
+
+ROWS = """\
+kernel rows(x: f32[n, m]) -> (y: f32[n, m])
+  y[i < n, j < m] = exp2(x[i, j])"""
+CUT = ["split j by 32"]
+SOFTMAX = """\
+kernel softmax(x: f32[2048, 4096]) -> (y: f32[2048, 4096])
+  s[i < 2048] = max j < 4096: x[i, j]
+  t[i < 2048, j < 4096] = exp2(x[i, j] - s[i])
+  u[i < 2048] = recip(sum k < 4096: t[i, k])
+  y[i < 2048, j < 4096] = t[i, j] * u[i]"""
+NORM = """\
+kernel norm(x: f32[2048, 4096]) -> (y: f32[2048, 4096])
+  m[i < 2048] = (sum j < 4096: x[i, j]) * 0.000244140625
+  v[i < 2048] = (sum j < 4096: (x[i, j] - m[i]) * (x[i, j] - m[i])) * 0.000244140625
+  r[i < 2048] = recip(sqrt(v[i]))
+  y[i < 2048, j < 4096] = (x[i, j] - m[i]) * r[i]"""
+
+
+def test_there_is_a_fetch_for_each_line_of_memory() -> None:
+    made = after(ROWS, *CUT, "fetch x in j_o ahead 1 of i", "fetch y in j_o ahead 2 of i")
+    assert [line.strip() for line in str(made).splitlines() if "fetch" in line] == [
+        "fetch y[i + 2, 32*j_o]",
+        "fetch y[i + 2, 32*j_o + 16]",
+        "fetch x[i + 1, 32*j_o]",
+        "fetch x[i + 1, 32*j_o + 16]",
+    ]
+    assert parse_nest(str(made)) == made
+    values(ROWS, made, n=3, m=37)  # the last rows fetch what is not there
+
+
+def test_later_steps_move_fetches_along() -> None:
+    made = after(
+        ROWS,
+        *CUT,
+        "fetch x in j_o ahead 1 of i",
+        "split i by 4",
+        "parallel i_o",
+        "simd j_i",
+    )
+    assert "fetch x[i_i + 4*i_o + 1, 32*j_o + 16]" in str(made)
+    values(ROWS, made, n=7, m=37)
+
+
+@pytest.mark.parametrize(
+    ("text", "c"),
+    [
+        ("fetch x[i + 1]", "LAB_FETCH(x, i + 1, 0);"),
+        ("fetch y[i - 1]", "LAB_FETCH(y, i - 1, 1);"),
+    ],
+)
+def test_what_a_fetch_is_in_c(text: str, c: str) -> None:
+    made = parse_nest(f"nest k(x: f32[n]) -> (y: f32[n])\n  for i < n:\n    {text}\n    y[i] = 0.0")
+    assert f"        {c}\n" in render_nest(made, "k").text
+
+
+def test_an_array_that_is_only_fetched_is_known() -> None:
+    made = parse_nest(
+        "nest k(x: f32[n, m], t: f32[4]) -> (y: f32[4])\n  for i < 4:\n    fetch x[i, 3]"
+    )
+    lines = render_nest(made, "k").text.splitlines()
+    assert lines[1:4] == [
+        "    const float *restrict x = lab_buffers[0];",
+        "    const lab_i64 m = lab_dims[0];",
+        "    const lab_i64 n = lab_dims[1];",
+    ]
+
+
+def test_fetches_change_no_bit() -> None:
+    plain, *steps = "simd j_i", *CUT, "fetch x in j_o ahead 1 of i", "fetch y in j_o ahead 9 of i"
+    definition = parse_definition(ROWS)
+    kernels = [
+        make_kernel(definition, name, Machine(), parse_schedule("\n".join(lines)))
+        for name, lines in (("with", [*steps, plain]), ("without", [*CUT, plain]))
+    ]
+    given = {"x": np.random.default_rng(0).standard_normal((5, 100)).astype(np.float32)}
+    one, other = (run(given, {"n": 5, "m": 100}) for run in run_together(kernels))
+    assert one["y"].tobytes() == other["y"].tobytes()
+
+
+FAR = Machine(cores=2, l3=8 << 20)
+
+
+def fetched(text: str, machine: Machine = FAR) -> list[str]:
+    made = cpu_schedule(nest(text), machine)
+    return [str(step) for step in made.steps if isinstance(step, FetchAhead)]
+
+
+def test_rows_of_a_softmax_come_while_the_costly_loop_runs() -> None:
+    assert fetched(SOFTMAX) == [
+        "fetch x in j_2_o ahead 1 of i_i",
+        "fetch y in j_2_o ahead 1 of i_i",
+    ]
+
+
+def test_rows_that_are_read_three_times_come_while_the_last_is_written() -> None:
+    assert fetched(NORM) == ["fetch x in j_3_o ahead 1 of i_i"]
+
+
+@pytest.mark.parametrize(
+    ("text", "machine"),
+    [
+        (SOFTMAX, Machine(cores=2, l3=1 << 30)),  # all of it is in the cache
+        (SOFTMAX, Machine(cores=2, l2=32 << 10)),  # a row is not
+        (SOFTMAX.replace("2048", "n"), FAR),  # nobody knows
+        (SOFTMAX.replace("exp2", ""), FAR),  # nothing takes long
+        (
+            SOFTMAX.partition("\n")[0] + "\n  y[i < 2048, j < 4096] = exp2(x[i, j])",
+            FAR,
+        ),  # each element is read once
+    ],
+)
+def test_where_it_is_of_no_use_nothing_is_fetched(text: str, machine: Machine) -> None:
+    assert fetched(text, machine) == []
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        (
+            ["fetch z in j ahead 1 of i"],
+            "z is not there, and only inputs and outputs are worth a fetch",
+        ),
+        (["fetch x in i ahead 1 of j"], "i is not within j"),
+        (["fetch x in j ahead 0 of i"], "what is used now needs no fetch"),
+        (
+            ["simd j", "fetch x in j ahead 1 of i"],
+            "j is a simd loop, all of whose iterations are one",
+        ),
+        (["split i by 4", "fetch x in i_o ahead 1 of i_o"], "i_o is not within i_o"),
+        (
+            ["split i by 4", "split i_i by 2", "fetch x in i_i_o ahead 1 of i_o"],
+            "what i_i_o uses of x is not so many neighbours",
+        ),
+        (["fetch x in k ahead 1 of i"], "there is no loop k"),
+    ],
+)
+def test_what_cannot_be_fetched(steps: list[str], message: str) -> None:
+    assert refused(ROWS, *steps).startswith(f"{steps[-1]}: {message}")
+
+
+def test_what_is_looked_up_or_not_used_cannot_be_fetched() -> None:
+    text = "kernel k(t: i64[n], w: f32[9, 8]) -> (y: f32[n, 8])\n  y[i < n, j < 8] = w[t[i], j]"
+    last = "fetch w in j ahead 1 of i"
+    assert refused(text, last).startswith(
+        f"{last}: w is looked up there, at places that are values"
+    )
+    inner = "kernel k(x: f32[n], z: f32[n]) -> (y: f32[n, 8])\n  y[i < n, j < 8] = x[i]"
+    last = "fetch z in j ahead 1 of i"
+    assert refused(inner, last).startswith(f"{last}: j does not use z")
+    text = "kernel k(x: f32[n]) -> (y: f32[n])\n  t[i < n] = x[i]\n  y[i < n] = t[n - 1 - i]"
+    last = "fetch t in i ahead 1 of i"
+    assert refused(text, last).startswith(f"{last}: t is a local, and only inputs and outputs")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("fetch t[i]", "'t' is neither an input nor an output, and only those are fetched"),
+        ("fetch x", "x is f32[n], so that it is fetched at 1 places, and not at 0"),
+    ],
+)
+def test_a_fetch_that_cannot_be_read(line: str, message: str) -> None:
+    head = "nest k(x: f32[n]) -> (y: f32[n])\n  for i < n:\n"
+    text = f"{head}    local t: f32[] in registers\n    {line}"
+    with pytest.raises(ParseError) as caught:
+        parse_nest(text)
+    assert caught.value.message.endswith(message)

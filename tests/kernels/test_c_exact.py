@@ -1,0 +1,111 @@
+"""What is rounded op by op: the arguments of what jumps, and what maxima are taken of."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from luminal_lab.core.dtypes import DType
+from luminal_lab.kernels.c_exact import exact_names
+from luminal_lab.kernels.c_nest import render_nest
+from luminal_lab.kernels.definition_text import parse_definition
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.nest_text import parse_nest
+from tests.kernels.running import run_together
+
+HEADER = "nest k(a: {0}[n], b: {0}[n], c: {0}[n]) -> (y: {0}[n], z: {0}[], k: bool[n], l: i64[n])"
+
+
+def lines(text: str, dtype: str = "f32") -> list[str]:
+    """Return the lines of the loop that a nest is."""
+    body = "\n".join(f"    {line}" for line in text.split("\n"))
+    nest = parse_nest(f"{HEADER.format(dtype)}\n  for i < n:\n{body}")
+    found = [line.strip() for line in render_nest(nest, "k").text.splitlines()]
+    return found[found.index("for (lab_i64 i = 0; i < n; i++) {") + 1 : -2]
+
+
+@pytest.mark.parametrize(
+    ("text", "c"),
+    [
+        ("y[i] = a[i] * b[i] + c[i]", "y[i] = a[i] * b[i] + c[i];"),
+        ("z max= a[i] * b[i] + c[i]", "z[0] = lab_max_f32(z[0], LAB_APART(a[i] * b[i]) + c[i]);"),
+        ("z max= a[i] * b[i]", "z[0] = lab_max_f32(z[0], a[i] * b[i]);"),
+        ("z max= a[i] + b[i] + c[i]", "z[0] = lab_max_f32(z[0], a[i] + b[i] + c[i]);"),
+        ("z += a[i] * b[i] + c[i]", "z[0] += a[i] * b[i] + c[i];"),
+        ("k[i] = a[i] - b[i] * c[i] < 0.5", "k[i] = a[i] - LAB_APART(b[i] * c[i]) < 0.5f;"),
+        ("k[i] = sin(a[i] * b[i]) < 0.5", "k[i] = lab_sin_f32(LAB_APART(a[i] * b[i])) < 0.5f;"),
+        ("l[i] = i64(exp2(a[i]) + b[i])",
+         "l[i] = lab_cast_f32_i64(LAB_APART(lab_exp2_f32(a[i])) + b[i]);"),
+        ("y[i] = a[i] * b[i] + c[i]\nk[i] = y[i] < c[i]",
+         "y[i] = LAB_APART(a[i] * b[i]) + c[i];\nk[i] = y[i] < c[i];"),
+        ("local t: f32[] in registers\nt = a[i] * b[i]\nk[i] = t + c[i] < 0.5",
+         "float t = a[i] * b[i];\nk[i] = LAB_APART(t) + c[i] < 0.5f;"),
+    ],
+)  # fmt: skip
+def test_what_is_kept_apart(text: str, c: str) -> None:
+    assert "\n".join(lines(text)) == c
+
+
+R, W = "lab_cast_f16_f32", "lab_cast_f32_f16"
+
+
+@pytest.mark.parametrize(
+    ("text", "c"),
+    [
+        ("k[i] = a[i] < b[i]", f"k[i] = {R}(a[i]) < {R}(b[i]);"),
+        ("k[i] = a[i] * 0.5_f16 < 1.0_f16", f"k[i] = {R}({W}({R}(a[i]) * 0.5f)) < 1.0f;"),
+        ("k[i] = a[i] * -1.0_f16 < b[i]", f"k[i] = -{R}(a[i]) < {R}(b[i]);"),
+        # The largest of what is not rounded, rounded, is the largest of what is.
+        ("z max= a[i] * 0.5_f16", f"z[0] = {W}(lab_max_f32({R}(z[0]), {R}(a[i]) * 0.5f));"),
+        ("y[i] = a[i] * b[i]", f"y[i] = {W}({R}(a[i]) * {R}(b[i]));"),
+    ],
+)
+def test_16_bit_floats_are_rounded_before_they_are_compared(text: str, c: str) -> None:
+    assert "\n".join(lines(text, "f16")) == c
+
+
+def test_the_zero_is_there_once_and_where_it_is_needed() -> None:
+    text = HEADER.format("f32") + "\n  for i < n:\n    {}"
+    with_one = render_nest(parse_nest(text.format("z max= a[i] * b[i] + c[i]")), "k").text
+    assert with_one.count("    lab_u64 lab_zero;\n    LAB_HIDE(lab_zero);\n") == 1
+    assert "lab_zero" not in render_nest(parse_nest(text.format("z max= a[i] + b[i]")), "k").text
+
+
+def test_what_is_behind_a_comparison_is_followed_through_arrays_but_not_through_sums() -> None:
+    nest = parse_nest(
+        f"{HEADER.format('f32')}\n"
+        "  local s: f32[] in registers\n  s = 0.0\n"
+        "  for i < n:\n    s += a[i]\n"
+        "  local t: f32[n] in memory\n"
+        "  for j < n:\n    t[j] = b[j] + s\n"
+        "  for q < n:\n    y[q] = c[q] * 2.0\n    k[q] = t[q] < 1.0"
+    )
+    assert exact_names(nest) == {"t", "b", "s"}
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_vectors_round_as_single_numbers_do(dtype: str) -> None:
+    given = f"a: {dtype}[512], b: {dtype}[512], c: {dtype}[512], d: {dtype}[512]"
+    term = "a[{0}] * b[{0}] + c[{0}] * d[{0}]"
+    nest = parse_nest(
+        f"nest k({given}) -> (x: {dtype}[512], y: {dtype}[512], k: bool[512])\n"
+        "  for o < 64:\n    vector l < 8:\n"
+        f"      x[l + 8*o] = {term.format('l + 8*o')}\n"
+        f"  for i < 512:\n    y[i] = {term.format('i')}\n    k[i] = x[i] < y[i]"
+    )
+    c = render_nest(nest, "kernel_k")
+    assert c.text.count("LAB_APART_LANES(") == 2
+    definition = parse_definition(
+        f"kernel k({given}) -> (x: {dtype}[512], y: {dtype}[512], k: bool[512])\n"
+        f"  x[i < 512] = {term.format('i')}\n  y[i < 512] = {term.format('i')}\n"
+        f"  k[i < 512] = {term.format('i')} < {term.format('i')}"
+    )
+    kernel = Kernel("k", definition, c.text, c.phases, c.locals, c.scratch, nest, vectors=c.vectors)
+    rng = np.random.default_rng(0)
+    numpy = (DType.float32 if dtype == "f32" else DType.float64).numpy
+    data: dict[str, Any] = {name: rng.standard_normal(512).astype(numpy) for name in "abcd"}
+    (running,) = run_together([kernel])
+    found = running(data)
+    wanted = data["a"] * data["b"] + data["c"] * data["d"]
+    assert found["x"].tolist() == found["y"].tolist() == wanted.tolist()
+    assert not found["k"].any()
