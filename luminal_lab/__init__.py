@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from luminal_lab import errors
 from luminal_lab.core.dims import Dim, Expr, Symbol
+from luminal_lab.core.display import DISPLAYS, Shown
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Node
@@ -51,6 +52,8 @@ from luminal_lab.tensor.product import einsum
 from luminal_lab.tensor.running import Run, run
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from luminal_lab import devices, nn
     from luminal_lab.core.parse import parse
     from luminal_lab.devices.column import CPU
@@ -206,6 +209,19 @@ LATE = {
     "variables": "passes.pattern",
 }
 """What is loaded when it is first used, and the module that it is in."""
+
+
+def _shown_by(name: str) -> "Callable[..., Shown]":
+    """Return what makes the picture of a class: `viz` is loaded when it is first needed."""
+
+    def shown(what: object, **how: object) -> Shown:
+        return import_module("luminal_lab.viz.shown").FORMATTERS[name](what, **how)
+
+    return shown
+
+
+for _name in "BoundPlan Diff IR Kernel MemoryPlan Schedule Snapshot Timings".split():  # noqa: SIM905  # a list of names reads better so
+    DISPLAYS[_name] = _shown_by(_name)
 
 
 def __getattr__(name: str) -> object:

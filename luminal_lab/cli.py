@@ -180,7 +180,8 @@ def recorded(given: argparse.Namespace) -> int:
     )
     if found.recording.programs:
         found.recording.save(path)
-        print(f"saved {len(found.recording.kernels)} kernels to {path}")
+        count = len(found.recording.kernels)
+        print(f"saved {count} kernel{'s' * (count != 1)} to {path}")
         print(f'll.Recorded("{path}") answers from it')
     for text in found.failed:
         print(f"not recorded: {text}", file=sys.stderr)

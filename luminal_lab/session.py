@@ -33,6 +33,7 @@ from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.store import Store
 
 if TYPE_CHECKING:
+    from luminal_lab.core.display import Engine, Theme
     from luminal_lab.devices.rates import PeakRates
     from luminal_lab.devices.timings import Timings
     from luminal_lab.kernels.kernel import Kernels
@@ -41,14 +42,18 @@ if TYPE_CHECKING:
     from luminal_lab.passes.compilation import Compilation, Following, Trace
     from luminal_lab.passes.pipeline import PassLike
     from luminal_lab.passes.snapshot import Snapshot
+    from luminal_lab.viz.exports import Digraph
+    from luminal_lab.viz.graphs import GraphPicture
+    from luminal_lab.viz.overlays import Overlaid
+    from luminal_lab.viz.selection import Selection
 
 
 PUBLIC = tuple(
     """
-    arange carry compilation compile constant delete_inputs dim downstream drop execute eye
-    full function gradients ir keep kernels launches linspace memory_plan name ones parameter
+    arange carry compilation compile constant delete_inputs dim display downstream drop execute
+    eye full function gradients ir keep kernels launches linspace memory_plan name ones parameter
     parameters rand randint randn reset retrieve scope seed set_dim snapshots step swap tensor time
-    trace transfer zeros
+    to_dot trace transfer zeros
     """.split()  # noqa: SIM905  # a list of names reads better so
 )
 """What a graph has for its users; the rest is for its tensors."""
@@ -448,6 +453,72 @@ class Graph(Store):
                 )
                 what = written if program is None else self.compilation
                 return measure.measured(what, environment, rounds=rounds, warm_up=warm_up)
+
+    # -- pictures ----------------------------------------------------------------------------------
+
+    def display(
+        self,
+        *,
+        show_shapes: bool = True,
+        show_views: bool = False,
+        depth: int | None = None,
+        select: Selection | None = None,
+        highlight: Selection = (),
+        overlay: Overlaid | None = None,
+        theme: Theme = "auto",
+        layout: Engine = "layered",
+    ) -> GraphPicture:
+        """Return a picture of the newest snapshot, which the last line of a cell shows.
+
+        Before a compile, and after changes since, that is what was written. Scopes are open down
+        to a depth, or as far as it stays readable. `select` shows some nodes alone and `highlight`
+        rings some: by name, scope, tensor, or a function of a node. `overlay` puts numbers on
+        nodes: a dict by name, timings, or a file of Model Explorer's node data.
+
+        >>> cx = Graph()
+        >>> x = cx.tensor((2,), name="x")
+        >>> y = (x * 10).retrieve()
+        >>> cx.display()
+        <GraphPicture: Graph main as written: 3 of 3 nodes. Inputs: x. Results: %2. Shown: \
+1 constant, 1 input, 1 mul.>
+        """
+        from luminal_lab.viz.graphs import Asked, graph_picture  # noqa: PLC0415  # loaded when used
+
+        with self.whole():
+            newest = self._newest()
+            ir = self.ir if newest is None else newest.snapshots[-1].ir
+            launches: Iterable[Launch] = getattr(newest and newest.runner, "launches", ())
+            known = Asked(
+                parameters=frozenset(self._parameters.values()),
+                kept=frozenset(self._kept),
+                kernels={one.node: one.kernel.name for one in launches},
+            )
+            return graph_picture(
+                ir,
+                show_shapes=show_shapes,
+                show_views=show_views,
+                depth=depth,
+                select=select,
+                highlight=highlight,
+                overlay=overlay,
+                theme=theme,
+                layout=layout,
+                note="as written" if newest is None else f"after {newest.snapshots[-1].title}",
+                known=known,
+            )
+
+    def to_dot(self) -> Digraph:
+        """Return the newest snapshot as `display` shows it, for the package graphviz."""
+        return self.display().to_dot()
+
+    def _newest(self) -> Compilation | None:
+        """Return the last compile, unless what was written has changed since."""
+        made = self._compilation
+        if made is None or not (self._outputs or self._probes or self._kept):
+            return None
+        then, now = made.written, self._asked("display")
+        is_same = then.signature == now.signature and then.table.shares_all(now.table)
+        return made if is_same else None
 
     # -- cells that run again ----------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ def test_without_a_command_it_says_what_there_is(capsys):
     assert out.startswith("usage: luminal-lab [-h] [--version]")
     assert "bench" in out
     assert "measure it beside other libraries" in out
+    assert "save the times of kernels on a device" in out
 
 
 def test_help_of_the_benchmark_lists_the_workloads(capsys):
@@ -39,6 +40,15 @@ def test_help_of_the_benchmark_lists_the_workloads(capsys):
     assert "--against FILE" in out
     assert "llama-decode-q8" in out
     assert "pip install 'luminal-lab[bench]'" in out
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_help_of_recording_lists_what_is_recorded(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["record", "--help"])
+    out = capsys.readouterr().out
+    assert "op table: elementwise" in out
+    assert "ll.Recorded(" in out
     assert max(map(len, out.splitlines())) <= 100
 
 

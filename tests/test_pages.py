@@ -54,6 +54,7 @@ def _tables_as_they_were() -> Iterator[None]:
 @pytest.mark.parametrize(
     "page",
     [
+        "devices.md",
         "gradients.md",
         "kernels.md",
         "nn.md",

@@ -8,6 +8,7 @@ differs is not recorded, and said. `ll.Recorded("mine.json")` then answers with 
 
 from __future__ import annotations
 
+import platform
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -26,15 +27,17 @@ from luminal_lab.bench.workloads import workloads
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ir import Node
-from luminal_lab.devices.column import Timed
+from luminal_lab.devices.column import Timed, computed_by
 from luminal_lab.devices.conformance_cases import Case
 from luminal_lab.devices.conformance_graphs import FUNCTIONS
 from luminal_lab.devices.conformance_kit import merged, selected
 from luminal_lab.devices.conformance_models import MODELS
 from luminal_lab.devices.cpu import CPUCompiler
-from luminal_lab.devices.gpus import compiler
+from luminal_lab.devices.cuda import CUDACompiler
+from luminal_lab.devices.cuda_engine import card_arch, import_cupy
 from luminal_lab.devices.machine import this_machine, usable_cores
 from luminal_lab.devices.measure import C_CLOCK, measured
+from luminal_lab.devices.metal import MetalCompiler
 from luminal_lab.devices.probe import cpu_name, peak_rates
 from luminal_lab.devices.recording import (
     VERSIONS,
@@ -163,16 +166,14 @@ def _machine(device: Device, threads: int) -> Machine:
         found = find_compiler()
         cpu = CPUCompiler(threads=count)
         return Machine(cpu, cpu_name(), found.version, "c", asdict(this_machine()), C_CLOCK)
-    name = {"cuda": "CUDACompiler", "metal": "MetalCompiler"}[device]
-    made = compiler(device, name)
     try:
-        if made is None:
-            raise DeviceError(f"this version has no compiler for {device}")
-        program = cast("Any", made.runner(_tiny().ir))
-        engine = program.engine
-        target = {"arch": str(getattr(engine, "arch", ""))} if device == "cuda" else {}
-        driver = str(getattr(engine, "driver", engine.name))
-        return Machine(made, program.device, driver, device, target, program.clock)
+        if device == "cuda":
+            arch = card_arch()
+            made, target = CUDACompiler(arch=arch), {"arch": arch or ""}
+        else:
+            made, target = MetalCompiler(), {}
+        program = made.runner(_tiny().ir)
+        return Machine(made, program.device, _driver(device), device, target, program.clock)
     except DeviceError as error:
         told = DeviceError(
             f"record: {error.message}",
@@ -182,10 +183,27 @@ def _machine(device: Device, threads: int) -> Machine:
         raise told from error
 
 
+def _driver(device: Device) -> str:
+    """Return the version of what stands between us and a GPU that is here."""
+    if device == "metal":
+        return f"macOS {platform.mac_ver()[0]}"
+    version = int(import_cupy().cuda.runtime.driverGetVersion())
+    return f"NVIDIA driver for CUDA {version // 1000}.{version % 1000 // 10}"
+
+
 def _tiny() -> ll.Graph:
     cx = ll.Graph("tiny")
     (cx.tensor((4,), name="x") + 1.0).retrieve()
     return cx
+
+
+class Ran(NamedTuple):
+    """A launch that was timed."""
+
+    kernel: Kernel
+    samples: tuple[float, ...]
+    by: str = ""
+    """What computed it, where that was a library and not its own code."""
 
 
 # -- one program -----------------------------------------------------------------------------------
@@ -202,6 +220,7 @@ class _Recorder:
         self.places: dict[Key, int] = {}
         self.names: list[str] = []
         self.samples: list[list[float]] = []
+        self.by: list[str] = []
 
     def add(self, task: Task) -> str:
         """Check and time a program, and return a line about it."""
@@ -215,22 +234,23 @@ class _Recorder:
             self._check(task.name, subject, made)
         environment = subject.measurable(task.name)
         launches, whole = self._timed(made, environment)
-        places = [self._place(kernel, subject.dims, samples) for kernel, samples in launches]
+        places = [self._place(one, subject.dims) for one in launches]
         self.programs.append(Program(task.name, tuple(places), kept(whole), check))
-        total = sum(float(np.median(samples)) for _, samples in launches)
-        return f"{task.name}: {len(launches)} launches, {1e3 * total:.4g} ms; {check}"
+        total = sum(float(np.median(one.samples)) for one in launches)
+        launches_text = "1 launch" if len(launches) == 1 else f"{len(launches)} launches"
+        return f"{task.name}: {launches_text}, {1e3 * total:.4g} ms; {check}"
 
     def _timed(
         self, made: Compilation, environment: Environment
-    ) -> tuple[list[tuple[Kernel, tuple[float, ...]]], tuple[float, ...]]:
+    ) -> tuple[list[Ran], tuple[float, ...]]:
         program = cast("Timed", made.runner)
         if self.machine.dialect != "c":
             found = program.time_launches(environment, self.rounds, warm_up=WARM_UP)
-            return [(launch.kernel, samples) for launch, samples in found], ()
+            return [Ran(one.kernel, samples, computed_by(one)) for one, samples in found], ()
         times = measured(made, environment, rounds=self.rounds, warm_up=WARM_UP)
         kernels = {launch.node: launch.kernel for launch in program.launches}
         rows = [(made.ir[row.node].id, row.samples) for row in times if row.kind == "launch"]
-        return [(kernels[id], samples) for id, samples in rows if id in kernels], times.whole
+        return [Ran(kernels[id], samples) for id, samples in rows if id in kernels], times.whole
 
     def _check(self, name: str, subject: Subject, made: Compilation | None = None) -> None:
         """Raise unless the device computes what the interpreter does."""
@@ -249,19 +269,22 @@ class _Recorder:
                     f"{right[id].size} places"
                 )
 
-    def _place(self, kernel: Kernel, dims: Mapping[str, int], samples: Sequence[float]) -> int:
-        key = key_of_kernel(kernel, dims)
+    def _place(self, one: Ran, dims: Mapping[str, int]) -> int:
+        key = key_of_kernel(one.kernel, dims)
         if key not in self.places:
             self.places[key] = len(self.names)
-            self.names.append(kernel.name)
+            self.names.append(one.kernel.name)
             self.samples.append([])
-        self.samples[self.places[key]] += samples
-        return self.places[key]
+            self.by.append("")
+        place = self.places[key]
+        self.samples[place] += one.samples
+        self.by[place] = one.by
+        return place
 
     def entries(self) -> tuple[Entry, ...]:
         """Return all kernels with their samples."""
-        rows = zip(self.names, self.places, self.samples, strict=True)
-        return tuple(Entry(name, key, kept(samples)) for name, key, samples in rows)
+        rows = zip(self.names, self.places, self.samples, self.by, strict=True)
+        return tuple(Entry(name, key, kept(samples), by) for name, key, samples, by in rows)
 
 
 # -- what is recorded ------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias, final
 from typing_extensions import override
 
 from luminal_lab.core.dims import Shape, Symbol
+from luminal_lab.core.display import Drawn
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import Op, TensorType, mentioned
 from luminal_lab.core.origin import Origin
@@ -255,7 +256,7 @@ class Lookup:
 
 
 @final
-class IR(Lookup):
+class IR(Lookup, Drawn):
     """A graph that never changes: nodes in an order in which sources come before users.
 
     >>> from luminal_lab.core.parse import parse

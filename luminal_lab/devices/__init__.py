@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from luminal_lab.devices.rates import PeakRates
     from luminal_lab.devices.recording import Recording
     from luminal_lab.devices.roofline import modelled
-    from luminal_lab.devices.specifications import specification, specifications
+    from luminal_lab.devices.specifications import known_devices, specification
     from luminal_lab.devices.timings import Timings
     from luminal_lab.devices.user_check import check_kernel
 
@@ -26,10 +26,10 @@ __all__ = [
     "Timings",
     "check_kernel",
     "conformance",
+    "known_devices",
     "modelled",
     "peak_rates",
     "specification",
-    "specifications",
 ]
 
 LATE = {
@@ -44,7 +44,7 @@ LATE = {
     "modelled": "roofline",
     "peak_rates": "probe",
     "specification": "specifications",
-    "specifications": "specifications",
+    "known_devices": "specifications",
 }
 """What is loaded when it is first used, and the module that it is in."""
 

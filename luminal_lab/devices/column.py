@@ -18,9 +18,11 @@ from typing import NamedTuple, Protocol, cast
 
 from luminal_lab.core.interpret import Environment
 from luminal_lab.core.op import mentioned
+from luminal_lab.core.ops import Pick
 from luminal_lab.devices.cpu import CPUCompiler
 from luminal_lab.devices.cpu_work import Worklist
 from luminal_lab.devices.figures import Specification
+from luminal_lab.devices.gpu_program import GPULaunch
 from luminal_lab.devices.machine import this_machine
 from luminal_lab.devices.measure import measured
 from luminal_lab.devices.rates import DOUBT, PeakRates
@@ -56,6 +58,8 @@ class Part:
     """Seconds; of a modelled time one, and of what has no time none."""
     covers: frozenset[int]
     """The nodes of the graph as written that it computes."""
+    value: int | None = None
+    """The node of the graph as written whose value it leaves in memory, if it leaves one."""
     bytes: int | None = None
     flops: int | None = None
     least: float | None = None
@@ -149,6 +153,7 @@ class CPU:
                 row.how,
                 row.samples,
                 covering.written(made.ir[row.node].id),
+                covering.value(made.ir[row.node].id),
                 row.bytes,
                 row.flops,
                 None if row.limit is None else row.limit.seconds,
@@ -157,7 +162,8 @@ class CPU:
             )
             for row in found
         )
-        label = "this CPU" if self.threads is None else f"this CPU, {self.threads} threads"
+        many = "1 thread" if self.threads == 1 else f"{self.threads} threads"
+        label = "this CPU" if self.threads is None else f"this CPU, {many}"
         rates = cast("PeakRates", found.rates)
         beyond = any((row.share or 0) > 1 for row in found)
         notes = [DOUBT] if rates.is_doubtful else []
@@ -232,6 +238,7 @@ def column_of_model(
                 "modelled",
                 (found.seconds,),
                 covers,
+                covering.value(use.node),
                 found.bytes,
                 found.flops,
                 found.seconds,
@@ -292,13 +299,16 @@ def gpu_column(
     if found is None:
         assert specification is not None
         uses = [Use(one.node, str(made.ir[one.node]), one.kernel) for one in program.launches]
-        notes = (f"not measured: {why}",)
-        return column_of_model(made, uses, subject.dims, specification, label, notes)
+        said = (f"not measured: {why}",)
+        return column_of_model(made, uses, subject.dims, specification, label, said)
     if specification is None:
         with suppress(UnknownNameError):
             specification = known_specification(here)
     parts: list[Part] = []
+    notes: list[str] = []
     for launch, samples in found:
+        by = computed_by(launch)
+        notes += [f"{launch.kernel.name} {made.ir[launch.node]}: {by}"] if by else []
         least = None if specification is None else modelled(launch, specification, subject.dims)
         parts.append(
             Part(
@@ -307,6 +317,7 @@ def gpu_column(
                 "measured",
                 samples,
                 covering.written(launch.node),
+                covering.value(launch.node),
                 launch.bytes(subject.dims),
                 launch.flops(subject.dims),
                 None if least is None else least.seconds,
@@ -314,7 +325,12 @@ def gpu_column(
             )
         )
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return Column(label, "measured", here, now, tuple(parts), specification=specification)
+    return Column(label, "measured", here, now, tuple(parts), (), tuple(notes), specification)
+
+
+def computed_by(launch: Launch) -> str:
+    """Return what computes a launch in place of its own code; mostly nothing."""
+    return launch.chosen() if isinstance(launch, GPULaunch) else ""
 
 
 # -- which written nodes a launch computes ---------------------------------------------------------
@@ -325,20 +341,58 @@ class Covering:
 
     def __init__(self, compilation: Compilation) -> None:
         self.shots = compilation.snapshots
-        self._known: dict[tuple[int, int], frozenset[int]] = {}
+        self._known: dict[tuple[int, int, bool], frozenset[int]] = {}
+        self._places: dict[int, dict[int, list[int]]] = {}
+        """For each pass, the nodes whose place each has taken."""
 
     def written(self, id: int) -> frozenset[int]:
-        """Return the written nodes behind a node of the last graph."""
-        return self._back(len(self.shots) - 1, id)
+        """Return the written nodes behind a node of the last graph.
 
-    def _back(self, index: int, id: int) -> frozenset[int]:
+        What was merged from equal nodes (constants and masks of all layers) belongs to none of the
+        places that it comes from, unless nothing else is there.
+        """
+        last = len(self.shots) - 1
+        return self._back(last, id, merged=False) or self._back(last, id, merged=True)
+
+    def _back(self, index: int, id: int, *, merged: bool) -> frozenset[int]:
         while index and not self.shots[index].firings:
             index -= 1
         if not index:
             return frozenset((id,))
-        key = index, id
+        key = index, id, merged
         if key not in self._known:
-            nodes = self.shots[index].back(id)
-            found = [self._back(index - 1, node.id) for node in nodes]
+            shot = self.shots[index]
+            nodes = shot.back(id)
+            is_merged = len(nodes) > 1 and id in shot.before and shot.ir[id].op.body_of() is None
+            found = [
+                self._back(index - 1, node.id, merged=merged)
+                for node in (() if is_merged and not merged else nodes)
+            ]
             self._known[key] = frozenset[int]().union(*found)
         return self._known[key]
+
+    def value(self, id: int) -> int | None:
+        """Return the written node whose value a node of the last graph is, if there is one."""
+        ir = self.shots[-1].ir
+        ids = {id, *(user.id for user in ir.users(id) if isinstance(user.op, Pick))}
+        for index in range(len(self.shots) - 1, 0, -1):
+            ids = self._stood_for(index, ids)
+        return max(ids, default=None)
+
+    def _stood_for(self, index: int, ids: set[int]) -> set[int]:
+        """Return which nodes of the graph before a pass have become some of those after it."""
+        shot = self.shots[index]
+        if not shot.firings:
+            return ids
+        if index not in self._places:
+            places = self._places.setdefault(index, {})
+            for change in shot.log:
+                if change.kind == "replace" and change.into is not None:
+                    places.setdefault(change.into, []).append(change.node)
+        found, todo = set[int](), list(ids)
+        while todo:
+            id = todo.pop()
+            if id not in found:
+                found.add(id)
+                todo += self._places[index].get(id, ())
+        return {id for id in found if id in shot.before}

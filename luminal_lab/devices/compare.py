@@ -129,7 +129,7 @@ class SideBySide:
         return [*told, *column.notes]
 
     def _row(self, one: Segment) -> list[str]:
-        found = [one.name, "; ".join(one.lines[:2])]
+        found = [one.name, one.origin]
         for place, column in enumerate(self.columns):
             found += row_cells(one, place, column)
         return found
@@ -170,6 +170,7 @@ class SideBySide:
         rows = [
             {
                 "segment": one.name,
+                "scope": one.scope,
                 "from": "; ".join(one.lines),
                 "device": column.label,
                 "how": column.how,

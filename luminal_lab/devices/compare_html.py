@@ -75,7 +75,7 @@ def _tr(cells: Sequence[str], *, last: bool = False) -> str:
 
 def _row(one: Segment, columns: Sequence[Column]) -> str:
     launches = sum(map(len, one.parts))
-    lines = escape("; ".join(one.lines[:2]))
+    lines = escape(one.origin)
     inner = "".join(_launches(one, columns))
     name = (
         f'<td style="{NAME}"><details><summary style="cursor:pointer"><b>{escape(one.name)}</b> '
@@ -139,7 +139,8 @@ def _launches(one: Segment, columns: Sequence[Column]) -> Iterator[str]:
 
 def _shown(part: Part) -> str:
     if part.seconds is None:
-        return f"<i>{escape(part.missing)}</i>"
+        why = escape(part.missing)
+        return f'<div style="width:230px;white-space:normal;font-style:italic">{why}</div>'
     return f"{_time(part.seconds, part.how)} ms"
 
 

@@ -6,7 +6,7 @@ makes the source on any machine, `cx.kernels[…].ptx` and `.resources` with it.
 a GPU; with `emulate=True` the emulator runs the same source on the CPU, for small sizes.
 
 gpu.py has what all GPUs share, gpu_program.py what is compiled, gpu_run.py runs it; cuda_engine.py
-calls CuPy.
+calls CuPy, cuda_driver.py finds the GPU, cuda_library.py has cuBLAS beside our own kernels.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import ClassVar
 from typing_extensions import override
 
 from luminal_lab.core.ir import IR
-from luminal_lab.devices.cuda_engine import CuPyEngine, card_arch
+from luminal_lab.devices.cuda_driver import card_arch
+from luminal_lab.devices.cuda_engine import CuPyEngine
 from luminal_lab.devices.gpu import GPUCompiler, GPUMaker
 from luminal_lab.devices.gpu_engine import Emulated, Engine
 from luminal_lab.devices.gpu_program import GPUProgram
@@ -39,8 +40,9 @@ class CUDACompiler(GPUCompiler):
     """Fuse into kernels, and run them on an NVIDIA GPU.
 
     `arch` is the architecture, as in "sm_90a"; without it that of the GPU that is there, or sm_80.
-    With `tf32` products of float32 may be rounded to 10 bits for the tensor units. `emulate` runs
-    the kernels in the emulator, `schedules` has those of kernels that are to have another than the
+    With `tf32` products of float32 may be rounded to 10 bits for the tensor units. With `cublas`
+    plain products are NVIDIA's library's where a first run finds that faster. `emulate` runs the
+    kernels in the emulator, `schedules` has those of kernels that are to have another than the
     default one. With `reuse_outputs` a run may write over what earlier ones returned.
 
     >>> print(CUDACompiler(arch="sm_90", tf32=True))
@@ -48,17 +50,20 @@ class CUDACompiler(GPUCompiler):
     """
 
     name: ClassVar[str] = "cuda"
-    shown: ClassVar[tuple[str, ...]] = ("arch", "tf32")
+    shown: ClassVar[tuple[str, ...]] = ("arch", "tf32", "cublas")
     arch: str | None = None
     """What is compiled for; None: the GPU that is there."""
     tf32: bool = False
     """Whether products of float32 may be rounded to 10 bits."""
+    cublas: bool = True
+    """Whether cuBLAS may compute plain products, where it is faster."""
 
     def __init__(
         self,
         *,
         arch: str | None = None,
         tf32: bool = False,
+        cublas: bool = True,
         emulate: bool = False,
         reuse_outputs: bool = False,
         schedules: Mapping[str, ScheduleLike] | None = None,
@@ -75,6 +80,7 @@ class CUDACompiler(GPUCompiler):
             )
         object.__setattr__(self, "arch", arch)
         object.__setattr__(self, "tf32", self.checked_flag("tf32", tf32))
+        object.__setattr__(self, "cublas", self.checked_flag("cublas", cublas))
 
     @override
     def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> GPUProgram:
@@ -84,7 +90,7 @@ class CUDACompiler(GPUCompiler):
         def find(source: str, kernels: Kernels) -> Engine:
             if self.emulate:
                 return Emulated(source, CUDA)
-            return CuPyEngine(source, arch, kernels, tf32=self.tf32)
+            return CuPyEngine(source, arch, kernels, tf32=self.tf32, cublas=self.cublas)
 
         return GPUProgram(
             ir,

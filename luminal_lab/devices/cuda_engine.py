@@ -8,149 +8,44 @@ that are given the count of runs.
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import importlib
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby, pairwise
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from luminal_lab.core.dtypes import Array, DType
+from luminal_lab.core.dtypes import Array
 from luminal_lab.core.origin import here
 from luminal_lab.devices.cpu_blocks import Block
-from luminal_lab.devices.cuda_product import (
-    COMPUTE_32F,
-    COMPUTE_32F_TF32,
-    COMPUTE_64F,
-    TYPES,
-    Product,
-    product_of,
+from luminal_lab.devices.cuda_driver import (
+    NO_MEMORY,
+    STILL,
+    DeviceMemory,
+    ManagedBlock,
+    gpu_count,
+    import_cupy,
+    load_module,
+    version_text,
 )
+from luminal_lab.devices.cuda_library import Products
 from luminal_lab.devices.gpu_engine import Argument, Launched, Place
-from luminal_lab.devices.nvrtc import compile_cuda
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.kernel import Kernels
 
-if TYPE_CHECKING:
-    from luminal_lab.kernels.kernel import Kernel
-
-STILL: Final = (
-    "the source, PTX and resources of kernels are there without it; emulate=True runs small sizes "
-    "on the CPU"
-)
-"""What works where nothing runs."""
-NO_DEVICE, OLD_DRIVER, NO_MEMORY, NO_BINARY = 100, 35, 2, 209
 KEPT: Final = {701, 704, 705, 708, 711, 712, 713}
 """Statuses from 700 on after which the context can still be used."""
 TRIED: Final = 5
 """How often each candidate for a product is timed."""
+AHEAD: Final = 64 << 20
+"""The bytes that are set to keep the GPU busy while what is timed is put behind them."""
+SETS: Final = 2
+"""How often they are set for each launch: longer than Python takes to launch it."""
 MOST_GRAPHS: Final = 8
 """How many graphs a range of a program has: for as many choices of its memory."""
 SHOWN: Final = 4
-
-
-def import_cupy() -> Any:  # noqa: ANN401  # CuPy has no types
-    """Return CuPy, or say that it is not there."""
-    try:
-        return importlib.import_module("cupy")
-    except ImportError as error:
-        raise DeviceError(
-            f"cuda: CuPy, which runs kernels, is not installed ({error})",
-            where=str(here() or "") or None,
-            hint=f'pip install "luminal-lab[cuda]"; {STILL}',
-        ) from error
-
-
-def _count() -> int:
-    """Return how many GPUs there are, or say why none can be used."""
-    runtime = import_cupy().cuda.runtime
-    driver: int = runtime.driverGetVersion()
-    if not driver:
-        raise DeviceError(
-            "cuda: there is no NVIDIA driver on this machine, and so no GPU to run on",
-            where=str(here() or "") or None,
-            hint=STILL,
-        )
-    try:
-        return int(runtime.getDeviceCount())
-    except runtime.CUDARuntimeError as error:
-        if error.status == OLD_DRIVER:
-            raise DeviceError(
-                f"cuda: the driver knows CUDA {_version(driver)}, and CuPy is made for "
-                f"{_version(runtime.runtimeGetVersion())}",
-                where=str(here() or "") or None,
-                hint=f"install a newer driver, or CuPy for the older CUDA; {STILL}",
-            ) from error
-        if error.status == NO_DEVICE:
-            return 0
-        raise DeviceError(
-            f"cuda: the driver finds no GPU that can be used: {error}",
-            where=str(here() or "") or None,
-            hint=STILL,
-        ) from error
-
-
-def _version(number: int) -> str:
-    return f"{number // 1000}.{number % 1000 // 10}"
-
-
-def card_arch() -> str | None:
-    """Return the architecture of the GPU that is there, if one is."""
-    try:
-        if not _count():
-            return None
-    except DeviceError:
-        return None
-    capability = str(import_cupy().cuda.Device().compute_capability)
-    # What only this generation has, such as products of whole warp groups, has an a.
-    return f"sm_{capability}a" if int(capability) >= 90 else f"sm_{capability}"
-
-
-class DeviceMemory:
-    """Memory of the GPU alone; it goes when nobody needs it any more."""
-
-    def __init__(self, owner: Any, size: int) -> None:  # noqa: ANN401  # CuPy's
-        self.owner = owner
-        self.bytes = size
-        self.address = int(owner.ptr)
-
-
-class ManagedBlock(Block):
-    """Memory that host and GPU see, and whose pages lie where they were last used."""
-
-    __slots__ = ("owner",)
-
-    def __init__(self, owner: Any, size: int) -> None:  # noqa: ANN401  # CuPy's
-        self.owner = owner
-        self.bytes = size
-        self.address = int(owner.ptr)
-        self.offset = 0
-        self.given = None
-        seen: Any = (ctypes.c_ubyte * max(1, size)).from_address(self.address)
-        seen.owner = owner  # whoever has an array of it keeps the memory
-        self.raw = np.frombuffer(seen, np.uint8)
-
-
-class Choice(NamedTuple):
-    """Which of two candidates computes a product, and the seconds that were measured of each."""
-
-    ours: float
-    library: float
-
-    @property
-    def is_library(self) -> bool:
-        """Whether cuBLAS is faster."""
-        return self.library < self.ours
-
-    def __str__(self) -> str:
-        first, second = ("cuBLAS", "its own code") if self.is_library else ("", "cuBLAS")
-        fast, slow = sorted((self.ours, self.library))
-        text = f"{fast * 1e6:.1f} µs, where {second} takes {slow * 1e6:.1f}"
-        return f"by {first}: {text}" if first else text
 
 
 class _Graph(NamedTuple):
@@ -166,8 +61,10 @@ class CuPyEngine:
     clock = "CUDA events"
     sees_all = False
 
-    def __init__(self, source: str, arch: str, kernels: Kernels, *, tf32: bool) -> None:
-        if not _count():
+    def __init__(
+        self, source: str, arch: str, kernels: Kernels, *, tf32: bool, cublas: bool
+    ) -> None:
+        if not gpu_count():
             raise DeviceError(
                 "cuda: there is no NVIDIA GPU on this machine",
                 where=str(here() or "") or None,
@@ -183,7 +80,9 @@ class CuPyEngine:
         )
         self.lost: str = ""
         """What has ended the context; nothing can be launched after it."""
-        self.tf32 = tf32
+        self.arch = arch
+        self.driver = f"CUDA {version_text(self.runtime.driverGetVersion())}"
+        """The newest CUDA that the driver knows."""
         self.device = cuda.Device()
         number = int(self.device.id)
         properties: Mapping[str, bytes] = self.runtime.getDeviceProperties(number)
@@ -192,14 +91,15 @@ class CuPyEngine:
             self.stream = cuda.Stream(non_blocking=True)
             shares = self.runtime.cudaDevAttrConcurrentManagedAccess
             self.can_share = bool(self.runtime.deviceGetAttribute(shares, number))
-        self.module = _module(number, str(self.device.compute_capability), arch, source)
+        self.module = load_module(number, str(self.device.compute_capability), arch, source)
         self.functions: dict[str, Any] = {}
-        self.choices: dict[tuple[str, tuple[tuple[str, int], ...]], Choice] = {}
-        """What computes plain products, by kernels and sizes of dims."""
-        self.why_not = ""
-        """Why cuBLAS is no candidate, where it is none."""
+        self.products = (
+            Products(self.device, self.stream, self._named, tf32=tf32) if cublas else None
+        )
+        """What computes plain products; None: kernels do."""
         self._graphs: dict[Hashable, list[_Graph]] = {}
         self._seen: dict[Hashable, tuple[Launched, ...]] = {}
+        self._ahead: DeviceMemory | None = None
         self._records = True
         self._open: list[str] = []
         """The kernels that were launched since it was last waited for them."""
@@ -276,7 +176,8 @@ class CuPyEngine:
         """Launch in order; what is launched again with the same memory is replayed."""
         if careful or key is None:
             for work in _works(launches):
-                self._choose(work)
+                if self.products is not None:
+                    self.products.choose(work, functools.partial(self._mine, work), self._seconds)
                 self._direct(work)
                 self.wait()
             return
@@ -293,7 +194,7 @@ class CuPyEngine:
         """Yield what can be one graph, and what stands between graphs."""
 
         def can_be(work: Sequence[Launched]) -> bool:
-            return all(one.repeats for one in work) and not self._by_library(work)
+            return all(one.repeats for one in work) and not self._is_by_library(work)
 
         for is_graph, group in groupby(_works(launches), can_be):
             yield is_graph, tuple(one for work in group for one in work)
@@ -330,12 +231,17 @@ class CuPyEngine:
             return None
         return graph
 
+    def _is_by_library(self, work: Sequence[Launched]) -> bool:
+        return self.products is not None and self.products.is_by_library(work)
+
     def _direct(self, work: Sequence[Launched]) -> None:
-        if self._by_library(work):
-            product = product_of(work[0].kernel.definition, dict(work[0].sizes))
-            assert product is not None
-            self._multiply(product, work[-1])
-            return
+        if self.products is not None and self.products.is_by_library(work):
+            self.products.multiply(work)
+            self._open.append(work[0].kernel.name)
+        else:
+            self._mine(work)
+
+    def _mine(self, work: Sequence[Launched]) -> None:
         for one in work:
             with self._named(f"kernel {one.kernel.name}: the GPU did not take it"):
                 self._call(one)
@@ -365,6 +271,7 @@ class CuPyEngine:
             self._direct(work)
 
     def _timed(self, calls: Sequence[Callable[[], None]]) -> list[float]:
+        self._set_ahead(len(calls))
         with self._named("cuda: no time could be taken"):
             events = [self.cupy.cuda.Event() for _ in range(len(calls) + 1)]
             events[0].record(self.stream)
@@ -377,107 +284,28 @@ class CuPyEngine:
         with self._named("cuda: no time could be taken"):
             return [float(elapsed(a, b)) * 1e-3 for a, b in pairwise(events)]
 
-    # -- cuBLAS ------------------------------------------------------------------------------------
+    def _seconds(self, call: Callable[[], None]) -> float:
+        """Return how long the GPU takes for something, once it has done it before."""
+        self._timed([call])
+        return median(self._timed([call] * TRIED))
 
-    @functools.cached_property
-    def _library(self) -> Any:  # noqa: ANN401  # CuPy's
-        """The functions of cuBLAS, if its library is there."""
+    def _set_ahead(self, launches: int) -> None:
+        """Keep the GPU busy for longer than Python takes for some launches, if there is room.
+
+        Else it would wait for Python between short ones, and that would be timed.
+        """
         try:
-            return importlib.import_module("cupy_backends.cuda.libs.cublas")
-        except ImportError as error:
-            self.why_not = f"cuBLAS is not there: {str(error).splitlines()[0]}"
-            return None
+            memory = self._ahead or self.reserve(AHEAD)
+        except MemoryError:
+            return
+        self._ahead = memory
+        with self._named("cuda: no time could be taken"):
+            for _ in range(SETS * launches):
+                self.runtime.memsetAsync(memory.address, 0, memory.bytes, self.stream.ptr)
 
     def chosen(self, kernel: str) -> str:
         """Return what computes a plain product, and what the other candidate would take."""
-        found = [str(one) for (name, _), one in self.choices.items() if name == kernel]
-        return found[-1] if found else ""
-
-    def _by_library(self, work: Sequence[Launched]) -> bool:
-        found = self.choices.get((work[0].kernel.name, work[0].sizes))
-        return found is not None and found.is_library
-
-    def _choose(self, work: Sequence[Launched]) -> None:
-        """Time a plain product of our own and of cuBLAS's, the first time that it is met."""
-        key = work[0].kernel.name, work[0].sizes
-        if key in self.choices:
-            return
-        product = product_of(work[0].kernel.definition, dict(work[0].sizes))
-        if product is None or not _is_apart(work[0]) or self._library is None:
-            return
-
-        def mine() -> None:
-            for one in work:
-                self._call(one)
-
-        def theirs() -> None:
-            self._multiply(product, work[-1])
-
-        found: list[float] = []
-        for call in (mine, theirs):
-            self._timed([call])
-            found.append(median(self._timed([call] * TRIED)))
-        self.choices[key] = Choice(*found)
-
-    def _multiply(self, product: Product, one: Launched) -> None:
-        """Have cuBLAS do what a kernel does."""
-        library = self._library
-        is_double = product.given is DType.float64
-        compute = COMPUTE_64F if is_double else COMPUTE_32F
-        if product.given is DType.float32 and self.tf32:
-            compute = COMPUTE_32F_TF32
-        numbers = np.array([1, 0], np.float64 if is_double else np.float32)
-        begin: int = numbers.ctypes.data
-        places = [
-            _address(one.arguments, which, one.kernel)
-            for which in (product.left.argument, product.right.argument, product.result.argument)
-        ]
-        kinds = TYPES[product.given], TYPES[product.made]
-        a, b, c = product.left, product.right, product.result
-        with self._named(f"kernel {one.kernel.name}: cuBLAS failed"), self.stream:
-            handle = self.device.cublas_handle
-            size = product.m, product.n, product.k
-            if product.batch == 1:
-                library.gemmEx(
-                    handle, a.op, b.op, *size,
-                    begin, places[0], kinds[0], a.step, places[1], kinds[0], b.step,
-                    begin + numbers.itemsize, places[2], kinds[1], c.step, compute, -1,
-                )  # fmt: skip
-            else:
-                library.gemmStridedBatchedEx(
-                    handle, a.op, b.op, *size,
-                    begin, places[0], kinds[0], a.step, a.stride,
-                    places[1], kinds[0], b.step, b.stride,
-                    begin + numbers.itemsize, places[2], kinds[1], c.step, c.stride,
-                    product.batch, compute, -1,
-                )  # fmt: skip
-        self._open.append(f"{one.kernel.name} (cuBLAS)")
-
-
-@functools.lru_cache(maxsize=64)
-def _module(device: int, capability: str, arch: str, source: str) -> Any:  # noqa: ANN401  # CuPy's
-    """Return a source compiled and loaded; equal ones are one."""
-    del device
-    compiled = compile_cuda(source, arch)
-    cupy = import_cupy()
-    module = cupy.cuda.Module()
-    plain = arch.removeprefix("sm_").rstrip("af")
-    # Machine code is for one generation; PTX is for all later ones, and compiled by the driver.
-    same = plain[:-1] == capability[:-1] and int(plain) <= int(capability)
-    image = compiled.cubin if same else compiled.ptx.encode()
-    try:
-        module.load(image)
-    except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError) as error:
-        status = int(getattr(error, "status", 0))
-        if status == NO_MEMORY:
-            raise MemoryError(str(error)) from error
-        raise DeviceError(
-            f"cuda: the kernels are for {arch}, the GPU is sm_{capability}, and the driver does "
-            f"not take them: {error}",
-            where=str(here() or "") or None,
-            hint=f'give arch="sm_{capability}", or leave it out; {STILL}',
-        ) from error
-    return module
+        return "" if self.products is None else self.products.chosen(kernel)
 
 
 def _passed(argument: Argument) -> np.generic:
@@ -506,20 +334,3 @@ def _among(names: Sequence[str]) -> str:
     listed = ", ".join(distinct[:SHOWN])
     more = f" and {len(distinct) - SHOWN} more" if len(distinct) > SHOWN else ""
     return f"cuda: the GPU stopped one of the kernels {listed}{more}"
-
-
-def _address(arguments: Sequence[Argument], which: int, kernel: Kernel) -> int:
-    """Return where an operand is; its number counts inputs, and then the result."""
-    assert kernel.definition is not None
-    at = which if which < len(kernel.definition.inputs) else which + len(kernel.locals)
-    place = arguments[at]
-    assert isinstance(place, Place)
-    return place.address
-
-
-def _is_apart(one: Launched) -> bool:
-    """Return whether the result lies over none of the inputs, so that it can be computed twice."""
-    assert one.kernel.definition is not None
-    count = len(one.kernel.definition.inputs)
-    result = _address(one.arguments, count, one.kernel)
-    return all(_address(one.arguments, k, one.kernel) != result for k in range(count))

@@ -9,13 +9,16 @@ from typing import ClassVar, cast
 
 from typing_extensions import override
 
+from luminal_lab.core.dtypes import Array
 from luminal_lab.core.ir import IR
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import Scatter, Update, UserKernel
+from luminal_lab.devices.emulator.kernels import emulate_kernel
 from luminal_lab.devices.gpu_program import GPUProgram
 from luminal_lab.devices.nvrtc import compile_kernel
 from luminal_lab.errors import ArgumentError
-from luminal_lab.kernels.definition import Definition
+from luminal_lab.kernels.definition import Buffer, Definition
+from luminal_lab.kernels.emulated import Meaning
 from luminal_lab.kernels.fusion import fusion
 from luminal_lab.kernels.gpu import GPU
 from luminal_lab.kernels.gpu_make import make_gpu_kernel
@@ -47,7 +50,8 @@ class GPUMaker:
 
     def moving(self, op: Update | Scatter, types: Sequence[TensorType], name: str) -> Kernel:
         """Return an update or a scatter in the GPU's language."""
-        return self._compiling(gpu_moving_kernel(op, types, name, self.gpu.dialect))
+        kernel = gpu_moving_kernel(op, types, name, self.gpu.dialect)
+        return self._compiling(replace(kernel, meaning=moving_meaning(op, types)))
 
     def user(self, op: UserKernel, name: str) -> Kernel | None:
         """Return nothing: what a user wrote in another language is computed by what it means."""
@@ -59,9 +63,22 @@ class GPUMaker:
         return kernel
 
     def _compiling(self, kernel: Kernel) -> Kernel:
+        kernel = replace(kernel, emulator=emulate_kernel)
         if self.gpu.arch is None:
             return kernel
         return replace(kernel, compile=partial(compile_kernel, arch=self.gpu.arch))
+
+
+def moving_meaning(op: Update | Scatter, types: Sequence[TensorType]) -> Meaning:
+    """Return what an update or a scatter takes, gives and computes."""
+    names = ("x", "rows") if isinstance(op, Update) else ("x", "index", "values")
+    inputs = tuple(Buffer(name, type) for name, type in zip(names, types, strict=True))
+
+    def compute(arrays: Sequence[Array], dims: Mapping[str, int]) -> list[Array]:
+        return [op.bind(dims).eval(*arrays)]
+
+    indices = {} if isinstance(op, Update) else {"index": types[0].shape[op.axis]}
+    return Meaning(inputs, (Buffer("y", types[0]),), compute, indices)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -103,7 +120,7 @@ class GPUCompiler(Pipeline):
         options: dict[str, Option] = {}
         for name in (*self.shown, "emulate", "reuse_outputs"):
             value = cast("Option | None", getattr(self, name))
-            if value not in (None, False):
+            if value != type(self).__dataclass_fields__[name].default:
                 options[name] = cast("Option", value)
         if self.schedules:
             options["schedules"] = tuple(name for name, _ in self.schedules)

@@ -19,6 +19,10 @@ from luminal_lab.kernels.kernel import Kernel
 MOST_BLOCKS: Final = (1 << 31) - 1
 
 
+MOST_PLACES: Final = 4
+"""For how many choices of its memory the launches of a run are remembered."""
+
+
 class Ready(NamedTuple):
     """A launch that lacks but the places of its values."""
 
@@ -123,7 +127,7 @@ class Sized:
         self.results = [(one.id, one.slot, *self.shape_of(one.type)) for one in plan.results]
         self.is_tried = False
         """Whether a run has come to its end."""
-        self._launched: tuple[tuple[int, ...], list[list[Launched]]] | None = None
+        self._launched: dict[tuple[int, ...], list[list[Launched]]] = {}
 
     def _spans(self) -> Sequence[Span]:
         """Return what is done at one go, apart where inputs are written over from there on."""
@@ -150,10 +154,12 @@ class Sized:
     ) -> list[list[Launched]]:
         """Return for each work its launches, with the places of all values."""
         key = tuple([place.address for place in places.values()])
-        if self._launched is None or self._launched[0] != key:
+        found = self._launched.get(key)
+        if found is None:
+            if len(self._launched) >= MOST_PLACES:
+                self._launched.pop(next(iter(self._launched)))
             found = [self._placed(ready, places, fault) for ready in self.steps]
-            self._launched = key, found
-        found = self._launched[1]
+            self._launched[key] = found
         for work, ready in enumerate(self.steps):
             if ready is not None and any(one.draws for one in ready):
                 found[work] = self._placed(ready, places, fault, step)

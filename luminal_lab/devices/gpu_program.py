@@ -21,6 +21,7 @@ from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import Pick
 from luminal_lab.devices.cpu_blocks import Block, Blocks
 from luminal_lab.devices.cpu_plan import Asked
+from luminal_lab.devices.cpu_run import stop
 from luminal_lab.devices.cpu_work import Maker, Work, Worklist
 from luminal_lab.devices.gpu_engine import Engine, Memory, Place
 from luminal_lab.devices.gpu_plan import GPUPlan
@@ -28,7 +29,7 @@ from luminal_lab.devices.gpu_run import GPURun
 from luminal_lab.kernels.definition import Definition
 from luminal_lab.kernels.dialect import Dialect
 from luminal_lab.kernels.gpu_program import gpu_source
-from luminal_lab.kernels.kernel import Kernels
+from luminal_lab.kernels.kernel import Kernel, Kernels
 from luminal_lab.kernels.launch import Argument, Launch
 from luminal_lab.kernels.memory_plan import MemoryPlan
 from luminal_lab.kernels.schedule import Schedule
@@ -87,12 +88,16 @@ class GPUProgram:
         """The source of the whole program."""
         self.ran_exact = False
         """Whether the last run took the kernels for the sizes that compile was given."""
+        self.is_late = False
+        """Whether Ctrl-C came when it was too late to stop."""
         self._launches: dict[bool, tuple[GPULaunch, ...]] = {}
         self._plans: dict[Asked, GPUPlan] = {}
         self._inputs: dict[int, _Given] = {}
         self._results: dict[tuple[int, ...], Memory] = {}
         self._open: dict[tuple[int, ...], Block] = {}
         self._arrays: dict[int, Array] = {}
+        self._engine: Engine | None = None
+        self._blocks: Blocks | None = None
         self._arena: Memory | None = None
         self._fault: Memory | None = None
         self._lock = threading.Lock()
@@ -158,20 +163,24 @@ class GPUProgram:
 
     # -- running -----------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def engine(self) -> Engine:
         """What runs it, looked for when it is first needed; an error says what there is not."""
-        return self.find(self.source, self.kernels)
+        if self._engine is None:
+            self._engine = self.find(self.source, self.kernels)
+        return self._engine
 
     @property
     def is_running(self) -> bool:
         """Whether something has been found that runs it."""
-        return "engine" in self.__dict__
+        return self._engine is not None
 
-    @cached_property
+    @property
     def blocks(self) -> Blocks:
         """The memory that host and device see."""
-        return Blocks(self.engine.shared)
+        if self._blocks is None:
+            self._blocks = Blocks(self.engine.shared)
+        return self._blocks
 
     def run(
         self,
@@ -189,6 +198,12 @@ class GPUProgram:
         if known:
             values |= {id: known[id] for id in wanted if id in known}
         return values
+
+    def settle(self) -> None:
+        """Do what had to wait until the values of a run were kept: Ctrl-C came too late for it."""
+        if self.is_late:
+            self.is_late = False
+            stop()
 
     def plan(
         self,
@@ -208,6 +223,12 @@ class GPUProgram:
                 self._plans.pop(next(iter(self._plans)))
             found = self._plans[asked] = GPUPlan(self.list, asked)
         return found
+
+    def kernels_of(self, dims: Mapping[str, int]) -> Mapping[int, Kernel]:
+        """Return the kernels that compute nodes of a whole run, by the nodes' ids."""
+        plan = self.plan(self.ir.output_ids, dims=dims)
+        pairs = [(work.node.id, plan.kernel_of(work)) for work in plan.works]
+        return {id: kernel for id, kernel in pairs if kernel is not None}
 
     # -- memory ------------------------------------------------------------------------------------
 

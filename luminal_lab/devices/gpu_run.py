@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
@@ -58,15 +61,35 @@ class GPURun:
             self._probe(key, value)
         launched = self.sized.launched(self.places, fault, self.environment.step)
         times = [0.0] * len(self.plan.works)
-        for span in self.sized.spans:
-            self._span(span, launched, times, trace is not None)
-            if span.checks:
-                self._check(span)
-        self.engine.wait()
-        self.sized.is_tried = True
-        if trace is not None:
-            self._trace(trace, times)
-        return passed | self._results()
+        with ExitStack() as stack:
+            for span in self.sized.spans:
+                if span.last > self.plan.no_return:
+                    # Half of it done, nobody could go on: Ctrl-C waits for the rest.
+                    stack.enter_context(self._to_the_end())
+                self._span(span, launched, times, trace is not None)
+                if span.checks:
+                    self._check(span)
+            self.engine.wait()
+            self.sized.is_tried = True
+            if trace is not None:
+                self._trace(trace, times)
+            return passed | self._results()
+
+    @contextmanager
+    def _to_the_end(self) -> Generator[None]:
+        """Have Ctrl-C wait."""
+        if threading.get_ident() != threading.main_thread().ident:
+            yield
+            return
+
+        def late(*_: object) -> None:
+            self.program.is_late = True
+
+        before = signal.signal(signal.SIGINT, late)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     # -- before ------------------------------------------------------------------------------------
 
@@ -77,7 +100,10 @@ class GPURun:
             block = program.blocks.owner(array) if self.engine.can_share else None
             if block is not None and not (array.flags.c_contiguous and _begins(array, block)):
                 block = None
-            if slot in self.sized.owned:
+            if slot in self.sized.owned and not self.engine.can_share:
+                place = program.given(slot, self._bytes(slot), array, None)
+                self.places |= dict.fromkeys(plan.owned[slot], place)
+            elif slot in self.sized.owned:
                 if block is None or not may_overwrite or not block.is_kept_alone(id(array)):
                     block = self._copied(slot, array)
                 for other in plan.owned[slot]:

@@ -8,20 +8,14 @@ ll.Metal("m3-max")    likewise, on a Mac
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
-from typing import cast
 
-from luminal_lab.devices.column import Column, gpu_column, modelled_column
+from luminal_lab.devices.column import Column, gpu_column
+from luminal_lab.devices.cuda import CUDACompiler
 from luminal_lab.devices.figures import Specification
+from luminal_lab.devices.metal import MetalCompiler
 from luminal_lab.devices.specifications import specification
 from luminal_lab.devices.subject import Subject
-from luminal_lab.errors import ArgumentError, DeviceError
-from luminal_lab.passes.pipeline import Pipeline
-
-NONE_NAMED = (
-    'name a device to model, as in ll.{kind}("{example}"), or give a recording: '
-    'll.Recorded("file.json")'
-)
+from luminal_lab.errors import ArgumentError
 
 
 @dataclass(frozen=True)
@@ -34,9 +28,9 @@ class CUDA:
     def column(self, subject: Subject, rounds: int, warm_up: int) -> Column:
         """Return all launches of a graph, with their times."""
         card = _named(self.card, "cuda", "CUDA")
-        options = {"arch": None if card is None else card.arch, "tf32": self.tf32}
-        device = compiler("cuda", "CUDACompiler", **options)
-        return _column(subject, device, card, ("CUDA", "h200"), rounds, warm_up)
+        device = CUDACompiler(arch=None if card is None else card.arch, tf32=self.tf32)
+        label = "CUDA" if card is None else card.name
+        return gpu_column(subject, device, card, label, rounds=rounds, warm_up=warm_up)
 
 
 @dataclass(frozen=True)
@@ -48,17 +42,9 @@ class Metal:
     def column(self, subject: Subject, rounds: int, warm_up: int) -> Column:
         """Return all launches of a graph, with their times."""
         chip = _named(self.chip, "metal", "Metal")
-        device = compiler("metal", "MetalCompiler", chip=self.chip)
-        return _column(subject, device, chip, ("Metal", "m3-max"), rounds, warm_up)
-
-
-def compiler(module: str, name: str, **options: object) -> Pipeline | None:
-    """Return a compiler for a GPU; None where this version has none for its language."""
-    try:
-        found = import_module(f"luminal_lab.devices.{module}")
-    except ModuleNotFoundError:
-        return None
-    return cast("Pipeline", getattr(found, name)(**options))
+        label = "Metal" if chip is None else chip.name
+        device = MetalCompiler(chip=self.chip)
+        return gpu_column(subject, device, chip, label, rounds=rounds, warm_up=warm_up)
 
 
 def _named(name: str | None, dialect: str, kind: str) -> Specification | None:
@@ -71,22 +57,3 @@ def _named(name: str | None, dialect: str, kind: str) -> Specification | None:
             hint=f"give its specification alone: ll.devices.specification({name!r})",
         )
     return found
-
-
-def _column(
-    subject: Subject,
-    device: Pipeline | None,
-    named: Specification | None,
-    kind: tuple[str, str],
-    rounds: int,
-    warm_up: int,
-) -> Column:
-    if device is not None:
-        label = kind[0] if named is None else named.name
-        return gpu_column(subject, device, named, label, rounds=rounds, warm_up=warm_up)
-    if named is None:
-        raise DeviceError(
-            f"compare: ll.{kind[0]}() cannot be measured here, and names no device to model",
-            hint=NONE_NAMED.format(kind=kind[0], example=kind[1]),
-        )
-    return modelled_column(subject, named)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import UTC, datetime
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, Step, interpret
@@ -26,6 +26,25 @@ if TYPE_CHECKING:
 
 CLOCK = "perf_counter"
 C_CLOCK = "monotonic, read in C"
+
+
+@runtime_checkable
+class OnDevice(Protocol):
+    """A program that runs on a device with a clock of its own."""
+
+    @property
+    def device(self) -> str:
+        """What it runs on."""
+        ...
+
+    @property
+    def clock(self) -> str:
+        """What measures its times."""
+        ...
+
+    def kernels_of(self, dims: Mapping[str, int]) -> Mapping[int, Kernel]:
+        """Return the kernels that compute nodes, by their ids."""
+        ...
 
 
 class Ran(Protocol):
@@ -84,7 +103,9 @@ def measured(
             for step in steps:
                 seconds.setdefault(step.node.id, []).append(step.seconds)
     threads = program.threads if isinstance(program, CPUProgram) else 1
-    rates = peak_rates()
+    gpu = program if isinstance(program, OnDevice) else None
+    # What this machine's processor can do at most says nothing of a GPU.
+    rates = peak_rates() if gpu is None else None
     maker = _Rows(
         what, environment.dims, rates, threads, program, ir.ancestors(asked) - seconds.keys()
     )
@@ -94,15 +115,23 @@ def measured(
     return Timings(
         ir.name,
         tuple(rows),
-        device=cpu_name() if program is not None else f"{cpu_name()} (NumPy's interpreter)",
+        device=_device(program) if gpu is None else gpu.device,
         threads=threads,
-        clock=C_CLOCK if isinstance(program, CPUProgram) else CLOCK,
+        clock=_clock(program) if gpu is None else gpu.clock,
         warm_up=warm_up,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         whole=tuple(whole),
         rates=rates,
         note="\n".join(notes),
     )
+
+
+def _device(program: object) -> str:
+    return cpu_name() if program is not None else f"{cpu_name()} (NumPy's interpreter)"
+
+
+def _clock(program: object) -> str:
+    return C_CLOCK if isinstance(program, CPUProgram) else CLOCK
 
 
 INTERPRETED = "the interpreter: NumPy computes node by node, and nothing is fused"
@@ -169,7 +198,7 @@ class _Rows:
         self,
         what: IR | Ran,
         dims: Mapping[str, int],
-        rates: PeakRates,
+        rates: PeakRates | None,
         threads: int,
         program: object = None,
         inside: Container[int] = (),
@@ -186,6 +215,8 @@ class _Rows:
             plan = program.plan(self.ir.output_ids, dims=dims)
             pairs = [(work.node.id, plan.kernel_of(work)) for work in plan.works]
             self.kernels = {id: kernel for id, kernel in pairs if kernel is not None}
+        elif isinstance(program, OnDevice):
+            self.kernels = dict(program.kernels_of(dims))
         self._work: dict[str, Work] = {}
         self._behind: dict[tuple[int, int], tuple[Origin, ...]] = {}
 
@@ -193,7 +224,7 @@ class _Rows:
         """Return the row of a node; without samples the least time stands for them."""
         kernel, body = self.kernels.get(node.id), node.op.body_of()
         work = self.work(node)
-        limit = limit_of(work, self.rates, self.threads)
+        limit = None if self.rates is None else limit_of(work, self.rates, self.threads)
         kind = "node"
         if kernel is not None or (samples is None and body is not None):
             kind = "launch"

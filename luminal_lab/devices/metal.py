@@ -21,7 +21,7 @@ from luminal_lab.devices.gpu import GPUCompiler, GPUMaker
 from luminal_lab.devices.gpu_engine import Emulated, Engine
 from luminal_lab.devices.gpu_program import GPUProgram
 from luminal_lab.devices.metal_engine import MetalEngine
-from luminal_lab.errors import ArgumentError, DTypeError
+from luminal_lab.errors import ArgumentError, DeviceError
 from luminal_lab.kernels.dialect import METAL
 from luminal_lab.kernels.gpu import apple
 from luminal_lab.kernels.kernel import Kernels
@@ -44,6 +44,8 @@ class MetalCompiler(GPUCompiler):
 
     name: ClassVar[str] = "metal"
     shown: ClassVar[tuple[str, ...]] = ("chip",)
+    unsupported: ClassVar[Mapping[str, str]] = {"float64": "Apple's GPUs have none"}
+    """What the conformance kit need not ask for."""
     chip: str | None = None
     """The chip that times are modelled for; None: the one that is there."""
 
@@ -95,7 +97,7 @@ def _check_dtypes(ir: IR) -> None:
         inner = [] if body is None else [one.type for one in body]
         given = [ir[id].type for id in node.sources]
         if any(type.dtype is DType.float64 for type in (*node.types, *given, *inner)):
-            raise DTypeError(
+            raise DeviceError(
                 f"metal: {node} is computed in float64, and Apple's GPUs have none",
                 where=str(node.meta.origin or "") or None,
                 hint='x.cast("float32") of its inputs, or ll.CPUCompiler(), which has it',

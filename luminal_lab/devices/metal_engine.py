@@ -22,7 +22,7 @@ from luminal_lab.kernels.kernel import Kernels
 
 STILL: Final = "the source of kernels is there without it; emulate=True runs small sizes on the CPU"
 """What works where nothing runs."""
-PAGE: Final = 16384
+PAGE: Final = mmap.PAGESIZE
 """Where memory that Metal is to see must begin and end."""
 FAILED: Final = 5
 """The status of a command buffer that ended in an error."""

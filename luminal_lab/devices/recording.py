@@ -60,6 +60,8 @@ class Entry(NamedTuple):
     key: Key
     samples: tuple[float, ...]
     """Seconds, each of one launch."""
+    by: str = ""
+    """What computed it, where that was a library and not its own code."""
 
     @property
     def seconds(self) -> float:
@@ -129,14 +131,12 @@ class Recording:
                 "definition": one.key.definition,
                 "schedule": one.key.schedule,
                 "dims": dict(one.key.dims),
-                "samples": [float(f"{seconds:.4g}") for seconds in one.samples],
+                "samples": one.samples,
+                **({"by": one.by} if one.by else {}),
             }
             for one in self.kernels
         ]
-        programs = [
-            {**one._asdict(), "whole": [float(f"{seconds:.4g}") for seconds in one.whole]}
-            for one in self.programs
-        ]
+        programs = [one._asdict() for one in self.programs]
         # A line for each kernel and each program: short, and a change of one is a change of a line.
         parts = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
         for name, rows in (("kernels", kernels), ("programs", programs)):
@@ -240,11 +240,16 @@ def hash_of(kernel: Kernel) -> str:
 
 
 def kept(samples: Sequence[float]) -> tuple[float, ...]:
-    """Return as many samples as a file keeps, spread evenly over all of them."""
+    """Return what a file keeps of samples: as many as it may, spread evenly, in four digits.
+
+    >>> kept([0.123456, 2.0])
+    (0.1235, 2.0)
+    """
     count = len(samples)
-    if count <= MOST_SAMPLES:
-        return tuple(samples)
-    return tuple(samples[k * count // MOST_SAMPLES] for k in range(MOST_SAMPLES))
+    some = samples
+    if count > MOST_SAMPLES:
+        some = [samples[k * count // MOST_SAMPLES] for k in range(MOST_SAMPLES)]
+    return tuple(float(f"{seconds:.4g}") for seconds in some)
 
 
 def _schedule(kernel: Kernel) -> str:
@@ -270,7 +275,8 @@ def _entry(given: dict[str, Any], dialect: str, version: str) -> Entry:
     sizes = cast("dict[str, int]", given["dims"])
     definition, schedule = _text(given, "definition"), _text(given, "schedule")
     key = Key(definition, schedule, dialect, version, tuple(sizes.items()))
-    return Entry(_text(given, "name"), key, _times(given["samples"]))
+    by = _text(given, "by") if "by" in given else ""
+    return Entry(_text(given, "name"), key, _times(given["samples"]), by)
 
 
 def _program(given: dict[str, Any], count: int) -> Program:

@@ -11,13 +11,14 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from luminal_lab.devices.column import Column, Covering, Part, Use, check_dims, fused
+from luminal_lab.devices.cuda import CUDACompiler
 from luminal_lab.devices.figures import Specification
-from luminal_lab.devices.gpus import compiler
-from luminal_lab.devices.recording import Recording, key_of_kernel
+from luminal_lab.devices.metal import MetalCompiler
+from luminal_lab.devices.recording import AGAIN, Recording, key_of_kernel
 from luminal_lab.devices.roofline import modelled
 from luminal_lab.devices.specifications import specification, this_cpu
 from luminal_lab.devices.subject import Subject
-from luminal_lab.errors import DeviceError, RecordingError, UnknownNameError
+from luminal_lab.errors import RecordingError, UnknownNameError
 from luminal_lab.kernels.launch import Launch
 from luminal_lab.kernels.machine import Machine
 from luminal_lab.passes.compilation import Compilation
@@ -46,6 +47,7 @@ class Recorded:
         made, uses = self._uses(subject)
         check_dims(made, subject.dims)
         covering, limits = Covering(made), self._specification()
+        notes = [f"{recording.driver}; clock {recording.clock}"]
         parts: list[Part] = []
         for use in uses:
             covers = covering.written(use.node)
@@ -57,6 +59,8 @@ class Recorded:
                 continue
             key = key_of_kernel(use.kernel, subject.dims)
             entry = recording.find(key)
+            if entry is not None and entry.by:
+                notes.append(f"{use.kernel.name} {use.name}: {entry.by}")
             least = None if limits is None else modelled(use.kernel, limits, subject.dims)
             parts.append(
                 Part(
@@ -65,6 +69,7 @@ class Recorded:
                     "recorded",
                     () if entry is None else entry.samples,
                     covers,
+                    covering.value(use.node),
                     use.kernel.bytes(subject.dims),
                     use.kernel.flops(subject.dims),
                     None if least is None else least.seconds,
@@ -78,7 +83,7 @@ class Recorded:
             recording.device,
             recording.date,
             tuple(parts),
-            notes=(f"{recording.driver}; clock {recording.clock}",),
+            notes=tuple(notes),
             specification=limits,
         )
 
@@ -86,20 +91,20 @@ class Recorded:
         """Return the kernels that the recorded device would run, made as they were for it."""
         target = self.recording.target
         if self.recording.dialect == "c":
-            sizes = {name: int(size) for name, size in target.items()}
-            return fused(subject, Machine(**sizes))
-        cuda = self.recording.dialect == "cuda"
+            try:
+                machine = Machine(**{name: int(size) for name, size in target.items()})
+            except (TypeError, ValueError) as error:
+                raise RecordingError(
+                    f"recorded: the recording of {self.recording.device} is for {dict(target)}, "
+                    "which is no machine that this version knows",
+                    hint=AGAIN.format(device="cpu"),
+                ) from error
+            return fused(subject, machine)
         device = (
-            compiler("cuda", "CUDACompiler", arch=target.get("arch"))
-            if cuda
-            else compiler("metal", "MetalCompiler", chip=target.get("chip"))
+            CUDACompiler(arch=str(target.get("arch") or "sm_80"))
+            if self.recording.dialect == "cuda"
+            else MetalCompiler()
         )
-        if device is None:
-            raise DeviceError(
-                f"compare: the recording of {self.recording.device} has kernels in "
-                f"{self.recording.dialect}, which this version does not write",
-                hint="recordings of CPUs and specifications can be compared",
-            )
         made = subject.compiled(device)
         launches: tuple[Launch, ...] = getattr(made.runner, "launches", ())
         return made, [Use(one.node, str(made.ir[one.node]), one.kernel) for one in launches]

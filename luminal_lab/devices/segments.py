@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TypeVar
 
 from typing_extensions import override
@@ -33,12 +34,20 @@ class Segment:
 
     name: str
     """The written value that it ends in, as in "%y"."""
+    scope: str
+    """The part of a model that wrote it."""
     lines: tuple[str, ...]
     """The user's lines that wrote it."""
     parts: tuple[tuple[Part, ...], ...]
     """For each device its launches."""
     labels: tuple[str, ...]
     """What the devices are called."""
+
+    @property
+    def origin(self) -> str:
+        """The part of a model that wrote it, and the user's lines."""
+        more = f" and {len(self.lines) - 2} more" if len(self.lines) > 2 else ""
+        return f"{self.scope}  {'; '.join(self.lines[:2])}{more}".strip()
 
     def seconds(self, device: int) -> float | None:
         """Return the medians of a device's launches together; None where one has no time."""
@@ -78,7 +87,7 @@ class Segment:
             for label, parts in zip(self.labels, self.parts, strict=True)
             for number, part in enumerate(parts)
         ]
-        return "\n".join([f"{self.name}  {'; '.join(self.lines)}".strip(), *aligned(HEADER, rows)])
+        return "\n".join([f"{self.name}  {self.origin}".strip(), *aligned(HEADER, rows)])
 
     @override
     def __repr__(self) -> str:
@@ -145,10 +154,7 @@ def count_text(count: float) -> str:
 def segments(ir: IR, columns: Sequence[Column]) -> tuple[Segment, ...]:
     """Return the rows of a comparison, in the order in which they run."""
     owned = [_owned(ir, column) for column in columns]
-    groups = _Groups()
-    for place, covers in enumerate(owned):
-        for number, nodes in enumerate(covers):
-            groups.join((place, number), *(("node", id) for id in nodes))
+    groups = _joined(columns, owned)
     rows: dict[object, list[list[int]]] = {}
     for place, covers in enumerate(owned):
         for number in range(len(covers)):
@@ -166,11 +172,27 @@ def segments(ir: IR, columns: Sequence[Column]) -> tuple[Segment, ...]:
             for number in numbers
             for id in covers[number]
         }
-        inside = {id for parts_of in parts for part in parts_of for id in part.covers}
-        name, labels = _name(ir, nodes, inside), tuple(column.label for column in columns)
-        segment = Segment(name, _lines(ir, nodes), parts, labels)
+        labels = tuple(column.label for column in columns)
+        end = _end(ir, parts) or max(nodes, default=None)
+        name, scope = ("(nothing)", "") if end is None else (str(ir[end]), ir[end].meta.scope)
+        segment = Segment(name, scope, _lines(ir, nodes), parts, labels)
         found.append((max(nodes, default=-1), segment))
     return tuple(segment for _, segment in sorted(found, key=lambda one: one[0]))
+
+
+def _joined(columns: Sequence[Column], owned: Sequence[list[frozenset[int]]]) -> _Groups:
+    """Return the launches of all devices in groups, each named by its device and its place."""
+    groups = _Groups()
+    users = [_users(column) for column in columns]
+    launches = [(k, n, nodes) for k, covers in enumerate(owned) for n, nodes in enumerate(covers)]
+    for place, number, nodes in launches:
+        groups.join((place, number), *(("node", id) for id in nodes))
+        for other, id in product(range(len(columns)), nodes):
+            # What one launches and another folds away (a view, copied) is no row of its own.
+            folded = users[other].get(id, ()) if other != place else ()
+            if len(folded) == 1:
+                groups.join((place, number), (other, folded[0]))
+    return groups
 
 
 def _owned(ir: IR, column: Column) -> list[frozenset[int]]:
@@ -185,6 +207,15 @@ def _owned(ir: IR, column: Column) -> list[frozenset[int]]:
     return [own or frozenset(sorted(nodes)[-1:]) for own, nodes in zip(alone, works, strict=True)]
 
 
+def _users(column: Column) -> dict[int, list[int]]:
+    """Return for each written node the launches of a device that compute it."""
+    found: dict[int, list[int]] = {}
+    for number, part in enumerate(column.parts):
+        for id in part.covers:
+            found.setdefault(id, []).append(number)
+    return found
+
+
 def _works(ir: IR, covers: frozenset[int]) -> frozenset[int]:
     """Return those of some written nodes that compute something; if none does, those that move."""
     known = [ir[id] for id in covers if id in ir]
@@ -193,15 +224,17 @@ def _works(ir: IR, covers: frozenset[int]) -> frozenset[int]:
     return frozenset(work or views or [node.id for node in known])
 
 
-def _name(ir: IR, nodes: set[int], inside: set[int]) -> str:
-    """Return the last value of a segment that is read outside it, or is an output."""
-    ends = [
+def _end(ir: IR, parts: Sequence[Sequence[Part]]) -> int | None:
+    """Return the last written value that a segment leaves in memory, and that others read."""
+    inside = {id for device in parts for part in device for id in part.covers}
+    values = [part.value for device in parts for part in device]
+    known = sorted({id for id in values if id is not None and id in ir})
+    read = [
         id
-        for id in sorted(nodes)
+        for id in known
         if id in ir.output_ids or any(user.id not in inside for user in ir.users(id))
     ]
-    shown = ends[-1:] or sorted(nodes)[-1:]
-    return str(ir[shown[0]]) if shown else "(nothing)"
+    return max(read or known, default=None)
 
 
 def _lines(ir: IR, nodes: set[int]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """What devices can do at most, by their makers' figures: each one with where it stands.
 
     ll.devices.specification("h200")      by name, in any case and form: "M3 Max", "m3-max"
-    ll.devices.specifications()           all of them, as a table
+    ll.devices.known_devices()           all of them, as a table
     ll.devices.specification("cpu")       this machine's processor: measured, and not from a paper
 
 `devices/figures.py` says what a specification is, `devices/cards.py` has those of GPUs, and
@@ -89,8 +89,6 @@ def specification(name: str) -> Specification:
     >>> specification("m3-max") is specification("M3 Max") is specification("Apple M3 Max")
     True
     """
-    if isinstance(name, Specification):
-        return name
     bare = bare_name(str(name))
     if bare in THIS_CPU:
         return this_cpu()
@@ -105,7 +103,7 @@ def specification(name: str) -> Specification:
     return known[bare]
 
 
-def specifications() -> Specifications:
+def known_devices() -> Specifications:
     """Return what is known of all devices, but for this machine's processor, which is measured."""
     return Specifications(CARDS)
 

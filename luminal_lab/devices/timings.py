@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from typing_extensions import override
 
+from luminal_lab.core.display import Displayed
 from luminal_lab.core.printer import as_text
 from luminal_lab.devices.comparison import Comparison, aligned
 from luminal_lab.devices.rates import DOUBT, Limit, PeakRates, read_json, size_text
@@ -128,7 +129,7 @@ class Timing:
 
 
 @dataclass(frozen=True, repr=False)
-class Timings:
+class Timings(Displayed):
     """The times of a graph's launches, slowest marked; a sequence of rows with a table.
 
     >>> row = Timing("double", "launch", "double", "%y", (), (0.002, 0.003, 0.002))
@@ -248,8 +249,6 @@ class Timings:
             f"<Timings of {self.graph}: {_counted(len(self.rows), 'row')}, "
             f"{self.shown(self.seconds, 'ms')} ms {self.how}; print(…) shows them>"
         )
-
-    _repr_mimebundle_ = as_text
 
     @property
     def where(self) -> str:

@@ -23,8 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
-from typing_extensions import TypeGuard, override
+from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, maximum, substitute, symbols
 from luminal_lab.core.dtypes import DType

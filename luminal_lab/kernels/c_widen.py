@@ -10,18 +10,19 @@ from luminal_lab.core.dtypes import DType
 
 TYPES = """\
 typedef float lab_floats __attribute__((vector_size(32)));
-typedef int lab_ints __attribute__((vector_size(32)));"""
+typedef int lab_ints __attribute__((vector_size(32)));
+typedef unsigned lab_words __attribute__((vector_size(32)));"""
 """What all of them need."""
 
 
-def _widen(dtype: DType, halves: str) -> str:
-    """Return the function for a dtype, given what it does where there are such instructions."""
+def _widen(dtype: DType, fast: str) -> str:
+    """Return the function for a dtype, given its lines where there are such instructions."""
     name, plain = f"lab_widen_{dtype.short}", f"lab_cast_{dtype.short}_f32(from[i])"
     return f"""\
 // `count` values in a row, a known multiple of 8.
 static inline __attribute__((always_inline)) void {name}(
     float *restrict to, const lab_{dtype.short} *restrict from, int count) {{
-{halves}
+{fast}
 #else
     for (int i = 0; i < count; i++) to[i] = {plain};
 #endif
@@ -33,11 +34,17 @@ WIDEN = {
         DType.float16,
         """\
 #if defined(__F16C__)
+#if defined(__clang__)
+    typedef _Float16 lab_eight __attribute__((vector_size(16)));
+#define LAB_HALVES(eight) __builtin_convertvector(eight, lab_floats)
+#else
     typedef short lab_eight __attribute__((vector_size(16)));
+#define LAB_HALVES(eight) __builtin_ia32_vcvtph2ps256(eight)
+#endif
     for (int i = 0; i < count; i += 8) {
         lab_eight eight;
         __builtin_memcpy(&eight, from + i, sizeof eight);
-        const lab_floats floats = __builtin_ia32_vcvtph2ps256(eight);
+        const lab_floats floats = LAB_HALVES(eight);
         __builtin_memcpy(to + i, &floats, sizeof floats);
     }
 #elif defined(__aarch64__)
@@ -56,9 +63,9 @@ WIDEN = {
         lab_eight eight;
         __builtin_memcpy(&eight, from + i, sizeof eight);
 #if defined(__clang__)
-        const lab_ints wide = __builtin_convertvector(eight, lab_ints) << 16;
+        const lab_words wide = (lab_words)__builtin_convertvector(eight, lab_ints) << 16;
 #else
-        const lab_ints wide = (lab_ints)__builtin_ia32_pmovzxwd256(eight) << 16;
+        const lab_words wide = (lab_words)__builtin_ia32_pmovzxwd256(eight) << 16;
 #endif
         __builtin_memcpy(to + i, &wide, sizeof wide);
     }""",

@@ -4,35 +4,35 @@ No header is included: NVRTC has few, and what is shown can be read to the end. 
 emulator replaces by functions of its own. These are the names that the renderer, the preludes and
 the emulator share; D is a dtype's short name, T its type, and with * Metal has it too:
 
-    lab_F_D, lab_cast_D_E *            the functions of c_maths.py
-    lab_random(k0, k1, at, step) *     the number at a place of a random stream
-    LAB_INF, LAB_NAN *                 as floats
-    LAB_APART(x) *                     x, whose product no compiler fuses with the sum it is put in
-    LAB_UNROLL(n) *                    before a loop of n iterations that is written out
-    lab_Dx4 *                          four neighbours: v.at[2] is one of them
-    LAB_LOAD(type, array, place) *     such a vector, in memory of the device
+    lab_F_D, lab_cast_D_E *               the functions of c_maths.py
+    lab_random(k0, k1, at, step) *        the number at a place of a random stream
+    LAB_INF, LAB_NAN *                    as floats
+    LAB_APART(x) *                        x, a product that no compiler fuses with a sum
+    LAB_UNROLL(n) *                       before a loop of n iterations that is written out
+    lab_Dx4 *                             four neighbours: v.at[2] is one of them
+    LAB_LOAD(type, array, place) *        such a vector, in memory of the device
     LAB_STORE(type, array, place, v) *
-    LAB_LOAD_SHARED, LAB_STORE_SHARED * the same, in memory that the block shares
-    lab_sync() *                       all threads of the block wait for each other
-    lab_sync_warp() *                  all 32 lanes of the warp
-    lab_shuffle_xor_D(v, mask) *       what lane (own ^ mask) has; D in f32 f64 i32 i64
-    lab_warp_sum_D(v, n) *             the sum over n lanes side by side, n = 2, 4, … 32
-    lab_warp_max_D(v, n) *             the largest of n lanes, NaN if one is
-    lab_block_sum_D(v, shared, n) *    the sum over all n threads, and
-    lab_block_max_D(v, shared, n) *    the largest; shared: T[n / 32] that nothing else uses
-    lab_atomic_add_D(at, v) *          adds to memory that others add to at once; f32 i32 (f64 i64)
-    lab_atomic_max_D(at, v) *          likewise; i32 (i64)
-    lab_mma_U(c, a, b) *               c += a b on the tensor units; U in f16 bf16 tf32
-    lab_tile_a_U(a, at, stride) *      this lane's part of a tile of a from shared memory
-    lab_tile_b_U(b, at, rows, columns) * and of b; elements of a row are `columns` apart
+    LAB_LOAD_SHARED, LAB_STORE_SHARED *   the same, in memory that the block shares
+    lab_sync() *                          all threads of the block wait for each other
+    lab_sync_warp() *                     all 32 lanes of the warp
+    lab_shuffle_xor_D(v, mask) *          what lane (own ^ mask) has; D in f32 f64 i32 i64
+    lab_warp_sum_D(v, n) *                the sum over n lanes side by side, n = 2, 4, … 32
+    lab_warp_max_D(v, n) *                the largest of n lanes, NaN if one is
+    lab_block_sum_D(v, shared, n) *       the sum over all n threads, and
+    lab_block_max_D(v, shared, n) *       the largest; shared: T[n / 32] that nothing else uses
+    lab_atomic_add_D(at, v) *             adds to memory to which others add; f32 i32 (f64 i64)
+    lab_atomic_max_D(at, v) *             likewise; i32 (i64)
+    lab_mma_U(c, a, b) *                  c += a b on the tensor units; U in f16 bf16 tf32
+    lab_tile_a_U(a, at, stride) *         this lane's part of a tile of a from shared memory
+    lab_tile_b_U(b, at, rows, columns) *  and of b; elements of a row are `columns` apart
     lab_tile_row(e), lab_tile_column(e) * where element e of this lane's part of c lies
-    lab_pack_f16(x, y), lab_pack_bf16  two floats as the halves of a lane's part of a
-    lab_cast_f32_tf32(x)               the bits of a float rounded to 10 bits of fraction
-    lab_copy_async_16(to, from, bytes) 16 bytes from memory to shared memory, while work goes on; of
-                                       them `bytes` exist, and the others become 0
-    lab_copy_commit()                  the copies so far are a group
-    lab_copy_wait(n)                   wait until at most n < 8 groups are under way
-    lab_wgmma_…, lab_bulk_…, lab_barrier_…   Hopper's: see cuda_hopper.py
+    lab_pack_f16(x, y), lab_pack_bf16 *   two floats as a word of a lane's part of a
+    lab_cast_f32_tf32(x)                  the bits of a float rounded to 10 bits of fraction
+    lab_copy_async_16(to, from, bytes)    16 bytes from memory to shared memory, while work goes on;
+                                          of them `bytes` exist, and the others become 0
+    lab_copy_commit()                     the copies so far are a group
+    lab_copy_wait(n)                      wait until at most n < 8 groups are under way
+    lab_wgmma_…, lab_bulk_…, lab_barrier_…  Hopper's: see cuda_hopper.py
 
 The sizes of tiles, and of the lanes' parts, are in dialect.py. Tiles are read at once where
 shared arrays are __align__(16); for vectors they have to be.
@@ -99,17 +99,9 @@ static inline float lab_exp2_f32(float x) { return exp2f(x); }
 
 static inline float lab_exp_f32(float x) { return expf(x); }
 
-// -0 changes nothing, and what says how it rounds is not fused with anything.
-static inline float lab_apart(float x) {
-    float y;
-    asm("add.rn.f32 %0, %1, 0f80000000;" : "=f"(y) : "f"(x));
-    return y;
-}
-static inline double lab_apart(double x) {
-    double y;
-    asm("add.rn.f64 %0, %1, 0d8000000000000000;" : "=d"(y) : "d"(x));
-    return y;
-}
+// -0 changes nothing, and a sum that says how it rounds is not fused with anything.
+static inline float lab_apart(float x) { return __fadd_rn(x, -0.0f); }
+static inline double lab_apart(double x) { return __dadd_rn(x, -0.0); }
 
 #define LAB_APART(x) lab_apart(x)
 

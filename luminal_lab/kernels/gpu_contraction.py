@@ -10,25 +10,24 @@ tiles of sums in place of threads.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from luminal_lab.core.dtypes import DType
 from luminal_lab.core.printer import unique
-from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.cpu_contraction import Contraction, contraction_of, joined, operands
-from luminal_lab.kernels.cpu_sizes import about, at_most, perfect, stride
+from luminal_lab.kernels.cpu_sizes import about, at_most, perfect
 from luminal_lab.kernels.gpu import GPU
-from luminal_lab.kernels.gpu_rows import width_of
-from luminal_lab.kernels.gpu_turns import attempt, merged
-from luminal_lab.kernels.nest import Local, Loop, Nest, Set, accesses, reads_of, walk
+from luminal_lab.kernels.gpu_rows import shared_out
+from luminal_lab.kernels.gpu_tensor import WORDS, factors_of
+from luminal_lab.kernels.gpu_turns import attempt, merged, reordered
+from luminal_lab.kernels.nest import Loop, Nest, Set, reads_of, walk
 from luminal_lab.kernels.schedule import Scheduling
 from luminal_lab.kernels.steps.arrays import Copy, Pack, Place
 from luminal_lab.kernels.steps.binding import Bind, Mask
 from luminal_lab.kernels.steps.kinds import Unroll, Vector
-from luminal_lab.kernels.steps.loops import Fission, Reorder, Split
-from luminal_lab.kernels.steps.step import extent
-from luminal_lab.kernels.terms import Read, Term
+from luminal_lab.kernels.steps.loops import Fission, Split
+from luminal_lab.kernels.terms import Term
 
 LEAST = 16
 """From this many rows and columns on a contraction is worth tiles."""
@@ -55,6 +54,16 @@ SHAPES = (
     Shape(32, 2, 32, 2, 32),
 )
 """The tiles to choose from, the largest first."""
+TENSORS = (
+    Shape(128, 64, 128, 32, 32),
+    Shape(64, 32, 128, 32, 32),
+    Shape(64, 32, 64, 32, 32),
+    Shape(32, 16, 64, 16, 32),
+    Shape(16, 16, 32, 8, 32),
+)
+"""The tiles of blocks and warps, where tensor units multiply."""
+OLD = "sm_70", "sm_72", "sm_75"
+"""Architectures whose tensor units have other tiles."""
 
 
 def contraction_plan(made: Scheduling, gpu: GPU) -> bool:
@@ -72,8 +81,25 @@ def contraction_plan(made: Scheduling, gpu: GPU) -> bool:
     j = _together(made, found.columns)
     i = _together(made, found.rows)
     left, right = operands(made.nest, k)
-    Tiling(made, gpu, i, j, k, left, right).plan(_shape(made.nest, found, i, j, gpu))
+    tiling = Tiling(made, gpu, i, j, k, left, right)
+    word = tensor_word(made.nest, k, gpu)
+    if word is not None:
+        tiling.by_tensor(_shape(made.nest, found, i, j, gpu, TENSORS), word)
+    else:
+        tiling.plan(_shape(made.nest, found, i, j, gpu, SHAPES))
     return True
+
+
+def tensor_word(nest: Nest, k: str, gpu: GPU) -> str | None:
+    """Return how the tensor units call what a sum multiplies, if they do it."""
+    (one,) = [one for one in walk((nest.loops[k],)) if isinstance(one, Set)]
+    factors = factors_of(one.term)
+    if len(factors) != 2 or len({factor.dtype for factor in factors}) != 1:
+        return None
+    word = WORDS.get(factors[0].dtype)
+    if word not in gpu.dialect.tile.depth or (word == "tf32" and not gpu.tf32):
+        return None
+    return word if gpu.arch not in OLD else None
 
 
 def _together(made: Scheduling, loops: list[Loop]) -> str:
@@ -84,21 +110,23 @@ def _together(made: Scheduling, loops: list[Loop]) -> str:
     return merged(made, [loop.name for loop in loops])
 
 
-def _shape(nest: Nest, found: Contraction, i: str, j: str, gpu: GPU) -> Shape:
+def _shape(
+    nest: Nest, found: Contraction, i: str, j: str, gpu: GPU, shapes: Sequence[Shape]
+) -> Shape:
     """Return the largest tiles of which there are enough for all cores."""
     rows, columns = about(nest.loops[i].size), about(nest.loops[j].size)
     inside = {i, j}
     batches = prod(about(loop.size) for loop in found.loops if loop.name in nest.loops) / max(
         1.0, prod(about(nest.loops[name].size) for name in inside)
     )
-    for shape in SHAPES:
+    for shape in shapes:
         tiles = -(-rows // shape.rows) * -(-columns // shape.columns) * max(1.0, batches)
         waste = (-(-rows // shape.rows) * shape.rows / rows) * (
             -(-columns // shape.columns) * shape.columns / columns
         )
         if tiles >= gpu.cores and waste <= 1.5:
             return shape
-    return SHAPES[-1]
+    return shapes[-1]
 
 
 class Tiling:
@@ -138,8 +166,10 @@ class Tiling:
         four = min(4, shape.own_columns)
         j_r, j_g = self.cut(j_i, shape.columns // (shape.own_columns // four))
         j_t, j_v = self.cut(j_g, four)
-        self.reorder(
-            [*self.outer, i_o, j_o, i_t, j_t, i_r, j_r, j_v], [loop.name for loop in self.loops()]
+        reordered(
+            made,
+            [*self.outer, i_o, j_o, i_t, j_t, i_r, j_r, j_v],
+            [loop.name for loop in self.loops()],
         )
         for name in (j_v, j_r, i_r, j_t, i_t):
             made.do(Fission(name))
@@ -147,7 +177,7 @@ class Tiling:
             made.do(Bind(name, "block"))
         starts, sums, ends = [one for one in made.nest.loops[j_o].body if isinstance(one, Loop)]
         threads, own = (f"{i_t}_2", f"{j_t}_2"), (f"{i_r}_2", f"{j_r}_2", f"{j_v}_2")
-        self.reorder([k_o, *threads, k_i, *own], [loop.name for loop in perfect(sums)])
+        reordered(made, [k_o, *threads, k_i, *own], [loop.name for loop in perfect(sums)])
         copies = [
             self.copied(left, threads[0], (k_i, threads[0], own[0]), "rows"),
             self.copied(right, threads[0], (k_i, own[1], threads[1], own[2]), "columns"),
@@ -162,54 +192,66 @@ class Tiling:
             attempt(made, lambda name=name: made.do(Unroll(name)))
         count = (shape.rows // shape.own_rows) * (shape.columns // shape.own_columns)
         for name in copies:
-            self.shared_out(name, count)
+            shared_out(made, name, count)
         for local in list(made.nest.locals.values()):
             if local.space == "scratch":
                 space = "shared" if local.name in ("rows", "columns") else "registers"
                 made.do(Place(local.name, space))
         self.stored(ends.name, i_r, j_v)
 
-    def copied(self, array: str, before: str, axes: tuple[str, ...], into: str) -> str:
-        """Copy what a block needs of an operand; return the loops that do."""
-        self.made.do(Pack(array, before, axes, into))
-        return f"{into}_{axes[0]}"
+    def by_tensor(self, shape: Shape, word: str) -> None:
+        """Make the steps by which warps have tiles of the tensor units."""
+        made, tile = self.made, self.gpu.dialect.tile
+        left, right = (next(iter(reads_of(one)))[0] for one in (self.left, self.right))
+        k_o, k_b = self.cut(self.k, shape.depth)
+        i_o, i_b = self.cut(self.i, shape.rows)
+        j_o, j_b = self.cut(self.j, shape.columns)
+        k_s, k_i = self.cut(k_b, tile.depth[word])
+        i_w, i_own = self.cut(i_b, shape.own_rows)
+        j_w, j_own = self.cut(j_b, shape.own_columns)
+        (i_r, i_i), (j_r, j_i) = self.cut(i_own, tile.sums[0]), self.cut(j_own, tile.sums[1])
+        reordered(
+            made,
+            [*self.outer, i_o, j_o, i_w, j_w, i_r, j_r, i_i, j_i],
+            [loop.name for loop in self.loops()],
+        )
+        for name in (j_i, i_i, j_r, i_r, j_w, i_w):
+            made.do(Fission(name))
+        for name in [*self.outer, i_o, j_o]:
+            made.do(Bind(name, "block"))
+        starts, sums, ends = [one for one in made.nest.loops[j_o].body if isinstance(one, Loop)]
+        warps, own, inner = ((f"{i}_2", f"{j}_2") for i, j in ((i_w, j_w), (i_r, j_r), (i_i, j_i)))
+        now = [loop.name for loop in perfect(sums)]
+        reordered(made, [k_o, *warps, k_s, *own, *inner, k_i], now)
+        copies = [
+            self.copied(left, warps[0], (k_s, warps[0], own[0], inner[0], k_i), "rows", Copy),
+            self.copied(right, warps[0], (k_s, warps[1], own[1], inner[1], k_i), "columns", Copy),
+        ]
+        bound = [
+            [loop.name for loop in perfect(made.nest.loops[one.name])] for one in (starts, ends)
+        ]
+        for path in [*bound, [*warps, k_s, *own, *inner, k_i]]:
+            for name in path[:2]:
+                made.do(Bind(name, "thread"))
+            count = 2 if len(path) == 6 else 3
+            for name in path[2:-count]:
+                attempt(made, lambda name=name: made.do(Unroll(name)))
+            for name in path[-count:]:
+                made.do(Bind(name, "tensor"))
+        threads = 32 * (shape.rows // shape.own_rows) * (shape.columns // shape.own_columns)
+        for name in copies:
+            shared_out(made, name, threads)
+        for local in list(made.nest.locals.values()):
+            if local.space in ("scratch", "memory"):
+                space = "shared" if local.name in ("rows", "columns") else "registers"
+                made.do(Place(local.name, space))
 
-    def shared_out(self, top: str, threads: int) -> None:
-        """Let all threads copy, neighbours what lies side by side."""
-        made = self.made
-        loops = [loop.name for loop in perfect(made.nest.loops[top])]
-        (one,) = [one for one in walk((made.nest.loops[top],)) if isinstance(one, Set)]
-        near = [name for name in loops if stride(made.nest, one.term, name) == 1]
-        lanes: list[str] = []
-        if near:
-            there = [*loops]
-            loops.append(loops.pop(loops.index(near[-1])))
-            self.reorder(loops, there)
-            width = width_of(made.nest, loops[-1])
-            if width > 1:
-                made.do(Split(loops[-1], width))
-                lanes = [f"{loops[-1]}_i"]
-                loops[-1] += "_o"
-        shared: list[str] = []
-        for place, name in reversed([*enumerate(loops)]):
-            size = made.nest.loops[name].size
-            assert isinstance(size, int)
-            if size > threads:
-                made.do(Split(name, threads))
-                loops[place : place + 1] = [f"{name}_o", f"{name}_i"]
-                name, size = f"{name}_i", threads
-            shared.insert(0, name)
-            threads //= size
-            if threads == 1:
-                break
-        rest = [name for name in loops if name not in shared]
-        self.reorder([*shared, *rest, *lanes], [*loops, *lanes])
-        for name in shared:
-            made.do(Bind(name, "thread"))
-        for name in lanes:
-            made.do(Vector(name))
-        for name in rest:
-            attempt(made, lambda name=name: made.do(Unroll(name)))
+    def copied(
+        self, array: str, before: str, axes: tuple[str, ...], into: str, step: type[Pack] = Pack
+    ) -> str:
+        """Copy what a block needs of an operand; return the loops that do."""
+        self.made.do(step(array, before, axes, into))
+        return f"{into}_{axes[0]}"
 
     def stored(self, ends: str, row: str, lane: str) -> None:
         """Store neighbours as one, and write the loops over a thread's own results out."""
@@ -221,11 +263,3 @@ class Tiling:
         for name in inner:
             if made.nest.loops[name].kind == "for":
                 attempt(made, lambda name=name: made.do(Unroll(name)))
-
-    def reorder(self, wanted: list[str], loops: list[str]) -> None:
-        """Bring loops that are right around each other, in the order given, into another."""
-        now = [*loops]
-        for place, name in enumerate(wanted):
-            for at in range(now.index(name), place, -1):
-                self.made.do(Reorder(now[at - 1], name))
-                now[at - 1], now[at] = now[at], now[at - 1]

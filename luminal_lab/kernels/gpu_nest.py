@@ -19,11 +19,11 @@ them is a phase of one block. A run of thread loops is a region; regions do not 
 The last of its loops is the fastest: neighbours along it are neighbours in number. A region with
 tensor loops in it is run by warps: its threads' loops number those.
 
-An array in registers that is declared outside of regions is spread: its first axes are threads, and
-each thread has a part of it. A region that uses it numbers its threads so that each finds its own.
-Threads beyond the end of a region do what the others do once more, if it only sets registers: what
-all threads of a row know, all have. What others see the first of them sets. Blocks set registers
-outside of regions in all threads alike.
+An array in registers that is declared outside of regions is spread: some of its axes are threads,
+and each thread has a part of it. A region that uses it numbers its threads so that each finds its
+own. Threads beyond the end of a region do what the others do once more, if it only sets registers:
+what all threads of a row know, all have. What others see the first of them sets. Blocks set
+registers outside of regions in all threads alike.
 
 Where threads wait for each other is not written: gpu_waiting.py finds it.
 """
@@ -34,7 +34,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from luminal_lab.core.dims import Dim, Symbol, symbols
+from luminal_lab.core.dims import Dim, Shape, Symbol, symbols
 from luminal_lab.core.op import size_of
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.nest import (
@@ -43,7 +43,6 @@ from luminal_lab.kernels.nest import (
     Local,
     Loop,
     Nest,
-    Set,
     Statement,
     When,
     accesses,
@@ -122,18 +121,33 @@ class Phase:
         return most if most == 1 else -(-most // WARP) * WARP
 
     @cached_property
-    def spread(self) -> Mapping[str, tuple[Along, ...]]:
-        """For each array that is spread over threads where its first axes are in their numbers."""
-        found: dict[str, tuple[Along, ...]] = {}
-        for region in sorted(self.regions.values(), key=lambda one: -one.size):
+    def spread(self) -> Mapping[str, Mapping[int, Along]]:
+        """For each array in registers which of its axes are threads, and where in their numbers."""
+        found: dict[str, dict[int, Along]] = {}
+        for region in self._linked():
             places = self._places(region, found)
             for use, axes in self._own(region):
-                along = tuple(places[axis.name] for axis in axes)
+                along = {place: places[axis.name] for place, axis in axes.items()}
                 known = found.setdefault(use.name, along)
-                if known[: len(along)] != along[: len(known)]:
+                if any(known[place] != along[place] for place in known.keys() & along.keys()):
                     raise self._elsewhere(use.name, region)
-                found[use.name] = known[: len(along)]
+                found[use.name] = {place: known[place] for place in known if place in along}
         return found
+
+    def _linked(self) -> Iterator[Region]:
+        """Yield the regions, the largest first, and next those that share arrays with them."""
+        left = sorted(self.regions.values(), key=lambda one: -one.size)
+        used = [{use.name for use, axes in self._own(one) if axes} for one in left]
+        known: set[str] = set()
+        while left:
+            place = next((at for at, names in enumerate(used) if names & known), 0)
+            known |= used.pop(place)
+            yield left.pop(place)
+
+    def own(self, name: str, of: Shape) -> Shape:
+        """Return what of an array's shape, or of a place in it, each thread has for itself."""
+        spread = self.spread.get(name, {})
+        return tuple(one for place, one in enumerate(of) if place not in spread)
 
     @cached_property
     def tiles(self) -> frozenset[str]:
@@ -217,23 +231,24 @@ class Phase:
                 )
         return Region(tuple(axes), body, fold)
 
-    def _own(self, region: Region) -> Iterator[tuple[Access, tuple[Loop, ...]]]:
+    def _own(self, region: Region) -> Iterator[tuple[Access, dict[int, Loop]]]:
         """Yield how a region uses registers that were there before, and their axes of threads."""
         inside = private(region.body)
         for use in accesses(region.body):
             if use.name not in inside and self.is_kept(use.name):
-                yield use, _leading(region, use)
+                yield use, _threads_of(region, use)
 
     def is_kept(self, name: str) -> bool:
         """Return whether an array is in registers from one region to another."""
         local = self.nest.locals.get(name)
         return local is not None and local.space == "registers"
 
-    def _places(self, region: Region, known: Mapping[str, tuple[Along, ...]]) -> dict[str, Along]:
+    def _places(self, region: Region, known: Mapping[str, Mapping[int, Along]]) -> dict[str, Along]:
         """Give each axis its place: where arrays want it, or else the innermost that is free."""
         found: dict[str, Along] = {}
         for use, axes in self._own(region):
-            for axis, along in zip(axes, known.get(use.name, ()), strict=False):
+            wanted = known.get(use.name, {})
+            for axis, along in [(axes[at], wanted[at]) for at in axes if at in wanted]:
                 if found.setdefault(axis.name, along) != along or along.size != _size(axis):
                     raise self._elsewhere(use.name, region)
         for loop in reversed(region.loops):
@@ -269,16 +284,16 @@ class Phase:
 
     # -- what is refused ---------------------------------------------------------------------------
 
-    def _check_use(self, region: Region, use: Access, axes: tuple[Loop, ...]) -> None:
+    def _check_use(self, region: Region, use: Access, axes: Mapping[int, Loop]) -> None:
         """Refuse a use of registers of which a thread would need those of another."""
         assert use.index is not None
-        own = axes[: len(self.spread[use.name])]
-        rest = {s for place in use.index[len(own) :] for s in symbols(place)}
+        own = [axes[place] for place in self.spread[use.name]]
+        rest = {s for place in self.own(use.name, use.index) for s in symbols(place)}
         for loop in region.loops:
             if loop.axis in rest:
                 raise ScheduleError(
                     f"nest {self.nest.name}: {use.name} is in the registers of each thread, and "
-                    f"{loop.name} is not one of its first places",
+                    f"{loop.name} is not one of its axes",
                     hint=f"place {use.name} in shared",
                 )
             if use.how != "read" and loop not in own and loop is not region.fold and loop.size != 1:
@@ -321,16 +336,14 @@ class Phase:
 _MANY = {"block": "blocks", "thread": "threads", "across": "threads"}
 
 
-def _leading(region: Region, use: Access) -> tuple[Loop, ...]:
-    """Return the loops of threads that are the first places of a use."""
+def _threads_of(region: Region, use: Access) -> dict[int, Loop]:
+    """Return the loops of threads that are places of a use, by which place they are."""
     by_axis = {loop.axis: loop for loop in region.loops}
-    found: list[Loop] = []
-    assert use.index is not None
-    for place in use.index:
-        if not isinstance(place, Symbol) or place not in by_axis or by_axis[place] in found:
-            break
-        found.append(by_axis[place])
-    return tuple(found)
+    found: dict[int, Loop] = {}
+    for place, at in enumerate(use.index or ()):
+        if isinstance(at, Symbol) and at in by_axis and by_axis[at] not in found.values():
+            found[place] = by_axis[at]
+    return found
 
 
 def _size(loop: Loop) -> int:

@@ -21,11 +21,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from luminal_lab.core.dims import Dim, Symbol, symbols
+from luminal_lab.core.dims import Dim, Symbol
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import size_of
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.c_index import condition_c, index_c
+from luminal_lab.kernels.c_lines import Lines
 from luminal_lab.kernels.c_maths import C_TYPES
 from luminal_lab.kernels.c_names import c_name
 from luminal_lab.kernels.c_nest import FOLDED
@@ -33,13 +34,12 @@ from luminal_lab.kernels.c_terms import number_c
 from luminal_lab.kernels.c_values import c_type
 from luminal_lab.kernels.dialect import Dialect
 from luminal_lab.kernels.gpu_nest import WARP, Along, Phase, Region, phases
-from luminal_lab.kernels.gpu_threads import Threads
+from luminal_lab.kernels.gpu_threads import Threads, mentioned
 from luminal_lab.kernels.gpu_waiting import NONE, Touch, Touches, meet, touches
 from luminal_lab.kernels.kernel import Local as KernelLocal, Phase as KernelPhase
 from luminal_lab.kernels.lowering import least
 from luminal_lab.kernels.nest import (
     Block,
-    Fetch,
     Local,
     Loop,
     Nest,
@@ -51,7 +51,7 @@ from luminal_lab.kernels.nest import (
     substituted,
     walk,
 )
-from luminal_lab.kernels.terms import Draw, Lookup, Read, Term, free, walk as walk_terms
+from luminal_lab.kernels.terms import Draw, Lookup, Term, walk as walk_terms
 
 PRELUDE = re.compile(r"\b(?:(?:lab|LAB)_\w+|floordiv|floormod)\b")
 
@@ -180,8 +180,8 @@ class _Writer(Threads):
             text = (
                 self.dialect.block if below == 1 else f"{self.dialect.block} / {index_c(below, 5)}"
             )
-            if place and loop.size != 1:
-                text = f"{text} % {index_c(loop.size, 5)}"
+            if place:
+                text = "0" if loop.size == 1 else f"{text} % {index_c(loop.size, 5)}"
             lines.append(f"const {self.whole} {c_name(loop.name)} = {text};")
             below = below * loop.size
         for line in reversed(lines):
@@ -247,7 +247,7 @@ class _Writer(Threads):
         code, count, pending = self.code, self.count, dict(self.pending)
         while True:
             before = self.open
-            self.code, self.count = type(code)(), count
+            self.code, self.count = Lines(), count
             self.code.depth = code.depth
             self.block(block)
             self.open |= before
@@ -307,11 +307,11 @@ class _Writer(Threads):
         self, region: Region, body: Block, also: Iterable[str] = (), *, is_guarded: bool = False
     ) -> None:
         """Say which positions a thread has, as far as it matters."""
-        mentioned = _mentioned(body, self.phase.spread) | {*also}
+        used = mentioned(body, self.phase) | {*also}
         places = self.phase.places(region)
         digits = self.digits(region)
         for loop in region.loops:
-            if loop.name not in mentioned:
+            if loop.name not in used:
                 continue
             one = places[loop.name]
             if one.size == 1:
@@ -418,34 +418,3 @@ def _terms(block: Block) -> Iterable[Term]:
     for one in walk(block):
         if isinstance(one, Set):
             yield from walk_terms(one.term)
-
-
-def _mentioned(block: Block, spread: Mapping[str, tuple[Along, ...]]) -> set[str]:
-    """Return the names of the dims and axes that are written for a block.
-
-    The first places of what is spread are not: each thread has its own.
-    """
-    found: set[str] = set()
-    for one in walk(block):
-        dims: list[Dim] = []
-        match one:
-            case Loop(size=size):
-                dims.append(size)
-            case When(holds=holds):
-                dims.append(holds)
-            case Set(name=name, index=index, term=term):
-                dims += index[len(spread.get(name, ())) :]
-                found |= _in_term(term, spread)
-            case Local() | Fetch():
-                pass
-        found |= {s.name for dim in dims for s in symbols(dim)}
-    return found
-
-
-def _in_term(term: Term, spread: Mapping[str, tuple[Along, ...]]) -> set[str]:
-    if isinstance(term, Read):
-        dims = term.index[len(spread.get(term.buffer, ())) :]
-        return {s.name for dim in dims for s in symbols(dim)}
-    inside = {name for part in term.parts for name in _in_term(part, spread)}
-    alone = set(free(term)) - {name for part in term.parts for name in free(part)}
-    return inside | alone

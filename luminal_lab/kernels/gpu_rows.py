@@ -23,14 +23,14 @@ from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.cpu_contraction import summed
 from luminal_lab.kernels.cpu_sizes import about, at_most, perfect, stride
 from luminal_lab.kernels.gpu import GPU
-from luminal_lab.kernels.gpu_turns import attempt, merged, turns
+from luminal_lab.kernels.gpu_turns import attempt, merged, reordered, turns
 from luminal_lab.kernels.nest import Block, Local, Loop, Nest, Set, Statement, accesses, walk
 from luminal_lab.kernels.schedule import Scheduling
 from luminal_lab.kernels.steps.arrays import Place
 from luminal_lab.kernels.steps.binding import Bind, Guard, Mask
-from luminal_lab.kernels.steps.kinds import Round, Vector
+from luminal_lab.kernels.steps.kinds import Round, Unroll, Vector
 from luminal_lab.kernels.steps.loops import Fission, Fuse, Reorder, Split
-from luminal_lab.kernels.steps.step import private
+from luminal_lab.kernels.steps.step import extent, private
 from luminal_lab.kernels.steps.sums import Lanes, Partial
 from luminal_lab.kernels.terms import Read
 
@@ -83,8 +83,15 @@ def row_plan(made: Scheduling, top: str, gpu: GPU) -> bool:
 
 
 def _whole(made: Scheduling, loop: Loop, threads: set[str]) -> None:
-    """Run a loop over rows to the end of the block's, though there may be fewer."""
-    if loop.size == ROWS or attempt(made, lambda: made.do(Round(loop.name))):
+    """Run a loop over rows to the end of the block's, though there may be fewer.
+
+    It is guarded where it would read, for nothing, what its rows have not put into shared memory.
+    """
+    if loop.size == ROWS:
+        return
+    kept = {name for name, one in made.nest.locals.items() if one.space == "scratch"}
+    reads_kept = any(one.how == "read" and one.name in kept for one in accesses(loop.body))
+    if not reads_kept and attempt(made, lambda: made.do(Round(loop.name))):
         return
     inner = loop.name
     for one in perfect(loop):
@@ -190,6 +197,10 @@ def _along(made: Scheduling, name: str, threads: int) -> Binds:
         return binds
     if tried(_each) or tried(_turned):
         return binds
+    before = set(made.nest.loops)
+    if _is_plain(loop) and attempt(made, lambda: made.do(Fission(name))):
+        parts = [name, *(one for one in made.nest.loops if one not in before)]
+        return [bind for part in parts for bind in _along(made, part, threads)]
     return _body(made, loop.body, threads)
 
 
@@ -233,11 +244,13 @@ def _sum(made: Scheduling, name: str, threads: int) -> Binds:
 def _each(made: Scheduling, name: str, threads: int) -> Binds:
     """Let threads do the iterations of a loop, each by itself."""
     name, lane = _joined(made, name, threads)
-    size = made.nest.loops[name].size
-    inner = name
-    if not isinstance(size, int) or size > threads:
+    loop, inner = made.nest.loops[name], name
+    most = extent(loop.axis)
+    if not isinstance(most, int) or most > threads:
         outer, inner = turns(made, name, threads)
         made.do(Reorder(outer, inner))
+    elif loop.size != most:
+        made.do(Guard(name, name))
     return [(inner, "thread"), (lane, "vector")] if lane else [(inner, "thread")]
 
 
@@ -296,6 +309,48 @@ def width_of(nest: Nest, name: str) -> int:
     while width > 1 and loop.size % width != 0:
         width //= 2
     return width
+
+
+# -- copies ----------------------------------------------------------------------------------------
+
+
+def shared_out(made: Scheduling, top: str, threads: int) -> None:
+    """Let all threads copy, neighbours what lies side by side."""
+    loops = [loop.name for loop in perfect(made.nest.loops[top])]
+    (one,) = [one for one in walk((made.nest.loops[top],)) if isinstance(one, Set)]
+    near = [name for name in loops if stride(made.nest, one.term, name) == 1]
+    lanes: list[str] = []
+    if near:
+        there = [*loops]
+        loops.append(loops.pop(loops.index(near[-1])))
+        reordered(made, loops, there)
+        width = width_of(made.nest, loops[-1])
+        if width > 1:
+            made.do(Split(loops[-1], width))
+            lanes = [f"{loops[-1]}_i"]
+            loops[-1] += "_o"
+    shared: list[str] = []
+    for place, name in reversed([*enumerate(loops)]):
+        size = made.nest.loops[name].size
+        assert isinstance(size, int)
+        if size == 1:
+            continue
+        if size > threads:
+            made.do(Split(name, threads))
+            loops[place : place + 1] = [f"{name}_o", f"{name}_i"]
+            name, size = f"{name}_i", threads
+        shared.insert(0, name)
+        threads //= size
+        if threads == 1:
+            break
+    rest = [name for name in loops if name not in shared]
+    reordered(made, [*shared, *rest, *lanes], [*loops, *lanes])
+    for name in shared:
+        made.do(Bind(name, "thread"))
+    for name in lanes:
+        made.do(Vector(name))
+    for name in rest:
+        attempt(made, lambda name=name: made.do(Unroll(name)))
 
 
 # -- columns ---------------------------------------------------------------------------------------

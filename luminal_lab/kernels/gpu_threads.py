@@ -24,13 +24,13 @@ from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.c_index import condition_c, index_c
 from luminal_lab.kernels.c_names import c_name
 from luminal_lab.kernels.c_nest import FOLDED, IN_PLACE
-from luminal_lab.kernels.c_terms import Terms, Text
+from luminal_lab.kernels.c_terms import Known, Terms, Text, Uses
 from luminal_lab.kernels.c_values import c_type, stored
 from luminal_lab.kernels.dialect import Dialect
 from luminal_lab.kernels.gpu_nest import Phase
 from luminal_lab.kernels.gpu_tensor import Product, Tile, product_of
-from luminal_lab.kernels.nest import Block, Fetch, Local, Loop, Set, Statement, When
-from luminal_lab.kernels.terms import Apply, Guard, Lookup, Read, Term
+from luminal_lab.kernels.nest import Block, Fetch, Local, Loop, Set, Statement, When, walk
+from luminal_lab.kernels.terms import Apply, Guard, Lookup, Read, Term, free
 
 INT = (1 << 31) - 1
 WIDTHS = 2, 4, 8, 16
@@ -45,6 +45,8 @@ class Threads(Terms):
         self.phase, self.dialect = phase, dialect
         self.lanes: dict[tuple[str, Shape], str] = {}
         """Inside of a vector loop: what is loaded and stored as a whole, by its place."""
+        self.zeroed: dict[tuple[str, Shape], Dim] = {}
+        """On what condition that was loaded; else it is 0."""
         self.tile: Tile | None = None
         """Inside of tensor loops: the tile of a warp, of which each lane has some elements."""
         self.first = ""
@@ -132,7 +134,7 @@ class Threads(Terms):
                 if one.how == "+=" and near.is_float:
                     text = f"{old} + {value.at(3)}"
                 value = Text(text, ops=value.ops)
-            text = value.text if in_registers else self.in_memory(one.term, value.text, dtype)
+            text = value.text if in_registers else self.in_memory(one, value.text, dtype)
             start = self.declared(one.name, dtype) if one.how == "=" else ""
             self.code.add(f"{start}{place} = {text};", (*value.ops, *ops))
 
@@ -158,14 +160,18 @@ class Threads(Terms):
                 self.pending[other] = at - 1
         return f"{kind} "
 
-    def in_memory(self, term: Term, text: str, dtype: DType) -> str:
+    def in_memory(self, one: Set, text: str, dtype: DType) -> str:
         """Return a value as it is put into memory; what has been rounded is not rounded again."""
-        back = f"lab_cast_{dtype.short}_f32("
-        whole = isinstance(term, Read) or (isinstance(term, Apply) and term.op == Cast(dtype))
-        inside = text[len(back) : -1]
-        if whole and text.startswith(back) and text.endswith(")") and _is_balanced(inside):
-            return inside
-        return stored(text, dtype)
+        inner, holds = (
+            (one.term.term, one.term.holds) if isinstance(one.term, Guard) else (one.term, 1)
+        )
+        if not dtype.is_half or one.how != "=":
+            return stored(text, dtype)
+        if isinstance(inner, Read) and not self.in_registers(inner.buffer):
+            place = self.place(inner.buffer, inner.index)
+            known_zero = holds == 1 or self.zeroed.get((inner.buffer, inner.index)) == holds
+            return place if known_zero else f"{condition_c(holds)} ? {place} : lab_{dtype.short}(0)"
+        return _inside(text, dtype) if _is_cast(one.term, dtype) else stored(text, dtype)
 
     # -- places ------------------------------------------------------------------------------------
 
@@ -176,7 +182,7 @@ class Threads(Terms):
 
     def own_shape(self, name: str) -> Shape:
         """Return the shape of what each thread has of an array in registers."""
-        shape = self.types[name].shape[len(self.phase.spread.get(name, ())) :]
+        shape = self.phase.own(name, self.types[name].shape)
         if name in self.phase.tiles:
             return (*shape[:-2], self.dialect.tile.own)
         return shape
@@ -201,7 +207,7 @@ class Threads(Terms):
             return f"{c_name(name)}[{index_c(row_major(self.types[name].shape, index))}]"
         if self.is_scalar(name):
             return c_name(name)
-        own = index[len(self.phase.spread.get(name, ())) :]
+        own = self.phase.own(name, index)
         if name in self.phase.tiles:
             assert self.tile is not None
             own = (*own[:-2], self.tile.element)
@@ -230,6 +236,7 @@ class Threads(Terms):
                 load = f"LAB_LOAD{self.space(array)}({kind}, {c_name(array)}, {index_c(start)})"
                 if holds != 1:
                     load = f"{condition_c(holds)} ? {load} : {kind}()"
+                    self.zeroed[array, index] = holds
                 self.code.add(f"const {kind} {vector} = {load};")
                 self.lanes[array, index] = f"{vector}.at[{name}]"
             for array, index in stores:
@@ -245,6 +252,14 @@ class Threads(Terms):
                 self.code.add(f"LAB_STORE{self.space(array)}({kind}, {at});")
             self.first = first
         self.lanes = kept
+        self.zeroed = {}
+
+    @override
+    def guarded(self, term: Guard, known: Known, uses: Uses) -> Text:
+        inner = term.term
+        if isinstance(inner, Read) and self.zeroed.get((inner.buffer, inner.index)) == term.holds:
+            return Text(self.element(inner.buffer, inner.index))
+        return super().guarded(term, known, uses)
 
     def vectors(
         self, loop: Loop, width: int
@@ -302,9 +317,12 @@ class Threads(Terms):
             self.product(found)
             return
         row, column = found.axes
+        used = mentioned(found.body, self.phase)
         with self.each_element():
             assert self.tile is not None
             for axis, word in ((row, "row"), (column, "column")):
+                if axis.name not in used:
+                    continue
                 self.code.add(f"const int {c_name(axis.name)} = lab_tile_{word}({self.tile.name});")
             self.statements(found.body)
         self.tile = None
@@ -334,6 +352,18 @@ class Threads(Terms):
         self.code.add(f"lab_mma_{word}(&{place}, {left}, {right});", ("mul", "sum_reduce"))
 
 
+def _is_cast(term: Term, dtype: DType) -> bool:
+    return isinstance(term, Apply) and term.op == Cast(dtype)
+
+
+def _inside(text: str, dtype: DType) -> str:
+    """Return what is cast to a 16-bit float and back, without the way back."""
+    back = f"lab_cast_{dtype.short}_f32("
+    inside = text[len(back) : -1]
+    is_whole = text.startswith(back) and text.endswith(")") and _is_balanced(inside)
+    return inside if is_whole else stored(text, dtype)
+
+
 def _is_balanced(text: str) -> bool:
     depth = 0
     for letter in text:
@@ -341,6 +371,42 @@ def _is_balanced(text: str) -> bool:
         if depth < 0:
             return False
     return True
+
+
+def mentioned(block: Block, phase: Phase) -> set[str]:
+    """Return the names of the dims and axes that are written for a block.
+
+    Those of what is spread that are threads are not: each has its own.
+    """
+    found: set[str] = set()
+    for one in walk(block):
+        dims: list[Dim] = []
+        match one:
+            case Loop(size=size):
+                dims.append(size)
+            case When(holds=holds):
+                dims.append(holds)
+            case Set(name=name, index=index, term=term):
+                dims += _own_places(name, index, phase)
+                found |= _in_term(term, phase)
+            case Local() | Fetch():
+                pass
+        found |= {s.name for dim in dims for s in symbols(dim)}
+    return found
+
+
+def _own_places(name: str, index: Shape, phase: Phase) -> Shape:
+    own = phase.own(name, index)
+    return own[:-2] if name in phase.tiles else own
+
+
+def _in_term(term: Term, phase: Phase) -> set[str]:
+    if isinstance(term, Read):
+        own = _own_places(term.buffer, term.index, phase)
+        return {s.name for dim in own for s in symbols(dim)}
+    inside = {name for part in term.parts for name in _in_term(part, phase)}
+    alone = set(free(term)) - {name for part in term.parts for name in free(part)}
+    return inside | alone
 
 
 def _parts(term: Term) -> Iterator[Term]:

@@ -8,7 +8,7 @@ from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.schedule import Scheduling
 from luminal_lab.kernels.steps.binding import Guard
-from luminal_lab.kernels.steps.loops import Merge, Split
+from luminal_lab.kernels.steps.loops import Merge, Reorder, Split
 
 
 def attempt(made: Scheduling, steps: Callable[[], object]) -> bool:
@@ -42,3 +42,12 @@ def merged(made: Scheduling, loops: list[str]) -> str:
         made.do(Merge(name, inner))
         name = both
     return name
+
+
+def reordered(made: Scheduling, wanted: list[str], now: list[str]) -> None:
+    """Bring loops that are right around each other, in an order, into another."""
+    now = [*now]
+    for place, name in enumerate(wanted):
+        for at in range(now.index(name), place, -1):
+            made.do(Reorder(now[at - 1], name))
+            now[at - 1], now[at] = now[at], now[at - 1]

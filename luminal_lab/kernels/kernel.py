@@ -18,18 +18,21 @@ from typing import SupportsIndex, overload
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, evaluate
+from luminal_lab.core.display import Displayed
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import size_of
 from luminal_lab.core.printer import as_text
 from luminal_lab.errors import DeviceError, RangeError, ScheduleError, UnknownNameError, nearest
 from luminal_lab.kernels.cost import NO_DIMS, bytes_moved, flops
 from luminal_lab.kernels.definition import Definition
+from luminal_lab.kernels.emulated import Emulated, Emulator, Meaning
 from luminal_lab.kernels.lowering import lower
 from luminal_lab.kernels.nest import Nest
 from luminal_lab.kernels.nest_steps import Changes, ScheduleLike, applied, read_schedule
 from luminal_lab.kernels.resources import Compiled, Resources
 from luminal_lab.kernels.schedule import Schedule
 
+NO_INPUTS: Mapping[str, object] = {}
 GIVEN = """\
 #define LAB_GIVEN \\
     void *const *lab_buffers, const lab_i64 *lab_dims, lab_u32 lab_step, lab_i64 *lab_fault, \\
@@ -59,7 +62,7 @@ class Local:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class Kernel(Displayed):
     """What is computed, how, and the C that does it."""
 
     name: str
@@ -91,6 +94,10 @@ class Kernel:
     """Makes the same kernel by another schedule."""
     compile: Callable[[Kernel], Compiled] | None = field(default=None, compare=False)
     """Compiles it, for the GPU that it was made for; only CUDA's compiler is on any machine."""
+    emulator: Emulator | None = field(default=None, compare=False)
+    """Runs it on the CPU as a GPU would; for GPUs."""
+    meaning: Meaning | None = field(default=None, compare=False)
+    """What it takes, gives and computes, where no definition says."""
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -128,7 +135,7 @@ class Kernel:
         if self.make is None:
             raise self._without("cannot be scheduled")
         made = self.make(read_schedule(schedule, self.name))
-        return made if self.compile is None else replace(made, compile=self.compile)
+        return replace(made, compile=self.compile, emulator=self.emulator)
 
     @property
     def compiled(self) -> Compiled:
@@ -151,6 +158,30 @@ class Kernel:
         """What it takes of a GPU: registers, shared memory, spills; the most of any phase."""
         return self.compiled.most
 
+    def emulate(
+        self,
+        inputs: Mapping[str, object] = NO_INPUTS,
+        dims: Mapping[str, int] = NO_DIMS,
+        *,
+        trace: bool = False,
+        limit: float = 60.0,
+        step: int = 0,
+    ) -> Emulated:
+        """Run it on the CPU, thread by thread, and compare what it makes with its definition.
+
+        `inputs` are by name, `dims` the sizes of symbolic dims; what is not given is drawn, and
+        small. `trace` records each access and finds races, reads of what nobody wrote and accesses
+        out of bounds. What would take longer than `limit` seconds is refused. `step` is the count
+        of runs, for random numbers.
+        """
+        if self.emulator is None:
+            what = "it is C, for a CPU" if self.dialect == "c" else "nothing has been set to run it"
+            raise DeviceError(
+                f"kernel {self.name}: {what}, and the emulator is for kernels of GPUs",
+                hint="ll.CUDACompiler() and ll.MetalCompiler() make some, on any machine",
+            )
+        return self.emulator(self, inputs, dims, trace=trace, limit=limit, step=step)
+
     def _without(self, what: str) -> ScheduleError:
         return ScheduleError(
             f"kernel {self.name}: it is C that no schedule made, and {what}",
@@ -160,8 +191,6 @@ class Kernel:
     @override
     def __str__(self) -> str:
         return self.source
-
-    _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:

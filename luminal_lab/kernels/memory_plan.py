@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple, TypeAlias, final
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Symbol, check_bounds, evaluate, maximum, symbols
-from luminal_lab.core.printer import as_text
+from luminal_lab.core.display import Displayed
 from luminal_lab.errors import DimError, GraphError
 from luminal_lab.kernels.memory_check import check
 from luminal_lab.kernels.memory_layout import Layout, Span, arrange, most_live
@@ -69,7 +69,7 @@ class Place:
 
 
 @dataclass(frozen=True, repr=False)
-class MemoryPlan:
+class MemoryPlan(Displayed):
     """Where each value of a program lives."""
 
     program: Program
@@ -136,15 +136,13 @@ class MemoryPlan:
     def __str__(self) -> str:
         return str(self.bind()) if not self.program.symbols else table(self)
 
-    _repr_mimebundle_ = as_text
-
     @override
     def __repr__(self) -> str:
         return f"<MemoryPlan: {len(self.places)} values; print(…) shows it>"
 
 
 @dataclass(frozen=True, repr=False)
-class BoundPlan:
+class BoundPlan(Displayed):
     """A memory plan with a number for each size and offset."""
 
     plan: MemoryPlan
@@ -213,8 +211,6 @@ class BoundPlan:
     @override
     def __str__(self) -> str:
         return table(self.plan, self)
-
-    _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:

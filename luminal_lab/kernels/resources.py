@@ -9,6 +9,7 @@ blocks allow; each of these is handed out in pieces of a fixed size.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import ceil
@@ -31,7 +32,7 @@ class Resources:
     spills: int = 0
     """The bytes of registers that each thread writes to memory, for want of room."""
     constant: int = 0
-    """The bytes of constant memory, which arguments are in too."""
+    """The bytes of constant memory, arguments among them; 0 where nobody says, as from sm_90 on."""
     stack: int = 0
     """The bytes of memory that each thread has for arrays and spills."""
     threads: int = 0
@@ -129,14 +130,18 @@ CARDS: Final[Mapping[str, Card]] = MappingProxyType(
 
 
 def card_of(name: str) -> Card:
-    """Return a card by its name, or by its architecture.
+    """Return a card by its name, as people or drivers write it, or by its architecture.
 
-    >>> card_of("rtx 4090").arch, card_of("sm_90a").name
+    >>> card_of("NVIDIA GeForce RTX 4090").arch, card_of("sm_90a").name
     ('sm_89', 'H100')
     """
-    plain = name.lower().replace("-", " ")
+    plain = re.sub(r"nvidia|geforce|tesla|[^a-z0-9]", "", name.lower())
     for one in CARDS.values():
-        if plain in (one.name.lower(), one.name.lower().replace(" ", ""), one.arch, f"{one.arch}a"):
+        # A driver says more than the name: A100-SXM4-80GB.
+        if re.match(rf"{one.name.lower().replace(' ', '')}(?!\d)", plain):
+            return one
+    for one in CARDS.values():
+        if name in (one.arch, f"{one.arch}a"):
             return one
     hint = nearest(name, CARDS) or f"there are {', '.join(CARDS)}"
     raise UnknownNameError(f"occupancy: there is no card called {name!r}", hint=hint)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from typing_extensions import override
 
-from luminal_lab.core.printer import as_text
+from luminal_lab.core.display import Displayed
 from luminal_lab.kernels.nest import Nest
 from luminal_lab.kernels.steps import (
     arrays,
@@ -34,7 +34,7 @@ from luminal_lab.kernels.steps.step import Step, parse_step, without_comment
 
 
 @dataclass(frozen=True, repr=False)
-class Schedule:
+class Schedule(Displayed):
     """Steps in order."""
 
     steps: tuple[Step, ...] = ()
@@ -42,8 +42,6 @@ class Schedule:
     @override
     def __str__(self) -> str:
         return "\n".join(map(str, self.steps))
-
-    _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
+from luminal_lab.core.display import Drawn
 from luminal_lab.core.ir import IR, Node, check_ir
-from luminal_lab.core.printer import as_text
 
 
 @dataclass(frozen=True, repr=False)
-class Diff:
+class Diff(Drawn):
     """The nodes of two versions of a graph; `str` is a unified diff of their texts."""
 
     added: tuple[Node, ...]
@@ -34,8 +34,6 @@ class Diff:
         old, new = str(self.before).splitlines(), str(self.after).splitlines()
         lines = difflib.unified_diff(old, new, "before", "after", lineterm="")
         return "\n".join(lines) or "no difference"
-
-    _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:

@@ -10,6 +10,7 @@ from typing import NamedTuple, final, overload
 
 from typing_extensions import override
 
+from luminal_lab.core.display import Drawn
 from luminal_lab.core.edit import Change, Refusal, replay
 from luminal_lab.core.ir import IR, Node, NodeLike
 from luminal_lab.core.printer import as_text
@@ -57,7 +58,7 @@ class Record(NamedTuple):
 
 
 @final
-class Snapshot:
+class Snapshot(Drawn):
     """A graph, the one before it, and the firings between."""
 
     def __init__(self, before: IR, ir: IR, record: Record, index: int = 0) -> None:
@@ -229,8 +230,6 @@ class Snapshot:
         text += f"; refused: {refused}" if refused else ""
         held = ["well-formed"] * self.verified + ["values equal"] * self.checked
         return "; ".join([text, *held])
-
-    _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:

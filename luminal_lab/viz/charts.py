@@ -26,6 +26,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7
 SYMBOLS = {"measured": "circle", "recorded": "diamond", "modelled": "circle-open"}
 DASHES = {"measured": "solid", "recorded": "dot", "modelled": "dash"}
 GRID = "rgba(128,128,128,0.25)"
+ROOF = "roofs are of float32 and of memory: what lies in a cache may be above its own"
 POINTS = 60
 """Of how many points a roof is drawn."""
 
@@ -123,7 +124,8 @@ def roofs(found: SideBySide) -> dict[str, Any]:
                 "hoverinfo": "text",
             }
         )
-    layout = _layout(f"{found.graph}: what is reached, and the roof", 2 * len(found.columns))
+    title = f"{found.graph}: what is reached, and the roof<br><sub>{ROOF}</sub>"
+    layout = _layout(title, 2 * len(found.columns))
     for axis, text in (("xaxis", "operations for each byte"), ("yaxis", "GFLOP/s")):
         layout[axis] = {
             "type": "log",
@@ -192,7 +194,7 @@ def _roof(column: Column, low: float, high: float) -> tuple[list[float], list[fl
 def _told(one: Segment, place: int, column: Column) -> str:
     """Return what is shown of a segment under the pointer."""
     seconds, mark = one.seconds(place), MARK[column.how]
-    lines = [f"<b>{one.name}</b> {'; '.join(one.lines[:2])}", _label(column)]
+    lines = [f"<b>{one.name}</b> {one.origin}", _label(column)]
     if seconds is None:
         return "<br>".join([*lines, *one.missing(place)])
     spread = "" if column.how == "modelled" else f" ± {ms(one.spread(place), mark)}"

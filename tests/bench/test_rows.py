@@ -56,6 +56,15 @@ def test_what_asks_for_nothing_has_no_limit():
     assert (made.limit_ms, made.limit_share) == (None, None)
 
 
+def test_the_modelled_time_is_no_fact_beside_others():
+    made = Row("one", "", rounds={"luminal_lab": [2.0]}, facts={"bytes written": 3.0})
+    made.facts |= {"modelled ms": 0.5, "modelled ms: luminal_lab, specialised": 0.25}
+    made.conclude(RATES)
+    assert (made.modelled_ms, made.facts) == (0.5, {"bytes written": 3.0})
+    made.conclude(RATES)  # once more, as a test may
+    assert made.modelled_ms == 0.5
+
+
 def test_a_report_is_read_as_it_was_written(tmp_path):
     made = report(row(NumPy=[1.0, 1.0, 1.0]), row("two", ours=()))
     made.missing["JAX"] = "jax is not installed"

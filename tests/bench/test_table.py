@@ -35,6 +35,14 @@ def test_other_forms_and_facts_stand_under_the_line():
     ]
 
 
+def test_modelled_against_measured_is_a_line():
+    made = row()
+    made.modelled_ms = 0.44
+    assert extras(made) == ["  modelled, our launches:              ~0.44 ms; measured is 2.50x"]
+    made.ours_ms = None
+    assert extras(made) == []
+
+
 def test_every_line_fits_a_terminal():
     made = report(
         row("matmul-128x768x3072", ours=(123456.0, 234567.0, 345678.0), **{"torch.compile": [1.0]}),

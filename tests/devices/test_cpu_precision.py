@@ -90,16 +90,21 @@ def test_a_weight_that_is_set_is_stored_anew():
         np.testing.assert_allclose(y.numpy(), 64 * value, rtol=1e-3)
 
 
-def test_every_float16_is_widened_as_numpy_does():
-    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
-    matrix = np.zeros((1 << 16, 64), np.float16)
-    matrix[np.arange(1 << 16), np.arange(1 << 16) % 64] = every
+@pytest.mark.parametrize(
+    ("dtype", "bits"), [("float16", np.uint16), ("bfloat16", np.uint16), ("int8", np.uint8)]
+)
+def test_every_narrow_value_is_widened_as_numpy_does(dtype: str, bits: type[np.generic]):
+    kind = ll.DType(dtype)
+    count = 1 << 8 * kind.itemsize
+    every = np.arange(count, dtype=bits).view(kind.numpy)
+    matrix = np.zeros((count, 64), kind.numpy)
+    matrix[np.arange(count), np.arange(count) % 64] = every
     cx = Graph()
-    w = cx.tensor(matrix.shape, "float16", "w").set(matrix)
+    w = cx.tensor(matrix.shape, dtype, "w").set(matrix)
     x = cx.tensor((1, 64), name="x").set(np.ones((1, 64)))
     y = (x @ w.cast("float32").T).retrieve()
     cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
-    assert "lab_widen_f16" in cx.kernels[-1].source
+    assert f"lab_widen_{kind.short}" in cx.kernels[-1].source
     cx.execute()
     np.testing.assert_array_equal(y.numpy()[0], every.astype(np.float32))
 

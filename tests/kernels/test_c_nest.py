@@ -357,8 +357,9 @@ def test_loops_of_one_iteration_are_left_out():
     assert "y[4*i + j] = x[4*i + j];" in text
 
 
-def test_float16_is_made_float32_ahead_of_a_loop_that_adds_it_up():
-    text = """nest dot(x: f16[8, 64], w: f16[64]) -> (y: f32[8])
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "i8"])
+def test_what_is_narrow_is_made_float32_ahead_of_a_loop_that_adds_it_up(dtype: str):
+    text = f"""nest dot(x: {dtype}[8, 64], w: {dtype}[64]) -> (y: f32[8])
   for i < 8:
     local p: f32[32] in scratch
     simd j < 32:
@@ -369,11 +370,13 @@ def test_float16_is_made_float32_ahead_of_a_loop_that_adds_it_up():
     for j_3 < 32:
       y[i] = p[j_3]"""
     source = render_nest(parse_nest(text), "dot").text
-    assert "lab_widen_f16(v0, x + (64*i + 32*k), 32);" in source
+    assert f"lab_widen_{dtype}(v0, x + (64*i + 32*k), 32);" in source
     assert "p[j_2] += v0[j_2] * v1[j_2];" in source
     # Not what is read only where something holds, nor what does not lie side by side.
     other = text.replace("f32(w[32*k + j_2])", "f32(w[2*j_2])")
-    assert render_nest(parse_nest(other), "dot").text.count("lab_widen_f16") == 1
+    assert render_nest(parse_nest(other), "dot").text.count(f"lab_widen_{dtype}") == 1
     other = text.replace("f32(w[32*k + j_2])", "[j_2 < i: f32(w[32*k + j_2])]")
-    assert render_nest(parse_nest(other), "dot").text.count("lab_widen_f16") == 1
-    assert "lab_widen" not in render_nest(parse_nest(text.replace("f16", "bf16")), "dot").text
+    assert render_nest(parse_nest(other), "dot").text.count(f"lab_widen_{dtype}") == 1
+    # Nor what is more than made a float.
+    other = text.replace("f32(w[", "f32(w[32*k + j_2] + w[")
+    assert render_nest(parse_nest(other), "dot").text.count("lab_widen_i8") == (dtype == "i8")

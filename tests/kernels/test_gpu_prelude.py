@@ -16,6 +16,7 @@ from luminal_lab.core.random import uniform
 from luminal_lab.devices import cache
 from luminal_lab.devices.emulator import Call, emulate
 from luminal_lab.errors import DTypeError
+from luminal_lab.kernels import cuda_prelude
 from luminal_lab.kernels.dialect import CUDA, METAL
 from luminal_lab.kernels.gpu_prelude import prelude
 from tests.conftest import Golden
@@ -338,3 +339,21 @@ def check_tiles(run: Any, unit: str, kernel: str) -> None:
         given = [x.view(np.uint16) for x in given]
     run(kernel, 32, *given, c)
     assert np.array_equal(c, wanted)
+
+
+# -- the names -------------------------------------------------------------------------------------
+
+
+def test_the_list_of_names_is_that_of_what_there_is() -> None:
+    listed = re.findall(r"^    ((?:lab|LAB)_.*)$", cuda_prelude.__doc__ or "", re.MULTILINE)
+    lines = [line for line in listed if "…" not in line.split("  ")[0]]  # Hopper's are elsewhere
+    assert len(lines) > 25
+    for line in lines:
+        names, is_both, _ = re.split(r"( \*(?: |$)|  )", line, maxsplit=1)
+        for name in re.findall(r"(?:lab|LAB)_\w+", names):
+            written = re.sub(r"_D\b", "_i32", name.replace("_F_D", "_exp2_f32"))
+            written = re.sub(r"_U\b", "_f16", written.replace("cast_D_E", "cast_f32_i8"))
+            written = written.replace("lab_Dx4", "lab_f32x4")
+            assert prelude(CUDA, {written}) != prelude(CUDA, set()), name
+            is_metals = prelude(METAL, {written}) != prelude(METAL, set())
+            assert is_metals is ("*" in is_both), name

@@ -54,8 +54,11 @@ def test_the_block_may_be_another_than_the_kernel_says() -> None:
 
 
 def test_a_card_is_found_by_its_name_or_architecture() -> None:
-    for name in ("RTX 4090", "rtx-4090", "rtx4090", "sm_89"):
+    for name in ("RTX 4090", "rtx-4090", "rtx4090", "NVIDIA GeForce RTX 4090", "sm_89"):
         assert card_of(name) is CARDS["RTX 4090"]
+    assert card_of("NVIDIA A100-SXM4-80GB") is CARDS["A100"]
+    assert card_of("Tesla T4") is CARDS["T4"]
+    assert card_of("NVIDIA H200") is CARDS["H200"]
 
 
 def test_a_card_that_is_not_there_is_named() -> None:

@@ -74,17 +74,20 @@ def emulate(
     *,
     trace: bool = False,
     limit: float = LIMIT,
+    above: int = 0,
 ) -> Trace | None:
     """Run calls of a source's kernels in order; change their arrays in place.
 
     A call that would take longer than `limit` seconds is refused, with the size that would do.
-    With `trace` each access is recorded and checked, and the findings come back.
+    With `trace` each access is recorded and checked, and the findings come back. The lines of
+    `above` the first that counts are the prelude's: what they do is told of the lines that call
+    them, and lines are counted from behind them.
     """
-    library = library_of(source, dialect, trace)
+    library = library_of(source, dialect, trace, above)
     written: dict[tuple[int, int], Array] = {}
     traces: list[Trace] = []
     for call in calls:
-        launch = _Launch(source, library, call, trace=trace, limit=limit)
+        launch = _Launch(source, library, call, trace=trace, limit=limit, above=above)
         found = launch.run(written)
         if found is not None:
             traces.append(found)
@@ -95,9 +98,17 @@ class _Launch:
     """One call, from its arguments to what came of it."""
 
     def __init__(
-        self, source: str, library: Library, call: Call, *, trace: bool, limit: float
+        self,
+        source: str,
+        library: Library,
+        call: Call,
+        *,
+        trace: bool,
+        limit: float,
+        above: int = 0,
     ) -> None:
-        self.source = source
+        self.source = source.split("\n", above)[above] if above else source
+        self.above = above
         self.library = library
         self.call = call
         self.trace = trace
@@ -320,7 +331,13 @@ class _Launch:
 
     def _told(self) -> Told:
         return Told(
-            self.subject, self.source, self.blocks, self.threads, self.limit, traced=self.trace
+            self.subject,
+            self.source,
+            self.blocks,
+            self.threads,
+            self.limit,
+            traced=self.trace,
+            above=self.above,
         )
 
     def _seen(self, blocks: dict[tuple[int, int], Block], job: Job) -> Trace:

@@ -71,6 +71,8 @@ class Told:
     threads: tuple[int, int, int]
     limit: float
     traced: bool
+    above: int = 0
+    """How many lines stand before the source, which the runtime has counted."""
 
     @property
     def grid(self) -> int:
@@ -82,7 +84,9 @@ def failure(told: Told, job: Job, blocks: Iterable[Block]) -> DeviceError:
     """Return the error that says why a launch has ended early."""
     status = Status(job.status)
     if status is Status.DIVERGED:
-        return divergence(told.subject, told.source, Standing.now(), math.prod(told.threads))
+        return divergence(
+            told.subject, told.source, Standing.now(), math.prod(told.threads), told.above
+        )
     if status in (Status.FAULT, Status.STOPPED, Status.TRAPPED):
         return _at_a_thread(told, job, status, blocks)
     text, hint = _too_large(told, job, status)
@@ -102,7 +106,7 @@ def _at_a_thread(told: Told, job: Job, status: Status, blocks: Iterable[Block]) 
             text = known.get(job.signal) or _touched(job.fault, list(blocks))
             hint = hint or "emulate with trace=True, which names the line"
         case Status.TRAPPED:
-            line, text = standing.line(), "it stops itself"
+            line, text = max(0, standing.line() - told.above), "it stops itself"
             hint = "an assert fails there, or it calls __trap()"
         case _:
             text = (

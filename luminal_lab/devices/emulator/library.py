@@ -142,11 +142,11 @@ def runtime() -> Runtime:
 
 
 @functools.lru_cache(maxsize=256)
-def library_of(source: str, dialect: DialectName, traced: bool) -> Library:
+def library_of(source: str, dialect: DialectName, traced: bool, above: int = 0) -> Library:
     """Return a source's kernels, compiled and loaded."""
     reading = read(source, dialect, stand_ins())
     text = reading.text + "\n" + _entries(reading.kernels, dialect)
-    path = _compiled(source, text, dialect, reading.stand_ins, traced)
+    path = _compiled(source, text, dialect, reading.stand_ins, traced, above)
     loaded = load(path, "lab_bind")
     loaded.lab_bind.argtypes = [ctypes.c_void_p]
     loaded.lab_bind(runtime().table())
@@ -205,7 +205,7 @@ def _entries(kernels: Mapping[str, tuple[Parameter, ...]], dialect: DialectName)
 
 
 def _compiled(
-    source: str, text: str, dialect: DialectName, used: tuple[str, ...], traced: bool
+    source: str, text: str, dialect: DialectName, used: tuple[str, ...], traced: bool, above: int
 ) -> Path:
     found = compiler()
     header = headers(dialect)
@@ -226,7 +226,7 @@ def _compiled(
         raise _explained(error, source, dialect) from error
     command = (*found.command[:-1], "assembler")
     return compile_library(
-        with_lines(assembly.read_text("utf-8"), found.target),
+        with_lines(assembly.read_text("utf-8"), found.target, above),
         replace(found, command=command, flags=("-w", *link)),
     )
 
@@ -246,8 +246,11 @@ def _kept(header: str) -> Path:
     return cache.find(key, data) or cache.store(key, data, data, "the emulator")
 
 
-def with_lines(assembly: str, target: str) -> str:
-    """Return assembly with a label behind each call, and a table of their addresses and lines."""
+def with_lines(assembly: str, target: str, above: int = 0) -> str:
+    """Return assembly with a label behind each call, and a table of their addresses and lines.
+
+    Lines are counted behind those `above`, which have none.
+    """
     mine = _file_numbers(assembly)
     made: list[str] = []
     table: list[tuple[int, int]] = []
@@ -256,10 +259,10 @@ def with_lines(assembly: str, target: str) -> str:
         made.append(text)
         if text.lstrip().startswith(".loc"):
             words = text.split()
-            line = int(words[2]) or line if words[1] in mine else 0
+            line = int(words[2]) or line if words[1] in mine else above
         elif CALL.match(text):
             made.append(f"Llab_{len(table)}:")
-            table.append((len(table), line))
+            table.append((len(table), max(0, line - above)))
     prefix = "_" if re.search("macos|darwin|apple", target) else ""
     made += ["\t.data", "\t.p2align 3"]
     made += [

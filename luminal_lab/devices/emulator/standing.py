@@ -65,7 +65,9 @@ def _lane(number: int) -> tuple[int, int, int, int]:
     return state.value, line.value, kind.value, mask.value
 
 
-def divergence(subject: str, source: str, standing: Standing, threads: int) -> DeviceError:
+def divergence(
+    subject: str, source: str, standing: Standing, threads: int, above: int = 0
+) -> DeviceError:
     """Return the error about threads of which some wait for others that do not come."""
     groups: defaultdict[tuple[int, int, int, int], list[int]] = defaultdict(list)
     for number in range(threads):
@@ -77,7 +79,8 @@ def divergence(subject: str, source: str, standing: Standing, threads: int) -> D
         )
     lines = source.split("\n")
     told: list[str] = []
-    for (state, line, kind, mask), members in sorted(groups.items()):
+    for (state, counted, kind, mask), members in sorted(groups.items()):
+        line = max(0, counted - above)
         many = f"{len(members)} threads" if len(members) > 1 else "1 thread"
         who = f"{many} ({ranges(members)})"
         text = lines[line - 1].strip()[:80] if 0 < line <= len(lines) else ""

@@ -38,12 +38,12 @@ from luminal_lab.kernels.steps.step import (
 )
 from luminal_lab.kernels.substitution import exchanged, guarded, replaced
 from luminal_lab.kernels.terms import (
+    Guard,
     Read,
     Term,
     axis_of,
     free,
     read_by,
-    walk as walk_terms,
 )
 
 
@@ -169,9 +169,12 @@ class Copy(Pack):
 
     @override
     def read(self, term: Term, known: set[str], changing: set[str]) -> Iterator[Term]:
-        for part in walk_terms(term):
-            if isinstance(part, Read) and part.buffer == self.array and free(part).keys() <= known:
-                yield part
+        inner = term.term if isinstance(term, Guard) else term
+        if isinstance(inner, Read) and inner.buffer == self.array and free(term).keys() <= known:
+            yield term  # with what keeps it from being looked at where it is not there
+        else:
+            for part in term.parts:
+                yield from self.read(part, known, changing)
 
 
 @dataclass(frozen=True)

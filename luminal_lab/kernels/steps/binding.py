@@ -225,7 +225,9 @@ class Mask(Step):
                 is_there = all(map(within, one.index, shape))
                 is_moved = any(axis in symbols(place) for place in one.index)
                 return one if is_there or not is_moved else guarded(holds, one)
-            if isinstance(one, (Guarded, Lookup)):
+            if isinstance(one, Guarded):
+                return guarded(one.holds, part(one.term))
+            if isinstance(one, Lookup):
                 return guarded(holds, one)
             return rebuilt(one, lambda dim: dim, part)
 

@@ -11,7 +11,7 @@ from luminal_lab.core.dims import Dim, Shape, Symbol, bounds, maximum, minimum, 
 from luminal_lab.core.ops import Add, Exp2, LessThan, Mul, Where
 from luminal_lab.kernels.nest import Block, Loop, Nest, Set, When, walk
 from luminal_lab.kernels.steps.step import Step, around, extent, private, replaced_loop
-from luminal_lab.kernels.terms import Apply, Count, Number, Read, Term
+from luminal_lab.kernels.terms import Apply, Count, Guard, Number, Read, Term
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,8 @@ def _value(term: Term, known: dict[str, object], own: set[str]) -> object:
             return float(value)
         case Read(buffer=buffer, index=index):
             return known.get(buffer) if buffer in own else _Same(buffer, index)
+        case Guard(term=inner):
+            return 0.0 if _value(inner, known, own) == 0.0 else None
         case Apply(op=Exp2(), args=(x,)):
             found = _value(x, known, own)
             return {0.0: 1.0, -float("inf"): 0.0}.get(found) if isinstance(found, float) else None

@@ -13,10 +13,13 @@ static void kernel_bf16_dot__0(LAB_GIVEN) {
         t_part_lanes[i_i_i_2] = 0.0f;
     }
     for (lab_i64 i_i_o = 0; i_i_o < floordiv(lab_min(65536, n - 65536*i_o), 32); i_i_o++) {
+        float v0[32] LAB_ALIGNED;
+        lab_widen_bf16(v0, x + (65536*i_o + 32*i_i_o), 32);
+        float v1[32] LAB_ALIGNED;
+        lab_widen_bf16(v1, y + (65536*i_o + 32*i_i_o), 32);
 #pragma omp simd
         for (lab_i64 i_i_i = 0; i_i_i < 32; i_i_i++) {
-            const float v0 = lab_cast_bf16_f32(x[65536*i_o + 32*i_i_o + i_i_i]);
-            t_part_lanes[i_i_i] += v0 * lab_cast_bf16_f32(y[65536*i_o + 32*i_i_o + i_i_i]);
+            t_part_lanes[i_i_i] += v0[i_i_i] * v1[i_i_i];
         }
     }
 #pragma omp simd reduction(+:t_part)
@@ -25,13 +28,13 @@ static void kernel_bf16_dot__0(LAB_GIVEN) {
     }
 #pragma omp simd reduction(+:t_part)
     for (lab_i64 i_i_2 = 0; i_i_2 < floormod(lab_min(65536, n - 65536*i_o), 32); i_i_2++) {
-        const float v1 =
+        const float v2 =
             lab_cast_bf16_f32(x[65536*i_o + 32*floordiv(lab_min(65536, n - 65536*i_o), 32)
             + i_i_2]);
-        const float v2 =
+        const float v3 =
             lab_cast_bf16_f32(y[65536*i_o + 32*floordiv(lab_min(65536, n - 65536*i_o), 32)
             + i_i_2]);
-        t_part += v1 * v2;
+        t_part += v2 * v3;
     }
     t_parts[i_o] = t_part;
 }

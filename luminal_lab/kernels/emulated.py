@@ -1,0 +1,180 @@
+"""What came of a kernel in the emulator: its outputs, what they should be, what a trace saw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+from typing_extensions import override
+
+from luminal_lab.core.dims import Dim
+from luminal_lab.core.dtypes import Array
+from luminal_lab.core.op import tuple_text
+from luminal_lab.core.printer import as_text
+from luminal_lab.errors import DeviceError
+from luminal_lab.kernels.definition import Buffer
+from luminal_lab.passes.check import differences
+
+if TYPE_CHECKING:
+    import pandas as pd  # pyright: ignore[reportMissingTypeStubs]  # it has none
+
+    from luminal_lab.kernels.kernel import Kernel
+
+
+class Tracing(Protocol):
+    """What is known of each access of a kernel; the emulator's `Trace`."""
+
+    @property
+    def findings(self) -> Sequence[object]:
+        """What is wrong: races, reads of what nobody wrote, accesses out of bounds."""
+        ...
+
+    @property
+    def transactions(self) -> Mapping[int, int]:
+        """The 32-byte sectors of global memory that each line of the source moves."""
+        ...
+
+    @property
+    def conflicts(self) -> Mapping[int, int]:
+        """The turns that each line of the source waits for banks of shared memory."""
+        ...
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the sums by line as a table of pandas."""
+        ...
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a kernel takes, gives and computes, where no definition says it."""
+
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    compute: Callable[[Sequence[Array], Mapping[str, int]], Sequence[Array]] | None = None
+    """The outputs for inputs and sizes of dims; None where nobody said what they are."""
+    limits: Mapping[str, Dim] = field(default_factory=dict[str, Dim])
+    """Of inputs that hold indices, how many positions there are."""
+
+
+class EmulatedLaunch(NamedTuple):
+    """A phase as it was run: how many blocks, of how many threads."""
+
+    function: str
+    blocks: int
+    threads: int
+
+    @override
+    def __str__(self) -> str:
+        many = "1 block" if self.blocks == 1 else f"{self.blocks:,} blocks"
+        return f"{self.function}: {many} of {self.threads} threads"
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Emulated:
+    """What came of a kernel in the emulator; printed, or in a cell, it is told in lines."""
+
+    kernel: str
+    dialect: str
+    dims: Mapping[str, int]
+    launches: tuple[EmulatedLaunch, ...]
+    inputs: Mapping[str, Array]
+    outputs: Mapping[str, Array]
+    expected: Mapping[str, Array]
+    """What the outputs are by the kernel's definition; empty where nothing says it."""
+    trace: Tracing | None = None
+    """Each access and what is wrong with it, where that was asked for."""
+
+    @cached_property
+    def wrong(self) -> Mapping[str, Array]:
+        """For each output that is not what it should be, the positions, a row each."""
+        found: dict[str, Array] = {}
+        for name, want in self.expected.items():
+            places = np.argwhere(differences(want, self.outputs[name], scaled=True))
+            if len(places):
+                found[name] = places
+        return found
+
+    @property
+    def agrees(self) -> bool:
+        """Whether all outputs are what they should be, up to rounding."""
+        return not self.wrong
+
+    @property
+    def findings(self) -> tuple[object, ...]:
+        """What a trace found wrong, each with its line and the threads."""
+        return tuple(self._traced.findings)
+
+    @property
+    def transactions(self) -> Mapping[int, int]:
+        """The 32-byte sectors of global memory that each line of the source moves."""
+        return self._traced.transactions
+
+    @property
+    def conflicts(self) -> Mapping[int, int]:
+        """The turns that each line of the source waits for banks of shared memory."""
+        return self._traced.conflicts
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return what each line of the source does with memory, as a table of pandas."""
+        return self._traced.to_pandas()
+
+    @property
+    def _traced(self) -> Tracing:
+        if self.trace is None:
+            raise DeviceError(
+                f"kernel {self.kernel}: its accesses were not recorded",
+                hint="kernel.emulate(trace=True) records them",
+            )
+        return self.trace
+
+    @override
+    def __str__(self) -> str:
+        sizes = "".join(f", {name} = {size}" for name, size in self.dims.items())
+        lines = [f"kernel {self.kernel} ({self.dialect}) in the emulator{sizes}"]
+        lines += [f"  {launch}" for launch in self.launches] or ["  there is nothing to do"]
+        lines += [f"  {self._judged(name)}" for name in self.outputs]
+        return "\n".join([*lines, *([] if self.trace is None else [str(self.trace)])])
+
+    def _judged(self, name: str) -> str:
+        made = self.outputs[name]
+        told = f"{name}: {made.dtype}{tuple_text(made.shape)}"
+        if name not in self.expected:
+            return f"{told}, and nothing says what it should be"
+        if name not in self.wrong:
+            return f"{told}, as it should be"
+        places = self.wrong[name]
+        first = tuple(int(place) for place in places[0])
+        at = f"{name}[{', '.join(map(str, first))}]" if first else name
+        return (
+            f"{told}, of which {len(places):,} of {made.size:,} are wrong: {at} is {made[first]}, "
+            f"and should be {self.expected[name][first]}"
+        )
+
+    _repr_mimebundle_ = as_text
+
+    @override
+    def __repr__(self) -> str:
+        is_right = "agrees" if self.agrees else f"{', '.join(self.wrong)} wrong"
+        found = "" if self.trace is None else f", {len(self.findings)} findings"
+        return f"<Emulated {self.kernel}: {is_right}{found}; print(…) shows it>"
+
+
+class Emulator(Protocol):
+    """What runs a kernel on the CPU; devices set it where they make kernels."""
+
+    def __call__(
+        self,
+        kernel: Kernel,
+        /,
+        inputs: Mapping[str, object],
+        dims: Mapping[str, int],
+        *,
+        trace: bool,
+        limit: float,
+        step: int,
+    ) -> Emulated:
+        """Run a kernel on inputs by name; what is not given is drawn."""
+        ...

@@ -1,0 +1,99 @@
+"""Pictures of graphs: of one, and of two as their union, in which nothing that both have moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from luminal_lab.core.display import Engine, Theme
+from luminal_lab.core.ir import IR
+from luminal_lab.errors import ArgumentError, whole_number
+from luminal_lab.passes.diff import Diff
+from luminal_lab.viz import exports, overlays
+from luminal_lab.viz.entries import Entries, entries_of, union_of
+from luminal_lab.viz.layout import Layout, layout
+from luminal_lab.viz.payload import Asked, Payload, payload_of
+from luminal_lab.viz.picture import Picture
+from luminal_lab.viz.selection import Selection, keys_of
+from luminal_lab.viz.svg import Drawing, drawing
+
+if TYPE_CHECKING:
+    from luminal_lab.viz.exports import Digraph
+
+
+@dataclass(frozen=True, repr=False)
+class GraphPicture(Picture):
+    """A picture of a graph, with what it shows as plain data and in the words of other tools."""
+
+    payload: Payload
+    where: Layout
+
+    def to_dot(self) -> Digraph:
+        """Return the graph as it is shown, for the `graphviz` package."""
+        return exports.to_dot(self.payload)
+
+    def to_mermaid(self) -> str:
+        """Return the graph as it is shown, as text of Mermaid, which GitHub draws."""
+        return exports.to_mermaid(self.payload)
+
+    def to_model_explorer(self) -> dict[str, Any]:
+        """Return the graph as it is shown, as Model Explorer's JSON of graphs."""
+        return exports.to_model_explorer(self.payload)
+
+    def to_node_data(self) -> dict[str, Any]:
+        """Return what the overlay says, as Model Explorer's JSON of node data."""
+        return overlays.to_node_data(self.payload)
+
+
+def graph_picture(
+    graph: IR | Diff,
+    *,
+    show_shapes: bool = True,
+    show_views: bool = False,
+    depth: int | None = None,
+    select: Selection | None = None,
+    highlight: Selection = (),
+    overlay: overlays.Overlaid | None = None,
+    theme: Theme = "auto",
+    layout: Engine = "layered",
+    note: str = "",
+    known: Asked | None = None,
+) -> GraphPicture:
+    """Return a picture of a graph, or of the difference of two."""
+    entries = entries_of(graph) if isinstance(graph, IR) else union_of(graph)
+    asked = wanted(entries, known or Asked(), show_views, depth, select, highlight)
+    payload = replace(payload_of(entries, asked), note=note)
+    if overlay is not None:
+        payload = overlays.with_overlay(payload, overlays.read(overlay))
+    return drawn(payload, show_shapes=show_shapes, theme=theme, engine=layout)
+
+
+def wanted(
+    entries: Entries,
+    known: Asked,
+    views: bool,
+    depth: int | None,
+    select: Selection | None,
+    highlight: Selection,
+) -> Asked:
+    """Return what is to be shown, with the keys of the nodes that are meant."""
+    if depth is not None and (whole_number(depth) is None or depth < 0):
+        raise ArgumentError(
+            f"display: the depth is {depth!r}", hint="give a whole number, 0 closes all scopes"
+        )
+    return replace(
+        known,
+        views=views,
+        depth=depth,
+        select=None if select is None else keys_of("display", entries, select),
+        highlight=keys_of("display", entries, highlight),
+    )
+
+
+def drawn(
+    payload: Payload, *, show_shapes: bool = True, theme: Theme = "auto", engine: Engine = "layered"
+) -> GraphPicture:
+    """Return the picture of a payload."""
+    where = layout(payload, engine, shapes=show_shapes)
+    made: Drawing = drawing(payload, where, theme=theme, shapes=show_shapes)
+    return GraphPicture(made.svg, made.text, made.width, made.height, payload, where)

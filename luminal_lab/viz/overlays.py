@@ -1,0 +1,121 @@
+"""Numbers on nodes: from a dict, from timings, or from Model Explorer's JSON of node data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, cast
+
+from luminal_lab.devices.timings import Timings
+from luminal_lab.errors import ArgumentError, RecordingError
+from luminal_lab.viz.exports import node_id
+from luminal_lab.viz.payload import Payload
+
+Overlaid: TypeAlias = "Mapping[str, float] | Mapping[str, object] | Timings | str | Path"
+
+
+class Overlay(NamedTuple):
+    """What the numbers are, and those of nodes, by name; the texts are what is shown of them."""
+
+    title: str
+    values: Mapping[str, float]
+    texts: Mapping[str, str]
+
+
+def read(given: object) -> Overlay:
+    """Return the numbers that are meant."""
+    if isinstance(given, Timings):
+        seconds: dict[str, float] = {}
+        for row in given:
+            name = row.node.removeprefix("%")
+            seconds[name] = seconds.get(name, 0.0) + row.seconds
+        unit = given.unit
+        texts = {name: f"{given.shown(value)} {unit}" for name, value in seconds.items()}
+        return Overlay(f"time, {given.how}{given.where}", seconds, texts)
+    if isinstance(given, (str, Path)):
+        return _of_file(Path(given))
+    if isinstance(given, Mapping):
+        return _of_mapping(cast("Mapping[object, object]", given))
+    raise ArgumentError(
+        f"display: {given!r} is no overlay",
+        hint="give a dict of numbers by the names of nodes, timings, or a file of node data",
+    )
+
+
+def _of_mapping(given: Mapping[object, object]) -> Overlay:
+    if given and all(isinstance(value, Mapping) and "results" in value for value in given.values()):
+        return _of_node_data(given)
+    values: dict[str, float] = {}
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise ArgumentError(
+                f"display: the overlay says {value!r} of {name!r}", hint="give numbers"
+            )
+        values[str(name).removeprefix("%")] = float(value)
+    return Overlay("overlay", values, {name: f"{value:g}" for name, value in values.items()})
+
+
+def _of_file(path: Path) -> Overlay:
+    try:
+        given: object = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RecordingError(
+            f"display: {path} cannot be read: {error.strerror or error}",
+            hint="give a file of Model Explorer's node data",
+        ) from error
+    except ValueError as error:
+        raise RecordingError(
+            f"display: {path} is no JSON: {error}",
+            hint="give a file of Model Explorer's node data",
+        ) from error
+    return _of_node_data(given)
+
+
+def _of_node_data(given: object) -> Overlay:
+    """Return the first numbers that are there; their keys are the names of nodes."""
+    values: dict[str, float] = {}
+    title = "overlay"
+    try:
+        (title, data), *_ = cast("dict[str, Any]", given).items()
+        if "results" not in data:  # a file for several graphs: title, graph, data
+            (_, data), *_ = data.items()
+        for key, result in data["results"].items():
+            values[str(key).removeprefix("%")] = float(result["value"])
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise RecordingError(
+            "display: this is no node data of Model Explorer's",
+            hint='it looks like {"main": {"results": {"%y": {"value": 0.5}}}}',
+        ) from error
+    return Overlay(title, values, {name: f"{value:g}" for name, value in values.items()})
+
+
+def with_overlay(payload: Payload, overlay: Overlay) -> Payload:
+    """Return a payload with numbers on its nodes, the largest with the longest bar."""
+    most = max((abs(value) for value in overlay.values.values()), default=0.0)
+    items = [
+        replace(
+            item,
+            value=overlay.texts[item.name],
+            amount=overlay.values[item.name],
+            heat=abs(overlay.values[item.name]) / most if most else 0.0,
+        )
+        if item.name in overlay.values and item.kind != "outside"
+        else item
+        for item in payload.items
+    ]
+    return replace(payload, items=tuple(items), overlay=overlay.title)
+
+
+def to_node_data(payload: Payload) -> dict[str, Any]:
+    """Return the numbers on nodes as Model Explorer's JSON of node data.
+
+    Without an overlay it is what became of nodes, or their kinds.
+    """
+    results = {
+        node_id(item): {"value": item.amount if payload.overlay else item.status or item.kind}
+        for item in payload.items
+        if not payload.overlay or item.amount is not None
+    }
+    return {payload.overlay or payload.name: {"results": results}}

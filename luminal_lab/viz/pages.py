@@ -1,0 +1,164 @@
+"""Kernels, schedules and timings as static HTML: no script, readable on light and on dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from luminal_lab.core.display import Theme
+from luminal_lab.devices.rates import size_text
+from luminal_lab.devices.timings import Timing, Timings
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.schedule import Schedule
+from luminal_lab.viz.markup import plain
+from luminal_lab.viz.picture import Page
+
+LINE = "1px solid rgba(128,128,128,.35)"
+CODE = "margin:0;padding:8px 10px;overflow:auto;font-size:12px;line-height:1.4;"
+CODE += f"border:{LINE};border-radius:4px;background:none;color:inherit;white-space:pre"
+HEAD = "margin:10px 0 3px;font-size:13px;font-weight:600"
+CELL = "padding:2px 9px;text-align:right;border:0;white-space:nowrap;vertical-align:middle;"
+CUT = "opacity:.7;max-width:26em;overflow:hidden;text-overflow:ellipsis;"
+LOOKS = {
+    "measured": "",
+    "recorded": "text-decoration:underline dotted;",
+    "modelled": "font-style:italic;opacity:.8;",
+}
+BARS = {
+    "measured": "border:1px solid #0072B2;background:#0072B2",
+    "recorded": "border:1px solid #0072B2;background:"
+    "repeating-linear-gradient(45deg,#0072B2 0 2px,transparent 2px 5px)",
+    "modelled": "border:1px dashed #0072B2",
+}
+GROUNDS = {
+    "light": "background:#fff;color:#1f2328;",
+    "dark": "background:#0d1117;color:#e6edf3;",
+    "auto": "",
+}
+FIGURES = "font-variant-numeric:tabular-nums;background:none;color:inherit;margin:0"
+BAR = 120
+"""The width of the slowest row's bar, in pixels."""
+MOST = 60
+"""Rows of timings that are shown; the fastest ones are counted."""
+
+
+def kernel_page(kernel: Kernel, *, theme: Theme = "auto") -> Page:
+    """Return what a kernel computes, how, and its source with the ops of each line."""
+    parts = [_head(f"kernel {kernel.name}", _counts(kernel))]
+    if kernel.definition is not None:
+        parts += [_head("definition"), _code(str(kernel.definition))]
+    if kernel.schedule is not None and len(kernel.schedule):
+        parts += [_closed("schedule", f"{len(kernel.schedule)} steps", str(kernel.schedule))]
+    if kernel.nest is not None:
+        parts += [_closed("nest", "", str(kernel.nest))]
+    language = {"c": "C", "cuda": "CUDA", "metal": "Metal"}.get(kernel.dialect, kernel.dialect)
+    parts += [_head(f"source, in {language}"), _source(kernel)]
+    return Page(_framed(parts, theme), str(kernel))
+
+
+def schedule_page(schedule: Schedule, *, theme: Theme = "auto") -> Page:
+    """Return the steps of a schedule as a numbered list."""
+    rows = "".join(f"<li><code>{plain(str(step))}</code></li>" for step in schedule)
+    many = f"{len(schedule)} step{'s' * (len(schedule) != 1)}"
+    body = f'<ol start="0" style="margin:0;font-size:12px;line-height:1.6">{rows}</ol>'
+    return Page(_framed([_head("schedule", many), body], theme), str(schedule))
+
+
+def timings_page(timings: Timings, *, theme: Theme = "auto") -> Page:
+    """Return times as a table with bars; measured, recorded and modelled look different."""
+    slowest = max((row.seconds for row in timings), default=0.0)
+    order = sorted(range(len(timings)), key=lambda at: -timings.rows[at].seconds)
+    kept = sorted(order[:MOST])
+    rows = [_row(timings, timings.rows[at], slowest) for at in kept]
+    heads = [timings.unit, "", "±", "bytes", "GB/s", "GFLOP/s", "of the limit", "launch", "line"]
+    head = "".join(
+        f'<th style="{CELL}text-align:{"left" if at > 6 else "right"};opacity:.75">{name}</th>'
+        for at, name in enumerate(heads)
+    )
+    whole = f"{timings.shown(timings.launches)} {timings.unit} in all of them"
+    if timings.whole:
+        whole += f", {timings.shown(timings.seconds)} {timings.unit} for a whole run"
+    rest = len(timings) - len(kept)
+    if rest:
+        whole += f"; {rest:,} faster ones are not shown"
+    note = {
+        "measured": "medians of what was measured",
+        "recorded": "° recorded, not measured here",
+        "modelled": "~ modelled: the least time that the rates allow, and no run",
+    }[timings.how]
+    table = (
+        f'<table style="border-collapse:collapse;border:0;font-size:12px;{FIGURES}">'
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    )
+    title = f"{timings.graph}: {timings.how}{timings.where}"
+    below = (
+        f'<div style="font-size:12px;opacity:.8;margin-top:4px">{plain(f"{whole}; {note}")}</div>'
+    )
+    return Page(_framed([_head(title), table, below], theme), str(timings))
+
+
+def _row(timings: Timings, row: Timing, slowest: float) -> str:
+    share = "" if row.share is None else f"{row.share:.0%}"
+    if row.limit is not None and row.limit.seconds and share:
+        share += f" {row.limit.bound}"
+    more = f" and {len(row.origins) - 1} more" if row.origins[1:] else ""
+    cells = (
+        (plain(timings.shown(row.seconds)), f"{LOOKS[row.how]}font-weight:600;"),
+        (_bar(row, row.seconds / slowest if slowest else 0.0), ""),
+        ("" if row.how == "modelled" else timings.shown(row.spread), "opacity:.7;"),
+        ("" if row.bytes is None else size_text(row.bytes), ""),
+        (f"{row.gbytes:.1f}" if row.gbytes else "", ""),
+        (f"{row.gflops:.1f}" if row.gflops else "", ""),
+        (plain(share), ""),
+        (plain(row.label + (" (host)" if row.kind == "host" else "")), "text-align:left;"),
+        (plain(row.origins[0] + more) if row.origins else "", f"text-align:left;{CUT}"),
+    )
+    found = "".join(f'<td style="{CELL}{style}">{text}</td>' for text, style in cells)
+    return f"<tr>{found}</tr>"
+
+
+def _bar(row: Timing, share: float) -> str:
+    """Return a bar: full if it was measured, hatched if recorded, an outline if modelled."""
+    return (
+        f'<div style="width:{BAR}px"><div style="width:{BAR * share:.1f}px;height:9px;'
+        f'box-sizing:border-box;{BARS[row.how]}"></div></div>'
+    )
+
+
+def _source(kernel: Kernel) -> str:
+    """Return the source, each line with the ops that it computes as its title."""
+    lines = kernel.source.splitlines()
+    found: list[str] = []
+    for at, line in enumerate(lines):
+        ops = kernel.ops_of_line[at] if at < len(kernel.ops_of_line) else ()
+        text = plain(line)
+        if line.lstrip().startswith("//"):
+            text = f'<span style="opacity:.6">{text}</span>'
+        elif ops:
+            text = f'<span title="{plain(", ".join(ops))}">{text}</span>'
+        found.append(text)
+    return f'<pre style="{CODE}">{chr(10).join(found)}</pre>'
+
+
+def _counts(kernel: Kernel) -> str:
+    phases = f"{len(kernel.phases)} phase{'s' * (len(kernel.phases) != 1)}"
+    return f"{phases}, {len(kernel.source.splitlines()):,} lines"
+
+
+def _head(text: str, more: str = "") -> str:
+    end = f' <span style="font-weight:400;opacity:.7">{plain(more)}</span>' if more else ""
+    return f'<div style="{HEAD}">{plain(text)}{end}</div>'
+
+
+def _code(text: str) -> str:
+    return f'<pre style="{CODE}">{plain(text)}</pre>'
+
+
+def _closed(name: str, more: str, text: str) -> str:
+    """Return something long, which opens when it is asked for."""
+    told = f' <span style="font-weight:400;opacity:.7">{plain(more)}</span>' if more else ""
+    return f'<details><summary style="{HEAD}">{plain(name)}{told}</summary>{_code(text)}</details>'
+
+
+def _framed(parts: Iterable[str], theme: Theme) -> str:
+    space = "padding:8px 12px;border-radius:6px;" if theme != "auto" else ""
+    return f'<div style="{GROUNDS[theme]}{space}">{"".join(parts)}</div>'

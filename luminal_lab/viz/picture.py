@@ -1,0 +1,162 @@
+"""A picture as a value: an image that a notebook shows even where nobody trusts it, and files.
+
+JupyterLab strips SVG from a notebook that came from elsewhere, but shows an image whose address is
+its data. So that is the HTML; the SVG itself and the words stand beside it.
+"""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from typing_extensions import override
+
+from luminal_lab.errors import ArgumentError, DeviceError, RecordingError
+from luminal_lab.viz.markup import plain
+
+BROWSERS = "chromium", "chromium-browser", "google-chrome", "chrome", "msedge"
+QUIET = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--force-device-scale-factor=2",
+]
+
+
+@dataclass(frozen=True, repr=False)
+class Picture:
+    """An SVG, and what it shows in words."""
+
+    svg: str
+    text: str
+    width: float
+    height: float
+
+    @property
+    def html(self) -> str:
+        """An image that holds the SVG, with its words for those who cannot see it."""
+        data = base64.b64encode(self.svg.encode()).decode()
+        return (
+            f'<img src="data:image/svg+xml;base64,{data}" alt="{plain(self.text)}" '
+            f'width="{self.width:.0f}" height="{self.height:.0f}" style="max-width:none">'
+        )
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return {"text/html": self.html, "image/svg+xml": self.svg, "text/plain": self.text}
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file whose name ends in .svg, .png or .html."""
+        kind = Path(path).suffix.lower()
+        if kind == ".svg":
+            _write(path, self.svg.encode())
+        elif kind == ".png":
+            _write(path, self.to_png())
+        elif kind in (".html", ".htm"):
+            _write(path, page(self.html, self.text).encode())
+        else:
+            raise ArgumentError(
+                f"display: {str(path)!r} does not say what kind of picture it is",
+                hint="give a name that ends in .svg, .png or .html",
+            )
+
+    def to_svg(self, path: str | Path) -> None:
+        """Write the SVG to a file."""
+        _write(path, self.svg.encode())
+
+    def to_png(self, path: str | Path | None = None) -> bytes:
+        """Return it as a PNG, twice as large, which a browser on this machine draws."""
+        browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+        if browser is None:
+            raise DeviceError(
+                f"display: a PNG needs a browser that draws it, and none of {', '.join(BROWSERS)} "
+                "is there",
+                hint="install chromium; to_svg(path) needs nothing",
+            )
+        with tempfile.TemporaryDirectory() as folder:
+            source, target = Path(folder, "picture.html"), Path(folder, "picture.png")
+            body = f"<body style='margin:0'>{self.svg}</body>"
+            source.write_text(f"<!doctype html><meta charset=utf-8>{body}", encoding="utf-8")
+            size = f"--window-size={int(self.width) + 1},{int(self.height) + 1}"
+            done = subprocess.run(
+                [browser, *QUIET, f"--user-data-dir={folder}/profile", size,
+                 f"--screenshot={target}", source.as_uri()],
+                capture_output=True,
+                timeout=120,
+                check=False,
+            )  # fmt: skip
+            if not target.exists():
+                raise DeviceError(
+                    f"display: {browser} made no PNG, and ended with {done.returncode}",
+                    where=done.stderr.decode(errors="replace")[-400:] or None,
+                    hint="to_svg(path) needs no browser",
+                )
+            data = target.read_bytes()
+        if path is not None:
+            _write(path, data)
+        return data
+
+    @override
+    def __str__(self) -> str:
+        return self.text
+
+    @override
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.text}>"
+
+
+@dataclass(frozen=True, repr=False)
+class Page:
+    """A table or a text in HTML without a script, and the same in words."""
+
+    html: str
+    text: str
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return {"text/html": self.html, "text/plain": self.text}
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file whose name ends in .html."""
+        if Path(path).suffix.lower() not in (".html", ".htm"):
+            raise ArgumentError(
+                f"display: {str(path)!r} is no page of HTML, and nothing else can be written",
+                hint="give a name that ends in .html",
+            )
+        _write(path, page(self.html, self.text.partition("\n")[0]).encode())
+
+    @override
+    def __str__(self) -> str:
+        return self.text
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Page: {self.text.partition(chr(10))[0]}>"
+
+
+def page(body: str, title: str) -> str:
+    """Return a whole page of HTML, light or dark as its reader prefers."""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta name="color-scheme" content="light dark"><title>{plain(title)}</title></head>'
+        f"<body>{body}</body></html>\n"
+    )
+
+
+def _write(path: str | Path, data: bytes) -> None:
+    try:
+        Path(path).write_bytes(data)
+    except OSError as error:
+        raise RecordingError(
+            f"display: {path} cannot be written: {error.strerror or error}",
+            hint="give a file in a folder that is there",
+        ) from error

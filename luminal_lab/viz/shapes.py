@@ -1,0 +1,76 @@
+"""The outlines of nodes: each kind has one of its own, flat where edges begin and end."""
+
+from __future__ import annotations
+
+from luminal_lab.viz.markup import number
+
+LEAN = 7.0
+"""How far a side leans; edges keep a little more from the corner."""
+WORDS = {
+    "input": "input",
+    "parameter": "parameter",
+    "constant": "constant",
+    "source": "made from nothing",
+    "view": "view",
+    "op": "elementwise or other op",
+    "reduce": "reduction",
+    "call": "call of a region",
+    "kernel": "kernel of the user's",
+    "launch": "launch of a kernel",
+    "host": "call of the host",
+    "outside": "not selected",
+}
+"""What the legend says."""
+
+
+def outline(kind: str, x: float, y: float, width: float, height: float) -> str:
+    """Return the data of a path: a node's outline, and the lines in it that tell its kind."""
+    right, below, middle = x + width, y + height, y + height / 2
+    match kind:
+        case "input" | "parameter":
+            found = _polygon((x + LEAN, y), (right, y), (right - LEAN, below), (x, below))
+            if kind == "parameter":
+                found += f"M{number(x + LEAN + 5)} {number(y)}L{number(x + 5)} {number(below)}"
+            return found
+        case "constant" | "outside":
+            return _round(x, y, width, height, min(9.0, height / 2))
+        case "source":
+            return _polygon(
+                (x + LEAN, y), (right - LEAN, y), (right, middle), (right - LEAN, below),
+                (x + LEAN, below), (x, middle),
+            )  # fmt: skip
+        case "reduce":
+            return _polygon((x, y), (right, y), (right - LEAN, below), (x + LEAN, below))
+        case "call":
+            bars = "".join(
+                f"M{number(at)} {number(y)}V{number(below)}" for at in (x + 5, right - 5)
+            )
+            return _round(x, y, width, height, 2) + bars
+        case "kernel" | "launch":
+            cut = 6.0
+            found = _polygon(
+                (x + cut, y), (right - cut, y), (right, y + cut), (right, below - cut),
+                (right - cut, below), (x + cut, below), (x, below - cut), (x, y + cut),
+            )  # fmt: skip
+            if kind == "kernel":
+                found += f"M{number(x + cut)} {number(y + 3)}H{number(right - cut)}"
+            return found
+        case "host":
+            return _polygon(
+                (x, y), (right - 8, y), (right, y + 8), (right, below), (x, below)
+            ) + f"M{number(right - 8)} {number(y)}v8h8"  # fmt: skip
+        case _:
+            return _round(x, y, width, height, 5)
+
+
+def _polygon(*points: tuple[float, float]) -> str:
+    return "M" + "L".join(f"{number(x)} {number(y)}" for x, y in points) + "Z"
+
+
+def _round(x: float, y: float, width: float, height: float, radius: float) -> str:
+    r = number(radius)
+    across, down = number(width - 2 * radius), number(height - 2 * radius)
+    return (
+        f"M{number(x + radius)} {number(y)}h{across}a{r} {r} 0 0 1 {r} {r}v{down}"
+        f"a{r} {r} 0 0 1 -{r} {r}h-{across}a{r} {r} 0 0 1 -{r} -{r}v-{down}a{r} {r} 0 0 1 {r} -{r}Z"
+    )

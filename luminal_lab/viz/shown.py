@@ -1,0 +1,37 @@
+"""What a notebook shows of each kind of thing: the table of display formatters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from luminal_lab.core.display import Shown
+from luminal_lab.passes.diff import Diff
+from luminal_lab.passes.snapshot import Snapshot
+from luminal_lab.viz.graphs import GraphPicture, graph_picture
+from luminal_lab.viz.lifetimes import lifetimes
+from luminal_lab.viz.pages import kernel_page, schedule_page, timings_page
+
+
+def snapshot_picture(snapshot: Snapshot, **how: Any) -> GraphPicture:  # display's own
+    """Return a picture of the graph after a pass."""
+    when = f"after {snapshot.title}" if snapshot.index else "as written"
+    return graph_picture(snapshot.ir, note=when, **how)
+
+
+def diff_picture(diff: Diff, **how: Any) -> GraphPicture:  # display's own
+    """Return a picture of two graphs as one."""
+    return graph_picture(diff, note="before and after", **how)
+
+
+FORMATTERS: dict[str, Callable[..., Shown]] = {
+    "BoundPlan": lifetimes,
+    "Diff": diff_picture,
+    "IR": graph_picture,
+    "Kernel": kernel_page,
+    "MemoryPlan": lifetimes,
+    "Schedule": schedule_page,
+    "Snapshot": snapshot_picture,
+    "Timings": timings_page,
+}
+"""What makes the picture of a thing, by the name of its class."""

@@ -1,0 +1,81 @@
+"""How large nodes and boxes are, which depends on their texts and our own table of widths alone."""
+
+from __future__ import annotations
+
+from luminal_lab.viz.metrics import shortened, text_width
+from luminal_lab.viz.payload import Box, Item, Link
+
+LABEL_SIZE, NAME_SIZE, TYPE_SIZE, VIEW_SIZE, TITLE_SIZE = 12.5, 10.0, 10.5, 9.5, 12.0
+PAD = 12.0
+MARK = 15.0
+"""The width of one mark, which stands behind the label."""
+TOP, SIDE, BOTTOM = 30.0, 14.0, 14.0
+"""What an open box has around what is in it; its title is in the upper part."""
+LONGEST_TYPE = 34
+
+
+def name_of(item: Item) -> str:
+    """Return the name as a node shows it behind its label; what is labelled by it has none."""
+    if item.kind in ("input", "parameter", "constant", "outside"):
+        return ""
+    return f"%{shortened(item.name, 20)}"
+
+
+def type_of(item: Item, shapes: bool) -> str:
+    """Return the line below the label: its type, what an overlay says, or nothing."""
+    if item.value:
+        return item.value
+    if not shapes or item.kind in ("constant", "outside"):
+        return ""
+    return shortened(item.type, LONGEST_TYPE)
+
+
+def marks_of(item: Item) -> str:
+    """Return the signs of what is special about a node; a removed or new one has its own."""
+    signs = {"retrieved": "", "kept": "◆", "recomputed": "↻", "unused": ""}
+    status = {"added": "+", "removed": "−", "rewired": "~"}.get(item.status, "")
+    return status + "".join(signs[mark] for mark in item.marks)
+
+
+def size_of_item(item: Item, shapes: bool, labels: float) -> tuple[float, float]:
+    """Return a node's width and height; edges into it need so much room for what they say."""
+    name = name_of(item)
+    first = text_width(item.label, LABEL_SIZE)
+    first += text_width(name, NAME_SIZE) + 6 if name else 0.0
+    first += MARK * len(marks_of(item))
+    second = text_width(type_of(item, shapes), TYPE_SIZE)
+    width = max(first, second, labels - 2 * PAD + 20, 14.0) + 2 * PAD
+    height = 40.0 if type_of(item, shapes) else 24.0
+    return float(round(width)), height
+
+
+def title_of(box: Box) -> str:
+    """Return what stands above a box."""
+    times = f"  ×{box.times}" if box.times > 1 else ""
+    return f"{shortened(box.name, 40)}{times}"
+
+
+def below_title(box: Box) -> str:
+    """Return the second line of a closed box: how much is in it, and what changed there."""
+    many = f"{box.nodes:,} node{'s' * (box.nodes != 1)}" + (" each" if box.times > 1 else "")
+    signs = (("+", box.added), ("−", box.removed), ("~", box.rewired))
+    changes = " ".join(f"{sign}{count}" for sign, count in signs if count)
+    return f"{many}  {changes}" if changes else many
+
+
+def size_of_box(box: Box) -> tuple[float, float]:
+    """Return the width and height of a closed box."""
+    title = text_width(title_of(box), LABEL_SIZE)
+    width = max(title, text_width(below_title(box), TYPE_SIZE)) + 2 * PAD + 12
+    return float(round(width)), 44.0
+
+
+def label_of(link: Link) -> str:
+    """Return what an edge says at its end: the views that are folded into it."""
+    return shortened(" ".join(dict.fromkeys(link.views)), 28)
+
+
+def label_width(link: Link) -> float:
+    """Return the room of what an edge says."""
+    text = label_of(link)
+    return round(text_width(text, VIEW_SIZE) + 5, 1) if text else 0.0

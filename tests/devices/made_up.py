@@ -1,0 +1,81 @@
+"""A graph, a device and a recording of it that nobody measured: for tests alone."""
+
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+import luminal_lab as ll
+from luminal_lab.core.ops import Call
+from luminal_lab.devices.column import Column, Covering, Part, fused
+from luminal_lab.devices.rates import PeakRates
+from luminal_lab.devices.recording import Entry, Program, Recording, key_of_kernel
+from luminal_lab.devices.subject import subject_of
+from luminal_lab.kernels.machine import Machine
+from luminal_lab.passes.dead_code import DeadCode
+from luminal_lab.passes.inlining import Inlining
+
+MACHINE = Machine(cores=2)
+RATES = PeakRates.stated("a machine", gflops=100, gbytes=10, threads=2)
+
+
+@dataclass(frozen=True)
+class Unfused:
+    """A device that launches every node by itself, each in 1 ms, with made-up times."""
+
+    def column(self, subject, rounds, warm_up):
+        made = subject.compiled(Inlining(), DeadCode())
+        covering = Covering(made)
+        nodes = [node for node in made.ir if node.sources and not isinstance(node.op, Call)]
+        parts = tuple(
+            Part(
+                str(n), n.op.name, "measured", (1e-3,) * rounds, covering.written(n.id), n.id, 8, 2
+            )
+            for n in nodes
+        )
+        return Column("unfused", "measured", "nothing", "2026-01-02T03:04:05+00:00", parts)
+
+
+def written(rows: int | str = "n", count: int = 16):
+    """Return a session of three kernels: a product, and two that read it."""
+    cx = ll.Graph("small")
+    x, w = cx.tensor((rows, 64), name="x"), cx.tensor((64, 32), name="w")
+    h = (x @ w).gelu().named("h")
+    h.softmax(-1).named("y").retrieve()
+    (h.sum(-1) * 2.0).named("z").retrieve()
+    x.set(np.ones((count, 64)))
+    w.set(np.full((64, 32), 0.1))
+    return cx
+
+
+def recording(cx, dims=None):
+    """Return times for the CPU's kernels of a session: 1 ms for the first, 2 ms for the second."""
+    subject = subject_of(cx, dims)
+    _, uses = fused(subject, MACHINE)
+    kernels = [use.kernel for use in uses if use.kernel is not None]
+    entries = tuple(
+        Entry(one.name, key_of_kernel(one, subject.dims), (1e-3 * k, 1e-3 * k, 1.2e-3 * k))
+        for k, one in enumerate(kernels, 1)
+    )
+    places = tuple(range(len(entries)))
+    return Recording(
+        "a made-up machine",
+        "cc 1.2.3",
+        "2026-01-02T03:04:05+00:00",
+        "c",
+        "1",
+        entries,
+        (Program("small", places, (0.007,), "equal to the interpreter"),),
+        asdict(MACHINE),
+        "no clock",
+        2,
+        "0.1.0",
+    )
+
+
+def rescheduled(found, place):
+    """Return a recording one of whose kernels had another schedule then."""
+    old = found.kernels[place]
+    key = old.key._replace(schedule="parallel q\n" + old.key.schedule)
+    kernels = [*found.kernels]
+    kernels[place] = old._replace(key=key)
+    return replace(found, kernels=tuple(kernels))

@@ -1,0 +1,43 @@
+// kernel rms_norm(x: bf16[n, 64], g: bf16[64]) -> (y: bf16[n, 64])
+//   m[i < n] = (sum j < 64: f32(x[i, j]) * f32(x[i, j])) * 0.015625
+//   y[i < n, j < 64] = bf16(f32(x[i, j]) * recip(sqrt(m[i] + 1e-05))) * g[j]
+extern "C" __global__ void __launch_bounds__(256) kernel_rms_norm(
+    const lab_bf16 *__restrict__ x,
+    const lab_bf16 *__restrict__ g,
+    lab_bf16 *__restrict__ y,
+    const lab_i64 n
+) {
+    const lab_i64 i_o = blockIdx.x;
+    float m;
+    float t;
+    float t_parts;
+    t = 0.0f;
+    t_parts = 0.0f;
+    const int i_i_3 = threadIdx.x / 32;
+    const int j_o_i = threadIdx.x % 32;
+    if (8*i_o + i_i_3 < n) {
+        const lab_bf16x2 v0 = LAB_LOAD(lab_bf16x2, x, 512*i_o + 64*i_i_3 + 2*j_o_i);
+        #pragma unroll
+        for (int j_i = 0; j_i < 2; j_i++) {
+            const float v1 = lab_cast_bf16_f32(v0.at[j_i]);
+            t_parts += v1 * v1;
+        }
+    }
+    t += lab_warp_sum_f32(t_parts, 32);
+    m = t * 0.015625f;
+    const int i_i_6 = threadIdx.x / 32;
+    const int j_2_o = threadIdx.x % 32;
+    if (8*i_o + i_i_6 < n) {
+        const lab_bf16x2 v2 = LAB_LOAD(lab_bf16x2, x, 512*i_o + 64*i_i_6 + 2*j_2_o);
+        const lab_bf16x2 v3 = LAB_LOAD(lab_bf16x2, g, 2*j_2_o);
+        lab_bf16x2 v4;
+        #pragma unroll
+        for (int j_2_i = 0; j_2_i < 2; j_2_i++) {
+            const float v5 = lab_recip_f32(lab_sqrt_f32(m + 1e-05f));
+            const float v6 = lab_cast_bf16_f32(v2.at[j_2_i]) * v5;
+            const float v7 = lab_cast_bf16_f32(lab_cast_f32_bf16(v6));
+            v4.at[j_2_i] = lab_cast_f32_bf16(v7 * lab_cast_bf16_f32(v3.at[j_2_i]));
+        }
+        LAB_STORE(lab_bf16x2, y, 512*i_o + 64*i_i_6 + 2*j_2_o, v4);
+    }
+}

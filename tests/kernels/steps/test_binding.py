@@ -1,0 +1,129 @@
+"""The steps that give loops to the parts of a GPU: what they make of a nest, what they refuse."""
+
+import numpy as np
+import pytest
+
+from luminal_lab.errors import ScheduleError
+from luminal_lab.kernels.nest import Nest
+from luminal_lab.kernels.nest_evaluate import evaluate_nest
+from luminal_lab.kernels.nest_text import parse_nest
+from luminal_lab.kernels.schedule import parse_schedule
+
+ROWS = """\
+nest rows(x: f32[n, 8]) -> (y: f32[n])
+  for i < n:
+    local t: f32[] in registers
+    t = 0.0
+    for j < 8:
+      t += x[i, j]
+    y[i] = t"""
+DOUBLE = """\
+nest double(x: f32[n]) -> (y: f32[n])
+  for i < n:
+    y[i] = x[i] * 2.0"""
+
+
+def after(text: str, *steps: str) -> Nest:
+    made = parse_schedule("\n".join(steps)).apply(parse_nest(text))
+    assert parse_nest(str(made)) == made
+    return made
+
+
+def test_bind_gives_loops_to_blocks_and_threads() -> None:
+    made = after(
+        DOUBLE, "split i by 64", "guard i_i in i_i", "bind i_o to block", "bind i_i to thread"
+    )
+    assert (
+        str(made)
+        == """\
+nest double(x: f32[n]) -> (y: f32[n])
+  block i_o < (n + 63)//64:
+    thread i_i < 64:
+      if i_i + 64*i_o < n:
+        y[i_i + 64*i_o] = x[i_i + 64*i_o] * 2.0"""
+    )
+
+
+def test_guard_asks_where_it_is_told() -> None:
+    text = """\
+nest pairs(x: f32[n, 4]) -> (y: f32[n, 4])
+  for i < n:
+    for j < 4:
+      y[i, j] = x[i, j]"""
+    made = after(text, "split i by 8", "guard i_i in j")
+    assert str(made).splitlines()[2:] == [
+        "    for i_i < 8:",
+        "      for j < 4:",
+        "        if i_i + 8*i_o < n:",
+        "          y[i_i + 8*i_o, j] = x[i_i + 8*i_o, j]",
+    ]
+
+
+def test_mask_reads_0_beyond_the_end_and_writes_nothing() -> None:
+    made = after(ROWS, "split i by 4", "mask i_i", "split j by 3", "mask j_i")
+    assert (
+        str(made)
+        == """\
+nest rows(x: f32[n, 8]) -> (y: f32[n])
+  for i_o < (n + 3)//4:
+    for i_i < 4:
+      local t: f32[] in registers
+      t = 0.0
+      for j_o < 3:
+        for j_i < 3:
+          t += [i_i + 4*i_o < n and j_i + 3*j_o < 8: x[i_i + 4*i_o, j_i + 3*j_o]]
+      if i_i + 4*i_o < n:
+        y[i_i + 4*i_o] = t"""
+    )
+    x = np.arange(24, dtype=np.float32).reshape(3, 8)
+    assert np.array_equal(evaluate_nest(made, {"x": x}, {"n": 3})["y"], x.sum(1))
+
+
+@pytest.mark.parametrize(
+    ("text", "steps", "message"),
+    [
+        (DOUBLE, ["bind i to warp"], "bind i to warp: a loop is bound to one of block, thread, "),
+        (DOUBLE, ["bind k to block"], "bind k to block: there is no loop k"),
+        (ROWS, ["bind j to block"], "bind j to block: it is inside i, and blocks are outermost"),
+        (
+            DOUBLE,
+            ["bind i to thread"],
+            "bind i to thread: its size, n, is not known before it runs\n"
+            "hint: split i by a number of threads, and guard what is inside",
+        ),
+        (
+            DOUBLE.replace("n", "4096").replace("4096est", "nest"),
+            ["bind i to thread"],
+            "bind i to thread: its size is 4096, and a block has at most 1024 threads\n"
+            "hint: split i by fewer",
+        ),
+        (
+            ROWS,
+            ["bind j to thread"],
+            "bind j to thread: one iteration writes t where another writes it",
+        ),
+        (
+            DOUBLE.replace("[n]", "[8]").replace("< n", "< 8"),
+            ["bind i to across"],
+            "bind i to across: i does more than adding up what each thread has\n"
+            "hint: partial makes a loop that does only that",
+        ),
+        (
+            DOUBLE.replace("[n]", "[8]").replace("< n", "< 8"),
+            ["bind i to tensor"],
+            "bind i to tensor: it is inside no loop over threads, which would say how many warps "
+            "there are\nhint: bind a loop around i to thread",
+        ),
+        (DOUBLE, ["guard i in i"], "guard i in i: its size is n always"),
+        (DOUBLE, ["mask i"], "mask i: its size is n always"),
+        (
+            DOUBLE,
+            ["split i by 8", "split i_i by 4", "mask i_i_o"],
+            "mask i_i_o: the size of i_i_i, ",
+        ),
+    ],
+)
+def test_a_refused_step_says_why(text: str, steps: list[str], message: str) -> None:
+    with pytest.raises(ScheduleError) as caught:
+        after(text, *steps)
+    assert str(caught.value).startswith(message)
