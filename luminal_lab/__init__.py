@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from luminal_lab import errors
 from luminal_lab.core.dims import Dim, Expr, Symbol
-from luminal_lab.core.display import DISPLAYS, Shown
+from luminal_lab.display import DISPLAYS, Shown
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Node

@@ -33,7 +33,7 @@ from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.store import Store
 
 if TYPE_CHECKING:
-    from luminal_lab.core.display import Engine, Theme
+    from luminal_lab.display import Engine, Theme
     from luminal_lab.devices.rates import PeakRates
     from luminal_lab.devices.timings import Timings
     from luminal_lab.kernels.kernel import Kernels

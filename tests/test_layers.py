@@ -18,24 +18,25 @@ ROOT = Path(__file__).resolve().parents[1]
 # Each place, and the places that it may import.
 TABLE = """
 errors
-core      errors
-tensor    errors core
-passes    errors core tensor
-kernels   errors core tensor passes
-devices   errors core tensor passes kernels
-search    errors core tensor passes kernels devices
-nn        errors core tensor passes
-io        errors core tensor passes kernels devices search nn
-viz       errors core tensor passes kernels devices search nn io
-session   errors core tensor passes kernels devices search nn io viz
-bench     errors core tensor passes kernels devices search nn io viz session __init__
-course    errors core tensor passes kernels devices search nn io viz session cli __init__
+display
+core      errors display
+tensor    errors display core
+passes    errors display core tensor
+kernels   errors display core tensor passes
+devices   errors display core tensor passes kernels
+search    errors display core tensor passes kernels devices
+nn        errors display core tensor passes
+io        errors display core tensor passes kernels devices search nn
+viz       errors display core tensor passes kernels devices search nn io
+session   errors display core tensor passes kernels devices search nn io viz
+bench     errors display core tensor passes kernels devices search nn io viz session __init__
+course    errors display core tensor passes kernels devices search nn io viz session cli __init__
 cli       errors core tensor passes kernels devices search nn io viz session bench course __init__
-__init__  errors core tensor passes kernels devices search nn io viz session course cli
+__init__  errors display core tensor passes kernels devices search nn io viz session course cli
 __main__  cli
 """
 LAYERS = {place: allowed for place, *allowed in map(str.split, TABLE.strip().splitlines())}
-FILES = {"errors", "session", "cli", "__init__", "__main__"}
+FILES = {"errors", "display", "session", "cli", "__init__", "__main__"}
 
 CORE_LIBRARIES = {"numpy", "ml_dtypes", "typing_extensions"}
 LIGHT = CORE_LIBRARIES | sys.stdlib_module_names
@@ -211,7 +212,7 @@ def test_importing_luminal_lab_brings_in_the_core_and_nothing_heavier():
     assert not done.returncode, done.stderr
     modules = done.stdout.split()
     assert "luminal_lab" in modules
-    ours = re.compile(r"luminal_lab(\.(errors|session|core(\..+)?|tensor(\..+)?))?")
+    ours = re.compile(r"luminal_lab(\.(errors|display|session|core(\..+)?|tensor(\..+)?))?")
     heavy = [m for m in modules if m.split(".")[0] not in LIGHT and not ours.fullmatch(m)]
     assert not heavy
 
@@ -257,31 +258,31 @@ def test_lawful_sources_have_no_faults():
         pytest.param(
             "luminal_lab.core.ir",
             "from luminal_lab.passes import dce",
-            "luminal_lab.core.ir:1: imports luminal_lab.passes.dce, and core may import errors",
+            "luminal_lab.core.ir:1: imports luminal_lab.passes.dce, and core may import errors, display",
             id="upward",
         ),
         pytest.param(
             "luminal_lab.core.ir",
             "from luminal_lab import passes",
-            "luminal_lab.core.ir:1: imports luminal_lab.passes, and core may import errors",
+            "luminal_lab.core.ir:1: imports luminal_lab.passes, and core may import errors, display",
             id="upward-place",
         ),
         pytest.param(
             "luminal_lab.core.ir",
             "import luminal_lab as ll",
-            "luminal_lab.core.ir:1: imports luminal_lab, and core may import errors",
+            "luminal_lab.core.ir:1: imports luminal_lab, and core may import errors, display",
             id="upward-to-the-top",
         ),
         pytest.param(
             "luminal_lab.core.ir",
             "import typing\nif typing.TYPE_CHECKING:\n    import luminal_lab.passes.dce",
-            "luminal_lab.core.ir:3: imports luminal_lab.passes.dce, and core may import errors",
+            "luminal_lab.core.ir:3: imports luminal_lab.passes.dce, and core may import errors, display",
             id="upward-for-types",
         ),
         pytest.param(
             "luminal_lab.core.ir",
             "import importlib\nimportlib.import_module('luminal_lab.passes.dce')",
-            "luminal_lab.core.ir:2: imports luminal_lab.passes.dce, and core may import errors",
+            "luminal_lab.core.ir:2: imports luminal_lab.passes.dce, and core may import errors, display",
             id="upward-by-name",
         ),
         pytest.param(

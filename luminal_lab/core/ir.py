@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias, final
 from typing_extensions import override
 
 from luminal_lab.core.dims import Shape, Symbol
-from luminal_lab.core.display import Drawn
+from luminal_lab.display import Drawn
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import Op, TensorType, mentioned
 from luminal_lab.core.origin import Origin

@@ -83,15 +83,17 @@ class CuPyEngine:
         self.arch = arch
         self.driver = f"CUDA {version_text(self.runtime.driverGetVersion())}"
         """The newest CUDA that the driver knows."""
-        self.device = cuda.Device()
-        number = int(self.device.id)
-        properties: Mapping[str, bytes] = self.runtime.getDeviceProperties(number)
+        with self._named("cuda: the GPU does not say what it is"):
+            self.device = cuda.Device()
+            number = int(self.device.id)
+            capability = str(self.device.compute_capability)
+            properties: Mapping[str, bytes] = self.runtime.getDeviceProperties(number)
         self.name = properties["name"].decode()
         with self._named("cuda: no stream could be made"):
             self.stream = cuda.Stream(non_blocking=True)
             shares = self.runtime.cudaDevAttrConcurrentManagedAccess
             self.can_share = bool(self.runtime.deviceGetAttribute(shares, number))
-        self.module = load_module(number, str(self.device.compute_capability), arch, source)
+        self.module = load_module(number, capability, arch, source)
         self.functions: dict[str, Any] = {}
         self.products = (
             Products(self.device, self.stream, self._named, tf32=tf32) if cublas else None

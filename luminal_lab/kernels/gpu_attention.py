@@ -16,8 +16,7 @@ from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.cpu_attention import attention_of
 from luminal_lab.kernels.cpu_sizes import about, perfect
 from luminal_lab.kernels.gpu import GPU
-from luminal_lab.kernels.gpu_rows import shared_out
-from luminal_lab.kernels.gpu_turns import attempt, reordered
+from luminal_lab.kernels.gpu_turns import attempt, reordered, shared_out
 from luminal_lab.kernels.nest import Local, Loop, Nest, Set, accesses, walk
 from luminal_lab.kernels.schedule import Scheduling
 from luminal_lab.kernels.steps.arrays import Pack, Place
@@ -212,7 +211,7 @@ class _Plan:
         reordered(made, [group, lane, each, turn], path)
         made.do(Fission(turn))
         made.do(Fission(each))
-        starts, sums, _ = [one for one in made.nest.loops[lane].body if isinstance(one, Loop)]
+        _, sums, _ = [one for one in made.nest.loops[lane].body if isinstance(one, Loop)]
         rows, turns, fold = [loop.name for loop in perfect(sums)]
         (one,) = [one for one in walk(sums.body) if isinstance(one, Set)]
         reordered(made, [fold, rows, turns], [rows, turns, fold])

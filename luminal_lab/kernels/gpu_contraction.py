@@ -18,9 +18,8 @@ from luminal_lab.core.printer import unique
 from luminal_lab.kernels.cpu_contraction import Contraction, contraction_of, joined, operands
 from luminal_lab.kernels.cpu_sizes import about, at_most, perfect
 from luminal_lab.kernels.gpu import GPU
-from luminal_lab.kernels.gpu_rows import shared_out
 from luminal_lab.kernels.gpu_tensor import WORDS, factors_of
-from luminal_lab.kernels.gpu_turns import attempt, merged, reordered
+from luminal_lab.kernels.gpu_turns import attempt, merged, reordered, shared_out
 from luminal_lab.kernels.nest import Loop, Nest, Set, reads_of, walk
 from luminal_lab.kernels.schedule import Scheduling
 from luminal_lab.kernels.steps.arrays import Copy, Pack, Place

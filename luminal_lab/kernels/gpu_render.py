@@ -104,6 +104,7 @@ class _Writer(Threads):
         super().__init__(phase, dialect)
         phase.check()
         self.kept, self.dims = kept, dims
+        self.count: int = 0
         self.open: Touches = NONE
         """What threads have read and written since they last waited for each other."""
         self.exchanges: dict[str, str] = {}
@@ -133,11 +134,11 @@ class _Writer(Threads):
 
     def check(self, name: str) -> None:
         """Refuse what the dialect has no word for."""
-        dtypes = {self.types[array].dtype: array for array in arrays_in(self.phase.body)}
-        if DType.float64 in dtypes and not self.dialect.has_float64:
+        used = arrays_in(self.phase.body)
+        wide = [one for one in self.types if self.types[one].dtype is DType.float64 and one in used]
+        if wide and not self.dialect.has_float64:
             raise ScheduleError(
-                f"kernel {name}: {dtypes[DType.float64]} is float64, which {self.dialect.name} "
-                "lacks",
+                f"kernel {name}: {wide[0]} is float64, which {self.dialect.name} lacks",
                 hint="cast it to float32, as in x.cast('float32')",
             )
 

@@ -23,16 +23,15 @@ from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.cpu_contraction import summed
 from luminal_lab.kernels.cpu_sizes import about, at_most, perfect, stride
 from luminal_lab.kernels.gpu import GPU
-from luminal_lab.kernels.gpu_turns import attempt, merged, reordered, turns
+from luminal_lab.kernels.gpu_turns import attempt, is_plain, merged, turns, width_of
 from luminal_lab.kernels.nest import Block, Local, Loop, Nest, Set, Statement, accesses, walk
 from luminal_lab.kernels.schedule import Scheduling
 from luminal_lab.kernels.steps.arrays import Place
 from luminal_lab.kernels.steps.binding import Bind, Guard, Mask
-from luminal_lab.kernels.steps.kinds import Round, Unroll, Vector
+from luminal_lab.kernels.steps.kinds import Round, Vector
 from luminal_lab.kernels.steps.loops import Fission, Fuse, Reorder, Split
 from luminal_lab.kernels.steps.step import extent, private
 from luminal_lab.kernels.steps.sums import Lanes, Partial
-from luminal_lab.kernels.terms import Read
 
 WARP, THREADS = 32, 256
 LONG = 16
@@ -47,8 +46,6 @@ COLUMNS, HEIGHT = 32, 8
 """How many columns a block has, and how many threads share one."""
 PIECE = 8192
 """How many elements of a sum a piece of it has at least, where it is cut into pieces."""
-BYTES = 16
-"""What a thread loads and stores as one at most."""
 
 
 def row_plan(made: Scheduling, top: str, gpu: GPU) -> bool:
@@ -127,18 +124,14 @@ def _length(body: Block) -> float:
         if isinstance(one, Loop):
             inner = [*perfect(one)]
             size = prod(about(loop.size) for loop in inner)
-            found = max(found, size if _is_plain(inner[-1]) else about(one.size))
+            found = max(found, size if is_plain(inner[-1]) else about(one.size))
     return found
-
-
-def _is_plain(loop: Loop) -> bool:
-    return all(isinstance(one, Set) for one in loop.body)
 
 
 def _is_flat(body: Block) -> bool:
     """Return whether a row is loops that do one thing each."""
     loops = [one for one in body if isinstance(one, Loop)]
-    return all(_is_plain([*perfect(one)][-1]) for one in loops)
+    return all(is_plain([*perfect(one)][-1]) for one in loops)
 
 
 def _is_column(nest: Nest, name: str) -> bool:
@@ -198,7 +191,7 @@ def _along(made: Scheduling, name: str, threads: int) -> Binds:
     if tried(_each) or tried(_turned):
         return binds
     before = set(made.nest.loops)
-    if _is_plain(loop) and attempt(made, lambda: made.do(Fission(name))):
+    if is_plain(loop) and attempt(made, lambda: made.do(Fission(name))):
         parts = [name, *(one for one in made.nest.loops if one not in before)]
         return [bind for part in parts for bind in _along(made, part, threads)]
     return _body(made, loop.body, threads)
@@ -277,7 +270,7 @@ def _each_of(made: Scheduling, name: str, threads: int) -> Binds:
 def _joined(made: Scheduling, name: str, threads: int) -> tuple[str, str]:
     """Make one loop of those right in each other, and one of neighbours that are one access."""
     loops = [*perfect(made.nest.loops[name])]
-    if not _is_plain(loops[-1]):
+    if not is_plain(loops[-1]):
         return name, ""
     width = width_of(made.nest, loops[-1].name)
     while width > 1 and at_most(prod_of(loops[0])) < width * threads:
@@ -292,65 +285,6 @@ def _joined(made: Scheduling, name: str, threads: int) -> tuple[str, str]:
         made.do(Split(names[-1], width))
         names[-1] = outer
     return merged(made, names), lane
-
-
-def width_of(nest: Nest, name: str) -> int:
-    """Return how many neighbours along a loop are one access."""
-    loop = nest.loops[name]
-    if not _is_plain(loop):
-        return 1
-    sizes: list[int] = []
-    for one in accesses(loop.body):
-        if one.index:
-            dtype = nest.types[one.name].dtype
-            if stride(nest, Read(one.name, one.index, dtype), name) == 1:
-                sizes.append(dtype.itemsize)
-    width = min(8, BYTES // max(sizes, default=BYTES))
-    while width > 1 and loop.size % width != 0:
-        width //= 2
-    return width
-
-
-# -- copies ----------------------------------------------------------------------------------------
-
-
-def shared_out(made: Scheduling, top: str, threads: int) -> None:
-    """Let all threads copy, neighbours what lies side by side."""
-    loops = [loop.name for loop in perfect(made.nest.loops[top])]
-    (one,) = [one for one in walk((made.nest.loops[top],)) if isinstance(one, Set)]
-    near = [name for name in loops if stride(made.nest, one.term, name) == 1]
-    lanes: list[str] = []
-    if near:
-        there = [*loops]
-        loops.append(loops.pop(loops.index(near[-1])))
-        reordered(made, loops, there)
-        width = width_of(made.nest, loops[-1])
-        if width > 1:
-            made.do(Split(loops[-1], width))
-            lanes = [f"{loops[-1]}_i"]
-            loops[-1] += "_o"
-    shared: list[str] = []
-    for place, name in reversed([*enumerate(loops)]):
-        size = made.nest.loops[name].size
-        assert isinstance(size, int)
-        if size == 1:
-            continue
-        if size > threads:
-            made.do(Split(name, threads))
-            loops[place : place + 1] = [f"{name}_o", f"{name}_i"]
-            name, size = f"{name}_i", threads
-        shared.insert(0, name)
-        threads //= size
-        if threads == 1:
-            break
-    rest = [name for name in loops if name not in shared]
-    reordered(made, [*shared, *rest, *lanes], [*loops, *lanes])
-    for name in shared:
-        made.do(Bind(name, "thread"))
-    for name in lanes:
-        made.do(Vector(name))
-    for name in rest:
-        attempt(made, lambda name=name: made.do(Unroll(name)))
 
 
 # -- columns ---------------------------------------------------------------------------------------
@@ -397,7 +331,7 @@ def column_plan(made: Scheduling, top: str, gpu: GPU) -> bool:
 
 def _joined_sum(made: Scheduling, name: str) -> str:
     loops = [*perfect(made.nest.loops[name])]
-    return merged(made, [loop.name for loop in loops]) if _is_plain(loops[-1]) else name
+    return merged(made, [loop.name for loop in loops]) if is_plain(loops[-1]) else name
 
 
 # -- in two launches -------------------------------------------------------------------------------

@@ -27,9 +27,8 @@ from luminal_lab.kernels.gpu_rows import (
     long_sums,
     row_body,
     row_plan,
-    width_of,
 )
-from luminal_lab.kernels.gpu_turns import attempt, turns
+from luminal_lab.kernels.gpu_turns import attempt, turns, width_of
 from luminal_lab.kernels.nest import Local, Loop, Nest, arrays_in, walk
 from luminal_lab.kernels.schedule import Scheduling
 from luminal_lab.kernels.steps.arrays import Place, Shrink, around_local

@@ -18,7 +18,7 @@ from typing import SupportsIndex, overload
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, evaluate
-from luminal_lab.core.display import Displayed
+from luminal_lab.display import Displayed
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import size_of
 from luminal_lab.core.printer import as_text

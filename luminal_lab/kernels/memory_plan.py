@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple, TypeAlias, final
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Symbol, check_bounds, evaluate, maximum, symbols
-from luminal_lab.core.display import Displayed
+from luminal_lab.display import Displayed
 from luminal_lab.errors import DimError, GraphError
 from luminal_lab.kernels.memory_check import check
 from luminal_lab.kernels.memory_layout import Layout, Span, arrange, most_live

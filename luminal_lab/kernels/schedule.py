@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from typing_extensions import override
 
-from luminal_lab.core.display import Displayed
+from luminal_lab.display import Displayed
 from luminal_lab.kernels.nest import Nest
 from luminal_lab.kernels.steps import (
     arrays,

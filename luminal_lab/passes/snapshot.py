@@ -10,7 +10,7 @@ from typing import NamedTuple, final, overload
 
 from typing_extensions import override
 
-from luminal_lab.core.display import Drawn
+from luminal_lab.display import Drawn
 from luminal_lab.core.edit import Change, Refusal, replay
 from luminal_lab.core.ir import IR, Node, NodeLike
 from luminal_lab.core.printer import as_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from luminal_lab.core.display import Engine, Theme
+from luminal_lab.display import Engine, Theme
 from luminal_lab.core.ir import IR
 from luminal_lab.errors import ArgumentError, whole_number
 from luminal_lab.passes.diff import Diff

@@ -10,16 +10,17 @@ at its upper and lower border; boxes with equal contents share one layout.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from typing import Literal, NamedTuple, TypeAlias
 
-from luminal_lab.core.display import Engine
+from luminal_lab.display import Engine
 from luminal_lab.errors import ArgumentError, DeviceError
 from luminal_lab.viz.courses import Step, merged
-from luminal_lab.viz.layered import Block, Placed, Wire, layered
+from luminal_lab.viz.layered import Placed, layered
+from luminal_lab.viz.layers import Block, Side, Wire, downward
 from luminal_lab.viz.layout_dot import by_dot
 from luminal_lab.viz.metrics import text_width
 from luminal_lab.viz.payload import Link, Payload
@@ -128,8 +129,8 @@ def _points(step: Step) -> Iterator[tuple[float, float]]:
     return zip(step[::2], step[1::2], strict=True)
 
 
-Ref: TypeAlias = tuple[Literal["thing", "in", "out"], int, str]
-"""A thing by its id, or a port by whose value it carries and what became of it."""
+Ref: TypeAlias = tuple[Literal["thing", "top", "bottom"], int, str]
+"""A thing by its id; or a port at a border, by whose value it carries and what became of it."""
 
 
 class Piece(NamedTuple):
@@ -141,26 +142,36 @@ class Piece(NamedTuple):
     status: str
 
 
+@dataclass
+class _Inside:
+    """A box, or all: what is in it, and what that becomes."""
+
+    things: list[int]
+    pieces: dict[Piece, float]
+    """With the room of what they say."""
+    refs: dict[Ref, int]
+    """The place of each thing and port among what is placed."""
+    upward: set[Piece] = field(default_factory=set[Piece])
+    """The pieces that go up."""
+    placed: Placed | None = None
+
+
 class Nested:
-    """Boxes within boxes, the inner ones placed first."""
+    """Boxes within boxes: outer ones say where links go in and out, inner ones are placed first."""
 
     def __init__(self, payload: Payload, sizes: list[Size]) -> None:
+        self.links = payload.links
         self.sizes = sizes.copy()
         self.homes = [thing.box for thing in (*payload.items, *payload.boxes)]
-        self.inside: dict[int | None, list[int]] = {None: []}
-        self.inside |= {box.id: [] for box in payload.boxes if box.is_open}
+        self.inside: dict[int | None, _Inside] = {None: _Inside([], {}, {})}
+        self.inside |= {box.id: _Inside([], {}, {}) for box in payload.boxes if box.is_open}
         for id, home in enumerate(self.homes):
-            self.inside[home].append(id)
+            self.inside[home].things.append(id)
         self.above: dict[int | None, tuple[int, ...]] = {None: ()}
-        self.wires: dict[int | None, dict[Piece, float]] = {box: {} for box in self.inside}
-        self.pieces = [list(self._cut(link)) for link in payload.links]
-        self.numbers = {
-            box: {piece: at for at, piece in enumerate(wires)} for box, wires in self.wires.items()
-        }
-        self.ports: dict[int, dict[Ref, float]] = {}
+        self.order = sorted(self.inside, key=lambda box: len(self._path(box)))
+        self.ways = [self._way(link) for link in payload.links]
+        self._cut()
         self.known: dict[tuple[tuple[Block, ...], tuple[Wire, ...]], Placed] = {}
-        self.blocks: dict[int | None, dict[Ref, int]] = {}
-        self.made: dict[int | None, Placed] = {}
 
     def _path(self, box: int | None) -> tuple[int, ...]:
         """Return the boxes that a place is in, outer ones first."""
@@ -168,89 +179,110 @@ class Nested:
             self.above[box] = (*self._path(self.homes[box]), box)
         return self.above[box]
 
-    def _cut(self, link: Link) -> Iterator[tuple[int | None, Piece]]:
-        """Cut a link where it goes into a box or out of one."""
+    def _way(self, link: Link) -> list[tuple[int | None, Piece]]:
+        """Cut a link where it goes out of a box, by its lower border, or in, by its upper one."""
         start, end = self._path(self.homes[link.source]), self._path(self.homes[link.target])
         same = 0
         while same < min(len(start), len(end)) and start[same] == end[same]:
             same += 1
         carried = link.source, link.status
+        found: list[tuple[int | None, Piece]] = []
         at: Ref = ("thing", link.source, "")
         for box in reversed(start[same:]):
-            yield self._wired(box, Piece(at, ("out", *carried), *carried), 0.0)
+            found.append((box, Piece(at, ("bottom", *carried), *carried)))
             at = ("thing", box, "")
         for depth in range(same, len(end) + 1):
-            is_last = depth == len(end)
-            to: Ref = ("thing", link.target if is_last else end[depth], "")
-            label = label_width(link) if is_last else 0.0
-            yield self._wired(end[depth - 1] if depth else None, Piece(at, to, *carried), label)
-            at = ("in", *carried)
+            to: Ref = ("thing", end[depth] if depth < len(end) else link.target, "")
+            found.append((end[depth - 1] if depth else None, Piece(at, to, *carried)))
+            at = ("top", *carried)
+        return found
 
-    def _wired(self, box: int | None, piece: Piece, label: float) -> tuple[int | None, Piece]:
-        known = self.wires[box]
-        known[piece] = max(known.get(piece, 0.0), label)
-        return box, piece
+    def _cut(self) -> None:
+        """Give each box its pieces, outer boxes first.
+
+        What has to go up in a box leaves the boxes in it above, and comes in from below.
+        """
+        at_box: dict[int | None, list[tuple[int, int]]] = {box: [] for box in self.order}
+        for link, way in enumerate(self.ways):
+            for place, (box, _) in enumerate(way):
+                at_box[box].append((link, place))
+        for box in self.order:
+            one = self.inside[box]
+            for link, place in at_box[box]:
+                piece = self.ways[link][place][1]
+                is_last = place + 1 == len(self.ways[link])
+                label = label_width(self.links[link]) if is_last else 0.0
+                one.pieces[piece] = max(one.pieces.get(piece, 0.0), label)
+            refs = [("thing", id, "") for id in one.things]
+            refs += [ref for piece in one.pieces for ref in piece[:2] if ref[0] != "thing"]
+            one.refs = {ref: at for at, ref in enumerate(dict.fromkeys(refs))}
+            sides: list[Side] = ["" if ref[0] == "thing" else ref[0] for ref in one.refs]
+            ends = [(one.refs[piece.source], one.refs[piece.target]) for piece in one.pieces]
+            _, is_up = downward(sides, ends)
+            one.upward = {piece for piece, up in zip(one.pieces, is_up, strict=True) if up}
+            for link, place in at_box[box]:
+                way = self.ways[link]
+                if way[place][1] not in one.upward:
+                    continue
+                carried = way[place][1][2:]
+                if place and way[place][1].source[0] == "thing":
+                    inner, piece = way[place - 1]
+                    way[place - 1] = inner, piece._replace(target=("top", *carried))
+                if place + 1 < len(way) and way[place][1].target[0] == "thing":
+                    inner, piece = way[place + 1]
+                    way[place + 1] = inner, piece._replace(source=("bottom", *carried))
 
     def _place(self, box: int | None) -> None:
         """Place what is in a box, whose own boxes are placed."""
-        refs: dict[Ref, int] = {}
-        blocks: list[Block] = []
-        for id in self.inside[box]:
-            refs["thing", id, ""] = len(blocks)
-            blocks.append(Block(*self.sizes[id]))
+        one = self.inside[box]
+        blocks = tuple(
+            Block(*self.sizes[ref[1]]) if ref[0] == "thing" else Block(0.0, 0.0, ref[0])
+            for ref in one.refs
+        )
         wires: list[Wire] = []
-        for piece, label in self.wires[box].items():
-            for ref, side in ((piece.source, "top"), (piece.target, "bottom")):
-                if ref not in refs:
-                    refs[ref] = len(blocks)
-                    blocks.append(Block(0.0, 0.0, "top" if side == "top" else "bottom"))
-            carried = piece.carried, piece.status
-            leaves = self.ports.get(piece.source[1], {}).get(("out", *carried))
-            ends = self.ports.get(piece.target[1], {}).get(("in", *carried))
-            leaves = leaves if piece.source[0] == "thing" else None
-            ends = ends if piece.target[0] == "thing" else None
-            source, target = refs[piece.source], refs[piece.target]
-            wires.append(Wire(source, target, leaves, ends, label, piece.status))
-        contents = tuple(blocks), tuple(wires)
-        placed = self.known.get(contents) or layered(blocks, wires)
-        self.known[contents] = self.made[box] = placed
-        self.blocks[box] = refs
+        for piece, label in one.pieces.items():
+            ends = one.refs[piece.source], one.refs[piece.target]
+            is_up = piece in one.upward
+            leaves = self._port(piece, piece.source, "top" if is_up else "bottom")
+            stops = self._port(piece, piece.target, "bottom" if is_up else "top")
+            wires.append(Wire(*ends, leaves, stops, label, piece.status))
+        contents = blocks, tuple(wires)
+        if contents not in self.known:
+            self.known[contents] = layered(*contents)
+        one.placed = placed = self.known[contents]
         if box is not None:
-            self.ports[box] = {
-                ref: placed.places[at][0] + SIDE for ref, at in refs.items() if ref[0] != "thing"
-            }
             width = max(placed.width + 2 * SIDE, self.sizes[box][0])
             self.sizes[box] = round(width, 1), round(placed.height + TOP + BOTTOM, 1)
 
+    def _port(self, piece: Piece, ref: Ref, side: Literal["top", "bottom"]) -> float | None:
+        """Return where on an open box a piece begins or ends, or None if that is free."""
+        box = self.inside.get(ref[1]) if ref[0] == "thing" else None
+        if box is None or box.placed is None:
+            return None
+        at = box.refs[side, piece.carried, piece.status]
+        return round(box.placed.places[at][0] + SIDE, 1)
+
     def placed(self) -> tuple[list[Rectangle], list[tuple[Step, ...]]]:
         """Return the places of all things and the courses of all links."""
-        order = sorted(self.inside, key=lambda box: len(self._path(box)), reverse=True)
-        for box in order:
+        for box in reversed(self.order):
             self._place(box)
         corners: dict[int | None, tuple[float, float]] = {None: (0.0, 0.0)}
         places: list[Rectangle] = [(0.0, 0.0, 0.0, 0.0)] * len(self.homes)
-        for box in reversed(order):
+        courses: dict[tuple[int | None, Piece], tuple[Step, ...]] = {}
+        for box in self.order:
+            one = self.inside[box]
+            assert one.placed is not None
             x, y = corners[box]
-            made, refs = self.made[box], self.blocks[box]
-            for id in self.inside[box]:
-                left, top = made.places[refs["thing", id, ""]]
+            for id in one.things:
+                left, top = one.placed.places[one.refs["thing", id, ""]]
                 places[id] = (x + left, y + top, *self.sizes[id])
                 if id in self.inside:
                     corners[id] = x + left + SIDE, y + top + TOP
-        return places, [self._course(pieces, corners) for pieces in self.pieces]
-
-    def _course(
-        self,
-        pieces: list[tuple[int | None, Piece]],
-        corners: Mapping[int | None, tuple[float, float]],
-    ) -> tuple[Step, ...]:
-        """Return the whole course of a link, which begins or ends at a port in each box."""
-        steps: list[Step] = []
-        for box, piece in pieces:
-            x, y = corners[box]
-            course = self.made[box].courses[self.numbers[box][piece]]
-            steps += [
-                tuple(round(v + (y if k % 2 else x), 1) for k, v in enumerate(step))
-                for step in course
-            ]
-        return merged(steps)
+            for piece, course in zip(one.pieces, one.placed.courses, strict=True):
+                courses[box, piece] = tuple(
+                    tuple(round(v + (y if k % 2 else x), 1) for k, v in enumerate(step))
+                    for step in course
+                )
+        return places, [
+            merged([step for piece in way for step in courses[piece]]) for way in self.ways
+        ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from luminal_lab.core.display import Theme
+from luminal_lab.display import Theme
 from luminal_lab.kernels.memory_plan import BoundPlan, MemoryPlan
 from luminal_lab.kernels.memory_text import Row
 from luminal_lab.viz.markup import number, plain, written

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from luminal_lab.core.display import Theme
+from luminal_lab.display import Theme
 from luminal_lab.devices.rates import size_text
 from luminal_lab.devices.timings import Timing, Timings
 from luminal_lab.kernels.kernel import Kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from luminal_lab.core.display import Shown
+from luminal_lab.display import Shown
 from luminal_lab.passes.diff import Diff
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.viz.graphs import GraphPicture, graph_picture

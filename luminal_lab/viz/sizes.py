@@ -45,6 +45,7 @@ def size_of_item(item: Item, shapes: bool, labels: float) -> tuple[float, float]
     first += MARK * len(marks_of(item))
     second = text_width(type_of(item, shapes), TYPE_SIZE)
     width = max(first, second, labels - 2 * PAD + 20, 14.0) + 2 * PAD
+    width += 12 if item.kind in ("parameter", "reduce", "input") else 0
     height = 40.0 if type_of(item, shapes) else 24.0
     return float(round(width)), height
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from luminal_lab.core.display import Theme
+from luminal_lab.display import Theme
 from luminal_lab.viz.courses import Step
 from luminal_lab.viz.layout import Layout, Rectangle
 from luminal_lab.viz.markup import course, number, plain, rows, written
@@ -37,10 +37,10 @@ LEAST = 300.0
 """The least width, so that what is said below has room."""
 LINE = 17.0
 MARKS = {
-    "retrieved": ("=", "double outline: retrieved"),
-    "kept": ("◆", "◆ kept"),
-    "recomputed": ("↻", "↻ computed again"),
-    "unused": ("", "broken outline: used by no result"),
+    "retrieved": "double outline: retrieved",
+    "kept": "◆ kept",
+    "recomputed": "↻ computed again",
+    "unused": "broken outline: used by no result",
 }
 STATUS = {"added": "+ added", "removed": "− removed", "rewired": "~ reads other nodes"}
 
@@ -277,10 +277,10 @@ def _legend(payload: Payload, y: float, width: float) -> tuple[str, float]:
             parts.append(written(x + 27, y + 11.5, WORDS[kind], NAME_SIZE, "i q"))
             x += 26 + text_width(WORDS[kind], NAME_SIZE) + 14
         y += LINE
-    found = {mark for item in payload.items for mark in item.marks}
-    found |= {item.status for item in payload.items} | {link.status for link in payload.links}
-    words = [text for name, (_, text) in MARKS.items() if name in found]
-    words += [text for name, text in STATUS.items() if name in found]
+    marks = {mark for item in payload.items for mark in item.marks}
+    statuses = {thing.status for thing in (*payload.items, *payload.links)}
+    words = [text for name, text in MARKS.items() if name in marks]
+    words += [text for name, text in STATUS.items() if name in statuses]
     if any(link.views for link in payload.links):
         words.append("words at an arrow: views on the way")
     if any(box.times > 1 for box in payload.boxes):

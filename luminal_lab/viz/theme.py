@@ -7,7 +7,7 @@ only repeat that.
 
 from __future__ import annotations
 
-from luminal_lab.core.display import Theme
+from luminal_lab.display import Theme
 from luminal_lab.errors import ArgumentError
 
 FONT = 'Helvetica,Arial,"Liberation Sans","DejaVu Sans",sans-serif'

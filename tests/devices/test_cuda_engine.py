@@ -490,22 +490,43 @@ def test_what_the_driver_refuses_has_the_kernels_name(gpu, call):
     sums.check()
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "cuda.Stream",
-        "cuda.runtime.deviceGetAttribute",
-        "cuda.Memory",
-        "cuda.runtime.memcpyAsync",
-        "cuda.Stream.synchronize",
-    ],
+CALLS = (
+    "cuda.Device",
+    "cuda.runtime.getDeviceCount",
+    "cuda.runtime.getDeviceProperties",
+    "cuda.runtime.deviceGetAttribute",
+    "cuda.runtime.memcpyAsync",
+    "cuda.runtime.memsetAsync",
+    "cuda.Memory",
+    "cuda.Stream",
+    "cuda.Stream.synchronize",
+    "cuda.Module.load",
+    "cuda.Module.get_function",
+    "cuda.Function.__call__",
+    "cuda.Event",
+    "cuda.Event.record",
+    "cuda.get_elapsed_time",
+    "cuda.graph.Graph.launch",
 )
+
+
+@pytest.mark.parametrize("call", CALLS)
 def test_each_call_that_fails_is_an_error_of_ours_after_which_a_run_works(gpu, call):
     sums = Sums()
+    data = sums.x.numpy()
+
+    def all_that_there_is() -> None:
+        for turn in range(3):
+            sums.x.set(data + turn)
+            sums.cx.execute()
+        program: Any = sums.cx.compilation.runner
+        program.time_launches(Environment(lambda _: data), 1)
+
     gpu.table.fails[call] = [CUDARuntimeError(1, "cudaErrorInvalidValue")]
-    error = error_of(sums.cx.execute, DeviceError)
+    error = error_of(all_that_there_is, DeviceError)
     assert "cudaErrorInvalidValue" in str(error)
-    sums.cx.execute()
+    assert "test_cuda_engine.py" in error.where
+    all_that_there_is()
     sums.check()
 
 

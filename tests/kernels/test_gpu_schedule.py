@@ -117,8 +117,10 @@ TILES = {"matmul", "half_matmul", "convolution", "attention"}
 @pytest.mark.parametrize("name", sorted(TEXTS.keys() - TILES))
 def test_a_schedule_computes_what_the_definition_says(name: str, gpu: GPU) -> None:
     made = kernel(name, gpu)
-    assert made.nest is not None and parse_nest(str(made.nest)) == made.nest
-    assert made.schedule is not None and parse_schedule(str(made.schedule)) == made.schedule
+    assert made.nest is not None
+    assert parse_nest(str(made.nest)) == made.nest
+    assert made.schedule is not None
+    assert parse_schedule(str(made.schedule)) == made.schedule
     for dims in (
         (SMALL, LARGE) if name not in ("matmul", "half_matmul", "convolution") else (SMALL,)
     ):
@@ -142,7 +144,8 @@ def test_how_a_nest_and_its_sources_read(name: str, golden: Golden) -> None:
 def test_an_emulated_launch_has_no_races_and_the_same_results(name: str, gpu: GPU) -> None:
     dims = {"n": 9}
     made, (given, want) = kernel(name, gpu), given_to(name, dims)
-    assert made.nest is not None and made.definition is not None
+    assert made.nest is not None
+    assert made.definition is not None
     inner = [
         np.zeros(size_of(one.bytes, dims) // 4, np.float32) for one in made.locals
     ]  # all of them are float32
@@ -155,7 +158,8 @@ def test_an_emulated_launch_has_no_races_and_the_same_results(name: str, gpu: GP
     ]
     dialect = "cuda" if gpu.dialect.name == "cuda" else "metal"
     trace = emulate(gpu_source([made], gpu.dialect), dialect, calls, trace=True)
-    assert trace is not None and not trace.findings
+    assert trace is not None
+    assert not trace.findings
     for output, array in got.items():
         check_same(array, want[output], exactly=False)
 

@@ -245,14 +245,19 @@ static inline float __fdividef(float x, float y) { return x / y; }
 static inline float __frcp_rn(float x) { return 1.0f / x; }
 static inline float __fsqrt_rn(float x) { return sqrtf(x); }
 static inline float __frsqrt_rn(float x) { return rsqrtf(x); }
-static inline float __fadd_rn(float x, float y) { return x + y; }
-static inline float __fsub_rn(float x, float y) { return x - y; }
-static inline float __fmul_rn(float x, float y) { return x * y; }
+// What says how it rounds is fused with nothing: the compiler sees neither through it nor into it.
+template <class T> static inline T lab_alone(T x) {
+    __asm__("" : "+m"(x));
+    return x;
+}
+static inline float __fadd_rn(float x, float y) { return lab_alone(lab_alone(x) + lab_alone(y)); }
+static inline float __fsub_rn(float x, float y) { return lab_alone(lab_alone(x) - lab_alone(y)); }
+static inline float __fmul_rn(float x, float y) { return lab_alone(x * y); }
 static inline float __fdiv_rn(float x, float y) { return x / y; }
 static inline float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
-static inline double __dadd_rn(double x, double y) { return x + y; }
-static inline double __dsub_rn(double x, double y) { return x - y; }
-static inline double __dmul_rn(double x, double y) { return x * y; }
+static inline double __dadd_rn(double x, double y) { return lab_alone(lab_alone(x) + lab_alone(y)); }
+static inline double __dsub_rn(double x, double y) { return lab_alone(lab_alone(x) - lab_alone(y)); }
+static inline double __dmul_rn(double x, double y) { return lab_alone(x * y); }
 static inline double __ddiv_rn(double x, double y) { return x / y; }
 static inline double __dsqrt_rn(double x) { return sqrt(x); }
 static inline double __drcp_rn(double x) { return 1.0 / x; }

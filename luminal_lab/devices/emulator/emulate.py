@@ -273,6 +273,8 @@ class _Launch:
         sizes = shared if isinstance(shared, tuple) else (shared,)
         job.dynamic_bytes = (ctypes.c_ulonglong * 8)(*sizes)
         job.limit = self.limit
+        # From Volta on a barrier of CUDA's waits for the threads that have not returned.
+        job.waits_for_all = self.library.dialect == "metal"
         return job
 
     def _watch(
@@ -350,4 +352,17 @@ class _Launch:
             self.threads,
             job.shared_bytes,
             self.library.shared,
+            self._notes(job),
+        )
+
+    def _notes(self, job: Job) -> tuple[str, ...]:
+        if not job.early_line:
+            return ()
+        line = max(0, job.early_line - self.above)
+        many = "1 thread had" if job.early_threads == 1 else f"{job.early_threads:,} threads had"
+        text = self.source.split("\n")[line - 1].strip()
+        return (
+            f"{self.call.function}: in block {job.early_block} {many} returned before a barrier, "
+            "which waits for the others on cards from Volta (sm_70) on\n"
+            f"  line {line}: {text}",
         )

@@ -52,6 +52,10 @@ class Job(ctypes.Structure):
         ("blocks_done", ctypes.c_longlong),
         ("seconds", ctypes.c_double),
         ("shared_bytes", ctypes.c_ulonglong),
+        ("waits_for_all", ctypes.c_int),
+        ("early_line", ctypes.c_int),
+        ("early_threads", ctypes.c_uint),
+        ("early_block", ctypes.c_uint),
     )
     status: int
     signal: int
@@ -59,6 +63,9 @@ class Job(ctypes.Structure):
     blocks_done: int
     seconds: float
     shared_bytes: int
+    early_line: int
+    early_threads: int
+    early_block: int
 
 
 @dataclass(frozen=True)

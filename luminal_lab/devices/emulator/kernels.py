@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from luminal_lab.core.binding import bound_shape, fit, solve_shape
+from luminal_lab.core.binding import as_array, bound_shape, fit, solve_shape
 from luminal_lab.core.dims import Dim, Symbol, check_bounds, evaluate as number_of, minimum
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.op import TensorType, ints, mentioned, size_of
@@ -86,7 +86,9 @@ class KernelRun:
         self.step = step
         self.meaning = meaning_of(kernel)
         self._check_names(inputs)
-        shapes = {name: np.shape(value) for name, value in inputs.items()}  # pyright: ignore[reportArgumentType]  # fit says what is no data
+        shapes = {
+            name: as_array(value, f"{self.what}: {name}").shape for name, value in inputs.items()
+        }
         self.sizes = self._sized(shapes, dims)
         self.inputs = inputs
         self.given: dict[str, Array] = {}
@@ -222,13 +224,7 @@ class KernelRun:
             )
             for name, type in self.meaning.outputs
         }
-        types = kernel.definition.types if kernel.definition is not None else {}
-        inner: list[Array] = []
-        for local in kernel.locals:
-            count = number_of(local.bytes, sizes)
-            dtype = types[local.name].dtype.numpy if local.name in types else np.dtype(np.uint8)
-            inner.append(np.zeros(count // dtype.itemsize, dtype))
-        arrays = [*self.given.values(), *inner, *self.made.values()]
+        arrays = [*self.given.values(), *self._locals(), *self.made.values()]
         fresh = tuple(range(len(self.given), len(arrays)))
         found: list[Call] = []
         for phase in kernel.phases:
@@ -248,6 +244,17 @@ class KernelRun:
                 )
             )
             self.launches.append(EmulatedLaunch(phase.function, blocks, phase.threads))
+        return found
+
+    def _locals(self) -> list[Array]:
+        """Return the arrays that it has while it runs."""
+        definition = self.kernel.definition
+        types = {} if definition is None else {one.name: one.type for one in definition.locals}
+        found: list[Array] = []
+        for local in self.kernel.locals:
+            dtype = types[local.name].dtype if local.name in types else DType.uint8
+            count = number_of(local.bytes, self.sizes) // dtype.itemsize
+            found.append(np.zeros(count, dtype.numpy))
         return found
 
     def check_fault(self) -> None:

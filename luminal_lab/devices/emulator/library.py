@@ -75,6 +75,7 @@ class Library:
     shared: Mapping[int, str]
     lines: tuple[int, int]
     """Where the table of lines is, and how many it has; nothing without a trace."""
+    dialect: DialectName
 
 
 @functools.cache
@@ -161,7 +162,7 @@ def library_of(source: str, dialect: DialectName, traced: bool, above: int = 0) 
     if traced:
         count = ctypes.c_longlong.in_dll(loaded, "lab_line_count").value
         lines = ctypes.addressof(ctypes.c_char.in_dll(loaded, "lab_lines")), count
-    return Library(loaded, takes, shared, lines)
+    return Library(loaded, takes, shared, lines, dialect)
 
 
 def _taken(loaded: ctypes.CDLL, name: str, parameters: tuple[Parameter, ...]) -> list[Taken]:

@@ -51,6 +51,9 @@ struct Job {
     long long blocks_done;
     double seconds;
     lab_address shared_bytes;
+    int waits_for_all;  // also for threads that have returned
+    int early_line;     // of a barrier that did without such threads, how many and in which block
+    unsigned early_threads, early_block;
 };
 
 struct Place {
@@ -78,6 +81,9 @@ static Place places[PLACES], dynamics[8];
 static lab_runtime table;
 
 [[noreturn]] static void escape(int status);
+static int is_complete();
+static void open_barrier(Lane *me);
+static void make_ready(Lane *lane);
 
 #include "watch.h"
 
@@ -85,6 +91,29 @@ static double seconds_now() {
     timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int is_complete() { return arrived == count - (job->waits_for_all ? 0 : done); }
+
+// Let all who wait at the barrier go on; one of them may be who has just come.
+static void open_barrier(Lane *me) {
+    Lane *first = 0;
+    for (unsigned k = 0; k < count; k++) {
+        if (lanes[k].state != AT_BARRIER) continue;
+        if (!first) first = &lanes[k];
+        if (lanes[k].line != first->line) escape(DIVERGED);
+    }
+    if (done && !job->early_line) {
+        job->early_line = first->line, job->early_threads = done;
+        job->early_block = (unsigned)job->blocks_done;
+    }
+    arrived = 0;
+    barrier_watch(first->spaces);
+    for (unsigned k = 0; k < count; k++) {
+        if (lanes[k].state != AT_BARRIER) continue;
+        if (&lanes[k] == me) me->state = READY;
+        else make_ready(&lanes[k]);
+    }
 }
 
 // -- who runs -------------------------------------------------------------------------------------
@@ -169,6 +198,7 @@ static void fiber_body() {
             inside = 0;
             now->state = DONE;
             done++;
+            if (arrived && is_complete()) open_barrier(0);
         }
         idle[idle_count++] = me;
         if (queue_length) {
@@ -196,18 +226,9 @@ static void escape(int status) {
 static void barrier(int line, int spaces) {
     inside = 0;
     now->state = AT_BARRIER, now->line = line, now->spaces = spaces;
-    if (++arrived == count) {
-        for (unsigned k = 0; k < count; k++)
-            if (lanes[k].line != line) escape(DIVERGED);
-        Lane *me = now;
-        arrived = 0;
-        barrier_watch(spaces);
-        for (unsigned k = 0; k < count; k++)
-            if (&lanes[k] != me) make_ready(&lanes[k]);
-        me->state = READY;
-    } else {
-        wait_here();
-    }
+    arrived++;
+    if (is_complete()) open_barrier(now);
+    else wait_here();
     inside = 1;
 }
 
@@ -463,7 +484,7 @@ static void run_block() {
     memset(meetings, 0, sizeof meetings);
     memset(places, 0, sizeof places);
     memset(dynamics, 0, sizeof dynamics);
-    shared_used = 0, job->shared_bytes = 0;
+    shared_used = 0, job->shared_bytes = 0, table.turn++;
     for (unsigned k = 0; k < count; k++) lanes[k].state = FRESH, lanes[k].line = 0;
     begin_block_watch();
     running = idle_fiber();
@@ -514,7 +535,7 @@ EXPORT const lab_runtime *lab_table(void) {
 EXPORT int lab_launch(Job *given) {
     if (!shared_memory && !(shared_memory = (char *)lab_map(SHARED_BYTES))) return NO_MEMORY;
     job = given;
-    job->status = FINE, job->blocks_done = 0, job->seconds = 0;
+    job->status = FINE, job->blocks_done = 0, job->seconds = 0, job->early_line = 0;
     count = job->threads[0] * job->threads[1] * job->threads[2];
     for (unsigned k = 0; k < count; k++) {
         lanes[k].index[0] = k % job->threads[0];

@@ -139,6 +139,8 @@ class Trace:
     """A row for each access: launch, block, thread, line, array, offset, bytes, kind."""
     shared: tuple[int, ...] = ()
     """The bytes of shared memory of a block, for each launch."""
+    notes: tuple[str, ...] = ()
+    """What is no fault, and good to know."""
 
     @property
     def accesses(self) -> int:
@@ -194,7 +196,7 @@ class Trace:
             ]
             for one in self.traffic
         ]
-        return "\n".join([self._title, *map(str, self.findings), *aligned(header, rows)])
+        return "\n".join([self._title, *map(str, self.findings), *self.notes, *aligned(header, rows)])
 
     @override
     def __repr__(self) -> str:
@@ -224,6 +226,7 @@ def launch_trace(
     threads: tuple[int, int, int],
     shared: int,
     shared_names: Mapping[int, str],
+    notes: tuple[str, ...] = (),
 ) -> Trace:
     """Return what the runtime has just seen."""
     lines = source.split("\n")
@@ -233,7 +236,7 @@ def launch_trace(
     names = {place: name for place, (name, _) in enumerate(arrays)}
     names |= shared_names
     rows = traffic_of(events, kernel, lines, names)
-    return Trace(tuple(found), tuple(rows), events, (shared,))
+    return Trace(tuple(found), tuple(rows), events, (shared,), notes)
 
 
 def joined(traces: Sequence[Trace]) -> Trace:
@@ -242,7 +245,8 @@ def joined(traces: Sequence[Trace]) -> Trace:
     traffic = tuple(one for trace in traces for one in trace.traffic)
     records = [trace.records for trace in traces] or [np.zeros(0, EVENT)]
     shared = tuple(bytes_ for trace in traces for bytes_ in trace.shared)
-    return Trace(findings, traffic, np.concatenate(records), shared)
+    notes = tuple(note for trace in traces for note in trace.notes)
+    return Trace(findings, traffic, np.concatenate(records), shared, notes)
 
 
 def _events() -> Records:

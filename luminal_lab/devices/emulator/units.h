@@ -116,6 +116,44 @@ static inline void lab_tile_b_tf32(lab_word *b, const float *at, int rows, int c
     for (int e = 0; e < 2; e++) b[e] = lab_cast_f32_tf32(at[(t + e * 4) * rows + g * columns]);
 }
 
+// Copies that go on beside the work: what they bring is there when it has been waited for.
+struct lab_copy { char data[16], *to; const void *from; unsigned group; };
+struct lab_copies { lab_copy all[64]; unsigned first, last, group, turn; };
+static lab_copies lab_under_way[1024];
+
+static inline LAB_QUIET lab_copies *lab_own_copies() {
+    lab_copies *own = &lab_under_way[lab_now->number];
+    // What a block before this one has not waited for is gone with it.
+    if (own->turn != lab_now->turn) own->first = own->last = own->group = 0, own->turn = lab_now->turn;
+    return own;
+}
+static inline LAB_QUIET void lab_arrive(lab_copies *own) {
+    lab_copy *one = &own->all[own->first++ % 64];
+#if defined(LAB_TRACED)
+    lab_now->touch(one->to, 16, LAB_WRITE, one->from);
+#endif
+    __builtin_memcpy(one->to, one->data, 16);
+}
+static inline LAB_QUIET void lab_copy_async_16(void *to, const void *from, int bytes) {
+    lab_copies *own = lab_own_copies();
+    if (own->last - own->first == 64) lab_arrive(own);
+    lab_copy *one = &own->all[own->last++ % 64];
+    one->to = (char *)to, one->group = own->group;
+    __builtin_memset(one->data, 0, 16);
+    __builtin_memcpy(one->data, from, (size_t)(bytes < 16 ? bytes : 16));
+#if defined(LAB_TRACED)
+    one->from = LAB_FROM;
+    if (bytes > 0) lab_now->touch(from, (unsigned)bytes, LAB_READ, LAB_FROM);
+    lab_now->touch(to, 16, LAB_BEGUN, LAB_FROM);
+#endif
+}
+static inline void lab_copy_commit() { lab_own_copies()->group++; }
+static inline LAB_QUIET void lab_copy_wait(int groups) {
+    lab_copies *own = lab_own_copies();
+    while (own->first != own->last && own->all[own->first % 64].group + (unsigned)groups < own->group)
+        lab_arrive(own);
+}
+
 }  // namespace lab_units
 #if defined(LAB_USING)
 LAB_USING

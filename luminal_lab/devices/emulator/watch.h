@@ -172,7 +172,9 @@ static void touch_region(const char *at, unsigned bytes, int kind, const char *p
         }
         return;
     }
-    note(region, offset, bytes, kind, pc, line);
+    const int begun = kind == LAB_BEGUN;
+    if (begun) kind = LAB_WRITE;
+    else note(region, offset, bytes, kind, pc, line);
     for (long long cell = offset / element; cell <= (offset + bytes - 1) / element; cell++) {
         if (written && kind != LAB_WRITE && !written[cell]) {
             Finding *f = finding(UNWRITTEN_READ, region, line, 0);
@@ -181,7 +183,7 @@ static void touch_region(const char *at, unsigned bytes, int kind, const char *p
                 if (name) strncpy(f->name, name, sizeof f->name - 1);
             }
         }
-        if (written && kind != LAB_READ) written[cell] = 1;
+        if (written && kind != LAB_READ && !begun) written[cell] = 1;
         visit(&own[cell], kind, region, space, cell * element, bytes, line, name, length);
     }
 }
