@@ -289,7 +289,7 @@ def test_lawful_sources_have_no_faults():
             "luminal_lab.nn.linear",
             "def f():\n    from luminal_lab.kernels import nest",
             "luminal_lab.nn.linear:2: imports luminal_lab.kernels, and nn may import "
-            "errors, core, tensor, passes",
+            "errors, display, core, tensor, passes",
             id="sideways-in-a-function",
         ),
         pytest.param(

@@ -34,7 +34,7 @@ from luminal_lab.devices.conformance_kit import merged, selected
 from luminal_lab.devices.conformance_models import MODELS
 from luminal_lab.devices.cpu import CPUCompiler
 from luminal_lab.devices.cuda import CUDACompiler
-from luminal_lab.devices.cuda_engine import card_arch, import_cupy
+from luminal_lab.devices.cuda_driver import card_arch, import_cupy
 from luminal_lab.devices.machine import this_machine, usable_cores
 from luminal_lab.devices.measure import C_CLOCK, measured
 from luminal_lab.devices.metal import MetalCompiler
@@ -169,7 +169,7 @@ def _machine(device: Device, threads: int) -> Machine:
     try:
         if device == "cuda":
             arch = card_arch()
-            made, target = CUDACompiler(arch=arch), {"arch": arch or ""}
+            made, target = CUDACompiler(arch=arch, cublas=False), {"arch": arch or ""}
         else:
             made, target = MetalCompiler(), {}
         program = made.runner(_tiny().ir)

@@ -67,9 +67,10 @@ def to_dot(payload: Payload) -> Digraph:
             if one.box != box:
                 continue
             if one.is_open:
-                with into.subgraph(name=f"cluster_{one.id}") as inner:
-                    inner.attr(label=graphviz.escape(title_of(one)), labeljust="l")
-                    fill(inner, one.id)
+                inner = graphviz.Digraph(name=f"cluster_{one.id}")
+                inner.attr(label=graphviz.escape(title_of(one)), labeljust="l")
+                fill(inner, one.id)
+                into.subgraph(inner)
             else:
                 label = f"{graphviz.escape(title_of(one))}\\n{below_title(one)}"
                 into.node(str(one.id), label, style="filled")
@@ -87,7 +88,7 @@ def to_mermaid(payload: Payload) -> str:
 
     >>> from luminal_lab.core.parse import parse
     >>> from luminal_lab.viz.entries import entries_of
-    >>> from luminal_lab.viz.payload import payload_of
+    >>> from luminal_lab.viz.folding import payload_of
     >>> graph = parse("graph g(%x: f32[2]) -> (%y) { %y = sin %x : f32[2] }")
     >>> print(to_mermaid(payload_of(entries_of(graph))))
     flowchart TD

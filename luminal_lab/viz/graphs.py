@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from luminal_lab.display import Engine, Theme
 from luminal_lab.core.ir import IR
+from luminal_lab.display import Engine, Theme
 from luminal_lab.errors import ArgumentError, whole_number
 from luminal_lab.passes.diff import Diff
 from luminal_lab.viz import exports, overlays
 from luminal_lab.viz.entries import Entries, entries_of, union_of
-from luminal_lab.viz.layout import Layout, layout
-from luminal_lab.viz.payload import Asked, Payload, payload_of
+from luminal_lab.viz.folding import payload_of
+from luminal_lab.viz.layout import Layout, layout as find_places
+from luminal_lab.viz.payload import Asked, Payload
 from luminal_lab.viz.picture import Picture
-from luminal_lab.viz.selection import Selection, keys_of
+from luminal_lab.viz.selection import Selection, chosen
 from luminal_lab.viz.svg import Drawing, drawing
 
 if TYPE_CHECKING:
@@ -68,6 +69,49 @@ def graph_picture(
     return drawn(payload, show_shapes=show_shapes, theme=theme, engine=layout)
 
 
+def before_and_after(
+    changes: Diff,
+    *,
+    show_shapes: bool = True,
+    show_views: bool = False,
+    depth: int | None = None,
+    theme: Theme = "auto",
+    layout: Engine = "layered",
+) -> tuple[GraphPicture, GraphPicture]:
+    """Return two pictures of one size, in which what both graphs have stands in the same place."""
+    entries = union_of(changes)
+    whole = payload_of(entries, wanted(entries, Asked(), show_views, depth, None, ()))
+    where = find_places(whole, layout, shapes=show_shapes)
+
+    def one(note: str, hidden: str) -> GraphPicture:
+        payload, places = without(replace(whole, note=note), where, hidden)
+        made = drawing(payload, places, theme=theme, shapes=show_shapes)
+        return GraphPicture(made.svg, made.text, made.width, made.height, payload, places)
+
+    return one("before", "added"), one("after", "removed")
+
+
+def without(payload: Payload, where: Layout, hidden: str) -> tuple[Payload, Layout]:
+    """Return a payload without what is added, or removed; all else keeps its place."""
+    gone = {item.id for item in payload.items if item.status == hidden}
+    links = [
+        at
+        for at, link in enumerate(payload.links)
+        if link.status != hidden and link.source not in gone and link.target not in gone
+    ]
+    left = replace(
+        payload,
+        items=tuple(item for item in payload.items if item.id not in gone),
+        links=tuple(payload.links[at] for at in links),
+        total=payload.total - len(gone),
+    )
+    return left, replace(
+        where,
+        courses=tuple(where.courses[at] for at in links),
+        labels=tuple(where.labels[at] for at in links),
+    )
+
+
 def wanted(
     entries: Entries,
     known: Asked,
@@ -81,19 +125,18 @@ def wanted(
         raise ArgumentError(
             f"display: the depth is {depth!r}", hint="give a whole number, 0 closes all scopes"
         )
-    return replace(
-        known,
-        views=views,
-        depth=depth,
-        select=None if select is None else keys_of("display", entries, select),
-        highlight=keys_of("display", entries, highlight),
-    )
+    lit = chosen("display", entries, highlight)
+    asked = replace(known, views=views, depth=depth, highlight=lit.keys, named=lit.named)
+    if select is None:
+        return asked
+    found = chosen("display", entries, select)
+    return replace(asked, select=found.keys, named=lit.named | found.named)
 
 
 def drawn(
     payload: Payload, *, show_shapes: bool = True, theme: Theme = "auto", engine: Engine = "layered"
 ) -> GraphPicture:
     """Return the picture of a payload."""
-    where = layout(payload, engine, shapes=show_shapes)
+    where = find_places(payload, engine, shapes=show_shapes)
     made: Drawing = drawing(payload, where, theme=theme, shapes=show_shapes)
     return GraphPicture(made.svg, made.text, made.width, made.height, payload, where)

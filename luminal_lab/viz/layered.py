@@ -154,8 +154,10 @@ def _straighten(layers: Layers, x: list[float]) -> None:
     place = {one: at for layer in layers.layers for at, one in enumerate(layer)}
     done: set[int] = set()
     for point in range(count, len(layers.layer)):
-        chain = [] if point in done else [point]
-        while chain:
+        if point in done:
+            continue
+        chain = [point]
+        while True:
             below = [layers.segments[at].lower for at in layers.down[chain[-1]]]
             points = [one for one in below if one >= count]
             if len(points) != 1:
@@ -170,7 +172,7 @@ def _straighten(layers: Layers, x: list[float]) -> None:
             if at + 1 < len(layer):
                 high = min(high, x[layer[at + 1]] - LANE)
         if low <= high:
-            middle = sorted([x[one] for one in chain])[len(chain) // 2] if chain else 0.0
+            middle = sorted([x[one] for one in chain])[len(chain) // 2]
             for one in chain:
                 x[one] = min(max(middle, low), high)
 
@@ -180,41 +182,53 @@ def _straighten(layers: Layers, x: list[float]) -> None:
 
 def _attached(layers: Layers, x: list[float]) -> list[tuple[float, float]]:
     """Return where each segment leaves the upper and meets the lower of its two ends."""
-    width, count = layers.width, len(layers.blocks)
+    width, segments = layers.width, layers.segments
+    lows = [at + min(EDGE, wide / 2) for at, wide in zip(x, width, strict=True)]
+    highs = [at + max(wide - EDGE, wide / 2) for at, wide in zip(x, width, strict=True)]
+    wanted = _wanted(layers, x, lows, highs)
+    starts, stops = wanted.copy(), wanted.copy()
+    for one in range(len(layers.blocks)):
+        for number in layers.down[one]:
+            leaves = segments[number].leaves
+            starts[number] = wanted[number] if leaves is None else round(x[one] + leaves, 1)
+        for number in layers.up[one]:
+            ends = segments[number].ends
+            stops[number] = wanted[number] if ends is None else round(x[one] + ends, 1)
+        loose = [at for at in layers.down[one] if segments[at].leaves is None]
+        loose.sort(key=lambda at: (wanted[at], x[segments[at].lower]))
+        spots = spread([wanted[at] for at in loose], [0.0] * len(loose), lows[one], highs[one])
+        for number, spot in zip(loose, spots, strict=True):
+            starts[number] = spot
+        loose = [at for at in layers.up[one] if segments[at].ends is None]
+        loose.sort(key=lambda at: (wanted[at], x[segments[at].upper]))
+        rooms = [layers.labels[at] for at in loose]
+        spots = spread([wanted[at] for at in loose], rooms, lows[one], highs[one])
+        for number, spot in zip(loose, spots, strict=True):
+            stops[number] = spot
+    for point in range(len(layers.blocks), len(x)):
+        for number in layers.down[point]:
+            starts[number] = x[point]
+        for number in layers.up[point]:
+            stops[number] = x[point]
+    return list(zip(starts, stops, strict=True))
 
-    def reach(one: int) -> tuple[float, float]:
-        if width[one] <= 2 * EDGE:
-            return x[one] + width[one] / 2, x[one] + width[one] / 2
-        return x[one] + EDGE, x[one] + width[one] - EDGE
 
+def _wanted(
+    layers: Layers, x: Sequence[float], lows: Sequence[float], highs: Sequence[float]
+) -> list[float]:
+    """Return where each segment would stand straight, or in the middle between its ends."""
     wanted: list[float] = []
     for upper, lower, leaves, ends, _ in layers.segments:
-        a, b = reach(upper) if leaves is None else (x[upper] + leaves,) * 2
-        c, d = reach(lower) if ends is None else (x[lower] + ends,) * 2
+        a, b = lows[upper], highs[upper]
+        if leaves is not None:
+            a = b = x[upper] + leaves
+        c, d = lows[lower], highs[lower]
+        if ends is not None:
+            c = d = x[lower] + ends
         low, high = max(a, c), min(b, d)
         middle = (a + b + c + d) / 4
-        wanted.append(min(max(middle, low), high) if low <= high else middle)
-    starts, stops = wanted.copy(), wanted.copy()
-    for one in range(len(layers.layer)):
-        for is_lower, numbers in ((False, layers.down[one]), (True, layers.up[one])):
-            into = stops if is_lower else starts
-            loose: list[int] = []
-            for number in numbers:
-                segment = layers.segments[number]
-                fixed = segment.ends if is_lower else segment.leaves
-                if one >= count:
-                    into[number] = x[one]
-                elif fixed is not None:
-                    into[number] = round(x[one] + fixed, 1)
-                else:
-                    loose.append(number)
-            far = 0 if is_lower else 1
-            loose.sort(key=lambda at: (wanted[at], x[layers.segments[at][far]]))
-            rooms = [layers.labels[at] if is_lower else 0.0 for at in loose]
-            spots = spread([wanted[at] for at in loose], rooms, *reach(one))
-            for number, spot in zip(loose, spots, strict=True):
-                into[number] = spot
-    return list(zip(starts, stops, strict=True))
+        wanted.append(round(min(max(middle, low), high) if low <= high else middle, 1))
+    return wanted
 
 
 # -- down ------------------------------------------------------------------------------------------
@@ -229,9 +243,7 @@ def _down(
     rise = [RISE] * len(layers.layers)
     for one, block in enumerate(layers.blocks):
         tall[layers.layer[one]] = max(tall[layers.layer[one]], block.height)
-    for segment, label, (start, end) in zip(
-        layers.segments, layers.labels, attached, strict=True
-    ):
+    for segment, label, (start, end) in zip(layers.segments, layers.labels, attached, strict=True):
         at = layers.layer[segment.lower]
         slant = min(abs(end - start) * 0.07, 44.0)
         more = TALL if label and segment.lower < count else 0.0

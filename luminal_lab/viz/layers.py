@@ -69,9 +69,16 @@ def downward(
                 order.append(user)
     if len(order) == count:
         return order, is_up
-    state = [0] * count  # not met, open, done
+    order = _walked(users)
+    number = {block: at for at, block in enumerate(order)}
+    return order, [number[source] > number[target] for source, target in ends]
+
+
+def _walked(users: Sequence[Sequence[int]]) -> list[int]:
+    """Return blocks in an order in which only what closes a cycle comes after its user."""
+    state = [0] * len(users)  # not met, open, done
     left: list[int] = []
-    for first in range(count):
+    for first in range(len(users)):
         stack = [] if state[first] else [(first, 0)]
         while stack:
             block, at = stack.pop()
@@ -83,9 +90,7 @@ def downward(
             else:
                 state[block] = 2
                 left.append(block)
-    order = left[::-1]
-    number = {block: at for at, block in enumerate(order)}
-    return order, [number[source] > number[target] for source, target in ends]
+    return left[::-1]
 
 
 class Layers:

@@ -213,7 +213,7 @@ class Nested:
                 is_last = place + 1 == len(self.ways[link])
                 label = label_width(self.links[link]) if is_last else 0.0
                 one.pieces[piece] = max(one.pieces.get(piece, 0.0), label)
-            refs = [("thing", id, "") for id in one.things]
+            refs: list[Ref] = [("thing", id, "") for id in one.things]
             refs += [ref for piece in one.pieces for ref in piece[:2] if ref[0] != "thing"]
             one.refs = {ref: at for at, ref in enumerate(dict.fromkeys(refs))}
             sides: list[Side] = ["" if ref[0] == "thing" else ref[0] for ref in one.refs]

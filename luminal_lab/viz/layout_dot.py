@@ -25,7 +25,7 @@ class Drawn(NamedTuple):
 
 def by_dot(payload: Payload, sizes: Sequence[tuple[float, float]]) -> Drawn:
     """Return where dot puts everything."""
-    import pygraphviz  # pyright: ignore[reportMissingImports, reportMissingTypeStubs]  # optional
+    import pygraphviz
 
     graph: Any = pygraphviz.AGraph(_text(payload, sizes))
     found: Any = json.loads(graph.draw(format="json0", prog="dot"))

@@ -26,6 +26,8 @@ WORDS = (
     "in the arena as high as a value is large; + written over what it reads; "
     "below: what has a place of its own"
 )
+FEW = 6
+"""Up to how many values that are needed at every step have a bar each."""
 KIND = {"temporary": "op", "input": "input", "constant": "constant", "output": "launch"}
 
 
@@ -50,6 +52,11 @@ def lifetimes(plan: MemoryPlan | BoundPlan, *, theme: Theme = "auto") -> Picture
     steps = max(len(owner.program.steps), 1)
     arena = [lane for lane in lanes if lane.offset is not None]
     others = [lane for lane in lanes if lane.offset is None]
+    always = [lane for lane in others if lane.last - lane.first + 1 == steps and steps > 1]
+    if len(always) > FEW:
+        others = [lane for lane in others if lane not in always]
+    else:
+        always = []
     parts: list[str] = []
     total = 0 if bound is None else bound.arena_bytes
     y = 22.0
@@ -59,6 +66,7 @@ def lifetimes(plan: MemoryPlan | BoundPlan, *, theme: Theme = "auto") -> Picture
         parts.append(written(0, y + 11, size_text(0), 10, "i q"))
         parts.append(written(0, y + DEEP, size_text(total), 10, "i q"))
         parts += [_block(lane, across, y, DEEP / total) for lane in arena]
+        parts += [_name(lane, across, y, DEEP / total) for lane in arena]
         y += DEEP + 18
     shown, hidden = others[:MOST], len(others) - MOST
     if shown:
@@ -66,6 +74,11 @@ def lifetimes(plan: MemoryPlan | BoundPlan, *, theme: Theme = "auto") -> Picture
         for at, lane in enumerate(shown):
             parts.append(_bar(lane, across, y + at * ROW))
         y += len(shown) * ROW + 6
+    if always:
+        size = size_text(sum(lane.bytes for lane in always))
+        rest = f"and {len(always):,} that are needed throughout, {size} in all"
+        parts.append(written(LEFT, y + 10, rest, 10, "i q"))
+        y += ROW
     if hidden > 0:
         rest = f"and {hidden:,} more with places of their own"
         parts.append(written(LEFT, y + 10, rest, 10, "i q"))
@@ -136,18 +149,22 @@ def _told(lane: Lane) -> str:
 
 
 def _block(lane: Lane, across: float, y: float, down: float) -> str:
-    assert lane.offset is not None
     x, width = LEFT + lane.first * across, (lane.last - lane.first + 1) * across
-    top, height = y + lane.offset * down, max(lane.bytes * down, 1.0)
-    name = f"{lane.note}{shortened(lane.name, 24)}"
-    label = ""
-    if height >= 11 and width >= text_width(name, 9.5) + 6:
-        label = written(x + 4, top + min(height / 2 + 3.5, 14), name, 9.5, "v")
+    top, height = y + (lane.offset or 0) * down, max(lane.bytes * down, 1.0)
     return (
         f"<g><title>{plain(_told(lane))}</title>"
         f'<rect class="s {KIND[lane.kind]}" x="{number(x + 0.5)}" y="{number(top)}" '
-        f'width="{number(max(width - 1, 1))}" height="{number(height)}"/>{label}</g>'
+        f'width="{number(max(width - 1, 1))}" height="{number(height)}"/></g>'
     )
+
+
+def _name(lane: Lane, across: float, y: float, down: float) -> str:
+    """Return a value's name where it has room, left of what is written over it at its end."""
+    top, height = y + (lane.offset or 0) * down, lane.bytes * down
+    name = f"{lane.note}{shortened(lane.name, 24)}"
+    if height < 11 or (lane.last - lane.first) * across < text_width(name, 9.5) + 6:
+        return ""
+    return written(LEFT + lane.first * across + 4, top + min(height / 2 + 3.5, 14), name, 9.5, "v")
 
 
 def _bar(lane: Lane, across: float, y: float) -> str:

@@ -46,7 +46,7 @@ def written(
 def course(steps: Sequence[Step]) -> str:
     """Return the data of a path; what goes straight down or across is written shorter."""
     parts: list[str] = []
-    at: tuple[float, ...] = ()
+    at: Step = (0.0, 0.0)
     for step in steps:
         if not parts:
             parts.append(f"M{number(step[0])} {number(step[1])}")

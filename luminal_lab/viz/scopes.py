@@ -137,6 +137,20 @@ def counterparts(scopes: Iterable[Scope]) -> dict[int, int]:
     return found
 
 
+def dissolve(scope: Scope) -> None:
+    """Take away the scopes that have no nodes of their own: lists of parts, as `h` of `h.0`."""
+    found: dict[str, Scope] = {}
+    for child in scope.children.values():
+        dissolve(child)
+        if child.own or child.group:
+            found[child.name] = child
+            continue
+        for inner in child.children.values():
+            inner.parent, inner.name = scope, f"{child.name}.{inner.name}"
+            found[inner.name] = inner
+    scope.children = found
+
+
 def all_below(scope: Scope) -> list[Scope]:
     """Return a scope and all scopes in it, outer ones first."""
     found = [scope]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol, TypeAlias, cast, runtime_checkable
+from typing import NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 from luminal_lab.core.ir import Node
 from luminal_lab.errors import ArgumentError, GraphError, nearest
@@ -25,20 +25,35 @@ Selection: TypeAlias = "Which | Iterable[Which]"
 """Names of nodes or scopes, ids, tensors, nodes, or functions that say whether a node is meant."""
 
 
-def keys_of(asking: str, entries: Entries, wanted: Selection) -> frozenset[int]:
-    """Return the keys of the nodes that are meant."""
+class Chosen(NamedTuple):
+    """The keys of the nodes that are meant, and of those among them that were named one by one."""
+
+    keys: frozenset[int]
+    named: frozenset[int]
+
+
+def chosen(asking: str, entries: Entries, wanted: Selection) -> Chosen:
+    """Return the nodes that are meant."""
     given = cast("object", wanted)
     if isinstance(given, (str, int, HasId)) or callable(given) or not isinstance(given, Iterable):
         given = (given,)
-    found: set[int] = set()
+    keys: set[int] = set()
+    named: set[int] = set()
     for one in cast("Iterable[object]", given):
-        found |= _keys_of(asking, entries, one)
-    return frozenset(found)
+        if isinstance(one, str):
+            found = _called(entries, one)
+            keys |= found or _in_scope(asking, entries, one)
+        elif callable(one) and not isinstance(one, HasId):
+            found = set[int]()
+            keys |= {entry.key for entry in entries.all if one(entry.node)}
+        else:
+            found = _keys_of(asking, entries, one)
+        keys |= found
+        named |= found
+    return Chosen(frozenset(keys), frozenset(named))
 
 
 def _keys_of(asking: str, entries: Entries, one: object) -> set[int]:
-    if isinstance(one, str):
-        return _named(asking, entries, one)
     if isinstance(one, HasId) or (isinstance(one, int) and not isinstance(one, bool)):
         id = one if isinstance(one, int) else one.id
         found = {entry.key for entry in entries.all if entry.node.id == id}
@@ -48,8 +63,6 @@ def _keys_of(asking: str, entries: Entries, one: object) -> set[int]:
                 hint="a pass may have replaced it: cx.trace(...) says what it became",
             )
         return found
-    if callable(one):
-        return {entry.key for entry in entries.all if one(entry.node)}
     number = getattr(one, "node", None)
     if isinstance(number, int):
         return _keys_of(asking, entries, number)
@@ -59,21 +72,18 @@ def _keys_of(asking: str, entries: Entries, one: object) -> set[int]:
     )
 
 
-def _named(asking: str, entries: Entries, text: str) -> set[int]:
+def _called(entries: Entries, text: str) -> set[int]:
     name = text.removeprefix("%")
-    found = {entry.key for entry in entries.all if entry.node.name == name}
-    if not found:
-        below = f"{name}."
-        found = {
-            entry.key
-            for entry in entries.all
-            if entry.node.meta.scope == name or entry.node.meta.scope.startswith(below)
-        }
-    if found:
-        return found
-    names = {entry.node.name for entry in entries.all}
+    return {entry.key for entry in entries.all if entry.node.name == name}
+
+
+def _in_scope(asking: str, entries: Entries, text: str) -> set[int]:
     scopes = {entry.node.meta.scope for entry in entries.all}
-    raise GraphError(
-        f"{asking}: {entries.name} has no node and no scope {text!r}",
-        hint=nearest(name, names | scopes) or "print(cx) shows all nodes",
-    )
+    below = {scope for scope in scopes if scope == text or scope.startswith(f"{text}.")}
+    if not below:
+        names = {entry.node.name for entry in entries.all}
+        raise GraphError(
+            f"{asking}: {entries.name} has no node and no scope {text!r}",
+            hint=nearest(text.removeprefix("%"), names | scopes) or "print(cx) shows all nodes",
+        )
+    return {entry.key for entry in entries.all if entry.node.meta.scope in below}

@@ -10,7 +10,7 @@ WORDS = {
     "input": "input",
     "parameter": "parameter",
     "constant": "constant",
-    "source": "made from nothing",
+    "source": "made from nothing: iota, random",
     "view": "view",
     "op": "elementwise or other op",
     "reduce": "reduction",

@@ -44,6 +44,8 @@ SHARED, DYNAMIC = 1000, 2000
 """From where on a trace numbers shared arrays, and those whose size the call says."""
 PLAIN_HALF: Final = re.compile(f"(?:{PLAIN_FLOAT.pattern})[hH]")
 MOST_SHARED = 254
+HOPPERS: Final = re.compile(r"lab_(wgmma|bulk|barrier|registers)_")
+"""Functions of the prelude that have no stand-in."""
 MARK: Final = {"cuda": "__global__", "metal": "kernel"}
 
 
@@ -167,6 +169,13 @@ def _functions_in_ptx(
             name = next((head[i - 1].text for i in places if i and head[i - 1].text in known), "")
             name = name or (head[places[0] - 1].text if places and places[0] else "")
             ptx = next((t for t in body if t.text in ("asm", "__asm__", "__asm")), None)
+            if ptx is not None and HOPPERS.match(name):
+                raise refused(
+                    source,
+                    ptx.start,
+                    f"{name} is for cards of Hopper's, and the emulator does not run it",
+                    'ask for kernels without: ll.CUDACompiler(arch="sm_80", emulate=True)',
+                )
             if ptx is not None and (name not in known or any(t.text == "namespace" for t in head)):
                 raise refused(
                     source,
@@ -367,7 +376,15 @@ def _declared(part: Sequence[Token]) -> tuple[int, str] | None:
         if part[k - 1].text in "*&":
             return None
         if after in ("[", "", "="):
-            dims = [t.text for t in part[k + 1 :]]
-            dims = dims[: dims.index("=")] if "=" in dims else dims
-            return k, " ".join(dims)
+            end = next((i for i, t in enumerate(part) if t.text == "=" and i > k), len(part))
+            return k, _joined(part[k + 1 : end])
     return None
+
+
+def _joined(tokens: Sequence[Token]) -> str:
+    """Return tokens as text; what stood together still does, as in `1 << 4`."""
+    parts: list[str] = []
+    for k, token in enumerate(tokens):
+        parts += [" "] * (k > 0 and tokens[k - 1].end != token.start)
+        parts.append(token.text)
+    return "".join(parts)

@@ -1,11 +1,17 @@
 """CUDA in the emulator: values, barriers, warps, tensor units, and what goes wrong by name."""
 
+import signal
+import sys
+import threading
+
 import ml_dtypes
 import numpy as np
 import pytest
 
-from luminal_lab.devices.emulator import Call, emulate
-from luminal_lab.errors import ArgumentError, DeviceError
+from luminal_lab.devices.emulator import Call, emulate, failing
+from luminal_lab.errors import ArgumentError, DeviceError, Interrupted
+from luminal_lab.kernels.dialect import CUDA
+from luminal_lab.kernels.gpu_prelude import prelude
 from tests.expect import error_of
 
 # One source is one compile: the kernels of this file stand together.
@@ -20,6 +26,11 @@ __device__ __forceinline__ float lab_cast_f16_f32(lab_f16 h) {
     asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));
     return x;
 }
+__device__ __forceinline__ void lab_copy_async_16(void *to, const void *from, int bytes) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(to), "l"(from), "r"(bytes));
+}
+__device__ __forceinline__ void lab_copy_commit() { asm volatile("cp.async.commit_group;"); }
+__device__ __forceinline__ void lab_copy_wait(int groups) { asm volatile("cp.async.wait_all;"); }
 __device__ __forceinline__ float lab_warp_sum_f32(float v, int n) {
     for (int m = n / 2; m; m /= 2) v += __shfl_xor_sync(0xffffffffu, v, m);
     return v;
@@ -84,6 +95,52 @@ extern "C" __global__ void halves(const float *x, float *y) {
         y[0] = x[0];
         __syncthreads();
     }
+}
+extern "C" __global__ void both_sides(float *y) {
+    if (threadIdx.x < 32) {
+        y[0] = 1.0f;
+        __syncthreads();
+    } else {
+        __syncthreads();
+    }
+}
+extern "C" __global__ void late(float *y, int n) {
+    __shared__ float first;
+    if (threadIdx.x == 40) first = 3.0f;
+    if (threadIdx.x >= n) return;
+    __syncthreads();
+    y[threadIdx.x] = first;
+}
+extern "C" __global__ void too_shared(float *y) {
+    __shared__ float tile[1 << 18];
+    tile[threadIdx.x] = 1.0f;
+    y[threadIdx.x] = tile[threadIdx.x];
+}
+extern "C" __global__ void copies(const float *x, float *y, int waits, int known) {
+    __shared__ __align__(16) float tile[2][128];
+    const int i = 4 * threadIdx.x;
+    lab_copy_async_16(tile[0] + i, x + i, 16);
+    lab_copy_commit();
+    lab_copy_async_16(tile[1] + i, x + 128 + i, threadIdx.x < known / 4 ? 16 : threadIdx.x == known / 4 ? 4 * (known % 4) : 0);
+    lab_copy_commit();
+    if (waits) lab_copy_wait(1);
+    __syncthreads();
+    y[i] = tile[0][124 - i];
+    if (waits) lab_copy_wait(0);
+    __syncthreads();
+    for (int k = 0; k < 4; k++) y[128 + i + k] = tile[1][i + k];
+}
+extern "C" __global__ void rounded(const float *x, float *y) {
+    const float a = x[0], b = x[1], c = x[2];
+    y[0] = __fadd_rn(a * b, -0.0f) + c;
+    y[1] = __fmul_rn(a, b) + c;
+    y[2] = __fadd_rn(a * b, c);
+    y[3] = a * b + c;
+}
+extern "C" __global__ void rounded_wide(const double *x, double *y) {
+    y[0] = __dadd_rn(x[0] * x[1], -0.0) + x[2];
+    y[1] = __dmul_rn(x[0], x[1]) + x[2];
+    y[2] = x[0] * x[1] + x[2];
 }
 extern "C" __global__ void odd_lanes(float *y) {
     if (threadIdx.x % 2) y[threadIdx.x] = __shfl_xor_sync(0xffffffffu, 1.0f, 1);
@@ -215,15 +272,61 @@ def test_tensor_units_with_their_lane_maps(name: str, dtype: type, depth: int, t
 
 def test_a_barrier_that_not_all_threads_reach():
     y = np.zeros(1, np.float32)
-    error = error_of(lambda: run("halves", 2, 64, floats(1), y), DeviceError)
-    line = SOURCE[: SOURCE.index("        __syncthreads();\n    }\n}")].count("\n") + 1
+    error = error_of(lambda: run("both_sides", 2, 64, y), DeviceError)
+    line = 1 + SOURCE[: SOURCE.index("y[0] = 1.0f;\n        __syncthreads();")].count("\n") + 1
     assert str(error) == (
-        "emulator: kernel halves, block 0: not all threads of the block reach a barrier\n"
+        "emulator: kernel both_sides, block 0: not all threads of the block reach a barrier\n"
         f"  32 threads (0 to 31) wait at the barrier in line {line}: __syncthreads();\n"
-        "  32 threads (32 to 63) have returned\n"
+        f"  32 threads (32 to 63) wait at the barrier in line {line + 2}: __syncthreads();\n"
         "hint: a barrier stands where all threads come, outside of what differs between them"
     )
     assert y[0] == 0
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_a_barrier_does_without_threads_that_have_returned(traced: bool):
+    y = np.zeros(64, np.float32)
+    call = Call("late", 3, 64, [y, 33])
+    trace = emulate(SOURCE, "cuda", [call, Call("late", 1, 64, [y, 64])], trace=traced)
+    assert (y == 3).all()
+    if trace is None:
+        return
+    line = 1 + SOURCE[: SOURCE.index("__syncthreads();\n    y[threadIdx.x] = first")].count("\n")
+    note = (
+        "late: in block 0 31 threads had returned before a barrier, which waits for the others on "
+        f"cards from Volta (sm_70) on\n  line {line}: __syncthreads();"
+    )
+    assert trace.notes == (note,)
+    assert note in str(trace)
+    assert {one.kind for one in trace.findings} == {"race"}  # the blocks write the same place
+
+
+def test_asynchronous_copies_bring_what_is_waited_for():
+    x, y = floats(256), np.zeros(256, np.float32)
+    run("copies", 1, 32, x, y, 1, 50)
+    np.testing.assert_array_equal(y[:128:4], x[124::-4])
+    np.testing.assert_array_equal(y[128:178], x[128:178])
+    assert not y[178:].any()
+    calls = [Call("copies", 1, 32, [x, y, waits, 128], fresh=(1,)) for waits in (1, 0)]
+    trace = emulate(SOURCE, "cuda", calls[:1], trace=True)
+    assert trace is not None
+    assert trace.findings == ()
+    (line,) = [one.line for one in trace.traffic if one.access == "write" and one.array == "y"][:1]
+    assert {one.line for one in trace.traffic if one.array == "x"} == {line - 6, line - 4}
+    trace = emulate(SOURCE, "cuda", calls[1:], trace=True)
+    assert trace is not None
+    assert {one.kind for one in trace.findings} == {"unwritten", "race"}
+
+
+def test_what_says_how_it_rounds_is_fused_with_nothing():
+    x = np.array([1 + 2**-12, 1 + 2**-12, -1 - 2**-11], np.float32)
+    y = np.ones(4, np.float32)
+    run("rounded", 1, 1, x, y)
+    assert (y[:3] == 0).all()
+    wide = np.array([1 + 2**-27, 1 + 2**-27, -1 - 2**-26])
+    z = np.ones(3)
+    run("rounded_wide", 1, 1, wide, z)
+    assert (z[:2] == 0).all()
 
 
 def test_lanes_that_do_not_come_to_a_shuffle():
@@ -262,6 +365,47 @@ def test_a_kernel_that_never_ends_is_stopped():
     out = np.zeros(177, np.int32)
     run("warps", 1, 32, out)  # and the next one runs
     assert out[176] == 496
+
+
+def test_ctrl_c_stops_a_kernel_and_leaves_its_arrays():
+    y, before = np.zeros(1, np.int32), np.full(4, 7, np.float32)
+    calls = [Call("far_away", 1, 4, [before, 0]), Call("endless", 1, 32, [y])]
+    thread = threading.main_thread().ident
+    assert thread is not None
+    timer = threading.Timer(0.2, lambda: signal.pthread_kill(thread, signal.SIGINT))
+    timer.start()
+    error = error_of(lambda: emulate(SOURCE, "cuda", calls), Interrupted)
+    timer.join()
+    assert error.message == (
+        "emulator: kernel endless: it was stopped, and its arrays are as they were"
+    )
+    assert isinstance(error, KeyboardInterrupt)
+    assert (before == 1).all()  # the call before it was done
+    run("far_away", 1, 2, before, 2)
+
+
+def test_a_trace_with_too_many_accesses_is_refused(monkeypatch: pytest.MonkeyPatch):
+    emulating = sys.modules[emulate.__module__]  # its name is the function's in the package
+    for module in (emulating, failing):
+        monkeypatch.setattr(module, "MOST_ACCESSES", 1 << 14)
+    x, y = floats(1 << 16), np.zeros(1 << 16, np.float32)
+    call = Call("scale", 256, 256, [x, y, x.size])
+    error = error_of(lambda: emulate(SOURCE, "cuda", [call], trace=True), DeviceError)
+    assert str(error) == (
+        "emulator: kernel scale: its trace has more than 16,384 accesses, after 32 of 256 blocks\n"
+        "hint: trace a smaller size: about 32 such blocks would do"
+    )
+    assert not y.any()
+    call = Call("scale", 32, 256, [x, y, x.size])
+    assert emulate(SOURCE, "cuda", [call], trace=True)
+
+
+def test_more_shared_memory_than_any_gpu_has():
+    error = error_of(lambda: run("too_shared", 1, 32, np.zeros(32, np.float32)), DeviceError)
+    assert str(error) == (
+        "emulator: kernel too_shared: its shared arrays are larger than the emulator's megabyte\n"
+        "hint: no GPU has as much for a block"
+    )
 
 
 def test_what_would_take_long_is_refused_with_the_size_that_would_do():
@@ -318,6 +462,12 @@ def test_ptx_that_has_no_stand_in():
     assert error.message == (
         "emulator: line 2: f is written in PTX, which the emulator does not run"
     )
+
+
+def test_what_only_hopper_has_is_refused():
+    error = error_of(lambda: emulate(prelude(CUDA, {"lab_wgmma_commit"}), "cuda", []), DeviceError)
+    assert "lab_wgmma_commit is for cards of Hopper's, and the emulator does not" in error.message
+    assert error.hint == 'ask for kernels without: ll.CUDACompiler(arch="sm_80", emulate=True)'
 
 
 def test_source_that_does_not_compile_is_shown_with_its_own_lines():

@@ -60,6 +60,11 @@ kernel void wrong_memory(device float *x, device float *y, uint i [[thread_posit
     threadgroup_barrier(mem_flags::mem_threadgroup);
     y[i] = x[i ^ 1];
 }
+kernel void halves(device float *x, uint i [[thread_position_in_threadgroup]]) {
+    if (i >= 32) return;
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    x[i] = 1.0;
+}
 kernel void right_memory(device float *x, device float *y, uint i [[thread_position_in_grid]]) {
     x[i] = 1.0;
     threadgroup_barrier(mem_flags::mem_device);
@@ -116,6 +121,13 @@ def test_a_barrier_orders_the_memory_that_it_names():
     assert right is not None
     assert {(one.kind, one.array) for one in wrong.findings} == {("race", "x")}
     assert right.findings == ()
+
+
+def test_threads_that_have_returned_come_to_no_barrier():
+    # Metal's specification (6.9.1): all threads of the threadgroup have to come to it.
+    error = error_of(lambda: run("halves", 1, 64, np.zeros(64, np.float32)), DeviceError)
+    assert "not all threads of the block reach a barrier" in error.message
+    assert "32 threads (32 to 63) have returned" in error.where
 
 
 @pytest.mark.parametrize(

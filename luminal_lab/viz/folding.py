@@ -1,0 +1,398 @@
+"""What of a graph is shown: views go into the links, scopes are closed, equal ones shown once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set as AbstractSet
+
+from luminal_lab.core.op import Op, Reduce, Source, View
+from luminal_lab.core.ops import (
+    Constant,
+    Expand,
+    HostCall,
+    Input,
+    Pick,
+    Region,
+    Reshape,
+    UserKernel,
+)
+from luminal_lab.core.printer import op_text
+from luminal_lab.viz.entries import Entries, Entry, Status, by_key
+from luminal_lab.viz.metrics import shortened
+from luminal_lab.viz.payload import Asked, Box, Item, Kind, Link, Mark, Payload
+from luminal_lab.viz.scopes import (
+    Scope,
+    all_below,
+    counterparts,
+    dissolve,
+    group_equal,
+    scope_tree,
+)
+
+BUDGET = 60
+"""How many things scopes are opened up to, where no depth is asked for."""
+MOST = 400
+"""How many things are shown of a graph that says nothing about its scopes."""
+LABEL = 30
+"""The longest label, in characters; the title of a node has all of it."""
+
+
+def payload_of(entries: Entries, asked: Asked | None = None) -> Payload:
+    """Return what is to be shown of a graph, or of the union of two."""
+    return _Builder(entries, asked or Asked()).payload()
+
+
+class _Builder:
+    def __init__(self, entries: Entries, asked: Asked) -> None:
+        self.entries = entries
+        self.asked = asked
+        self.known = by_key(entries.all)
+        self.is_pair = any(entry.status for entry in entries.all)
+        self.folded = set() if asked.views else self._foldable()
+        self.roots: dict[int, int] = {}
+        for entry in entries.all:
+            if entry.key in self.folded:
+                source = entry.sources[0]
+                self.roots[entry.key] = self.roots.get(source, source)
+        get = self.roots.get
+        self.reads = {
+            e.key: [get(source, source) for source in e.sources]
+            for e in entries.all
+            if e.key not in self.folded
+        }
+        self.root, self.homes = scope_tree(entries.all, self.folded)
+        group_equal(self.root, self.known, self.reads, self.homes)
+        dissolve(self.root)
+        self.scopes = all_below(self.root)
+        self.likes = counterparts(self.scopes)
+        self.chosen = self._chosen()
+
+    def _foldable(self) -> set[int]:
+        """Return the views that need no node: those that are nobody's result, nor changed."""
+        loud = self.entries.outputs | self.asked.named
+        return {
+            entry.key
+            for entry in self.entries.all
+            if isinstance(entry.node.op, (View, Pick))
+            and entry.status in ("", "kept")
+            and entry.key not in loud
+            and len(entry.sources) == 1
+            and entry.sources[0] in self.known
+        }
+
+    def _chosen(self) -> AbstractSet[int] | None:
+        """Return the nodes that may be shown, or None for all."""
+        asked = self.asked.select
+        if asked is not None:
+            return {self._like(key) for key in asked if key not in self.folded}
+        changed = {e.key for e in self.entries.all if e.status in ("added", "removed", "rewired")}
+        if not self.is_pair or len(self.homes) <= BUDGET or not changed:
+            return None
+        near = set(changed)
+        for key, sources in self.reads.items():
+            if key in changed:
+                near.update(sources)
+            elif not changed.isdisjoint(sources):
+                near.add(key)
+        return near
+
+    # -- what is open ------------------------------------------------------------------------------
+
+    def _opened(self) -> tuple[set[Scope], dict[Scope, int]]:
+        """Return the scopes that are open, and how many nodes of each are chosen."""
+        chosen = self.chosen
+        counts = {
+            scope: len(scope.inside)
+            if chosen is None
+            else sum(key in chosen for key in scope.inside)
+            for scope in self.scopes
+        }
+
+        def size(scope: Scope) -> int:
+            own = scope.own if chosen is None else [key for key in scope.own if key in chosen]
+            return len(own) + sum(counts[child] > 0 for child in scope.shown)
+
+        depth, is_free = self.asked.depth, self.asked.select is not None
+        opened = {self.root}
+        total = size(self.root)
+        level, at = [self.root], 0
+        while level:
+            below: list[Scope] = []
+            for scope in level:
+                children = [child for child in scope.shown if counts[child]]
+                cost = sum(size(child) - 1 for child in children)
+                if at < depth if depth is not None else is_free or total + cost <= BUDGET:
+                    total += cost
+                    opened.update(children)
+                    below += children
+            level, at = below, at + 1
+        return opened, counts
+
+    def payload(self) -> Payload:
+        """Return all of it."""
+        opened, counts = self._opened()
+        boxes: list[tuple[Scope, Scope | None]] = []
+        keys: list[tuple[int, Scope | None]] = []
+
+        def walk(scope: Scope, box: Scope | None) -> None:
+            keys.extend((key, box) for key in scope.own if self._is_chosen(key))
+            for child in scope.shown:
+                if counts[child]:
+                    boxes.append((child, box))
+                    if child in opened:
+                        walk(child, child)
+
+        walk(self.root, None)
+        keys = self._cut(keys)
+        place = {entry.key: number for number, entry in enumerate(self.entries.all)}
+        keys.sort(key=lambda one: place[one[0]])
+        visible: dict[int, int] = {key: number for number, (key, _) in enumerate(keys)}
+        closed = {key for scope, _ in boxes if scope not in opened for key in scope.inside}
+        outside = self._outside(visible.keys() | closed)
+        visible |= {key: number for number, key in enumerate(outside, len(keys))}
+        box_id: dict[Scope | None, int | None] = {None: None}
+        for number, (scope, _) in enumerate(boxes, len(visible)):
+            box_id[scope] = number
+            if scope not in opened:
+                visible.update(dict.fromkeys(scope.inside, number))
+        items = [self._item(visible[key], self.known[key], box_id[box]) for key, box in keys]
+        items += [self._ghost(visible[key], self.known[key]) for key in outside]
+        first = len(items)
+        shown = [
+            self._box(number, scope, box_id[box], scope in opened)
+            for number, (scope, box) in enumerate(boxes, first)
+        ]
+        repeated = sum(key in self.likes for key in self.homes if self._is_chosen(self._like(key)))
+        in_boxes = len(closed) - sum(key in self.likes for key in closed)
+        known = len(self.entries.all) - len(self.folded)
+        return Payload(
+            self.entries.name,
+            tuple(items),
+            tuple(shown),
+            tuple(self._links(visible, first)),
+            total=len(self.entries.all),
+            folded=len(self.folded),
+            closed=in_boxes,
+            repeated=repeated,
+            left_out=known - len(keys) - in_boxes - repeated,
+            is_pair=self.is_pair,
+        )
+
+    def _like(self, key: int) -> int:
+        return self.likes.get(key, key)
+
+    def _is_chosen(self, key: int) -> bool:
+        return self.chosen is None or key in self.chosen
+
+    def _cut(self, keys: list[tuple[int, Scope | None]]) -> list[tuple[int, Scope | None]]:
+        """Leave out what is farthest from the results, where nothing else makes it readable."""
+        if len(keys) <= MOST or self.asked.depth is not None or self.asked.select is not None:
+            return keys
+        far = len(keys)
+        distance = dict.fromkeys(self.entries.outputs, 0)
+        for entry in reversed(self.entries.all):
+            if entry.key in self.reads:
+                at = distance.setdefault(entry.key, far) + 1
+                for source in self.reads[entry.key]:
+                    distance[source] = min(distance.get(source, at), at)
+        return sorted(keys, key=lambda one: distance.get(one[0], far))[:MOST]
+
+    def _outside(self, visible: AbstractSet[int]) -> list[int]:
+        """Return what selected nodes read and is not selected itself."""
+        if self.asked.select is None or not self.asked.context:
+            return []
+        found: dict[int, None] = {}
+        for key, sources in self.reads.items():
+            if key in visible:
+                found.update(dict.fromkeys(s for s in map(self._like, sources) if s not in visible))
+        return [key for key in found if key in self.known]
+
+    # -- the parts ---------------------------------------------------------------------------------
+
+    def _links(self, visible: Mapping[int, int], boxes: int) -> Iterable[Link]:
+        found: dict[tuple[int, int, tuple[str, ...], Status], int] = {}
+        lineages: dict[Scope, dict[int, int]] = {}
+        loops: dict[tuple[Scope, Scope], bool] = {}
+        has_groups = bool(self.likes)
+        for key, sources in self.reads.items():
+            target = visible.get(self._like(key))
+            if target is None:
+                continue
+            entry = self.known[key]
+            for direct, root in zip(entry.sources, sources, strict=True):
+                source = visible.get(self._like(root))
+                if source is None or source == target:
+                    continue
+                if has_groups and root in self.homes:
+                    pair = self.homes[root], self.homes[key]
+                    if pair not in loops:
+                        loops[pair] = _are_siblings(*pair, lineages)
+                    if loops[pair]:
+                        continue
+                status: Status = ""
+                if self.is_pair:
+                    status = self._status(entry, direct)
+                is_boxed = source >= boxes or target >= boxes
+                views = () if is_boxed else self._views(direct, root)
+                link = source, target, views, status
+                found[link] = found.get(link, 0) + 1
+        for (source, target, views, status), count in found.items():
+            yield Link(source, target, views, count, status)
+
+    def _status(self, entry: Entry, direct: int) -> Status:
+        if entry.status in ("added", "removed"):
+            return entry.status
+        return "added" if direct in entry.fresh else "removed" if direct in entry.gone else "kept"
+
+    def _views(self, direct: int, root: int) -> tuple[str, ...]:
+        names: list[str] = []
+        while direct != root:
+            entry = self.known[direct]
+            op = entry.node.op
+            names.append(f"result {op.index}" if isinstance(op, Pick) else op.name)
+            direct = entry.sources[0]
+        return tuple(reversed(names))
+
+    def _item(self, id: int, entry: Entry, box: int | None) -> Item:
+        node, asked = entry.node, self.asked
+        kind = kind_of(node.op)
+        if kind == "input" and entry.key in asked.parameters:
+            kind = "parameter"
+        kernel = asked.kernels.get(entry.key)
+        body = node.op.body_of()
+        if kernel is not None and kind == "call":
+            kind = "launch"
+        label = kernel or (body.name if body is not None else op_label(node.op))
+        if kind in ("input", "parameter"):
+            label = node.name
+        meta = node.meta
+        return Item(
+            id,
+            entry.key,
+            node.name,
+            node.op.name if body is not None else op_text(node.op),
+            shortened(label, LABEL),
+            ", ".join(map(str, node.types)),
+            kind,
+            tuple(self._marks(entry)),
+            box,
+            meta.scope,
+            "" if meta.origin is None else str(meta.origin),
+            "" if meta.made is None else meta.made.rule,
+            entry.status,
+            entry.key in asked.highlight,
+        )
+
+    def _marks(self, entry: Entry) -> Iterable[Mark]:
+        made = entry.node.meta.made
+        if entry.key in self.asked.kept:
+            yield "kept"
+        elif entry.key in self.entries.outputs:
+            yield "retrieved"
+        elif entry.key not in self._used and entry.key not in self.entries.inputs:
+            yield "unused"
+        if made is not None and made.rule == "recompute":
+            yield "recomputed"
+
+    @property
+    def _used(self) -> AbstractSet[int]:
+        """Return what the outputs are computed from; without outputs that is everything."""
+        found = self.__dict__.get("used")
+        if found is None:
+            todo = list(self.entries.outputs) or list(self.known)
+            found = self.__dict__["used"] = set[int]()
+            while todo:
+                key = todo.pop()
+                if key not in found and key in self.known:
+                    found.add(key)
+                    todo += self.known[key].sources
+        return found
+
+    def _ghost(self, id: int, entry: Entry) -> Item:
+        node = entry.node
+        label = node.name if isinstance(node.op, Input) else f"{node.op.name} %{node.name}"
+        return Item(
+            id,
+            entry.key,
+            node.name,
+            op_text(node.op) if node.op.body_of() is None else node.op.name,
+            shortened(label, LABEL),
+            str(node.type),
+            "outside",
+            scope=node.meta.scope,
+            status=entry.status,
+        )
+
+    def _box(self, id: int, scope: Scope, box: int | None, is_open: bool) -> Box:
+        statuses = [self.known[key].status for key in scope.inside] if self.is_pair else []
+        members = tuple(one.path for one in scope.group)
+        name = f"{scope.name} … {scope.group[-1].name}" if members else scope.name
+        return Box(
+            id,
+            name,
+            scope.path,
+            box,
+            is_open,
+            len(scope.inside),
+            max(1, len(members)),
+            members,
+            *(statuses.count(status) for status in ("added", "removed", "rewired")),
+            highlighted=not is_open and not self.asked.highlight.isdisjoint(scope.inside),
+        )
+
+
+def kind_of(op: Op) -> Kind:
+    """Return what an op is."""
+    match op:
+        case Input():
+            return "input"
+        case Constant():
+            return "constant"
+        case View() | Pick():
+            return "view"
+        case Reduce():
+            return "reduce"
+        case UserKernel():
+            return "kernel"
+        case Region():
+            return "call"
+        case HostCall():
+            return "host"
+        case Source():
+            return "source"
+        case _:
+            return "op"
+
+
+def op_label(op: Op) -> str:
+    """Return an op in few words: its value, or its name and its fields.
+
+    >>> from luminal_lab.core.ops import Constant, SumReduce
+    >>> op_label(SumReduce(1)), op_label(Constant(0.125, (2,)))
+    ('sum_reduce axis 1', '0.125')
+    """
+    if isinstance(op, Constant):
+        return _number(op.value)
+    text = op_text(op)
+    name, found, rest = text.partition("{")
+    if not found or isinstance(op, (Reshape, Expand)):  # the type says the shape
+        return name
+    return f"{name} {rest.removesuffix('}').replace(' = ', ' ')}"
+
+
+def _number(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _are_siblings(one: Scope, other: Scope, lineages: dict[Scope, dict[int, int]]) -> bool:
+    """Return whether two scopes lie in different ones of some equal scopes."""
+    for scope in (one, other):
+        if scope not in lineages:
+            found: dict[int, int] = {}
+            at: Scope | None = scope
+            while at is not None:
+                if at.group:
+                    found[id(at.group)] = at.place
+                at = at.parent
+            lineages[scope] = found
+    mine, theirs = lineages[one], lineages[other]
+    return any(theirs.get(group, place) != place for group, place in mine.items())
