@@ -27,6 +27,7 @@ from luminal_lab.kernels.intrinsics import Intrinsics
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.nest_steps import ScheduleLike, read_schedule
 from luminal_lab.kernels.schedule import Schedule
+from luminal_lab.kernels.user_gpu import gpu_user_kernel
 from luminal_lab.passes.base import Option, spec_text
 from luminal_lab.passes.dead_code import DeadCode
 from luminal_lab.passes.inlining import Inlining
@@ -54,13 +55,18 @@ class GPUMaker:
         return self._compiling(replace(kernel, meaning=moving_meaning(op, types)))
 
     def user(self, op: UserKernel, name: str) -> Kernel | None:
-        """Return nothing: what a user wrote in another language is computed by what it means."""
-        del op, name
+        """Return what the user has written, if it is in the GPU's language."""
+        if op.dialect != self.gpu.dialect.name:
+            return None
+        return self._compiling(gpu_user_kernel(op, name))
 
     def compared(self, kernel: Kernel, names: set[str]) -> Kernel:
-        """Return the kernel as it is."""
-        del names
-        return kernel
+        """Return a kernel that fuses no product with a sum in results of these names."""
+        assert kernel.definition is not None, "what no definition says is as it is"
+        made = make_gpu_kernel(
+            kernel.definition, kernel.name, self.gpu, kernel.schedule, frozenset(names)
+        )
+        return self._compiling(made)
 
     def _compiling(self, kernel: Kernel) -> Kernel:
         kernel = replace(kernel, emulator=emulate_kernel)

@@ -1,5 +1,6 @@
 """From a definition to a kernel for a GPU, in CUDA C++ or Metal's language."""
 
+from collections.abc import Set as AbstractSet
 from functools import partial
 
 from luminal_lab.kernels.definition import Definition
@@ -14,9 +15,16 @@ from luminal_lab.kernels.schedule import Schedule
 
 
 def make_gpu_kernel(
-    definition: Definition, name: str, gpu: GPU, schedule: Schedule | None = None
+    definition: Definition,
+    name: str,
+    gpu: GPU,
+    schedule: Schedule | None = None,
+    compared: AbstractSet[str] = frozenset(),
 ) -> Kernel:
-    """Return a kernel for a GPU, made by its default schedule or by another."""
+    """Return a kernel for a GPU, made by its default schedule or by another.
+
+    Of the results that are `compared` by other kernels each op rounds.
+    """
     definition = online_softmax(definition)
     nest = lower(definition)
     if schedule is None:
@@ -24,7 +32,7 @@ def make_gpu_kernel(
         nest, schedule = made.nest, made.schedule
     else:
         nest = applied(schedule, nest, name).end
-    found = render_gpu(nest, function_name(name), tuple(definition.dims), gpu.dialect)
+    found = render_gpu(nest, function_name(name), tuple(definition.dims), gpu.dialect, compared)
     top = comment(str(definition))
     return Kernel(
         name,
@@ -35,7 +43,7 @@ def make_gpu_kernel(
         nest=nest,
         schedule=schedule,
         ops_of_line=(*((),) * len(top.splitlines()), *found.ops_of_line),
-        make=partial(make_gpu_kernel, definition, name, gpu),
+        make=partial(make_gpu_kernel, definition, name, gpu, compared=compared),
         dialect=gpu.dialect.name,
         uses=found.uses,
     )

@@ -18,13 +18,14 @@ does is written in gpu_threads.py. Functions whose names begin with lab_ are the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from luminal_lab.core.dims import Dim, Symbol
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import size_of
 from luminal_lab.errors import ScheduleError
+from luminal_lab.kernels.c_exact import exact_names
 from luminal_lab.kernels.c_index import condition_c, index_c
 from luminal_lab.kernels.c_lines import Lines
 from luminal_lab.kernels.c_maths import C_TYPES
@@ -70,18 +71,28 @@ class GPURendered:
     """What it takes of the prelude, by name."""
 
 
-def render_gpu(nest: Nest, name: str, dims: Sequence[str] | None, dialect: Dialect) -> GPURendered:
-    """Return a nest as functions of a GPU whose names start with `name`."""
+def render_gpu(
+    nest: Nest,
+    name: str,
+    dims: Sequence[str] | None,
+    dialect: Dialect,
+    compared: AbstractSet[str] = frozenset(),
+) -> GPURendered:
+    """Return a nest as functions of a GPU whose names start with `name`.
+
+    Of the results that are `compared` by other kernels each op rounds.
+    """
     order = tuple(nest.dims) if dims is None else tuple(dims)
     kept = [one for one in nest.locals.values() if one.space == "memory"]
     nest = replace(nest, body=mapped(nest.body, _once))
     listed = phases(nest)
+    exact = exact_names(nest, compared)
     lines: list[str] = []
     ops: list[tuple[str, ...]] = []
     made: list[KernelPhase] = []
     for place, phase in enumerate(listed):
-        function = name if len(listed) == 1 else f"{name}_{place}"
-        writer = _Writer(phase, [one.name for one in kept], order, dialect)
+        function = name if len(listed) == 1 else f"{name}__{place}"
+        writer = _Writer(phase, [one.name for one in kept], order, dialect, exact)
         head = writer.function(function)
         if lines:
             lines, ops = [*lines, ""], [*ops, ()]
@@ -99,9 +110,14 @@ class _Writer(Threads):
     """The source of one phase: its head, and what blocks go through."""
 
     def __init__(
-        self, phase: Phase, kept: list[str], dims: Sequence[str], dialect: Dialect
+        self,
+        phase: Phase,
+        kept: list[str],
+        dims: Sequence[str],
+        dialect: Dialect,
+        exact: AbstractSet[str],
     ) -> None:
-        super().__init__(phase, dialect)
+        super().__init__(phase, dialect, exact)
         phase.check()
         self.kept, self.dims = kept, dims
         self.count: int = 0
@@ -355,7 +371,7 @@ class _Writer(Threads):
         if by_slots:
             self.by_slots(region, one, along, near)
             return
-        value = self.text(one.term)
+        value = self.value_of(one)
         threads, dialect = self.phase.threads, self.dialect
         if not is_wide:
             found = f"lab_warp_{which}_{near.short}({value.text}, {along.size})"
@@ -372,7 +388,7 @@ class _Writer(Threads):
 
     def by_slots(self, region: Region, one: Set, along: Along, near: DType) -> None:
         """Let each thread of a group read what the others have left in shared memory."""
-        value = self.text(one.term)
+        value = self.value_of(one)
         slots = self.slots("slots", near, self.phase.threads)
         self.wait_for(frozenset([Touch(slots, is_write=True)]))
         self.code.add(f"{slots}[{self.dialect.thread}] = {value.text};", value.ops)

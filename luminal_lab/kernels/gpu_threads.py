@@ -10,7 +10,7 @@ vector c < 4:                       const lab_f32x4 v0 = LAB_LOAD(lab_f32x4, x, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set as AbstractSet
 from contextlib import AbstractContextManager, nullcontext
 
 from typing_extensions import override
@@ -21,7 +21,8 @@ from luminal_lab.core.op import size_of
 from luminal_lab.core.ops import Cast
 from luminal_lab.core.views import row_major
 from luminal_lab.errors import ScheduleError
-from luminal_lab.kernels.c_index import condition_c, index_c
+from luminal_lab.kernels.c_exact import exact_terms
+from luminal_lab.kernels.c_index import ATOM, condition_c, index_c
 from luminal_lab.kernels.c_names import c_name
 from luminal_lab.kernels.c_nest import FOLDED, IN_PLACE
 from luminal_lab.kernels.c_terms import Known, Terms, Text, Uses
@@ -40,8 +41,11 @@ WIDTHS = 2, 4, 8, 16
 class Threads(Terms):
     """The source of one phase: what a thread does by itself."""
 
-    def __init__(self, phase: Phase, dialect: Dialect) -> None:
+    def __init__(
+        self, phase: Phase, dialect: Dialect, exact: AbstractSet[str] = frozenset()
+    ) -> None:
         super().__init__(phase.nest)
+        self.exact_names = exact
         self.phase, self.dialect = phase, dialect
         self.lanes: dict[tuple[str, Shape], str] = {}
         """Inside of a vector loop: what is loaded and stored as a whole, by its place."""
@@ -122,7 +126,7 @@ class Threads(Terms):
         dtype, ops = self.types[one.name].dtype, FOLDED[one.how]
         in_registers = self.in_registers(one.name)
         with self.by_first(one):
-            place, value = self.place(one.name, one.index), self.text(one.term)
+            place, value = self.place(one.name, one.index), self.value_of(one)
             if one.how == "+=" and dtype in IN_PLACE:
                 self.code.add(f"{place} += {value.text};", (*value.ops, *ops))
                 return
@@ -190,6 +194,14 @@ class Threads(Terms):
     @override
     def is_scalar(self, name: str) -> bool:
         return self.in_registers(name) and not self.own_shape(name)
+
+    def value_of(self, one: Set) -> Text:
+        """Return what a statement assigns; what decides where something jumps is rounded."""
+        return self.text(one.term, exact_terms(one, self.exact_names))
+
+    @override
+    def kept_apart(self, value: Text) -> Text:
+        return Text(f"LAB_APART({value.text})", ATOM, value.ops)
 
     @override
     def is_exact(self, term: Term) -> bool:

@@ -18,10 +18,10 @@ from typing import SupportsIndex, overload
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, evaluate
-from luminal_lab.display import Displayed
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import size_of
 from luminal_lab.core.printer import as_text
+from luminal_lab.display import Displayed
 from luminal_lab.errors import DeviceError, RangeError, ScheduleError, UnknownNameError, nearest
 from luminal_lab.kernels.cost import NO_DIMS, bytes_moved, flops
 from luminal_lab.kernels.definition import Definition
@@ -32,6 +32,7 @@ from luminal_lab.kernels.nest_steps import Changes, ScheduleLike, applied, read_
 from luminal_lab.kernels.resources import Compiled, Resources
 from luminal_lab.kernels.schedule import Schedule
 
+LANGUAGES: Mapping[str, str] = {"c": "C", "cuda": "CUDA", "metal": "Metal"}
 NO_INPUTS: Mapping[str, object] = {}
 GIVEN = """\
 #define LAB_GIVEN \\
@@ -80,6 +81,8 @@ class Kernel(Displayed):
     """The dims that it is given, where no definition says."""
     given_names: tuple[str, ...] = ()
     """What it calls its inputs and its outputs, where no definition says."""
+    given_numbers: tuple[tuple[Dim, str], ...] | None = None
+    """The numbers that it is given behind its buffers, with their NumPy dtypes; None: its dims."""
     vectors: frozenset[tuple[DType, int]] = frozenset()
     """The vector types that its source mentions, as dtypes and numbers of lanes."""
     cost: tuple[Dim, Dim] = (0, 0)
@@ -229,7 +232,10 @@ class Kernels(tuple[Kernel, ...]):
 
     @override
     def __str__(self) -> str:
-        texts = [str(k.definition or f"kernel {k.name}: C that no definition says") for k in self]
+        texts = [
+            str(k.definition or f"kernel {k.name}: {LANGUAGES[k.dialect]} that no definition says")
+            for k in self
+        ]
         return "\n".join(texts) or "no kernels"
 
     _repr_mimebundle_ = as_text

@@ -39,6 +39,7 @@ from luminal_lab.errors import (
 )
 from luminal_lab.kernels.definition import Buffer
 from luminal_lab.kernels.definition_text import Header
+from luminal_lab.kernels.user_gpu import check_gpu_function, launch_text
 from luminal_lab.kernels.user_kernel import (
     CALLED,
     check_function,
@@ -67,6 +68,8 @@ def kernel(
     gradient: Callable[..., object] | None = None,
     tasks: str | int = 1,
     dialect: Dialect = "c",
+    blocks: str | int | None = None,
+    threads: str | int | None = None,
 ) -> KernelCall:
     """Return a kernel of the user's own, to be called with tensors.
 
@@ -75,6 +78,9 @@ def kernel(
     (`numpy`); without either only a device that has the dialect can run it. `gradient` is given
     the gradient of the result and the inputs; without it the meaning's is taken. With `tasks`
     the function is called that often, at once, and its last argument says which call it is.
+
+    With dialect="cuda" or "metal" the source is for a GPU, and `blocks` and `threads` (of each
+    block) say how it is launched: numbers, or expressions in the dims of its header.
 
     >>> scale = kernel('''
     ... // kernel scale(x: f32[n]) -> (y: f32[n])
@@ -86,7 +92,8 @@ def kernel(
     (4,)
     """
     try:
-        return _kernel(source, header, meaning, numpy, gradient, str(tasks), dialect)
+        launch = blocks, threads
+        return _kernel(source, header, meaning, numpy, gradient, str(tasks), dialect, launch)
     except LabError as error:
         error.where = error.where or str(here() or "") or None
         raise
@@ -100,6 +107,7 @@ def _kernel(
     gradient: Callable[..., object] | None,
     tasks: str,
     dialect: str,
+    launch: tuple[str | int | None, str | int | None],
 ) -> KernelCall:
     if not isinstance(source, str):
         raise ArgumentError(
@@ -137,15 +145,41 @@ def _kernel(
             f"kernel {read.name}: it has no outputs, so that no tensor comes of it",
             hint="what it computes goes into its outputs, as in -> (y: f32[n])",
         )
-    _check_tasks(read, tasks)
-    if dialect == "c":
-        check_function(read, source, with_tasks=tasks != "1")
-    text = _header_text(read)
     kind = cast("Dialect", dialect)
+    tasks = _checked_launch(read, source, kind, tasks, launch)
+    text = _header_text(read)
     return KernelCall(text, source.strip("\n"), kind, tasks, meaning, numpy, gradient)
 
 
-def _check_tasks(read: Header, tasks: str) -> None:
+def _checked_launch(
+    read: Header,
+    source: str,
+    dialect: Dialect,
+    tasks: str,
+    launch: tuple[str | int | None, str | int | None],
+) -> str:
+    """Return how often the function is called, or raise if that or the function is wrong."""
+    if dialect != "c":
+        if tasks != "1":
+            raise ArgumentError(
+                f"kernel {read.name}: tasks= is for C, and it is in {dialect}",
+                hint='blocks= and threads= say how it is launched, as in blocks="n", threads=256',
+            )
+        text = launch_text(read, *launch)
+        _check_tasks(read, text.partition(" of ")[0], "blocks")
+        check_gpu_function(read, source, dialect)
+        return text
+    if launch != (None, None):
+        raise ArgumentError(
+            f"kernel {read.name}: blocks= and threads= are for GPUs, and it is in C",
+            hint='give dialect="cuda" or "metal"; of C, tasks= says how often it is called',
+        )
+    _check_tasks(read, tasks)
+    check_function(read, source, with_tasks=tasks != "1")
+    return tasks
+
+
+def _check_tasks(read: Header, tasks: str, what: str = "tasks") -> None:
     """Raise if nothing says how often the function is called, or it never is."""
     try:
         count = parse_dim(tasks, header_dims(read))
@@ -158,9 +192,9 @@ def _check_tasks(read: Header, tasks: str) -> None:
     high = bounds(count)[1]
     if high is not None and high < 1:
         raise DefinitionError(
-            f"kernel {read.name}: its tasks are {tasks}: nothing would write "
+            f"kernel {read.name}: its {what} are {tasks}: nothing would write "
             f"{' and '.join(name for name, _ in read.outputs)}",
-            hint=CALLED,
+            hint=CALLED if what == "tasks" else "blocks= says how many there are: at least one",
         )
 
 
@@ -400,7 +434,11 @@ class _Missing:
     dialect: str
 
     def __call__(self, *arrays: Array) -> NoReturn:
-        device = {"c": "ll.CPUCompiler()", "cuda": "an NVIDIA GPU", "metal": "a Mac"}[self.dialect]
+        device = {
+            "c": "ll.CPUCompiler()",
+            "cuda": "ll.CUDACompiler() on an NVIDIA GPU, or with emulate=True anywhere,",
+            "metal": "ll.MetalCompiler() on a Mac, or with emulate=True anywhere,",
+        }[self.dialect]
         raise DeviceError(
             f"kernel {self.name}: NumPy cannot run it: it is in {self.dialect}, and nothing says "
             "what it means",

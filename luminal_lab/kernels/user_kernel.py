@@ -162,7 +162,7 @@ def instantiated(header: Header, dims: Mapping[str, Dim]) -> tuple[list[Buffer],
 def check_function(header: Header, source: str, *, with_tasks: bool) -> Function:
     """Return the function of a kernel's C, or raise if it is not what the header says."""
     what, found = f"kernel {header.name}", functions(source)
-    _check_text(what, source)
+    check_text(what, source)
     if header.name not in found:
         hint = nearest(header.name, found) or f"write void {_prototype(header, with_tasks)} {{ … }}"
         there = ", ".join(found) or "none"
@@ -211,15 +211,18 @@ def check_function(header: Header, source: str, *, with_tasks: bool) -> Function
     return function
 
 
-def _check_text(what: str, source: str) -> None:
-    """Raise if a brace stands alone, or a name is a word of C's or of our own source's."""
+def check_text(what: str, source: str, shown: str | None = None) -> None:
+    """Raise if a brace stands alone, or a name is a word of C's or of our own source's.
+
+    `shown` has the same lines as the user wrote them.
+    """
     alone_ = unbalanced(source)
     if alone_ is not None:
         brace, line = alone_
         other = "}" if brace == "{" else "{"
         raise DefinitionError(
             f"{what}: a {brace} in line {line} has no {other}",
-            where=marked(source, line),
+            where=marked(shown or source, line),
             hint=f"lines are counted from the first of the source; add the {other}",
         )
     named = [*names(source), *DEFINE.findall(source)]
@@ -231,7 +234,7 @@ def _check_text(what: str, source: str) -> None:
             kind = "a word of C" if name in KEYWORDS else "a name of the program around it"
             raise DefinitionError(
                 f"{what}: its C calls something {name}, which is {kind}",
-                where=marked(source, at),
+                where=marked(shown or source, at),
                 hint="choose another name; those that begin with lab_ or LAB_ are the program's",
             )
 
@@ -292,7 +295,7 @@ def user_kernel(op: UserKernel, name: str) -> Kernel:
         (Phase(function, tasks),),
         given_dims=tuple(given),
         given_names=tuple(name for name, _ in (*header.inputs, *header.outputs)),
-        cost=(_flops(op.body), moved),
+        cost=(operations_of(op.body), moved),
     )
 
 
@@ -302,8 +305,10 @@ def use_dims(op: UserKernel) -> dict[str, Dim]:
 
 
 def tasks_of(op: UserKernel, dims: Mapping[str, Dim]) -> Dim:
-    """Return how many tasks a kernel has in one use."""
-    return substitute(parse_dim(op.tasks, header_dims(header_of(op.header))), dims)
+    """Return how many tasks a kernel has in one use; of a GPU's, how many blocks."""
+    return substitute(
+        parse_dim(op.tasks.partition(" of ")[0], header_dims(header_of(op.header))), dims
+    )
 
 
 def check_tasks(op: UserKernel, sizes: Mapping[str, int]) -> None:
@@ -313,17 +318,18 @@ def check_tasks(op: UserKernel, sizes: Mapping[str, int]) -> None:
     if count >= 1 or all(evaluate(size_of(o.type.shape), sizes) == 0 for o in op.body.outputs):
         return
     header = header_of(op.header)
-    used = symbols_of(parse_dim(op.tasks, header_dims(header)))
+    tasks, _, threads = op.tasks.partition(" of ")
+    used = symbols_of(parse_dim(tasks, header_dims(header)))
     said = ", ".join(f"{one.name} = {evaluate(dims[one.name], sizes)}" for one in used)
     with_ = f", which with {said} is {count}" if used else ""
     raise DimError(
-        f"kernel {header.name}: its tasks are {op.tasks}{with_}: nothing would write "
-        f"{' and '.join(name for name, _ in header.outputs)}",
-        hint=CALLED,
+        f"kernel {header.name}: its {'blocks' if threads else 'tasks'} are {tasks}{with_}: nothing "
+        f"would write {' and '.join(name for name, _ in header.outputs)}",
+        hint="blocks= says how many there are: at least one" if threads else CALLED,
     )
 
 
-def _flops(body: IR) -> Dim:
+def operations_of(body: IR) -> Dim:
     """Return the operations of what a kernel means; 0 where only a function of NumPy says it."""
     total: Dim = 0
     for node in body.nodes:

@@ -263,9 +263,10 @@ def test_kernels_that_cannot_be_made(case):
 def test_other_dialects_are_computed_by_their_meaning_here():
     cx = ll.Graph()
     x = cx.tensor((2,), name="x").set([1, 2])
-    source = "__global__ void scale(const float *x, float *y, long n) { }"
+    source = 'extern "C" __global__ void scale(const float *x, float *y, long long n) { }'
     header = "scale(x: f32[n]) -> (y: f32[n])"
-    y = ll.kernel(source, header, dialect="cuda", meaning=lambda x: 2 * x)(x).retrieve()
+    launch = {"dialect": "cuda", "blocks": "n", "threads": 1}
+    y = ll.kernel(source, header, **launch, meaning=lambda x: 2 * x)(x).retrieve()
     cx.execute()
     assert y.tolist() == [2, 4]
 

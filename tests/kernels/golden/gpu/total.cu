@@ -1,6 +1,6 @@
 // kernel total(x: f32[n, 256]) -> (y: f32[])
 //   y[] = sum i < n: sum j < 256: x[i, j]
-extern "C" __global__ void __launch_bounds__(256) kernel_total_0(
+extern "C" __global__ void __launch_bounds__(256) kernel_total__0(
     const float *__restrict__ x,
     float *__restrict__ t_pieces,
     const float *__restrict__ y,
@@ -28,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(256) kernel_total_0(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) kernel_total_1(
+extern "C" __global__ void __launch_bounds__(32) kernel_total__1(
     const float *__restrict__ x,
     const float *__restrict__ t_pieces,
     float *__restrict__ y,

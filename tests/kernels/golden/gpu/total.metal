@@ -1,6 +1,6 @@
 // kernel total(x: f32[n, 256]) -> (y: f32[])
 //   y[] = sum i < n: sum j < 256: x[i, j]
-kernel void kernel_total_0(
+kernel void kernel_total__0(
     device const float *x [[buffer(0)]],
     device float *t_pieces [[buffer(1)]],
     device const float *y [[buffer(2)]],
@@ -30,7 +30,7 @@ kernel void kernel_total_0(
     }
 }
 
-kernel void kernel_total_1(
+kernel void kernel_total__1(
     device const float *x [[buffer(0)]],
     device const float *t_pieces [[buffer(1)]],
     device float *y [[buffer(2)]],
