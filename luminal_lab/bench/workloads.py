@@ -244,7 +244,7 @@ def _models(quick: bool) -> Iterator[Workload]:
         model_data.llama_cost(llama, weight_bytes=1 + 2 / BLOCK),
         # Libraries may round what goes into a product to int8 too.
         is_model=True,
-        tolerance=3e-2,
+        tolerance=6e-2,  # ONNX Runtime rounds what the weights meet to eight bits, too
         seconds=2.0,
     )
     cnn = {"batch": 8 if quick else 64}
