@@ -86,8 +86,8 @@ class Ours(Peer):
             found = {MODELLED: 1e3 * sum(least)}
             if dims is not None:
                 # The weights' other forms were made by the first run, and stay.
-            made = [node.id for node in program.ir if isinstance(node.op, Stored)]
-            bound = program.plan(program.ir.output_ids, made).bound(dims)
+                made = [node.id for node in program.ir if isinstance(node.op, Stored)]
+                bound = program.plan(program.ir.output_ids, made).bound(dims)
                 found["bytes written"] = bound.bytes_written
             return found
 
