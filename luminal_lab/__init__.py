@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 from luminal_lab import errors
 from luminal_lab.core.dims import Dim, Expr, Symbol
-from luminal_lab.display import DISPLAYS, Shown
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Binary, Elementwise, Op, Reduce, Source, TensorType, Unary, View
 from luminal_lab.core.verify import verify
+from luminal_lab.display import DISPLAYS, Shown
 from luminal_lab.errors import (
     ArgumentError,
     AxisError,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, cast
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +32,44 @@ class Shown(Protocol):
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]: ...
 
 
+class ShownGraph(Shown, Protocol):
+    """A picture of a graph, which is SVG and can go to other tools."""
+
+    @property
+    def svg(self) -> str:
+        """The picture."""
+        ...
+
+    @property
+    def payload(self) -> Any:  # noqa: ANN401  # a class of viz
+        """What is shown, as plain data."""
+        ...
+
+    def to_svg(self, path: str | Path) -> None:
+        """Write the SVG to a file."""
+        ...
+
+    def to_png(self, path: str | Path | None = None) -> bytes:
+        """Return it as a PNG, which a browser on this machine draws."""
+        ...
+
+    def to_dot(self) -> Any:  # noqa: ANN401  # a class of graphviz
+        """Return the graph as it is shown, for the `graphviz` package."""
+        ...
+
+    def to_mermaid(self) -> str:
+        """Return the graph as it is shown, as text of Mermaid."""
+        ...
+
+    def to_model_explorer(self) -> dict[str, Any]:
+        """Return the graph as it is shown, as Model Explorer's JSON of graphs."""
+        ...
+
+    def to_node_data(self) -> dict[str, Any]:
+        """Return what the overlay says, as Model Explorer's JSON of node data."""
+        ...
+
+
 DISPLAYS: dict[str, Callable[..., Shown]] = {}
 """What makes the picture of a thing, by the name of its class; `viz` is where they come from."""
 
@@ -40,14 +78,16 @@ class Displayed:
     """Something that a notebook shows as a picture or a table beside its text."""
 
     __slots__ = ()
+    shows_itself: ClassVar[bool] = True
+    """Whether a cell that ends in it shows the picture, and not the text alone."""
 
     def display(self, *, theme: Theme = "auto") -> Shown:
         """Return a picture or a table of it, which the last line of a cell shows."""
         return DISPLAYS[type(self).__name__](self, theme=theme)
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        make = DISPLAYS.get(type(self).__name__)
-        shown = {} if make is None else make(self)._repr_mimebundle_()
+        make = DISPLAYS.get(type(self).__name__) if self.shows_itself else None
+        shown = {} if make is None else make(self)._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]  # IPython's name
         return {**shown, "text/plain": str(self)}
 
 
@@ -67,14 +107,14 @@ class Drawn(Displayed):
         overlay: Mapping[str, float] | str | Path | Any = None,  # noqa: ANN401  # or timings
         theme: Theme = "auto",
         layout: Engine = "layered",
-    ) -> Shown:
+    ) -> ShownGraph:
         """Return a picture of it, which the last line of a cell shows.
 
         Scopes are open down to a depth, or as far as it stays readable. `select` shows some nodes
         alone and `highlight` rings some: by name, scope, tensor, or a function of a node. `overlay`
         puts numbers on nodes: a dict by name, timings, or a file of Model Explorer's node data.
         """
-        return DISPLAYS[type(self).__name__](
+        shown = DISPLAYS[type(self).__name__](
             self,
             show_shapes=show_shapes,
             show_views=show_views,
@@ -85,3 +125,4 @@ class Drawn(Displayed):
             theme=theme,
             layout=layout,
         )
+        return cast("ShownGraph", shown)

@@ -33,9 +33,9 @@ from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.store import Store
 
 if TYPE_CHECKING:
-    from luminal_lab.display import Engine, Theme
     from luminal_lab.devices.rates import PeakRates
     from luminal_lab.devices.timings import Timings
+    from luminal_lab.display import Engine, Theme
     from luminal_lab.kernels.kernel import Kernels
     from luminal_lab.kernels.launch import Launch, Launches
     from luminal_lab.kernels.memory_plan import MemoryPlan

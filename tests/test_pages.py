@@ -55,6 +55,8 @@ def _tables_as_they_were() -> Iterator[None]:
     "page",
     [
         "devices.md",
+        "emulator.md",
+        "display.md",
         "gradients.md",
         "kernels.md",
         "nn.md",
@@ -73,7 +75,7 @@ def test_the_examples_show_what_is_written_under_them(
     monkeypatch.setattr(cache, "user_folder", lambda: tmp_path / "cache")
     for name, small in {"BUDGET": 0.0, "LEAST": 1 << 20, "MOST": 4 << 20}.items():
         monkeypatch.setattr(probe, name, small)  # no page shows how fast this machine is
-    if page in ("kernels.md", "schedules.md") and shutil.which("cc") is None:
+    if page in ("emulator.md", "kernels.md", "schedules.md") and shutil.which("cc") is None:
         pytest.skip("there is no C compiler: install gcc or clang")
     golden(replayed(with_steps(text)), f"../docs/{page}")
 

@@ -14,11 +14,11 @@ from typing import NamedTuple, TypeAlias, final
 from typing_extensions import override
 
 from luminal_lab.core.dims import Shape, Symbol
-from luminal_lab.display import Drawn
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import Op, TensorType, mentioned
 from luminal_lab.core.origin import Origin
-from luminal_lab.core.printer import as_text, print_ir
+from luminal_lab.core.printer import print_ir
+from luminal_lab.display import Drawn
 from luminal_lab.errors import GraphError, nearest
 
 
@@ -303,9 +303,7 @@ class IR(Lookup, Drawn):
 
     def bare(self) -> "IR":
         """Return this graph without what was worked out about it, which costs far more to hold."""
-        inputs, outputs, carries, schedule = self.signature
-        table = self.table.copy()
-        return IR(table, inputs, outputs, name=self.name, carries=carries, schedule=schedule)
+        return IR(self.table.copy(), name=self.name, **self.signature._asdict())
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -364,7 +362,7 @@ class IR(Lookup, Drawn):
     def __repr__(self) -> str:
         return f"<IR {self.name}: {len(self)} nodes>"
 
-    _repr_mimebundle_ = as_text
+    shows_itself = False  # its text is what one reads
 
     def text(self, *, origins: bool = False) -> str:
         """Return the text form; `parse` reads it back. Origins and scopes are shown on request."""

@@ -71,6 +71,13 @@ def takes(kernel: Kernel, function: str) -> tuple[bool, bool]:
     return bool(re.search(r"\blab_step\b", given)), bool(re.search(r"\blab_fault\b", given))
 
 
+def numbers_of(kernel: Kernel, dims: Mapping[str, int]) -> tuple[np.generic, ...]:
+    """Return the numbers that a kernel is given behind its buffers, for sizes of dims."""
+    if kernel.given_numbers is None:
+        return tuple(np.int64(dims[name]) for name in kernel.dims)
+    return tuple(np.dtype(kind).type(evaluate(dim, dims)) for dim, kind in kernel.given_numbers)
+
+
 class Sized:
     """What a kind of run launches, for sizes of dims."""
 
@@ -93,7 +100,7 @@ class Sized:
                 self.steps.append(None)
                 continue
             slots = (*work.reads, *own, *work.makes)
-            sizes = tuple(np.int64(dims[name]) for name in kernel.dims)
+            sizes = numbers_of(kernel, dims)
             ready: list[Ready] = []
             for phase in kernel.phases:
                 blocks = number(phase.tasks)

@@ -210,23 +210,22 @@ class GPURun:
     def _by_hand(self, at: int) -> None:
         """Have NumPy do some work, and put the results where they are looked for."""
         work = self.plan.works[at]
-        for slot, value in zip(work.makes, self._numpy(work.node), strict=True):
-            self.engine.upload(self.places[slot], value)
+        for place, value in self._numpy(work.node):
+            self.engine.upload(self.places[work.makes[place]], value)
 
-    def _numpy(self, node: Node) -> list[Array]:
-        """Compute one node as the interpreter does."""
+    def _numpy(self, node: Node) -> list[tuple[int, Array]]:
+        """Compute one node as the interpreter does; of several results those that are picked."""
         ir = self.program.ir
         keeps = isinstance(node.op, HostCall)
         known = {id: self._value(id, keeps=keeps) for id in node.sources}
         environment = self.environment._replace(probes={})
-        ids = [node.id]
+        picks = {0: node.id}
         if node.extra:
             picks = {n.op.index: n.id for n in ir.users(node) if isinstance(n.op, Pick)}
-            ids = [picks[place] for place in sorted(picks)]
-        found = interpret(ir, environment, wanted=ids, known=known)
+        found = interpret(ir, environment, wanted=list(picks.values()), known=known)
         return [
-            np.ascontiguousarray(found[id]).reshape(self.sized.shape_of(ir[id].type)[0])
-            for id in ids
+            (place, np.ascontiguousarray(found[id]).reshape(self.sized.shape_of(ir[id].type)[0]))
+            for place, id in picks.items()
         ]
 
     def _value(self, id: int, *, keeps: bool) -> Array:

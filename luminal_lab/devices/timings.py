@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from typing_extensions import override
 
-from luminal_lab.display import Displayed
 from luminal_lab.core.printer import as_text
 from luminal_lab.devices.comparison import Comparison, aligned
 from luminal_lab.devices.rates import DOUBT, Limit, PeakRates, read_json, size_text
+from luminal_lab.display import Displayed
 from luminal_lab.errors import (
     ArgumentError,
     DeviceError,

@@ -1,8 +1,9 @@
-"""Try a user's kernel in C alone: it compiles, writes its outputs and nothing else, and means it.
+"""Try a user's kernel alone: it compiles, writes its outputs and nothing else, and means it.
 
     ll.devices.check_kernel(scale, np.arange(10.0))
 
-runs it on data between guards, with outputs that are filled before, its tasks in both orders.
+runs C on data between guards, with outputs that are filled before, its tasks in both orders; and
+kernels for GPUs in the emulator, with each access looked at.
 """
 
 from __future__ import annotations
@@ -21,15 +22,19 @@ from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ir import Node
 from luminal_lab.core.op import TensorType, ints, size_of, tuple_text
 from luminal_lab.core.ops import UserKernel
+from luminal_lab.devices.emulator.kernels import emulate_kernel
 from luminal_lab.devices.toolchain import PROGRAM, Compiler, compile_library, find_compiler, load
 from luminal_lab.errors import ArgumentError, DefinitionError, DeviceError
 from luminal_lab.kernels.user_call import Draft, KernelCall
+from luminal_lab.kernels.user_gpu import gpu_user_kernel
 from luminal_lab.kernels.user_kernel import alone, header_of, tasks_of, use_dims
 from luminal_lab.passes.check import differences
 
 ENTRY = "lab_alone"
 GUARD: Final = 4096
 """Bytes before and behind each array, which a kernel must leave alone."""
+EMULATED: Final = 60.0
+"""The seconds that a kernel for a GPU may take in the emulator."""
 FILLED: Final = 0xFF, 0x3F
 """What outputs hold before the first and the second run: of floats NaN, and about a half."""
 
@@ -76,12 +81,9 @@ def check_kernel(
     luminal_lab.errors.DefinitionError: kernel half: y[2] is not written
     hint: each call of the function writes its part of all outputs
     """
-    if call.dialect != "c":
-        raise DeviceError(
-            f"kernel {call.name}: it is in {call.dialect}, and this machine's processor runs C",
-            hint="the device that has this dialect runs it",
-        )
     op, given = _use(call, arrays, dims)
+    if call.dialect != "c":
+        return _emulated(call, op, given)
     found = find_compiler(compiler)
     check_source(op, found)
     run = _Run(op, given, load(compile_library(alone(op), found, entries=[ENTRY]), ENTRY))
@@ -91,15 +93,50 @@ def check_kernel(
     if call.meaning is None and call.numpy is None:
         return first
     for name, mine, meant in zip(run.names, first, run.meant(call), strict=True):
-        wrong: Any = differences(meant, mine, scaled=True)
-        if wrong.any():
-            at = _first(wrong)
-            raise DefinitionError(
-                f"kernel {call.name}: {name}{list(at)} is {mine[at]}, and its meaning has "
-                f"{meant[at]}",
-                hint="the source and the meaning compute the same, up to rounding",
-            )
+        _check_meant(call.name, name, mine, meant)
     return first
+
+
+def _emulated(call: KernelCall, op: UserKernel, given: list[Array]) -> tuple[Array, ...]:
+    """Return what a kernel for a GPU makes in the emulator, or raise for what is wrong in it."""
+    kernel = gpu_user_kernel(op, call.name)
+    names = [name for name, _ in header_of(call.header).inputs]
+    data = dict(zip(names, given, strict=True))
+    found = emulate_kernel(kernel, data, {}, trace=True, limit=EMULATED, step=0)
+    for one in found.findings:
+        raise DefinitionError(
+            f"kernel {call.name}: {str(one).partition(': ')[2]}",
+            hint="lines are counted from the first of the source; kernel.emulate() shows all",
+        )
+    again = emulate_kernel(kernel, data, {}, trace=False, limit=EMULATED, step=0, fill=FILLED[1])
+    for name, mine in found.outputs.items():
+        _check_written(call.name, name, mine, again.outputs[name], "each block")
+    made = tuple(found.outputs.values())
+    expected = list(found.expected.values()) or _by_numpy(call, op, given)
+    for name, mine, meant in zip(found.outputs, made, expected, strict=False):
+        _check_meant(call.name, name, mine, meant)
+    return made
+
+
+def _check_meant(kernel: str, name: str, mine: Array, meant: Array) -> None:
+    wrong: Any = differences(meant, mine, scaled=True)
+    if wrong.any():
+        at = _first(wrong)
+        raise DefinitionError(
+            f"kernel {kernel}: {name}{list(at)} is {mine[at]}, and its meaning has {meant[at]}",
+            hint="the source and the meaning compute the same, up to rounding",
+        )
+
+
+def _by_numpy(call: KernelCall, op: UserKernel, given: list[Array]) -> list[Array]:
+    """Return what the function of arrays makes that says what a kernel means; or nothing."""
+    if call.numpy is None:
+        return []
+    found = call.numpy(*given)
+    several = isinstance(found, (tuple, list))
+    results = list(cast("Sequence[object]", found)) if several else [found]
+    pairs = zip(results, op.body.outputs, strict=True)
+    return [fit(f"kernel {call.name}", r, o.type, {}, copy=False) for r, o in pairs]
 
 
 def _use(
@@ -183,11 +220,7 @@ class _Run:
     def meant(self, call: KernelCall) -> list[Array]:
         """Return what the meaning makes of the same data."""
         if call.numpy is not None:
-            found = call.numpy(*self.given)
-            several = isinstance(found, (tuple, list))
-            results = list(cast("Sequence[object]", found)) if several else [found]
-            pairs = zip(results, self.op.body.outputs, strict=True)
-            return [fit(f"kernel {self.name}", r, o.type, {}, copy=False) for r, o in pairs]
+            return _by_numpy(call, self.op, self.given)
         body = self.op.body
         data = dict(zip(body.input_ids, self.given, strict=True))
 
@@ -198,7 +231,9 @@ class _Run:
         return [values[id] for id in body.output_ids]
 
 
-def _check_written(kernel: str, name: str, one: Array, other: Array) -> None:
+def _check_written(
+    kernel: str, name: str, one: Array, other: Array, part: str = "each call of the function"
+) -> None:
     """Raise unless two runs on outputs that held different bytes have made the same."""
     size = one.dtype.itemsize
     a, b = (x.reshape(-1).view(np.uint8).reshape(*x.shape, size) for x in (one, other))
@@ -206,7 +241,7 @@ def _check_written(kernel: str, name: str, one: Array, other: Array) -> None:
     if left.any():
         raise DefinitionError(
             f"kernel {kernel}: {name}{list(_first(left))} is not written",
-            hint="each call of the function writes its part of all outputs",
+            hint=f"{part} writes its part of all outputs",
         )
     apart = (a != b).any(-1)
     if apart.any():

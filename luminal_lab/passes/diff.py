@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
-from luminal_lab.display import Drawn
 from luminal_lab.core.ir import IR, Node, check_ir
+from luminal_lab.display import Drawn
 
 
 @dataclass(frozen=True, repr=False)

@@ -10,10 +10,10 @@ from typing import NamedTuple, final, overload
 
 from typing_extensions import override
 
-from luminal_lab.display import Drawn
 from luminal_lab.core.edit import Change, Refusal, replay
 from luminal_lab.core.ir import IR, Node, NodeLike
 from luminal_lab.core.printer import as_text
+from luminal_lab.display import Drawn
 from luminal_lab.passes.diff import Diff, diff
 
 

@@ -1,1 +1,1 @@
-"""Pictures: charts for notebooks. The one place where plotting libraries are imported."""
+"""Pictures of graphs, kernels and times. The one place where picture libraries are imported."""

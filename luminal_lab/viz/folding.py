@@ -61,6 +61,8 @@ class _Builder:
         }
         self.root, self.homes = scope_tree(entries.all, self.folded)
         group_equal(self.root, self.known, self.reads, self.homes)
+        if self.asked.select is not None:
+            self._ungroup(self.asked.select)
         dissolve(self.root)
         self.scopes = all_below(self.root)
         self.likes = counterparts(self.scopes)
@@ -78,6 +80,13 @@ class _Builder:
             and len(entry.sources) == 1
             and entry.sources[0] in self.known
         }
+
+    def _ungroup(self, selected: AbstractSet[int]) -> None:
+        """Have each scope stand for itself alone, unless all of its like are selected."""
+        for scope in all_below(self.root):
+            if scope.group and not all(selected >= set(one.inside) for one in scope.group):
+                for one in scope.group:
+                    one.group, one.place = (), 0
 
     def _chosen(self) -> AbstractSet[int] | None:
         """Return the nodes that may be shown, or None for all."""
@@ -366,9 +375,9 @@ def kind_of(op: Op) -> Kind:
 def op_label(op: Op) -> str:
     """Return an op in few words: its value, or its name and its fields.
 
-    >>> from luminal_lab.core.ops import Constant, SumReduce
-    >>> op_label(SumReduce(1)), op_label(Constant(0.125, (2,)))
-    ('sum_reduce axis 1', '0.125')
+    >>> from luminal_lab.core.ops import Flip, SumReduce
+    >>> op_label(SumReduce(1)), op_label(Flip((0,)))
+    ('sum_reduce axis 1', 'flip axes [0]')
     """
     if isinstance(op, Constant):
         return _number(op.value)

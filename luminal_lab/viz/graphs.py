@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from luminal_lab.passes.diff import Diff
 from luminal_lab.viz import exports, overlays
 from luminal_lab.viz.entries import Entries, entries_of, union_of
 from luminal_lab.viz.folding import payload_of
-from luminal_lab.viz.layout import Layout, layout as find_places
+from luminal_lab.viz.layout import Layout, Name, centres, layout as find_places
 from luminal_lab.viz.payload import Asked, Payload
 from luminal_lab.viz.picture import Picture
 from luminal_lab.viz.selection import Selection, chosen
@@ -89,6 +90,25 @@ def before_and_after(
         return GraphPicture(made.svg, made.text, made.width, made.height, payload, places)
 
     return one("before", "added"), one("after", "removed")
+
+
+def series(
+    changes: Iterable[Diff],
+    *,
+    show_shapes: bool = True,
+    show_views: bool = False,
+    depth: int | None = None,
+    theme: Theme = "auto",
+) -> Iterator[GraphPicture]:
+    """Yield a picture of each of some diffs in a row, as like to the one before as may be."""
+    hints: dict[Name, float] = {}
+    for one in changes:
+        entries = union_of(one)
+        payload = payload_of(entries, wanted(entries, Asked(), show_views, depth, None, ()))
+        where = find_places(payload, shapes=show_shapes, hints=hints)
+        hints = centres(payload, where)
+        made = drawing(payload, where, theme=theme, shapes=show_shapes)
+        yield GraphPicture(made.svg, made.text, made.width, made.height, payload, where)
 
 
 def without(payload: Payload, where: Layout, hidden: str) -> tuple[Payload, Layout]:

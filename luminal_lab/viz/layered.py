@@ -41,9 +41,14 @@ class Placed:
     crossings: int
 
 
-def layered(blocks: Sequence[Block], wires: Sequence[Wire]) -> Placed:
-    """Return a place for each block and a course for each wire."""
-    layers = Layers(blocks, wires)
+def layered(
+    blocks: Sequence[Block], wires: Sequence[Wire], hints: Sequence[float | None] = ()
+) -> Placed:
+    """Return a place for each block and a course for each wire.
+
+    `hints` say where blocks were in a picture before; they stay in that order if nothing crosses.
+    """
+    layers = Layers(blocks, wires, hints)
     x = _across(layers)
     attached = _attached(layers, x)
     tops, bottoms = _down(layers, attached)

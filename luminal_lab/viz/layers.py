@@ -96,8 +96,10 @@ def _walked(users: Sequence[Sequence[int]]) -> list[int]:
 class Layers:
     """Blocks, and the points of long edges numbered after them, by layers and in order."""
 
-    def __init__(self, blocks: Sequence[Block], wires: Sequence[Wire]) -> None:
-        self.blocks, self.wires = blocks, wires
+    def __init__(
+        self, blocks: Sequence[Block], wires: Sequence[Wire], hints: Sequence[float | None] = ()
+    ) -> None:
+        self.blocks, self.wires, self.hints = blocks, wires, hints
         given = [(wire.source, wire.target) for wire in wires]
         self.order, self.is_up = downward([block.side for block in blocks], given)
         self.ends = [
@@ -208,7 +210,15 @@ class Layers:
                     seen[one] = True
                     layers[self.layer[one]].append(one)
                     stack += [self.segments[at].upper for at in reversed(self.up[one])]
-        return layers
+        return [self._hinted(layer) for layer in layers] if self.hints else layers
+
+    def _hinted(self, layer: list[int]) -> list[int]:
+        """Return a layer in which those blocks that were somewhere before are in that order."""
+        hints = {one: self.hints[one] for one in layer if one < len(self.blocks)}
+        known = [(hint, one) for one, hint in hints.items() if hint is not None]
+        order = iter(sorted(known))
+        moved = {one for _, one in known}
+        return [next(order)[1] if one in moved else one for one in layer]
 
     def _uncross(self) -> int:
         """Sort the layers, keep the best order, and return how many pairs of segments cross."""

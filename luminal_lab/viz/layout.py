@@ -10,7 +10,7 @@ at its upper and lower border; boxes with equal contents share one layout.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
@@ -53,8 +53,32 @@ class Layout:
     """Where the words of each link begin; None where it has none."""
 
 
-def layout(payload: Payload, engine: Engine = "layered", *, shapes: bool = True) -> Layout:
-    """Return where everything of a payload is."""
+Name: TypeAlias = tuple[str, int | str]
+"""What knows a thing from one picture to the next: a node's key, a scope's path."""
+
+
+def centres(payload: Payload, where: Layout) -> dict[Name, float]:
+    """Return how far to the right everything is, for a layout that is to look like this one."""
+    found: dict[Name, float] = {}
+    for name, id in _names(payload):
+        left, _, width, _ = where.places[id]
+        found[name] = round(left + width / 2, 1)
+    return found
+
+
+def _names(payload: Payload) -> Iterator[tuple[Name, int]]:
+    yield from ((("node", item.key), item.id) for item in payload.items)
+    yield from ((("scope", box.path), box.id) for box in payload.boxes)
+
+
+def layout(
+    payload: Payload,
+    engine: Engine = "layered",
+    *,
+    shapes: bool = True,
+    hints: Mapping[Name, float] | None = None,
+) -> Layout:
+    """Return where everything of a payload is, as like to where it was before as may be."""
     if engine not in ("dot", "layered"):
         raise ArgumentError(f"display: the layout is {engine!r}", hint='give "layered" or "dot"')
     if engine == "dot" and not has_dot():
@@ -65,7 +89,7 @@ def layout(payload: Payload, engine: Engine = "layered", *, shapes: bool = True)
     sizes = sizes_of(payload, shapes)
     if engine == "dot":
         return _fitted("dot", *by_dot(payload, sizes))
-    places, courses = Nested(payload, sizes).placed()
+    places, courses = Nested(payload, sizes, hints or {}).placed()
     labels = [
         (course[-1][-2] + 5, course[-1][-1] - 5) if link.views and course else None
         for link, course in zip(payload.links, courses, strict=True)
@@ -142,6 +166,9 @@ class Piece(NamedTuple):
     status: str
 
 
+_Contents: TypeAlias = tuple[tuple[Block, ...], tuple[Wire, ...], tuple[float | None, ...]]
+
+
 @dataclass
 class _Inside:
     """A box, or all: what is in it, and what that becomes."""
@@ -159,7 +186,8 @@ class _Inside:
 class Nested:
     """Boxes within boxes: outer ones say where links go in and out, inner ones are placed first."""
 
-    def __init__(self, payload: Payload, sizes: list[Size]) -> None:
+    def __init__(self, payload: Payload, sizes: list[Size], hints: Mapping[Name, float]) -> None:
+        self.hints = {id: hints[name] for name, id in _names(payload) if name in hints}
         self.links = payload.links
         self.sizes = sizes.copy()
         self.homes = [thing.box for thing in (*payload.items, *payload.boxes)]
@@ -171,7 +199,7 @@ class Nested:
         self.order = sorted(self.inside, key=lambda box: len(self._path(box)))
         self.ways = [self._way(link) for link in payload.links]
         self._cut()
-        self.known: dict[tuple[tuple[Block, ...], tuple[Wire, ...]], Placed] = {}
+        self.known: dict[_Contents, Placed] = {}
 
     def _path(self, box: int | None) -> tuple[int, ...]:
         """Return the boxes that a place is in, outer ones first."""
@@ -246,7 +274,8 @@ class Nested:
             leaves = self._port(piece, piece.source, "top" if is_up else "bottom")
             stops = self._port(piece, piece.target, "bottom" if is_up else "top")
             wires.append(Wire(*ends, leaves, stops, label, piece.status))
-        contents = blocks, tuple(wires)
+        hints = [self.hints.get(ref[1]) if ref[0] == "thing" else None for ref in one.refs]
+        contents = blocks, tuple(wires), tuple(hints) if self.hints else ()
         if contents not in self.known:
             self.known[contents] = layered(*contents)
         one.placed = placed = self.known[contents]

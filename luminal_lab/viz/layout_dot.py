@@ -27,7 +27,7 @@ def by_dot(payload: Payload, sizes: Sequence[tuple[float, float]]) -> Drawn:
     """Return where dot puts everything."""
     import pygraphviz
 
-    graph: Any = pygraphviz.AGraph(_text(payload, sizes))
+    graph: Any = pygraphviz.AGraph(string=_text(payload, sizes))
     found: Any = json.loads(graph.draw(format="json0", prog="dot"))
     places: list[tuple[float, float, float, float]] = [(0.0, 0.0, 0.0, 0.0)] * len(sizes)
     for one in found.get("objects", ()):

@@ -58,7 +58,7 @@ def drawing(
     payload: Payload, where: Layout, *, theme: Theme = "auto", shapes: bool = True
 ) -> Drawing:
     """Return a picture of a graph."""
-    parts: list[str] = [*_open_boxes(payload, where), *_edges(payload, where)]
+    parts = [*_open_boxes(payload, where), *_rings(payload, where), *_edges(payload, where)]
     parts += _titles(payload, where)
     parts += [_closed_box(box, where.places[box.id]) for box in payload.boxes if not box.is_open]
     parts += [_node(item, where.places[item.id], shapes) for item in payload.items]
@@ -117,15 +117,11 @@ def _node(item: Item, place: Rectangle, shapes: bool) -> str:
     classes += [item.status] if item.status not in ("", "kept") else []
     if item.kind in ("view", "outside") or is_unused or item.status == "removed":
         classes.append("d")
-    if item.highlighted:
-        ring = f'<path class="r" d="{outline("op", x - 4, y - 4, width + 8, height + 8)}"/>'
-    else:
-        ring = ""
-    parts = [f"<title>{plain(told(item))}</title>", ring]
-    if "retrieved" in item.marks:
-        double = outline(item.kind, x - 3, y - 3, width + 6, height + 6)
-        parts.append(f'<path class="e" d="{double}"/>')
+    parts = [f"<title>{plain(told(item))}</title>"]
     parts.append(f'<path class="{" ".join(classes)}" d="{outline(item.kind, *place)}"/>')
+    if "retrieved" in item.marks:
+        double = outline(item.kind, x + 3, y + 3, width - 6, height - 6)
+        parts.append(f'<path class="{" ".join(classes)}" d="{double}"/>')
     if item.heat is not None:
         share = max(0.0, min(1.0, item.heat)) * (width - 16)
         parts.append(
@@ -174,6 +170,14 @@ def _open_boxes(payload: Payload, where: Layout) -> Iterator[str]:
             yield f'<path class="o s" d="{outline("op", x, y, width, height)}"/></g>'
 
 
+def _rings(payload: Payload, where: Layout) -> Iterator[str]:
+    """Yield what lies around things that are highlighted, under the edges into them."""
+    for thing in (*payload.items, *payload.boxes):
+        if thing.highlighted:
+            x, y, width, height = where.places[thing.id]
+            yield f'<path class="r" d="{outline("op", x - 4, y - 4, width + 8, height + 8)}"/>'
+
+
 def _titles(payload: Payload, where: Layout) -> Iterator[str]:
     """Yield the titles of open boxes, which lie over the edges that go in."""
     for box in payload.boxes:
@@ -185,11 +189,9 @@ def _titles(payload: Payload, where: Layout) -> Iterator[str]:
 def _closed_box(box: Box, place: Rectangle) -> str:
     x, y, width, height = place
     changed = [name for name in STATUS if getattr(box, name)]
-    ring = outline("op", x - 4, y - 4, width + 8, height + 8)
     title, below = title_of(box), below_title(box)
     parts = [
         f"<title>{plain(_box_told(box))}</title>",
-        f'<path class="r" d="{ring}"/>' if box.highlighted else "",
         _stack(box, x, y, width, height, "s box"),
         f'<path class="s w box" d="{outline("op", *place)}"/>',
         written(x + (width - text_width(title, LABEL_SIZE)) / 2, y + 18.5, title, LABEL_SIZE, "b"),

@@ -79,7 +79,8 @@ def test_a_row_says_what_was_reached():
 def test_timings_print_as_a_table_with_the_slowest_marked():
     assert str(TIMINGS) == TEXT
     assert repr(TIMINGS) == "<Timings of main: 4 rows, 6.000 ms measured; print(…) shows them>"
-    assert TIMINGS._repr_mimebundle_() == {"text/plain": str(TIMINGS)}
+    html = TIMINGS.display().html
+    assert TIMINGS._repr_mimebundle_() == {"text/html": html, "text/plain": str(TIMINGS)}
 
 
 def test_rows_are_found_by_place_launch_and_node():

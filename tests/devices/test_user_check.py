@@ -82,7 +82,9 @@ def test_without_a_meaning_the_cpu_runs_it():
 def test_another_dialect_is_computed_by_its_meaning():
     cx = ll.Graph()
     header = "f(x: f32[n]) -> (y: f32[n])"
-    f = ll.kernel("kernel void f() { }", header, dialect="metal", meaning=lambda x: x + 1)
+    source = "kernel void f(device const float *x, device float *y, constant long &n) { }"
+    launch = {"dialect": "metal", "blocks": 1, "threads": 1}
+    f = ll.kernel(source, header, **launch, meaning=lambda x: x + 1)
     y = f(cx.tensor((3,), name="x").set([1, 2, 3])).retrieve()
     cx.compile(ll.CPUCompiler())
     cx.execute()
@@ -153,6 +155,50 @@ def test_tasks_that_depend_on_each_other_are_found_out():
 def test_arguments_that_cannot_be():
     error = error_of(lambda: check_kernel(kernel(RIGHT)), ArgumentError)
     assert error.message == "kernel f: it takes 1 array, and is given 0"
-    cuda = ll.kernel("", "f(x: f32[n]) -> (y: f32[n])", dialect="cuda")
-    error = error_of(lambda: check_kernel(cuda, [1.0]), DeviceError)
-    assert error.message == "kernel f: it is in cuda, and this machine's processor runs C"
+
+
+CUDA = """
+// kernel f(x: f32[n]) -> (y: f32[n])
+extern "C" __global__ void f(const float *x, float *y, long long n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    BODY
+}
+"""
+WRONG_CUDA = {
+    "if (i < n - 1) y[i] = 2 * x[i];": "kernel f: y[2] is not written",
+    "y[i] = 2 * x[i];": (
+        "kernel f: out of bounds: thread 3 of block 0 reads x[3], and x has 3 elements (29 times)\n"
+        "  line 4: y[i] = 2 * x[i];"
+    ),
+    "if (i < n) y[0] = x[i];": (
+        "kernel f: race: thread 1 of block 0 writes y[0], which thread 0 writes with no barrier "
+        "between (2 times)\n  line 4: if (i < n) y[0] = x[i];\n  line 4: if (i < n) y[0] = x[i];"
+    ),
+    "if (i < n) y[i] += x[i];": (
+        "kernel f: unwritten: thread 0 of block 0 reads y[0], which nobody has written (3 times)\n"
+        "  line 4: if (i < n) y[i] += x[i];"
+    ),
+    "if (i < n) y[i] = 3 * x[i];": "kernel f: y[0] is 3.0, and its meaning has 2.0",
+}
+
+
+def in_cuda(body, **more):
+    return ll.kernel(
+        CUDA.replace("BODY", body), dialect="cuda", blocks="(n + 31) // 32", threads=32, **more
+    )
+
+
+def test_a_kernel_for_a_gpu_is_tried_in_the_emulator():
+    right = in_cuda("if (i < n) y[i] = 2 * x[i];", meaning=lambda x: 2 * x)
+    (y,) = check_kernel(right, np.arange(100.0))
+    np.testing.assert_array_equal(y, 2 * np.arange(100.0))
+
+
+@pytest.mark.parametrize("way", ["meaning", "numpy"])
+@pytest.mark.parametrize("body", WRONG_CUDA)
+def test_a_wrong_kernel_for_a_gpu_is_found_out(body, way):
+    wrong = in_cuda(body, **{way: lambda x: 2 * x})
+    error = error_of(lambda: check_kernel(wrong, [1.0, 2.0, 3.0]), DefinitionError)
+    # A finding says where, with the lines of the source.
+    assert error.message == WRONG_CUDA[body]
+    assert error.hint

@@ -169,8 +169,17 @@ def test_a_snapshot_says_whether_values_were_compared():
 
 def test_what_is_shown_as_the_last_line_of_a_cell_is_its_text():
     compiled = compile_ir(graph(), MUL_ONE)
-    for shown in (compiled, compiled.ir, compiled.snapshots[1], compiled.snapshots[1].diff()):
+    for shown in (compiled, compiled.ir):
         assert shown._repr_mimebundle_(include=None, exclude=None) == {"text/plain": str(shown)}
+
+
+def test_a_snapshot_and_a_diff_have_a_picture_beside_their_text():
+    snapshot = compile_ir(graph(), MUL_ONE).snapshots[1]
+    for shown in (snapshot, snapshot.diff()):
+        bundle = shown._repr_mimebundle_(include=None, exclude=None)
+        assert list(bundle) == ["text/html", "image/svg+xml", "text/plain"]
+        assert bundle["text/plain"] == str(shown)
+        assert bundle["image/svg+xml"] == shown.display().svg
 
 
 # -- what it refuses -------------------------------------------------------------------------------

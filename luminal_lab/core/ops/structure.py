@@ -83,7 +83,10 @@ class UserKernel(Region):
     source: str
     dialect: Literal["c", "cuda", "metal"]
     tasks: str
-    """How many tasks there are, in dims of the header; they run in any order and at once."""
+    """How many tasks there are, in dims of the header; they run in any order and at once.
+
+    Of a GPU's these are its blocks, with the threads of each, as in `(n + 255) // 256 of 256`.
+    """
     dims: Shape
     """What the dims of the header are here, in the order in which it mentions them."""
 

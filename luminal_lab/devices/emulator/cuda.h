@@ -3,7 +3,11 @@
 #define __global__
 #define __device__
 #define __host__
+#if defined(LAB_TRACED)
+#define __forceinline__ inline __attribute__((noinline))  // so that it is known which line calls it
+#else
 #define __forceinline__ inline __attribute__((always_inline))
+#endif
 #define __noinline__ __attribute__((noinline))
 #define __restrict__ __restrict
 #define __constant__

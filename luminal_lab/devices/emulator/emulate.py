@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import math
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Final, TypeAlias
@@ -313,18 +313,15 @@ class _Launch:
         """Run in a thread of its own, which can be stopped from here."""
         library = runtime()
         library.clear()
-        runner = threading.Thread(target=lambda: library.launch(ctypes.byref(job)), daemon=True)
+        runner = _Runner(lambda: library.launch(ctypes.byref(job)))
         end = monotonic() + self.limit
         try:
-            runner.start()
-            while runner.is_alive():
-                runner.join(max(0.001, min(0.5, end - monotonic())))
-                if runner.is_alive() and monotonic() > end:
+            threading.Thread(target=runner.run, daemon=True).start()
+            while not runner.over.wait(max(0.001, min(0.5, end - monotonic()))):
+                if monotonic() > end:
                     library.stop()
         except KeyboardInterrupt:
-            while runner.is_alive():
-                library.stop()
-                runner.join(0.05)
+            runner.end(library.stop)
             raise Interrupted(
                 f"{self.subject}: it was stopped, and its arrays are as they were"
             ) from None
@@ -366,3 +363,38 @@ class _Launch:
             "which waits for the others on cards from Volta (sm_70) on\n"
             f"  line {line}: {text}",
         )
+
+
+class _Runner:
+    """Something that is done in another thread, unless it was given up before it began."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self.work = work
+        self.over = threading.Event()
+        self.gate = threading.Lock()
+        self.has_begun = False
+        self.is_given_up = False
+
+    def run(self) -> None:
+        """Do it."""
+        with self.gate:
+            if self.is_given_up:
+                return
+            self.has_begun = True
+        try:
+            self.work()
+        finally:
+            self.over.set()
+
+    def end(self, stop: Callable[[], object]) -> None:
+        """Return when it is over, or will never begin; no second Ctrl-C keeps that from being."""
+        while True:
+            try:
+                with self.gate:
+                    self.is_given_up = True
+                while self.has_begun and not self.over.is_set():
+                    stop()
+                    self.over.wait(0.05)
+            except KeyboardInterrupt:
+                continue
+            return

@@ -18,7 +18,7 @@ from luminal_lab.core.dims import Dim, Symbol, check_bounds, evaluate as number_
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.op import TensorType, ints, mentioned, size_of
 from luminal_lab.devices.emulator.emulate import Argument, Call, emulate
-from luminal_lab.devices.gpu_plan import takes
+from luminal_lab.devices.gpu_plan import numbers_of, takes
 from luminal_lab.errors import (
     DeviceError,
     DimError,
@@ -48,8 +48,12 @@ def emulate_kernel(
     trace: bool,
     limit: float,
     step: int,
+    fill: int = 0xFF,
 ) -> Emulated:
-    """Run a kernel's phases on inputs by name, and compare what they make with what it means."""
+    """Run a kernel's phases on inputs by name, and compare what they make with what it means.
+
+    `fill` is what each byte of its outputs holds before.
+    """
     one = KernelRun(kernel, inputs, dims, step)
     one.check_work(trace=trace, limit=limit)
     one.fill()
@@ -57,7 +61,7 @@ def emulate_kernel(
     source = gpu_source([kernel], METAL if kernel.dialect == "metal" else CUDA)
     above = source.count("\n") - kernel.source.count("\n") - 1
     dialect = "metal" if kernel.dialect == "metal" else "cuda"
-    seen = emulate(source, dialect, one.calls(), trace=trace, limit=limit, above=above)
+    seen = emulate(source, dialect, one.calls(fill), trace=trace, limit=limit, above=above)
     one.check_fault()
     return Emulated(
         kernel.name,
@@ -215,15 +219,13 @@ class KernelRun:
 
     # -- launches ----------------------------------------------------------------------------------
 
-    def calls(self) -> list[Call]:
-        """Return its launches, in order, on outputs and locals that hold nothing."""
+    def calls(self, fill: int) -> list[Call]:
+        """Return its launches, in order, on outputs and locals that hold nothing of use."""
         kernel, sizes = self.kernel, self.sizes
-        self.made = {
-            name: np.zeros(
-                ints(bound_shape(f"{self.what}: {name}", type.shape, sizes)), type.dtype.numpy
-            )
-            for name, type in self.meaning.outputs
-        }
+        for name, type in self.meaning.outputs:
+            shape = ints(bound_shape(f"{self.what}: {name}", type.shape, sizes))
+            array = self.made[name] = np.empty(shape, type.dtype.numpy)
+            array.reshape(-1).view(np.uint8)[:] = fill
         arrays = [*self.given.values(), *self._locals(), *self.made.values()]
         fresh = tuple(range(len(self.given), len(arrays)))
         found: list[Call] = []
@@ -231,7 +233,7 @@ class KernelRun:
             blocks = number_of(phase.tasks, sizes)
             if blocks == 0:
                 continue
-            given: list[Argument] = [*arrays, *(sizes[name] for name in kernel.dims)]
+            given: list[Argument] = [*arrays, *numbers_of(kernel, sizes)]
             draws, faults = takes(kernel, phase.function)
             given += [self.step & 0xFFFFFFFF] * draws + [self.fault] * faults
             found.append(

@@ -123,6 +123,7 @@ class Runtime:
         self.unwatch = function("unwatch", None)
         self.events = function("events", void, address(whole))
         self.findings = function("findings", void, address(ctypes.c_int))
+        self.element = function("element", ctypes.c_int, ctypes.c_int)
         self.last_line = function("last_line", ctypes.c_int)
         self.memory = function("memory", void, size)
         self.close = function("close", None, void, size)
@@ -224,7 +225,7 @@ def _compiled(
         flags += ["-DLAB_TRACED", "-O0", "-g1", "-S", *_announcing(found)]
         assembly = compile_library(text, replace(found, flags=tuple(flags)))
     except DeviceError as error:
-        raise _explained(error, source, dialect) from error
+        raise _explained(error, source, dialect, above) from error
     command = (*found.command[:-1], "assembler")
     return compile_library(
         with_lines(assembly.read_text("utf-8"), found.target, above),
@@ -250,7 +251,7 @@ def _kept(header: str) -> Path:
 def with_lines(assembly: str, target: str, above: int = 0) -> str:
     """Return assembly with a label behind each call, and a table of their addresses and lines.
 
-    Lines are counted behind those `above`, which have none.
+    Lines are counted behind those `above`, which have none of their own.
     """
     mine = _file_numbers(assembly)
     made: list[str] = []
@@ -260,10 +261,14 @@ def with_lines(assembly: str, target: str, above: int = 0) -> str:
         made.append(text)
         if text.lstrip().startswith(".loc"):
             words = text.split()
-            line = int(words[2]) or line if words[1] in mine else above
+            number = int(words[2])
+            if words[1] not in mine:
+                line = 0
+            elif number:  # 0 is no line: what the compiler adds there is of the one before
+                line = max(0, number - above)
         elif CALL.match(text):
             made.append(f"Llab_{len(table)}:")
-            table.append((len(table), max(0, line - above)))
+            table.append((len(table), line))
     prefix = "_" if re.search("macos|darwin|apple", target) else ""
     made += ["\t.data", "\t.p2align 3"]
     made += [
@@ -282,14 +287,19 @@ def _file_numbers(assembly: str) -> set[str]:
     return {number for number, names in found if names.split(" md5")[0].endswith(f'{PROGRAM}"')}
 
 
-def _explained(error: DeviceError, source: str, dialect: DialectName) -> DeviceError:
+def _explained(error: DeviceError, source: str, dialect: DialectName, above: int) -> DeviceError:
     """Return what a compiler says of a kernel, with the lines as the user wrote them."""
+
+    def counted(match: re.Match[str]) -> str:
+        return f"the kernel:{int(match[1]) - above}:" if int(match[1]) > above else match[0]
+
     message = error.message.replace("compile: ", "emulator: ", 1).replace(PROGRAM, "the kernel")
+    message = re.sub(r"\bthe kernel:(\d+):", counted, message)
     marked = re.search(r"^\s*> +(\d+) \|", error.where or "", re.MULTILINE)
     last = source.rstrip("\n").count("\n") + 1
     where = error.where
-    if marked and int(marked[1]) <= last:
-        where = window(source, int(marked[1]))
+    if marked and above < int(marked[1]) <= last:
+        where = window("\n".join(source.split("\n")[above:]), int(marked[1]) - above)
     hint = "mend the marked line; lines are counted from the first of the source"
     if dialect == "metal" and "poisoned" in message:
         hint = "Metal has no float64: cast to float32 on this device"

@@ -604,6 +604,12 @@ EXPORT const Finding *lab_findings(int *given) {
     return findings;
 }
 
+// The bytes of an element of an array that the threads of a block share.
+EXPORT int lab_element(int region) {
+    return region < DYNAMIC_REGION ? places[region - SHARED_REGION].element
+                                   : dynamics[region - DYNAMIC_REGION].element;
+}
+
 EXPORT int lab_last_line(void) { return last_line; }
 
 EXPORT void *lab_memory(lab_address bytes) { return lab_map(bytes); }

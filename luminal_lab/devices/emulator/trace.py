@@ -196,7 +196,9 @@ class Trace:
             ]
             for one in self.traffic
         ]
-        return "\n".join([self._title, *map(str, self.findings), *self.notes, *aligned(header, rows)])
+        return "\n".join(
+            [self._title, *map(str, self.findings), *self.notes, *aligned(header, rows)]
+        )
 
     @override
     def __repr__(self) -> str:
@@ -274,8 +276,11 @@ def _finding(
     threads: tuple[int, int, int],
 ) -> Finding:
     is_shared = one.region >= SHARED
-    name, element = one.name.decode(), 1
-    if not is_shared:
+    name, count = one.name.decode(), one.count
+    if is_shared:
+        element = max(1, int(runtime().element(one.region)))
+        count = max(1, count // element)  # there each byte is looked at
+    else:
         name, array = arrays[one.region]
         element = array.dtype.itemsize
     is_race = one.kind == KINDS.index("race")
@@ -291,7 +296,7 @@ def _finding(
         one.offset,
         one.length,
         bool(one.is_write),
-        one.count,
+        count,
         one.other_line if is_race else None,
         _line(lines, one.other_line) if is_race else "",
         _unflat(one.other_block, blocks) if is_race else (),

@@ -1,5 +1,6 @@
 """CUDA in the emulator: values, barriers, warps, tensor units, and what goes wrong by name."""
 
+import gc
 import signal
 import sys
 import threading
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from luminal_lab.devices.emulator import Call, emulate, failing
+from luminal_lab.devices.emulator.emulate import _Runner
 from luminal_lab.errors import ArgumentError, DeviceError, Interrupted
 from luminal_lab.kernels.dialect import CUDA
 from luminal_lab.kernels.gpu_prelude import prelude
@@ -27,7 +29,7 @@ __device__ __forceinline__ float lab_cast_f16_f32(lab_f16 h) {
     return x;
 }
 __device__ __forceinline__ void lab_copy_async_16(void *to, const void *from, int bytes) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(to), "l"(from), "r"(bytes));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(to), "l"(from));
 }
 __device__ __forceinline__ void lab_copy_commit() { asm volatile("cp.async.commit_group;"); }
 __device__ __forceinline__ void lab_copy_wait(int groups) { asm volatile("cp.async.wait_all;"); }
@@ -121,7 +123,7 @@ extern "C" __global__ void copies(const float *x, float *y, int waits, int known
     const int i = 4 * threadIdx.x;
     lab_copy_async_16(tile[0] + i, x + i, 16);
     lab_copy_commit();
-    lab_copy_async_16(tile[1] + i, x + 128 + i, threadIdx.x < known / 4 ? 16 : threadIdx.x == known / 4 ? 4 * (known % 4) : 0);
+    lab_copy_async_16(tile[1] + i, x + 128 + i, 4 * min(max(known - i, 0), 4));
     lab_copy_commit();
     if (waits) lab_copy_wait(1);
     __syncthreads();
@@ -315,7 +317,7 @@ def test_asynchronous_copies_bring_what_is_waited_for():
     assert {one.line for one in trace.traffic if one.array == "x"} == {line - 6, line - 4}
     trace = emulate(SOURCE, "cuda", calls[1:], trace=True)
     assert trace is not None
-    assert {one.kind for one in trace.findings} == {"unwritten", "race"}
+    assert {one.kind for one in trace.findings} == {"unwritten"}
 
 
 def test_what_says_how_it_rounds_is_fused_with_nothing():
@@ -372,6 +374,7 @@ def test_ctrl_c_stops_a_kernel_and_leaves_its_arrays():
     calls = [Call("far_away", 1, 4, [before, 0]), Call("endless", 1, 32, [y])]
     thread = threading.main_thread().ident
     assert thread is not None
+    gc.collect()  # Python loses an interrupt that comes while what is dead is put away
     timer = threading.Timer(0.2, lambda: signal.pthread_kill(thread, signal.SIGINT))
     timer.start()
     error = error_of(lambda: emulate(SOURCE, "cuda", calls), Interrupted)
@@ -382,6 +385,14 @@ def test_ctrl_c_stops_a_kernel_and_leaves_its_arrays():
     assert isinstance(error, KeyboardInterrupt)
     assert (before == 1).all()  # the call before it was done
     run("far_away", 1, 2, before, 2)
+
+
+def test_what_is_given_up_before_it_has_begun_is_never_done():
+    done: list[int] = []
+    runner = _Runner(lambda: done.append(1))
+    runner.end(lambda: pytest.fail("there is nothing to stop"))
+    runner.run()
+    assert not done
 
 
 def test_a_trace_with_too_many_accesses_is_refused(monkeypatch: pytest.MonkeyPatch):

@@ -144,7 +144,7 @@ def test_reads_of_what_nobody_wrote():
     )
     assert (shared.array, shared.offset, shared.thread, shared.count) == (
         *("tile", 124, (31, 0, 0)),
-        *(4,),
+        1,
     )
     assert shared.line == line("= tile[threadIdx.x]", "void unwritten")
     assert (output.array, output.kind, output.count) == ("z", "unwritten", 32)
