@@ -60,11 +60,13 @@ def layered(
         share = 0.0 if not layers.down[one] else 1.0 if not layers.up[one] else 0.5
         places.append((x[one], round(tops[at] + room * share, 1)))
     rows = _Rows(layers, attached, places, tops, bottoms)
-    courses = tuple(
-        turned(course) if is_up else course
-        for course, is_up in zip(map(rows.course, layers.paths), layers.is_up, strict=True)
-    )
+    found = [rows.course(path) for path in layers.paths]
     right = max([at + width for at, width in zip(x, layers.width, strict=True)], default=0.0)
+    right = rows.beside(found, right)
+    courses = tuple(
+        turned(course) if is_up and course else course
+        for course, is_up in zip(found, layers.is_up, strict=True)
+    )
     height = bottoms[-1] if bottoms else 0.0
     return Placed(tuple(places), courses, round(right, 1), height, layers.crossings)
 
@@ -299,3 +301,32 @@ class _Rows:
         if steps[-1][-1] != stop:
             steps.append((steps[-1][-2], stop))
         return merged(steps)
+
+    def beside(self, courses: list[tuple[Step, ...]], right: float) -> float:
+        """Lay the longest wires in lanes right of everything, and return where the last lane is."""
+        layers = self.layers
+        free: list[int] = []  # the layer in which each lane ends
+        order = sorted(layers.detours.items(), key=lambda one: layers.layer[one[0][0]])
+        for (upper, leaves, _), wires in order:
+            first = layers.layer[upper]
+            last = max(layers.layer[layers.ends[at][1]] for at in wires)
+            lane = next((k for k, end in enumerate(free) if end < first), len(free))
+            free[lane : lane + 1] = [last]
+            x, shift = right + LANE + lane * 6.0, lane % 4 * 2
+            start = self._end(upper, leaves)
+            bottom = self.places[upper][1] + layers.blocks[upper].height
+            for at in wires:
+                wire, lower = layers.wires[at], layers.ends[at][1]
+                end = self._end(lower, wire.leaves if layers.is_up[at] else wire.ends)
+                out = self.bottoms[first] + 4 + shift
+                back = self.tops[layers.layer[lower]] - TALL - 3 - shift
+                top = self.places[lower][1]
+                steps = (start, bottom), (start, out), (x, out), (x, back), (end, back), (end, top)
+                courses[at] = tuple((round(a, 1), round(b, 1)) for a, b in steps)
+        return right + (LANE + len(free) * 6.0 if free else 0.0)
+
+    def _end(self, block: int, fixed: float | None) -> float:
+        """Return where a wire that goes beside leaves or meets a block: near its right corner."""
+        width = self.layers.blocks[block].width
+        loose = max(width - EDGE, width / 2)
+        return self.places[block][0] + (loose if fixed is None else fixed)

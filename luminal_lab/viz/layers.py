@@ -1,8 +1,9 @@
 """Blocks in layers, in an order in which few edges cross: the first half of our own layout.
 
 Ranks come from the sinks, so that what is given stands where it is used; long edges run through
-points of their own in every layer between, which all edges of one source share; the order in a
-layer follows the medians of its neighbours. Equal graphs get equal orders: nothing is by chance.
+points of their own in every layer between, which all edges of one source share, and the longest, if
+there are many, beside everything; the order in a layer follows the medians of its neighbours. Equal
+graphs get equal orders: nothing is by chance.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from bisect import bisect_right, insort
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
+POINTS = 3_000
+"""How many points long edges may have in any graph; in a large one, as many as it has edges."""
 Side: TypeAlias = Literal["", "top", "bottom"]
 
 
@@ -42,6 +45,10 @@ class Segment(NamedTuple):
     leaves: float | None
     ends: float | None
     kind: str
+
+
+Trunk: TypeAlias = tuple[int, float | None, str]
+"""What wires have in common that run together: whence, where they leave, and their kind."""
 
 
 def downward(
@@ -115,8 +122,10 @@ class Layers:
         """The segments above each, by their numbers."""
         self.down: list[list[int]] = [[] for _ in blocks]
         self._numbers: dict[Segment, int] = {}
+        self.detours: dict[Trunk, list[int]] = {}
+        """The wires that go beside everything, by what they have in common."""
         self.paths = self._long_edges()
-        """The segments of each wire, from above to below."""
+        """The segments of each wire, from above to below; of those that go beside, nothing."""
         self.layers = self._first_order()
         self.crossings = self._uncross()
 
@@ -152,17 +161,38 @@ class Layers:
 
     # -- long edges --------------------------------------------------------------------------------
 
+    def _longest(self) -> int:
+        """Return how many layers a wire may span without going beside everything."""
+        spans: dict[Trunk, int] = {}
+        for at, (upper, lower) in enumerate(self.ends):
+            trunk = self._trunk(at)
+            spans[trunk] = max(spans.get(trunk, 0), self.layer[lower] - self.layer[upper])
+        room = max(POINTS, len(self.blocks) + len(self.wires))
+        for span in sorted(spans.values()):
+            room -= span
+            if room < 0:
+                return max(span, 4)
+        return len(self.layer)
+
+    def _trunk(self, at: int) -> Trunk:
+        wire = self.wires[at]
+        return self.ends[at][0], wire.ends if self.is_up[at] else wire.leaves, wire.kind
+
     def _long_edges(self) -> list[list[int]]:
         """Put points into the layers that wires cross."""
-        trunks: dict[tuple[int, float | None, str], tuple[list[int], list[int]]] = {}
+        trunks: dict[Trunk, tuple[list[int], list[int]]] = {}
         found: list[list[int]] = []
-        for (upper, lower), wire, turned in zip(self.ends, self.wires, self.is_up, strict=True):
-            leaves, ends = (wire.ends, wire.leaves) if turned else (wire.leaves, wire.ends)
+        longest = self._longest()
+        for at, ((upper, lower), wire) in enumerate(zip(self.ends, self.wires, strict=True)):
+            trunk = self._trunk(at)
+            leaves, ends = trunk[1], wire.leaves if self.is_up[at] else wire.ends
             span = self.layer[lower] - self.layer[upper]
-            if upper == lower:
+            if upper == lower or span > longest:
+                if upper != lower:
+                    self.detours.setdefault(trunk, []).append(at)
                 found.append([])
                 continue
-            points, path = trunks.setdefault((upper, leaves, wire.kind), ([upper], []))
+            points, path = trunks.setdefault(trunk, ([upper], []))
             while len(points) < span:
                 self.layer.append(self.layer[points[-1]] + 1)
                 self.width.append(0.0)

@@ -259,8 +259,8 @@ def with_lines(assembly: str, target: str, above: int = 0) -> str:
     line = 0
     for text in assembly.split("\n"):
         made.append(text)
-        if text.lstrip().startswith(".loc"):
-            words = text.split()
+        words = text.split(None, 3)
+        if words and words[0] == ".loc":
             number = int(words[2])
             if words[1] not in mine:
                 line = 0
