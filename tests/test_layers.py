@@ -258,13 +258,15 @@ def test_lawful_sources_have_no_faults():
         pytest.param(
             "luminal_lab.core.ir",
             "from luminal_lab.passes import dce",
-            "luminal_lab.core.ir:1: imports luminal_lab.passes.dce, and core may import errors, display",
+            "luminal_lab.core.ir:1: imports luminal_lab.passes.dce, and core may import errors, "
+            "display",
             id="upward",
         ),
         pytest.param(
             "luminal_lab.core.ir",
             "from luminal_lab import passes",
-            "luminal_lab.core.ir:1: imports luminal_lab.passes, and core may import errors, display",
+            "luminal_lab.core.ir:1: imports luminal_lab.passes, and core may import errors, "
+            "display",
             id="upward-place",
         ),
         pytest.param(
@@ -276,13 +278,15 @@ def test_lawful_sources_have_no_faults():
         pytest.param(
             "luminal_lab.core.ir",
             "import typing\nif typing.TYPE_CHECKING:\n    import luminal_lab.passes.dce",
-            "luminal_lab.core.ir:3: imports luminal_lab.passes.dce, and core may import errors, display",
+            "luminal_lab.core.ir:3: imports luminal_lab.passes.dce, and core may import errors, "
+            "display",
             id="upward-for-types",
         ),
         pytest.param(
             "luminal_lab.core.ir",
             "import importlib\nimportlib.import_module('luminal_lab.passes.dce')",
-            "luminal_lab.core.ir:2: imports luminal_lab.passes.dce, and core may import errors, display",
+            "luminal_lab.core.ir:2: imports luminal_lab.passes.dce, and core may import errors, "
+            "display",
             id="upward-by-name",
         ),
         pytest.param(

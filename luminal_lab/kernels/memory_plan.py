@@ -310,16 +310,21 @@ class _Chains:
             return f"{source} is read by step {at}{seen}, after step {one.step} writes {value}"
         if root in program.outputs:
             return f"{source} is an output"
-        if {*names} != {source.id}:
-            others = program.names(sorted({*names} - {source.id}))
-            return f"step {one.step} reads {source} as {others} too"
-        if len(names) > 1:
-            return f"step {one.step} reads {source} in {len(names)} places"
+        if names != [source.id]:
+            return self._read_elsewhere(one, names)
         if chain[-1] != root:
             return f"{by_id[chain[-1]]} is in its place already"
         if given is not None and any(program.donated.get(id) != given.id for id in outputs):
             return f"the place of {given} is for another output"
         return ""
+
+    def _read_elsewhere(self, one: InPlace, names: list[int]) -> str:
+        """Return how a step that would write over a value reads it beside the one time."""
+        source = self.program.by_id[one.source]
+        if {*names} != {source.id}:
+            others = self.program.names(sorted({*names} - {source.id}))
+            return f"step {one.step} reads {source} as {others} too"
+        return f"step {one.step} reads {source} in {len(names)} places"
 
     def carry(self, output: int, given: int) -> Carry:
         """Have an output end in the place of the input that it goes to, if nobody minds."""
