@@ -106,7 +106,7 @@ class Maker(Protocol):
         ...
 
     def compared(self, kernel: Kernel, names: set[str]) -> Kernel:
-        """Return a kernel each op of which rounds in results of these names: others compare them."""
+        """Return a kernel each op of which rounds in these results: other kernels compare them."""
         ...
 
 
