@@ -4,7 +4,9 @@ import difflib
 import importlib
 import os
 import shlex
+import signal
 import warnings
+from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
@@ -56,6 +58,14 @@ def unified_diff(golden: str, text: str, name: str) -> str:
 def missing_end(text: str) -> list[str]:
     """Return the line that stands for an absent last newline, as in git's diffs."""
     return [] if text.endswith("\n") else ["\\ no newline at the end"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _can_be_interrupted() -> Iterator[None]:
+    """Take the signal of Ctrl-C, which what a shell starts in the background ignores."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -2,10 +2,8 @@
 
 import importlib.util
 import shutil
-import signal
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -205,15 +203,6 @@ def test_a_warning_about_the_cache_names_the_users_line(folder):
     assert [one.filename for one in caught] == [__file__]
 
 
-@pytest.fixture
-def _can_be_interrupted() -> Iterator[None]:
-    """Take the signal, which what a shell starts in the background ignores."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("_can_be_interrupted")
 def test_ctrl_c_during_a_compile_leaves_all_as_it_was(wrapped, folder):
     cx, y = written()
     before = str(cx)

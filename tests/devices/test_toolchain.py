@@ -6,12 +6,10 @@ import importlib.util
 import os
 import select
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -438,15 +436,6 @@ def test_a_compiler_that_hangs_is_ended_with_its_children(fake, folder, temporar
     assert list(temporary.iterdir()) == []
 
 
-@pytest.fixture
-def _can_be_interrupted() -> Iterator[None]:
-    """Take the signal, which what a shell starts in the background ignores."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("_can_be_interrupted")
 def test_ctrl_c_ends_the_compiler_and_leaves_nothing_behind(fake, folder, temporary, tmp_path):
     with child_that_lives(tmp_path) as start:
         cc = fake(f"echo half > library.so; {start} sleep 0.05; kill -INT $PPID; wait")
