@@ -32,8 +32,9 @@ from luminal_lab.devices.machine import this_machine, usable_cores
 from luminal_lab.devices.rates import PeakRates, Rate
 from luminal_lab.devices.toolchain import Compiler, compile_library, find_compiler, load, machine
 from luminal_lab.errors import ArgumentError, DeviceError, RecordingError
+from luminal_lab.progress import progress
 
-METHOD = 2
+METHOD = 3
 """How rates are measured; one more whenever that changes, so that they are measured again."""
 SMALL = 128 << 10, 1 << 20
 """The working sets, of each thread, that are in the caches of its own or not far from them."""
@@ -207,19 +208,21 @@ def _answers(questions: list[_Question], *, alone: bool) -> tuple[Rate, ...]:
     samples: list[list[float]] = [[] for _ in questions]
     often: dict[tuple[int, int], int] = {}
     rounds = 0
-    while rounds < LEAST_ROUNDS or perf_counter() - start < BUDGET:
-        for number, (rate, ways) in enumerate(questions):
-            # NumPy's matmul brings threads of its own.
-            threads = 1 if alone and rate.what == "fma" else rate.threads
-            for place, (work, amount) in enumerate(ways):
-                key = number, place
-                if key not in often:
-                    often[key] = _calibrated(work)
-                seconds = _together(work, threads, often[key])
-                samples[number].append(amount * often[key] / seconds / 1e9)
-                if seconds < SHORTEST / 2:  # what held it up before is over
-                    often[key] *= 2
-        rounds += 1
+    with progress("this machine's rates", BUDGET, "s") as bar:
+        while rounds < LEAST_ROUNDS or perf_counter() - start < BUDGET:
+            for number, (rate, ways) in enumerate(questions):
+                # NumPy's matmul brings threads of its own.
+                threads = 1 if alone and rate.what == "fma" else rate.threads
+                for place, (work, amount) in enumerate(ways):
+                    key = number, place
+                    if key not in often:
+                        often[key] = _calibrated(work)
+                    seconds = _together(work, threads, often[key])
+                    samples[number].append(amount * often[key] / seconds / 1e9)
+                    if seconds < SHORTEST / 2:  # what held it up before is over
+                        often[key] *= 2
+                bar.reach(round(min(perf_counter() - start, BUDGET), 1))
+            rounds += 1
     return tuple(
         replace(rate, best=max(found), samples=tuple(found))
         for (rate, _), found in zip(questions, samples, strict=True)
@@ -268,8 +271,12 @@ def _together(work: Work, threads: int, times: int) -> float:
         return perf_counter() - start
     spans: list[tuple[float, float]] = []
     barrier = threading.Barrier(threads)
+    cores = _cores()
 
     def one(thread: int) -> None:
+        # Systems that pack threads onto one core would have them share it for most of a sample.
+        if threads <= len(cores):
+            os.sched_setaffinity(0, {cores[thread]})
         barrier.wait()
         start = perf_counter()
         work(thread, times)
@@ -278,10 +285,19 @@ def _together(work: Work, threads: int, times: int) -> float:
     others = [threading.Thread(target=one, args=(k,)) for k in range(1, threads)]
     for thread in others:
         thread.start()
-    one(0)
+    try:
+        one(0)
+    finally:
+        if threads <= len(cores):
+            os.sched_setaffinity(0, cores)
     for thread in others:
         thread.join()
     return max(end for _, end in spans) - min(start for start, _ in spans)
+
+
+def _cores() -> list[int]:
+    """Return the cores that threads may be sent to, where the system lets us send them."""
+    return sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else []
 
 
 class _Probe:

@@ -6,6 +6,9 @@ before that task is done. So nobody has to check in, and a thread that wakes up 
 
 Threads without work look for some for a while, so that runs that follow each other find them awake,
 and then sleep. A phase of one task, or one that is marked as short, is run by the caller alone.
+Some systems put a thread that wakes up onto the core of whoever woke it, and leave it there for
+longer than a phase takes (virtual machines that pack their cores do): on Linux the caller looks
+where each thread was last, and has those that would stand behind it, or each other, go elsewhere.
 Ctrl-C sets a flag that is looked at before each task, up to the launch from which on inputs are
 written over; from there on the run is finished.
 
@@ -62,6 +65,12 @@ typedef pthread_t lab_thread;
 #define lab_pause() ((void)0)
 #endif
 
+#ifdef __linux__
+#include <sys/syscall.h>
+extern int sched_getcpu(void);           // which headers give to some dialects of C alone
+extern long syscall(long number, ...);
+#endif
+
 #define LAB_SPINS 40000          // looks for work before a thread sleeps: about half a millisecond
 #define LAB_POLITE 1000          // looks after which another thread may have the core
 #define LAB_SLICE (1ll << 30)    // tasks that are counted down at once
@@ -85,11 +94,20 @@ typedef struct {
 
 typedef struct lab_pool lab_pool;
 
+#define LAB_CORES 1024
+#define LAB_WORD (8 * (int)sizeof(unsigned long))
+typedef struct {
+    unsigned long words[LAB_CORES / (8 * sizeof(unsigned long))];
+} lab_cores;
+
 typedef struct {
     lab_pool *pool;
     int number;                  // from 1 up; the caller is 0
+    int core;                    // where it was last; LAB_ANY while it sleeps
+    int sent, system_number;     // whether it was sent elsewhere, and what the system calls it
     lab_thread thread;
 } lab_worker;
+#define LAB_ANY (-1)
 
 struct lab_pool {
     lab_u64 ticket __attribute__((aligned(64)));   // phases so far, and tasks that nobody has taken
@@ -100,8 +118,54 @@ struct lab_pool {
     int threads, running;        // as asked, and as started, both with the caller
     lab_lock lock;
     lab_bell bell;
+    lab_cores cores;             // on which threads may be
     lab_worker workers[];
 };
+
+// -- cores ----------------------------------------------------------------------------------------
+
+#ifdef __linux__
+static void lab_look_at_cores(lab_pool *pool) {
+    lab_cores none = {{0}};
+    pool->cores = none;
+    syscall(SYS_sched_getaffinity, 0, sizeof(lab_cores), &pool->cores);
+}
+
+// Notes where a thread is. One that was sent elsewhere is there now, and free to go again.
+static void lab_note_core(lab_worker *worker) {
+    lab_set(&worker->core, sched_getcpu());
+    if (!worker->system_number) lab_set(&worker->system_number, (int)syscall(SYS_gettid));
+    if (lab_get(&worker->sent)) {
+        lab_set(&worker->sent, 0);
+        syscall(SYS_sched_setaffinity, 0, sizeof(lab_cores), &worker->pool->cores);
+    }
+}
+
+// Sends threads away that would wait for the caller's core, or for each other's.
+static void lab_part(lab_pool *pool) {
+    lab_cores left = pool->cores;
+    int core = sched_getcpu();
+    if (core >= 0 && core < LAB_CORES) left.words[core / LAB_WORD] &= ~(1ul << core % LAB_WORD);
+    for (int k = 0; k < pool->running - 1; k++) {
+        lab_worker *worker = &pool->workers[k];
+        const int number = lab_get(&worker->system_number);
+        core = lab_get(&worker->core);
+        if (!number || core >= LAB_CORES) continue;
+        if (core >= 0 && (left.words[core / LAB_WORD] >> core % LAB_WORD & 1)) {
+            left.words[core / LAB_WORD] &= ~(1ul << core % LAB_WORD);
+            continue;
+        }
+        syscall(SYS_sched_setaffinity, number, sizeof(lab_cores), &left);   // no core: no change
+        lab_set(&worker->sent, 1);
+    }
+}
+#else
+static void lab_look_at_cores(lab_pool *pool) { (void)pool; }
+static void lab_note_core(lab_worker *worker) { (void)worker; }
+static void lab_part(lab_pool *pool) { (void)pool; }
+#endif
+
+// -- tasks ----------------------------------------------------------------------------------------
 
 static void lab_do(lab_pool *pool, int number, lab_i64 task) {
     const lab_phase *phase = &pool->phase;
@@ -128,13 +192,17 @@ static void lab_work(lab_worker *worker) {
     lab_pool *pool = worker->pool;
     while (!lab_get(&pool->stop)) {
         int spins = 0;
+        lab_note_core(worker);
         while (lab_take(pool, worker->number)) {}
         while (spins < LAB_SPINS && !(lab_u32)lab_get(&pool->ticket)) {
             lab_pause();
-            if (++spins % LAB_POLITE == 0) lab_yield();
+            if (++spins % LAB_POLITE) continue;
+            lab_yield();
+            lab_note_core(worker);
         }
         if (spins < LAB_SPINS) continue;
         lab_lock_take(&pool->lock);
+        lab_set(&worker->core, LAB_ANY);
         lab_add(&pool->sleepers, 1);
         while (!(lab_u32)lab_get(&pool->ticket) && !lab_get(&pool->stop))
             lab_bell_wait(&pool->bell, &pool->lock);
@@ -195,10 +263,13 @@ static void lab_begin_pool(lab_pool *pool) {
 }
 
 static void lab_start(lab_pool *pool) {
+    lab_look_at_cores(pool);
     while (pool->running < pool->threads) {
         lab_worker *worker = &pool->workers[pool->running - 1];
         worker->pool = pool;
         worker->number = pool->running;
+        worker->core = LAB_ANY;
+        worker->sent = worker->system_number = 0;
         if (!lab_thread_new(worker)) {
             pool->threads = pool->running;   // as many as the system gives us
             break;
@@ -214,6 +285,7 @@ static void lab_run_phase(lab_pool *pool, lab_i64 tasks, int alone) {
         return;
     }
     if (pool->running < pool->threads) lab_start(pool);
+    lab_part(pool);
     for (phase->before = 0; phase->before < tasks; phase->before += phase->tasks) {
         const lab_i64 left = tasks - phase->before;
         phase->tasks = left < LAB_SLICE ? left : LAB_SLICE;

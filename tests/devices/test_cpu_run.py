@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -147,6 +148,54 @@ def test_a_fork_after_the_threads_have_started():
     a.set(np.full((300, 300), 3))
     cx.execute()
     assert (y.numpy() == 2700).all()
+
+
+def threads_of_this_process() -> set[int]:
+    return {int(task.name) for task in Path("/proc/self/task").iterdir()}
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2, reason="needs two cores and Linux"
+)
+def test_a_thread_that_stands_behind_its_caller_is_sent_to_another_core():
+    cores = os.sched_getaffinity(0)
+    before = threads_of_this_process()
+    cx = ll.Graph()
+    a = cx.tensor((300, 300)).set(np.ones((300, 300)))
+    y = (a @ a).retrieve()
+    cx.compile(CPUCompiler(threads=2))
+    cx.execute()
+    (worker,) = threads_of_this_process() - before
+    here = {min(cores)}
+    try:
+        os.sched_setaffinity(worker, here)
+        os.sched_setaffinity(0, here)
+        for step in range(1000):
+            a.set(np.full((300, 300), step))
+            cx.execute()
+            assert (y.numpy() == 300 * step**2).all()
+            if os.sched_getaffinity(worker) == cores:
+                break
+        assert os.sched_getaffinity(worker) == cores
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says which cores a thread may have")
+def test_more_threads_than_cores_that_they_may_have():
+    cores = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(cores)})
+        cx = ll.Graph()
+        a = cx.tensor((300, 300)).set(np.ones((300, 300)))
+        y = (a @ a).retrieve()
+        cx.compile(CPUCompiler(threads=3))
+        for step in range(3):
+            a.set(np.full((300, 300), step))
+            cx.execute()
+            assert (y.numpy() == 300 * step**2).all()
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 # -- memory ----------------------------------------------------------------------------------------
