@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import TYPE_CHECKING, Final, Self, cast
+from typing import Final, Self, cast
 
 from typing_extensions import override
 
@@ -25,18 +25,21 @@ from luminal_lab.devices.subject import Session, subject_of
 from luminal_lab.devices.timings import MARK, spread_of
 from luminal_lab.errors import (
     ArgumentError,
-    DeviceError,
     GraphError,
     RangeError,
     nearest,
     whole_number,
 )
 from luminal_lab.passes.pipeline import PassLike
-
-if TYPE_CHECKING:
-    import pandas as pd  # pyright: ignore[reportMissingTypeStubs]  # it has none
+from luminal_lab.progress import progress
+from luminal_lab.tables import Table, frame
 
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+COLUMNS: Final = tuple(
+    """
+    segment scope from device how seconds spread bytes flops share bound launches kernels missing
+    """.split()  # noqa: SIM905  # a list of names reads better so
+)
 MOST_SHOWN = 30
 """Rows that the text shows before it says how many more there are."""
 
@@ -158,16 +161,9 @@ class SideBySide:
         told = together((column.label, self.notes(column)) for column in self.columns)
         return html(self.graph, self.columns, self.segments, told)
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_pandas(self) -> Table:
         """Return a table of pandas: a row for each segment on each device."""
-        try:
-            import pandas as pd  # pyright: ignore[reportMissingTypeStubs]  # optional
-        except ImportError as error:
-            raise DeviceError(
-                "compare: a table needs pandas, which is not installed",
-                hint="pip install pandas; print(…) shows the rows without it",
-            ) from error
-        rows = [
+        rows = (
             {
                 "segment": one.name,
                 "scope": one.scope,
@@ -186,8 +182,10 @@ class SideBySide:
             }
             for one in self.segments
             for place, column in enumerate(self.columns)
-        ]
-        return pd.DataFrame(rows)
+        )
+        return frame(
+            "compare", COLUMNS, (list(row.values()) for row in rows), {"graph": self.graph}
+        )
 
 
 def title(column: Column) -> str:
@@ -281,13 +279,19 @@ def compare(
                 f"compare: {name} is {count!r}", hint=f"give a whole number, {least} or more"
             )
     subject = subject_of(cx, dims, passes)
-    columns = _named(
-        modelled_column(subject, one)
-        if isinstance(one, Specification)
-        else cast("Comparable", one).column(subject, rounds, warm_up)
-        for one in asked
-    )
+    with progress(f"compare {subject.ir.name}", len(asked), "device") as bar:
+        columns = _named(
+            modelled_column(subject, one)
+            if isinstance(one, Specification)
+            else cast("Comparable", one).column(subject, rounds, warm_up)
+            for one in bar.each(asked, _short)
+        )
     return SideBySide(subject.ir.name, columns, segments(subject.ir, columns))
+
+
+def _short(device: object) -> str:
+    """Return what a device is called while it is waited for."""
+    return str(getattr(device, "name", None) or type(device).__name__)
 
 
 def _named(columns: Iterable[Column]) -> tuple[Column, ...]:

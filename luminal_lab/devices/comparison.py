@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
+from luminal_lab.tables import Table, frame
 
 if TYPE_CHECKING:
     from luminal_lab.devices.timings import Timings
@@ -36,6 +37,12 @@ class Comparison:
     def ratio(self) -> float:
         """How many times faster the second is as a whole."""
         return self.first.seconds / self.second.seconds
+
+    def to_pandas(self) -> Table:
+        """Return a table of pandas, a row for each kernel: both seconds, and their ratio."""
+        rows = ((name, *pair, self.ratios.get(name)) for name, pair in self.kernels.items())
+        columns = ("kernel", "first_seconds", "second_seconds", "ratio")
+        return frame("comparison", columns, rows)
 
     @override
     def __str__(self) -> str:

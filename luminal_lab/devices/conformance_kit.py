@@ -36,6 +36,7 @@ from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.inlining import Inlining
 from luminal_lab.passes.pipeline import PassLike, Pipeline, as_pass
 from luminal_lab.passes.rule import Rule, RuleSet
+from luminal_lab.progress import Progress, progress
 
 BATCH = 100
 """How many cases are compiled as one graph."""
@@ -122,8 +123,11 @@ def conformance(
             rows[case] = Row(case, "unsupported", f"{word}: {declared[word]}")
         else:
             todo.append(case)
-    for batch in _batches(todo):
-        rows.update(kit.tried(batch))
+    with progress(f"conformance of {kit.name}", len(todo), "case") as kit.bar:
+        for batch in _batches(todo):
+            kit.bar.now(batch[0].family)
+            rows.update(kit.tried(batch))
+            kit.bar.reach(len(rows) - len(chosen) + len(todo))
     return Conformance(kit.name, tuple(rows[case] for case in chosen), perf_counter() - start)
 
 
@@ -193,6 +197,7 @@ INLINED = Pipeline([Inlining()], rounds=50)
 
 class _Kit:
     def __init__(self, device: Device | PassLike) -> None:
+        self.bar = Progress()
         self.toy: Device | None = None
         self.pipeline: Pass | Pipeline | None = None
         if isinstance(device, (Pass, Pipeline, Rule, RuleSet, str)) or not hasattr(device, "run"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from typing_extensions import override
@@ -14,10 +14,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.op import OPS, tuple_text
 from luminal_lab.core.printer import as_text
 from luminal_lab.devices.conformance_cases import Case, Run
-from luminal_lab.errors import LabError
-
-if TYPE_CHECKING:
-    import pandas as pd  # pyright: ignore[reportMissingTypeStubs]  # it has none
+from luminal_lab.tables import Table, frame
 
 SHOWN = 3
 """How many failures a text shows as a whole."""
@@ -118,21 +115,13 @@ class Conformance:
         found = Counter(row.blamed for row in self.failed if row.blamed is not None)
         return tuple(op for op, _ in found.most_common())
 
-    @property
-    def table(self) -> pd.DataFrame:
-        """A table of pandas, a row for each case."""
-        try:
-            import pandas as pd  # pyright: ignore[reportMissingTypeStubs]  # optional
-        except ImportError as error:
-            raise LabError(
-                "conformance: a table needs pandas, which is not installed",
-                hint="pip install pandas; .rows has the rows without it",
-            ) from error
-        fields = ["case", "family", "op", "status", "to mend", "reason"]
-        rows = [
+    def to_pandas(self) -> Table:
+        """Return a table of pandas, a row for each case."""
+        columns = ("case", "family", "op", "status", "to mend", "reason")
+        rows = (
             (r.case.name, r.case.family, r.case.op, r.status, r.blamed, r.reason) for r in self.rows
-        ]
-        return pd.DataFrame(rows, columns=fields)
+        )
+        return frame("conformance", columns, rows)
 
     @property
     def counts(self) -> str:

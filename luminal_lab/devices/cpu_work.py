@@ -44,6 +44,7 @@ from luminal_lab.kernels.machine import Machine
 from luminal_lab.kernels.schedule import Schedule
 from luminal_lab.kernels.specialise import specialised
 from luminal_lab.kernels.user_kernel import user_kernel, uses_c
+from luminal_lab.progress import progress
 
 PASSING = (After, Contiguous, CustomGradient, GraphBreak, Reshape, StopGradient)
 """Ops whose result has the bytes of their first source."""
@@ -168,8 +169,13 @@ class Worklist:
         self._units: dict[IR, Unit] = {}
         self._results: dict[Key, int] = {}
         exact: list[tuple[int, Use]] = []
-        for node in ir:
-            self._add(node, exact)
+        with progress("kernels", len(ir), "node") as bar:
+            for node in ir:
+                body = node.op.body_of()
+                if body is not None:
+                    bar.now(body.name)
+                self._add(node, exact)
+                bar.step()
         for name, schedule in self.schedules.items():
             if name not in self.kernels:
                 raise ScheduleError(

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from itertools import groupby, pairwise
 from statistics import median
+from time import sleep
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ from luminal_lab.devices.cuda_driver import (
 )
 from luminal_lab.devices.cuda_library import Products
 from luminal_lab.devices.gpu_engine import Argument, Launched, Place
-from luminal_lab.errors import DeviceError
+from luminal_lab.errors import DeviceError, Interrupted
 from luminal_lab.kernels.kernel import Kernels
 
 KEPT: Final = {701, 704, 705, 708, 711, 712, 713}
@@ -46,6 +47,10 @@ SETS: Final = 2
 MOST_GRAPHS: Final = 8
 """How many graphs a range of a program has: for as many choices of its memory."""
 SHOWN: Final = 4
+NOT_READY: Final = 600
+"""The status of a stream on which something is still to be done."""
+LONGEST: Final = 1e-3
+"""The seconds from one question to the next whether all is done, at most."""
 
 
 class _Graph(NamedTuple):
@@ -260,7 +265,18 @@ class CuPyEngine:
         """Wait for all that was launched."""
         names, self._open = self._open, []
         with self._named(_among(names)):
+            try:
+                self._await()
+            except KeyboardInterrupt:
+                raise _still_running(names) from None
             self.stream.synchronize()
+
+    def _await(self) -> None:
+        """Ask until all is done, so that Ctrl-C comes through where a kernel does not end."""
+        pause = 0.0
+        while self.runtime.streamQuery(self.stream.ptr) == NOT_READY:
+            sleep(pause)
+            pause = min(LONGEST, pause + LONGEST / 100)
 
     # -- times -------------------------------------------------------------------------------------
 
@@ -326,13 +342,33 @@ def _are_same(some: Sequence[Launched], others: Sequence[Launched]) -> bool:
     )
 
 
-def _among(names: Sequence[str]) -> str:
-    """Say which kernels something that went wrong is of."""
+def _still_running(names: Sequence[str]) -> Interrupted:
+    """Return what Ctrl-C becomes while the GPU is busy: nobody can take a kernel off it."""
+    what = _kernels_of(names)
+    return Interrupted(
+        f"{what}: stopped by Ctrl-C, and the GPU is still busy with it"
+        if what
+        else "cuda: stopped by Ctrl-C, and the GPU is still busy",
+        where=str(here() or "") or None,
+        hint="the next run waits for it; if it never ends, restart Python (the notebook's kernel): "
+        "what was carried on the GPU goes with it. With emulate=True the emulator stops it, and "
+        "says where its threads stand",
+    )
+
+
+def _kernels_of(names: Sequence[str]) -> str:
+    """Return which kernels names are of, the first few of many."""
     distinct = list(dict.fromkeys(names))
-    if not distinct:
-        return "cuda: the GPU stopped"
-    if len(distinct) == 1:
-        return f"kernel {distinct[0]}: the GPU stopped it"
     listed = ", ".join(distinct[:SHOWN])
     more = f" and {len(distinct) - SHOWN} more" if len(distinct) > SHOWN else ""
-    return f"cuda: the GPU stopped one of the kernels {listed}{more}"
+    return f"kernel{'s' * (len(distinct) > 1)} {listed}{more}" if distinct else ""
+
+
+def _among(names: Sequence[str]) -> str:
+    """Say which kernels something that went wrong is of."""
+    what = _kernels_of(names)
+    if not what:
+        return "cuda: the GPU stopped"
+    if what.startswith("kernels "):
+        return f"cuda: the GPU stopped one of the {what}"
+    return f"{what}: the GPU stopped it"

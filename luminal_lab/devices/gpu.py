@@ -116,6 +116,12 @@ class GPUCompiler(Pipeline):
                 f"{self.name}: schedules is {schedules!r}, which says no schedule",
                 hint='give a dict, as in {"softmax": "bind i to block"}',
             )
+        for name in schedules or ():
+            if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+                raise ArgumentError(
+                    f"{self.name}: schedules has one for {name!r}, which is no kernel's name",
+                    hint="cx.kernels has the names of kernels",
+                )
         read = [(name, read_schedule(text, name)) for name, text in dict(schedules or {}).items()]
         object.__setattr__(self, "emulate", emulate)
         object.__setattr__(self, "reuse_outputs", reuse_outputs)

@@ -83,6 +83,8 @@ class GPURun:
             return
 
         def late(*_: object) -> None:
+            if self.program.is_late:  # the second time: what runs may never end
+                raise KeyboardInterrupt
             self.program.is_late = True
 
         before = signal.signal(signal.SIGINT, late)

@@ -20,6 +20,7 @@ from luminal_lab.devices.timings import Timing, Timings
 from luminal_lab.devices.work import Work, is_work, work_of, work_of_definition
 from luminal_lab.errors import DimError
 from luminal_lab.passes.compilation import Compilation
+from luminal_lab.progress import progress
 
 if TYPE_CHECKING:
     from luminal_lab.kernels.kernel import Kernel
@@ -85,23 +86,26 @@ def measured(
     mine = environment._replace(data=_views(environment.data))
     seconds: dict[int, list[float]] = {}
     whole: list[float] = []
-    for turn in range(warm_up + rounds):
-        steps: list[Step] = []
-        start = perf_counter()
-        if isinstance(what, IR):
-            interpret(what, mine, wanted=asked, trace=steps)
-            end = perf_counter()
-        else:
-            what.values(mine, asked, {}, None)
-            end = perf_counter()
-            what.settle()
-            # A traced run tells more, and takes longer than what happens between launches.
-            what.values(mine, asked, {}, steps)
-            what.settle()
-        if turn >= warm_up:
-            whole.append(end - start)
-            for step in steps:
-                seconds.setdefault(step.node.id, []).append(step.seconds)
+    with progress(f"time {ir.name}", warm_up + rounds, "run") as bar:
+        for turn in range(warm_up + rounds):
+            bar.now("warm-up" if turn < warm_up else "")
+            steps: list[Step] = []
+            start = perf_counter()
+            if isinstance(what, IR):
+                interpret(what, mine, wanted=asked, trace=steps)
+                end = perf_counter()
+            else:
+                what.values(mine, asked, {}, None)
+                end = perf_counter()
+                what.settle()
+                # A traced run tells more, and takes longer than what happens between launches.
+                what.values(mine, asked, {}, steps)
+                what.settle()
+            if turn >= warm_up:
+                whole.append(end - start)
+                for step in steps:
+                    seconds.setdefault(step.node.id, []).append(step.seconds)
+            bar.step()
     threads = program.threads if isinstance(program, CPUProgram) else 1
     gpu = program if isinstance(program, OnDevice) else None
     # What this machine's processor can do at most says nothing of a GPU.

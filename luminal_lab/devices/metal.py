@@ -21,6 +21,7 @@ from luminal_lab.devices.gpu import GPUCompiler, GPUMaker
 from luminal_lab.devices.gpu_engine import Emulated, Engine
 from luminal_lab.devices.gpu_program import GPUProgram
 from luminal_lab.devices.metal_engine import MetalEngine
+from luminal_lab.devices.specifications import specification
 from luminal_lab.errors import ArgumentError, DeviceError
 from luminal_lab.kernels.dialect import METAL
 from luminal_lab.kernels.gpu import apple
@@ -65,6 +66,11 @@ class MetalCompiler(GPUCompiler):
         if chip is not None and not isinstance(chip, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
             raise ArgumentError(
                 f"metal: the chip is {chip!r}", hint='give its name, as in "m3-max"'
+            )
+        if chip is not None and (found := specification(chip)).dialect != "metal":
+            raise ArgumentError(
+                f"metal: {found.name} is no chip of Apple's: it is made by {found.maker}",
+                hint='give one such as "m3-max", or leave it out for the one that is there',
             )
         object.__setattr__(self, "chip", chip)
 

@@ -195,7 +195,10 @@ def read_json(what: str, text: str, schema: int) -> dict[str, Any]:
     try:
         given: object = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise RecordingError(f"{what}: this is no JSON: {error}") from error
+        raise RecordingError(
+            f"{what}: this is no JSON: {error}",
+            hint="the file is damaged, or cut short: get it anew",
+        ) from error
     found = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
     if found.get("schema") != schema:
         raise RecordingError(

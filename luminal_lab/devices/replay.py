@@ -18,7 +18,7 @@ from luminal_lab.devices.recording import AGAIN, Recording, key_of_kernel
 from luminal_lab.devices.roofline import modelled
 from luminal_lab.devices.specifications import specification, this_cpu
 from luminal_lab.devices.subject import Subject
-from luminal_lab.errors import RecordingError, UnknownNameError
+from luminal_lab.errors import ArgumentError, RecordingError, UnknownNameError
 from luminal_lab.kernels.launch import Launch
 from luminal_lab.kernels.machine import Machine
 from luminal_lab.passes.compilation import Compilation
@@ -120,6 +120,11 @@ class Recorded:
 
 def load(name: str | Path) -> Recording:
     """Return a recording by its name among those of the package, or by the path of its file."""
+    if not isinstance(name, (str, Path)):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+        raise ArgumentError(
+            f"recorded: {name!r} is no recording",
+            hint="give the path of a file that luminal-lab record has written",
+        )
     known = {path.stem: path for path in sorted(FOLDER.glob("*.json"))}
     path = Path(name)
     if str(name).lower() in known:

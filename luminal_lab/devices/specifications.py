@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from difflib import get_close_matches
 from functools import cache
-from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
@@ -33,10 +32,8 @@ from luminal_lab.devices.figures import (
 from luminal_lab.devices.machine import this_machine
 from luminal_lab.devices.probe import cpu_name, peak_rates
 from luminal_lab.devices.rates import PeakRates
-from luminal_lab.errors import DeviceError, UnknownNameError
-
-if TYPE_CHECKING:
-    import pandas as pd  # pyright: ignore[reportMissingTypeStubs]  # it has none
+from luminal_lab.errors import UnknownNameError
+from luminal_lab.tables import Table, frame
 
 CPU_LAUNCH = 1e-6
 """The seconds that a launch takes at least on a CPU."""
@@ -66,21 +63,14 @@ class Specifications(tuple[Specification, ...]):
     def __repr__(self) -> str:
         return f"<Specifications: {len(self)} devices; print(…) shows them>"
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_pandas(self) -> Table:
         """Return a table of pandas: a row for each figure of each device, with its source."""
-        try:
-            import pandas as pd  # pyright: ignore[reportMissingTypeStubs]  # optional
-        except ImportError as error:
-            raise DeviceError(
-                "specifications: a table needs pandas, which is not installed",
-                hint="pip install pandas; print(…) shows the figures without it",
-            ) from error
-        rows = [
-            {"device": s.name, "maker": s.maker, "figure": what, **one._asdict()}
-            for s in self
-            for what, one in s.figures.items()
-        ]
-        return pd.DataFrame(rows)
+        rows = (
+            (one.name, one.maker, what, *figure)
+            for one in self
+            for what, figure in one.figures.items()
+        )
+        return frame("specifications", ("device", "maker", "figure", *Figure._fields), rows)
 
 
 def specification(name: str) -> Specification:

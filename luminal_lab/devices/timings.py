@@ -13,26 +13,23 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import median, quantiles
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
 from luminal_lab.devices.comparison import Comparison, aligned
 from luminal_lab.devices.rates import DOUBT, Limit, PeakRates, read_json, size_text
-from luminal_lab.display import Displayed
+from luminal_lab.display import DISPLAYS, Charted, Displayed, Theme
 from luminal_lab.errors import (
     ArgumentError,
-    DeviceError,
     GraphError,
     RangeError,
     RecordingError,
     nearest,
     whole_number,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd  # pyright: ignore[reportMissingTypeStubs]  # it has none
+from luminal_lab.tables import Table, frame
 
 SCHEMA = 1
 """What a file of timings holds; one more whenever that changes."""
@@ -129,7 +126,7 @@ class Timing:
 
 
 @dataclass(frozen=True, repr=False)
-class Timings(Displayed):
+class Timings(Charted, Displayed):
     """The times of a graph's launches, slowest marked; a sequence of rows with a table.
 
     >>> row = Timing("double", "launch", "double", "%y", (), (0.002, 0.003, 0.002))
@@ -304,22 +301,25 @@ class Timings(Displayed):
         times = [mark, self.shown(row.seconds), spread, size, gbytes, gflops, share, bound]
         return [*times, row.label + (" (host)" if row.kind == "host" else ""), _lines(row.origins)]
 
-    @property
-    def table(self) -> pd.DataFrame:
-        """A table of pandas, a row for each launch."""
-        try:
-            import pandas as pd  # pyright: ignore[reportMissingTypeStubs]  # optional
-        except ImportError as error:
-            raise DeviceError(
-                "timings: a table needs pandas, which is not installed",
-                hint="pip install pandas; print(timings) shows the rows without it",
-            ) from error
-        table = pd.DataFrame([_record(row) for row in self.rows], columns=list(COLUMNS))
-        table.attrs = {
+    def to_pandas(self) -> Table:
+        """Return a table of pandas, a row for each launch; what holds for all is in its attrs."""
+        about = {
             name: getattr(self, name)
             for name in ("graph", "how", "device", "threads", "clock", "warm_up", "date", "note")
         }
-        return table
+        return frame("timings", COLUMNS, (list(_record(row).values()) for row in self.rows), about)
+
+    @override
+    def plot(self, *others: Timings, theme: Theme = "auto") -> Any:
+        """Return bars, one for each launch; other timings stand beside, as recorded ones do.
+
+        Measured, recorded and modelled look different; whiskers end at the quartiles.
+        """
+        return DISPLAYS["Timings.plot"](self, *others, theme=theme)
+
+    def roofline(self, *, theme: Theme = "auto") -> Any:  # noqa: ANN401  # a figure of plotly's
+        """Return a chart of what the machine could do, and how near to it each launch came."""
+        return DISPLAYS["Timings.roofline"](self, theme=theme)
 
     # -- kept --------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from errno import EDQUOT, ENOSPC
 from pathlib import Path
+from time import monotonic
 from typing import TypeAlias
 
 from typing_extensions import override
@@ -23,12 +24,15 @@ from typing_extensions import override
 from luminal_lab.core.origin import here
 from luminal_lab.devices.cache import LIBRARY, Cache, key_of, temporary_folder
 from luminal_lab.errors import DeviceError
+from luminal_lab.progress import progress
 
 USUAL = "cc", "gcc", "clang"
 """The names under which a machine has its compiler."""
 PROGRAM = "program.c"
 PATIENCE = 300.0
 """The seconds a compiler may take; zig builds its C library when it is first used, in 10 to 150."""
+WAITING = 0.25
+"""The seconds after which whoever waits for a compiler is told that it still runs."""
 SHOWN = 12
 """How many lines of a kernel's definition an error shows."""
 KERNEL = re.compile(r"[a-z][\w ]* (kernel_\w+)\([^;]*\{$")
@@ -406,7 +410,7 @@ def _run(command: list[str], folder: Path, timeout: float) -> tuple[int, str]:
         creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
     )
     try:
-        said, _ = process.communicate(timeout=timeout)
+        said = _said(process, timeout)
     except BaseException:  # a timeout, or Ctrl-C
         # A compiler runs others, which are ended with it.
         if sys.platform == "win32":
@@ -420,6 +424,20 @@ def _run(command: list[str], folder: Path, timeout: float) -> tuple[int, str]:
         if process.stdout is not None:
             process.stdout.close()
     return process.returncode, said.decode("utf-8", "replace")
+
+
+def _said(process: subprocess.Popen[bytes], timeout: float) -> bytes:
+    """Return what a program says until it ends; whoever waits is told for how long."""
+    end = monotonic() + timeout
+    with progress("the compiler") as bar:
+        while True:
+            bar.now("the compiler")
+            left = end - monotonic()
+            try:
+                return process.communicate(timeout=min(max(left, 0), WAITING))[0]
+            except subprocess.TimeoutExpired:
+                if left <= WAITING:
+                    raise
 
 
 # -- loading ---------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from luminal_lab.core.dims import evaluate
@@ -125,11 +126,21 @@ def work_of_definition(definition: Definition, dims: Mapping[str, int]) -> Work:
 
 
 def _of_body(body: IR, dims: Mapping[str, int], outside: Work) -> Work:
+    found = _defined(body, tuple(sorted(dims.items())))
+    if found is not None:
+        return found
+    # It is not index notation: what its nodes ask for, one by one.
+    counted = [work_of(body, node, dims).flops for node in body.nodes]
+    return outside._replace(flops=None if None in counted else sum(n or 0 for n in counted))
+
+
+@lru_cache(maxsize=256)
+def _defined(body: IR, dims: tuple[tuple[str, int], ...]) -> Work | None:
+    """Return the work of a body that can be defined: equal layers of a model have equal bodies."""
     try:
-        return work_of_definition(define(body), dims)
-    except DefinitionError:  # not index notation: what its nodes ask for, one by one
-        counted = [work_of(body, node, dims).flops for node in body.nodes]
-        return outside._replace(flops=None if None in counted else sum(n or 0 for n in counted))
+        return work_of_definition(define(body), dict(dims))
+    except DefinitionError:
+        return None
 
 
 def _size(type: TensorType, dims: Mapping[str, int]) -> int:

@@ -53,6 +53,8 @@ class Dialect:
     tile: Tiles
     """What its tensor units multiply."""
     has_float64: bool = True
+    copies_ahead: bool = False
+    """Whether it has copies into shared memory that go on while threads work."""
 
 
 CUDA = Dialect(
@@ -71,6 +73,7 @@ CUDA = Dialect(
         left={"f16": 4, "bf16": 4, "tf32": 4},
         right={"f16": 2, "bf16": 2, "tf32": 2},
     ),
+    copies_ahead=True,
 )
 METAL = Dialect(
     name="metal",

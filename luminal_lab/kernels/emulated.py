@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from typing_extensions import override
@@ -14,13 +14,13 @@ from luminal_lab.core.dims import Dim
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.op import tuple_text
 from luminal_lab.core.printer import as_text
+from luminal_lab.display import Alive, Shown
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.definition import Buffer
 from luminal_lab.passes.check import differences
+from luminal_lab.tables import Table
 
 if TYPE_CHECKING:
-    import pandas as pd  # pyright: ignore[reportMissingTypeStubs]  # it has none
-
     from luminal_lab.kernels.kernel import Kernel
 
 
@@ -42,8 +42,18 @@ class Tracing(Protocol):
         """The turns that each line of the source waits for banks of shared memory."""
         ...
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_pandas(self) -> Table:
         """Return the sums by line as a table of pandas."""
+        ...
+
+    @property
+    def display(self) -> Callable[..., Shown]:
+        """Returns who touches what as a picture."""
+        ...
+
+    @property
+    def explore(self) -> Callable[..., Alive]:
+        """Returns who touches what as a picture that is alive."""
         ...
 
 
@@ -117,9 +127,17 @@ class Emulated:
         """The turns that each line of the source waits for banks of shared memory."""
         return self._traced.conflicts
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_pandas(self) -> Table:
         """Return what each line of the source does with memory, as a table of pandas."""
         return self._traced.to_pandas()
+
+    def display(self, **how: Any) -> Shown:
+        """Return who touches what as a picture: threads by addresses; `trace.display` says how."""
+        return self._traced.display(**how)
+
+    def explore(self, **how: Any) -> Alive:
+        """Return who touches what as a picture that is alive, barrier by barrier."""
+        return self._traced.explore(**how)
 
     @property
     def _traced(self) -> Tracing:

@@ -32,6 +32,8 @@ class GPU:
     """Whether products of float32 may be rounded to 10 bits, for the tensor units."""
 
 
+DECLARED = 48 << 10
+"""The most shared memory of a block that its source declares; more would have to be asked for."""
 SHARED = {
     "sm_75": 64 << 10,
     "sm_80": 163 << 10,
@@ -47,7 +49,7 @@ SHARED = {
 
 def gpu_of(arch: str = "sm_80", *, tf32: bool = False) -> GPU:
     """Return what an NVIDIA GPU of an architecture has."""
-    return GPU(CUDA, arch, shared=SHARED.get(arch, 48 << 10), tf32=tf32)
+    return GPU(CUDA, arch, shared=SHARED.get(arch, DECLARED), tf32=tf32)
 
 
 def apple() -> GPU:

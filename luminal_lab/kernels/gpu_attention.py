@@ -15,7 +15,7 @@ from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.cpu_attention import attention_of
 from luminal_lab.kernels.cpu_sizes import about, perfect
-from luminal_lab.kernels.gpu import GPU
+from luminal_lab.kernels.gpu import DECLARED, GPU
 from luminal_lab.kernels.gpu_turns import attempt, reordered, shared_out
 from luminal_lab.kernels.nest import Local, Loop, Nest, Set, accesses, walk
 from luminal_lab.kernels.schedule import Scheduling
@@ -35,8 +35,6 @@ GROUPS = 16
 """How many such rows of threads a block has."""
 ROWS = 4, 2, 1
 """How many rows of queries each has, the most that there is room for."""
-ROOM = 48 << 10
-"""The bytes that threads share."""
 
 
 def attention_plan(made: Scheduling, gpu: GPU) -> bool:
@@ -44,7 +42,7 @@ def attention_plan(made: Scheduling, gpu: GPU) -> bool:
     found = attention_of(made.nest)
     if found is None:
         return False
-    room = min(ROOM, gpu.shared)
+    room = min(DECLARED, gpu.shared)
     path = [*found.outer, found.row]
     keys = _keys(made.nest, found.block)
     shared = [name for name in path if name not in keys]

@@ -11,22 +11,25 @@ tiles of sums in place of threads.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
+from luminal_lab.core.op import size_of
 from luminal_lab.core.printer import unique
 from luminal_lab.kernels.cpu_contraction import Contraction, contraction_of, joined, operands
-from luminal_lab.kernels.cpu_sizes import about, at_most, perfect
-from luminal_lab.kernels.gpu import GPU
+from luminal_lab.kernels.cpu_sizes import about, at_most, perfect, stride
+from luminal_lab.kernels.gpu import DECLARED, GPU
 from luminal_lab.kernels.gpu_tensor import WORDS, factors_of
-from luminal_lab.kernels.gpu_turns import attempt, merged, reordered, shared_out
+from luminal_lab.kernels.gpu_turns import BYTES, attempt, merged, reordered, shared_out
 from luminal_lab.kernels.nest import Loop, Nest, Set, reads_of, walk
 from luminal_lab.kernels.schedule import Scheduling
+from luminal_lab.kernels.steps.ahead import Ahead
 from luminal_lab.kernels.steps.arrays import Copy, Pack, Place
 from luminal_lab.kernels.steps.binding import Bind, Mask
 from luminal_lab.kernels.steps.kinds import Unroll, Vector
 from luminal_lab.kernels.steps.loops import Fission, Split
-from luminal_lab.kernels.terms import Term
+from luminal_lab.kernels.steps.widening import Widen
+from luminal_lab.kernels.terms import Read, Term, walk as walk_terms
 
 LEAST = 16
 """From this many rows and columns on a contraction is worth tiles."""
@@ -62,7 +65,11 @@ TENSORS = (
 )
 """The tiles of blocks and warps, where tensor units multiply."""
 OLD = "sm_70", "sm_72", "sm_75"
-"""Architectures whose tensor units have other tiles."""
+"""Architectures that have tensor units for f16 alone, and no copies that go on beside the work."""
+EIGHT = 8
+"""How many elements are left free between rows of which each lane reads an element of its own."""
+AHEAD = 2, 1
+"""How many steps ahead operands are copied, the most that there is room for."""
 
 
 def contraction_plan(made: Scheduling, gpu: GPU) -> bool:
@@ -83,7 +90,8 @@ def contraction_plan(made: Scheduling, gpu: GPU) -> bool:
     tiling = Tiling(made, gpu, i, j, k, left, right)
     word = tensor_word(made.nest, k, gpu)
     if word is not None:
-        tiling.by_tensor(_shape(made.nest, found, i, j, gpu, TENSORS), word)
+        size = _shape(made.nest, found, i, j, gpu, TENSORS)
+        tiling.by_tensor(replace(size, depth=16) if word == "tf32" else size, word)
     else:
         tiling.plan(_shape(made.nest, found, i, j, gpu, SHAPES))
     return True
@@ -98,7 +106,7 @@ def tensor_word(nest: Nest, k: str, gpu: GPU) -> str | None:
     word = WORDS.get(factors[0].dtype)
     if word not in gpu.dialect.tile.depth or (word == "tf32" and not gpu.tf32):
         return None
-    return word if gpu.arch not in OLD else None
+    return word if gpu.arch not in OLD or word == "f16" else None
 
 
 def _together(made: Scheduling, loops: list[Loop]) -> str:
@@ -222,9 +230,13 @@ class Tiling:
         warps, own, inner = ((f"{i}_2", f"{j}_2") for i, j in ((i_w, j_w), (i_r, j_r), (i_i, j_i)))
         now = [loop.name for loop in perfect(sums)]
         reordered(made, [k_o, *warps, k_s, *own, *inner, k_i], now)
+        is_down = self.neighbours(sums.name, right, inner[1])
+        along, down = (warps[1], own[1], inner[1]), (k_s, k_i)
         copies = [
-            self.copied(left, warps[0], (k_s, warps[0], own[0], inner[0], k_i), "rows", Copy),
-            self.copied(right, warps[0], (k_s, warps[1], own[1], inner[1], k_i), "columns", Copy),
+            self.copied(left, warps[0], (warps[0], own[0], inner[0], *down), "rows", Copy),
+            self.copied(
+                right, warps[0], (*down, *along) if is_down else (*along, *down), "columns", Copy
+            ),
         ]
         bound = [
             [loop.name for loop in perfect(made.nest.loops[one.name])] for one in (starts, ends)
@@ -240,10 +252,49 @@ class Tiling:
         threads = 32 * (shape.rows // shape.own_rows) * (shape.columns // shape.own_columns)
         for name in copies:
             shared_out(made, name, threads)
+        self.placed(left, right, is_down=is_down)
+        if self.gpu.dialect.copies_ahead and self.gpu.arch not in OLD:
+            self.copied_ahead(k_o)
+
+    def placed(self, left: str, right: str, *, is_down: bool) -> None:
+        """Place what warps share, its rows in different banks, and what each has for itself."""
+        made = self.made
         for local in list(made.nest.locals.values()):
             if local.space in ("scratch", "memory"):
                 space = "shared" if local.name in ("rows", "columns") else "registers"
                 made.do(Place(local.name, space))
+        made.do(Widen("rows", 3, self.apart(left)))
+        made.do(Widen("columns", 2, EIGHT) if is_down else Widen("columns", 3, self.apart(right)))
+
+    def neighbours(self, sums: str, array: str, loop: str) -> bool:
+        """Return whether neighbours along a loop are neighbours in an array."""
+        nest = self.made.nest
+        reads = [
+            part
+            for one in walk((nest.loops[sums],))
+            if isinstance(one, Set)
+            for part in walk_terms(one.term)
+            if isinstance(part, Read) and part.buffer == array
+        ]
+        return all(stride(nest, read, loop) == 1 for read in reads)
+
+    def apart(self, array: str) -> int:
+        """Return how many elements are left free between rows that are read 16 bytes at once."""
+        return BYTES // self.made.nest.types[array].dtype.itemsize
+
+    def copied_ahead(self, k: str) -> None:
+        """Copy the next steps of the sum, while these are multiplied, as far as there is room."""
+        made = self.made
+        needs = sum(
+            size * one.type.dtype.itemsize
+            for one in made.nest.locals.values()
+            if one.space == "shared" and isinstance(size := size_of(one.type.shape), int)
+        )
+        for count in AHEAD:
+            if (count + 1) * needs <= min(DECLARED, self.gpu.shared) and attempt(
+                made, lambda count=count: made.do(Ahead(k, count))
+            ):
+                return
 
     def copied(
         self, array: str, before: str, axes: tuple[str, ...], into: str, step: type[Pack] = Pack

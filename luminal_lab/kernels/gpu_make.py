@@ -3,14 +3,16 @@
 from collections.abc import Set as AbstractSet
 from functools import partial
 
+from luminal_lab.core.op import size_of
+from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition import Definition
-from luminal_lab.kernels.gpu import GPU
+from luminal_lab.kernels.gpu import DECLARED, GPU
 from luminal_lab.kernels.gpu_render import render_gpu
-from luminal_lab.kernels.gpu_schedule import gpu_schedule
+from luminal_lab.kernels.gpu_schedule import gpu_definition, gpu_schedule
 from luminal_lab.kernels.kernel import Kernel, comment, function_name
 from luminal_lab.kernels.lowering import lower
+from luminal_lab.kernels.nest import Nest
 from luminal_lab.kernels.nest_steps import applied
-from luminal_lab.kernels.online import online_softmax
 from luminal_lab.kernels.schedule import Schedule
 
 
@@ -25,7 +27,7 @@ def make_gpu_kernel(
 
     Of the results that are `compared` by other kernels each op rounds.
     """
-    definition = online_softmax(definition)
+    definition = gpu_definition(definition, gpu)
     nest = lower(definition)
     if schedule is None:
         made = gpu_schedule(nest, gpu)
@@ -33,6 +35,7 @@ def make_gpu_kernel(
     else:
         nest = applied(schedule, nest, name).end
     found = render_gpu(nest, function_name(name), tuple(definition.dims), gpu.dialect, compared)
+    check_shared(nest, name, found.shared, gpu)
     top = comment(str(definition))
     return Kernel(
         name,
@@ -46,4 +49,23 @@ def make_gpu_kernel(
         make=partial(make_gpu_kernel, definition, name, gpu, compared=compared),
         dialect=gpu.dialect.name,
         uses=found.uses,
+    )
+
+
+def check_shared(nest: Nest, name: str, shared: int, gpu: GPU) -> None:
+    """Refuse what shares more than a block of the GPU may have."""
+    most = min(gpu.shared, DECLARED)
+    if shared <= most:
+        return
+    sizes = {
+        one.name: size * one.type.dtype.itemsize
+        for one in nest.locals.values()
+        if one.space == "shared" and isinstance(size := size_of(one.type.shape), int)
+    }
+    largest = max(sizes, key=lambda array: sizes[array])
+    told = f"on {gpu.arch} it may declare" if gpu.arch else "on Apple's GPUs it may have"
+    raise ScheduleError(
+        f"kernel {name}: a block has {shared:,} bytes of shared memory, and {told} {most:,}",
+        hint=f"{largest} has {sizes[largest]:,} of them: make its tiles smaller, or place it in "
+        "memory",
     )

@@ -1,7 +1,8 @@
 """How kernels run on a GPU unless somebody says otherwise: short heuristics that choose steps.
 
 - Contractions (gpu_contraction.py) are tiles in shared memory and registers, by tensor units where
-  these multiply what there is; attention (gpu_attention.py) is one launch.
+  these multiply what there is; attention (gpu_attention.py) is one launch, or two where few rows
+  have their keys cut into pieces (gpu_pieces.py).
 - Rows and columns (gpu_rows.py) are shared by threads, which exchange what they have summed.
 - Everything else is threads that compute some neighbours each, with what is summed for them.
 - What no rule fits, one thread does.
@@ -16,10 +17,12 @@ from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.cpu_schedule import share
 from luminal_lab.kernels.cpu_sizes import at_most, perfect
-from luminal_lab.kernels.gpu import GPU
+from luminal_lab.kernels.definition import Definition
+from luminal_lab.kernels.gpu import DECLARED, GPU
 from luminal_lab.kernels.gpu_attention import attention_plan
 from luminal_lab.kernels.gpu_contraction import contraction_plan
 from luminal_lab.kernels.gpu_nest import Phase, phases
+from luminal_lab.kernels.gpu_pieces import in_pieces, pieces_plan
 from luminal_lab.kernels.gpu_rows import (
     column_plan,
     few_rows,
@@ -29,7 +32,9 @@ from luminal_lab.kernels.gpu_rows import (
     row_plan,
 )
 from luminal_lab.kernels.gpu_turns import attempt, turns, width_of
+from luminal_lab.kernels.lowering import lower
 from luminal_lab.kernels.nest import Local, Loop, Nest, arrays_in, walk
+from luminal_lab.kernels.online import online_softmax
 from luminal_lab.kernels.schedule import Scheduling
 from luminal_lab.kernels.steps.arrays import Place, Shrink, around_local
 from luminal_lab.kernels.steps.binding import Bind
@@ -44,6 +49,9 @@ OWN = 4096
 
 def gpu_schedule(nest: Nest, gpu: GPU) -> Scheduling:
     """Return a nest that runs well on a GPU, with the steps that lead there."""
+    made = in_pieces_schedule(nest, gpu)
+    if made is not None:
+        return made
     for plan in (attention_plan, contraction_plan, _general, _alone):
         made = Scheduling(nest)
         try:
@@ -55,11 +63,30 @@ def gpu_schedule(nest: Nest, gpu: GPU) -> Scheduling:
     return made
 
 
+def gpu_definition(definition: Definition, gpu: GPU) -> Definition:
+    """Return a definition as a GPU computes it: softmaxes in one pass, or keys in pieces."""
+    whole = online_softmax(definition)
+    cut = in_pieces(whole, gpu)
+    return whole if cut is whole or in_pieces_schedule(lower(cut), gpu) is None else cut
+
+
+def in_pieces_schedule(nest: Nest, gpu: GPU) -> Scheduling | None:
+    """Return the nest of an attention in pieces that runs well, or None where there is none."""
+    made = Scheduling(nest)
+    try:
+        if pieces_plan(made, gpu):
+            _check(made.nest, gpu, phases(made.nest))
+            return made
+    except ScheduleError:
+        pass
+    return None
+
+
 def _check(nest: Nest, gpu: GPU, listed: Iterable[Phase]) -> None:
     """Refuse a nest that no GPU could run, or that has more to share than there is room for."""
     for phase in listed:
         phase.check()
-        room = min(gpu.shared, 48 << 10)
+        room = min(gpu.shared, DECLARED)
         for one in walk(phase.body):
             if isinstance(one, Local) and one.space == "shared":
                 size = size_of(one.type.shape)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set as AbstractSet
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 from typing_extensions import override
 
@@ -28,14 +29,17 @@ from luminal_lab.kernels.c_nest import FOLDED, IN_PLACE
 from luminal_lab.kernels.c_terms import Known, Terms, Text, Uses
 from luminal_lab.kernels.c_values import c_type, stored
 from luminal_lab.kernels.dialect import Dialect
+from luminal_lab.kernels.gpu_levels import levelled
 from luminal_lab.kernels.gpu_nest import Phase
-from luminal_lab.kernels.gpu_tensor import Product, Tile, product_of
+from luminal_lab.kernels.gpu_tensor import Tile
 from luminal_lab.kernels.nest import Block, Fetch, Local, Loop, Set, Statement, When, walk
 from luminal_lab.kernels.terms import Apply, Guard, Lookup, Read, Term, free
 
 INT = (1 << 31) - 1
 WIDTHS = 2, 4, 8, 16
 """The bytes that are loaded and stored as one."""
+AHEAD = 16
+"""The bytes that are copied as one while threads work."""
 
 
 class Threads(Terms):
@@ -55,6 +59,10 @@ class Threads(Terms):
         """Inside of tensor loops: the tile of a warp, of which each lane has some elements."""
         self.first = ""
         """What holds of the one thread among several alike that sets what others see."""
+        self.ahead: AbstractSet[str] = frozenset()
+        """The arrays into which what is copied arrives while threads go on."""
+        self.begun = False
+        """Whether such copies have begun since they were last made a group."""
         self.pending: dict[str, int] = {}
         """The lines that declare scalars which have no value yet."""
         sizes = [size_of(type.shape) for type in self.types.values()]
@@ -68,8 +76,6 @@ class Threads(Terms):
         match one:
             case Loop(kind="vector"):
                 self.vector(one)
-            case Loop(kind="tensor"):
-                self.tensor(one)
             case Loop(body=body):
                 with self.loop_head(one):
                     self.statements(body)
@@ -238,6 +244,13 @@ class Threads(Terms):
         """Write a loop over neighbours: what lies side by side is loaded and stored as one."""
         width = loop.size
         assert isinstance(width, int)
+        body = tuple(
+            replace(one, term=levelled(one.term, loop.axis, width)) if isinstance(one, Set) else one
+            for one in loop.body
+        )
+        loop = replace(loop, body=body)
+        if self.copied_ahead(loop, width):
+            return
         loads, stores = self.vectors(loop, width)
         kept, name = dict(self.lanes), c_name(loop.name)
         written: dict[tuple[str, Shape], str] = {}
@@ -265,6 +278,30 @@ class Threads(Terms):
             self.first = first
         self.lanes = kept
         self.zeroed = {}
+
+    def copied_ahead(self, loop: Loop, width: int) -> bool:
+        """Write a loop as one copy that goes on beside the work, if it is one; return whether."""
+        one = loop.body[0]
+        if len(loop.body) != 1 or not isinstance(one, Set) or one.name not in self.ahead:
+            return False
+        holds, read = (
+            (one.term.holds, one.term.term) if isinstance(one.term, Guard) else (1, one.term)
+        )
+        dtype = self.types[one.name].dtype
+        if one.how != "=" or width * dtype.itemsize != AHEAD or not isinstance(read, Read):
+            return False
+        if read.dtype is not dtype or self.space(read.buffer) or loop.axis in symbols(holds):
+            return False
+        to = self.start(one.name, one.index, loop.axis, width)
+        of = self.start(read.buffer, read.index, loop.axis, width)
+        if to is None or of is None:
+            return False
+        count = "16" if holds == 1 else f"{condition_c(holds)} ? 16 : 0"
+        places = f"&{c_name(one.name)}[{index_c(to)}], &{c_name(read.buffer)}[{index_c(of)}]"
+        with self.code.block(f"if ({self.first})") if self.first else nullcontext():
+            self.code.add(f"lab_copy_async_16({places}, {count});")
+        self.begun = True
+        return True
 
     @override
     def guarded(self, term: Guard, known: Known, uses: Uses) -> Text:
@@ -319,49 +356,6 @@ class Threads(Terms):
         if substitute(flat, {axis.name: axis + 1}) - flat != 1:
             return None
         return start if known((start % width) < 1) is True else None
-
-    # -- tiles of warps ----------------------------------------------------------------------------
-
-    def tensor(self, loop: Loop) -> None:
-        """Write what the lanes of a warp do to a tile together."""
-        found = product_of(self.nest, loop, self.dialect.tile)
-        if isinstance(found, Product):
-            self.product(found)
-            return
-        row, column = found.axes
-        used = mentioned(found.body, self.phase)
-        with self.each_element():
-            assert self.tile is not None
-            for axis, word in ((row, "row"), (column, "column")):
-                if axis.name not in used:
-                    continue
-                self.code.add(f"const int {c_name(axis.name)} = lab_tile_{word}({self.tile.name});")
-            self.statements(found.body)
-        self.tile = None
-
-    def each_element(self) -> AbstractContextManager[None]:
-        """Write the head of a loop over the elements of a tile that a lane has."""
-        name, own = self.fresh(), self.dialect.tile.own
-        self.tile = Tile(name, Symbol(name, 0, own - 1))
-        self.unrolled()
-        return self.code.block(f"for (int {name} = 0; {name} < {own}; {name}++)")
-
-    def product(self, found: Product) -> None:
-        """Write a product of tiles, which is added to one."""
-        own = self.dialect.tile
-        left, right = self.fresh(), self.fresh()
-        word = found.word
-        a = f"{c_name(found.left.name)} + {index_c(found.left.start, 3)}"
-        b = f"{c_name(found.right.name)} + {index_c(found.right.start, 3)}"
-        (row, step), (down, along) = found.left.strides, found.right.strides
-        assert step == 1
-        self.code.add(f"lab_u32 {left}[{own.left[word]}], {right}[{own.right[word]}];")
-        self.code.add(f"lab_tile_a_{word}({left}, {a}, {index_c(row)});")
-        self.code.add(f"lab_tile_b_{word}({right}, {b}, {index_c(down)}, {index_c(along)});")
-        self.tile = Tile("", 0)
-        place = self.place(found.into, found.index)
-        self.tile = None
-        self.code.add(f"lab_mma_{word}(&{place}, {left}, {right});", ("mul", "sum_reduce"))
 
 
 def _is_cast(term: Term, dtype: DType) -> bool:

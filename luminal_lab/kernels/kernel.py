@@ -31,9 +31,11 @@ from luminal_lab.kernels.nest import Nest
 from luminal_lab.kernels.nest_steps import Changes, ScheduleLike, applied, read_schedule
 from luminal_lab.kernels.resources import Compiled, Resources
 from luminal_lab.kernels.schedule import Schedule
+from luminal_lab.tables import Table, frame
 
 LANGUAGES: Mapping[str, str] = {"c": "C", "cuda": "CUDA", "metal": "Metal"}
 NO_INPUTS: Mapping[str, object] = {}
+KERNELS = ("kernel", "dialect", "phases", "steps", "lines", "flops", "bytes", "definition")
 GIVEN = """\
 #define LAB_GIVEN \\
     void *const *lab_buffers, const lab_i64 *lab_dims, lab_u32 lab_step, lab_i64 *lab_fault, \\
@@ -230,6 +232,22 @@ class Kernels(tuple[Kernel, ...]):
             )
         return named[which]
 
+    def to_pandas(self, dims: Mapping[str, int] = NO_DIMS) -> Table:
+        """Return a table of pandas, a row for each kernel; `dims` are the sizes of symbolic dims.
+
+        Operations and bytes are those of one launch, where their sizes are known.
+        """
+        rows = (
+            (
+                *(one.name, one.dialect, len(one.phases)),
+                *(0 if one.schedule is None else len(one.schedule), len(one.source.splitlines())),
+                *_counts(one, dims),
+                None if one.definition is None else str(one.definition),
+            )
+            for one in self
+        )
+        return frame("kernels", KERNELS, rows)
+
     @override
     def __str__(self) -> str:
         texts = [
@@ -244,6 +262,13 @@ class Kernels(tuple[Kernel, ...]):
     def __repr__(self) -> str:
         many = f"{len(self)} kernel{'s' * (len(self) != 1)}"
         return f"<Kernels: {many}; print(…) shows what they compute, [name] is one>"
+
+
+def _counts(kernel: Kernel, dims: Mapping[str, int]) -> tuple[int | None, int | None]:
+    """Return the operations and bytes of a launch; nothing where a size is open."""
+    if any(name not in dims for name in kernel.dims):
+        return None, None
+    return kernel.flops(dims), kernel.bytes(dims)
 
 
 def whole_locals(definition: Definition) -> tuple[Local, ...]:

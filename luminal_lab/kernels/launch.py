@@ -16,6 +16,9 @@ from luminal_lab.core.printer import as_text
 from luminal_lab.errors import GraphError, RangeError, nearest
 from luminal_lab.kernels.cost import NO_DIMS
 from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.tables import Table, frame
+
+LAUNCHES = ("launch", "kernel", "node", "scope", "reads", "makes", "from", "flops", "bytes")
 
 
 class Made(Protocol):
@@ -152,6 +155,27 @@ class Launches(tuple[Launch, ...]):
         """Return the ids of the nodes of the compiled graph that a tensor has become."""
         follow = self[0].follow if self else None
         return {tensor.id} if follow is None else follow(tensor.id)
+
+    def to_pandas(self, dims: Mapping[str, int] = NO_DIMS) -> Table:
+        """Return a table of pandas, a row for each launch; `dims` are the sizes of symbolic dims.
+
+        Operations and bytes are there where their sizes are known.
+        """
+        rows = (
+            (
+                *(one.number, one.kernel.name, one.name, one.scope),
+                tuple(buffer.name for buffer in one.buffers if not buffer.is_made),
+                one.makes,
+                "; ".join(f"{origin.file}:{origin.line}" for origin in one.origins),
+                *(
+                    (None, None)
+                    if any(name not in dims for name in one.kernel.dims)
+                    else (one.flops(dims), one.bytes(dims))
+                ),
+            )
+            for one in self
+        )
+        return frame("launches", LAUNCHES, rows)
 
     @override
     def __str__(self) -> str:

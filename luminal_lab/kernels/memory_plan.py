@@ -14,17 +14,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isqrt
-from typing import Literal, NamedTuple, TypeAlias, final
+from typing import Any, Literal, NamedTuple, TypeAlias, final
 
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Symbol, check_bounds, evaluate, maximum, symbols
-from luminal_lab.display import Displayed
+from luminal_lab.display import DISPLAYS, Charted, Displayed, Theme
 from luminal_lab.errors import DimError, GraphError
 from luminal_lab.kernels.memory_check import check
 from luminal_lab.kernels.memory_layout import Layout, Span, arrange, most_live
 from luminal_lab.kernels.memory_program import Program, Step, Value
 from luminal_lab.kernels.memory_text import Row, rows_of, table
+from luminal_lab.tables import Table, frame
 
 PlaceKind: TypeAlias = Literal["arena", "input", "constant", "output"]
 UNBOUNDED = 1024
@@ -69,7 +70,7 @@ class Place:
 
 
 @dataclass(frozen=True, repr=False)
-class MemoryPlan(Displayed):
+class MemoryPlan(Charted, Displayed):
     """Where each value of a program lives."""
 
     program: Program
@@ -132,6 +133,19 @@ class MemoryPlan(Displayed):
         """Return what the table says, as one plain dict for each value."""
         return rows_of(self)
 
+    def to_pandas(self) -> Table:
+        """Return a table of pandas, a row for each value; symbolic sizes are text."""
+        return _frame(self.rows())
+
+    @override
+    def plot(self, before: MemoryPlan | BoundPlan | None = None, *, theme: Theme = "auto") -> Any:
+        """Return a chart of the bytes that temporaries need at each step, with the peak.
+
+        Another plan, such as that of the compile before, has its line beside. With symbolic sizes,
+        `plan.bind({"n": 128}).plot()`.
+        """
+        return DISPLAYS["MemoryPlan.plot"](self, before, theme=theme)
+
     @override
     def __str__(self) -> str:
         return str(self.bind()) if not self.program.symbols else table(self)
@@ -142,7 +156,7 @@ class MemoryPlan(Displayed):
 
 
 @dataclass(frozen=True, repr=False)
-class BoundPlan(Displayed):
+class BoundPlan(Charted, Displayed):
     """A memory plan with a number for each size and offset."""
 
     plan: MemoryPlan
@@ -208,6 +222,15 @@ class BoundPlan(Displayed):
         """Return what the table says, as one plain dict for each value."""
         return rows_of(self.plan, self)
 
+    def to_pandas(self) -> Table:
+        """Return a table of pandas, a row for each value."""
+        return _frame(self.rows())
+
+    @override
+    def plot(self, before: MemoryPlan | BoundPlan | None = None, *, theme: Theme = "auto") -> Any:
+        """Return a chart of the bytes that temporaries need at each step, with the peak."""
+        return DISPLAYS["BoundPlan.plot"](self, before, theme=theme)
+
     @override
     def __str__(self) -> str:
         return table(self.plan, self)
@@ -253,6 +276,13 @@ def plan(
     made = MemoryPlan(program, places, asked, carries, alignment)
     check(made)
     return made
+
+
+def _frame(rows: list[Row]) -> Table:
+    columns = tuple(
+        "value id kind bytes first last place lives_in offset view_of written_over".split()  # noqa: SIM905  # a list of names reads better so
+    )
+    return frame("memory plan", columns, ([row[name] for name in columns] for row in rows))
 
 
 class _Chains:

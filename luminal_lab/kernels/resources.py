@@ -18,9 +18,17 @@ from typing import Final
 
 from typing_extensions import override
 
-from luminal_lab.errors import DeviceError, UnknownNameError, nearest
+from luminal_lab.errors import (
+    ArgumentError,
+    DeviceError,
+    UnknownNameError,
+    nearest,
+    whole_number,
+)
 
 WARP = 32
+MOST_THREADS = 1024
+"""A block has no more threads than this on any card."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +48,14 @@ class Resources:
 
     def occupancy(self, card: str | Card, threads: int | None = None) -> Occupancy:
         """Return how many blocks of it a card runs at once on each multiprocessor."""
-        found = card_of(card) if isinstance(card, str) else card
-        return occupancy(self, self.threads if threads is None else threads, found)
+        found = card if isinstance(card, Card) else card_of(card)
+        many = whole_number(self.threads if threads is None else threads)
+        if many is None or many < (threads is not None):
+            raise ArgumentError(
+                f"occupancy: a block has {threads!r} threads",
+                hint=f"it has 1 to {MOST_THREADS:,}; without threads= those of the kernel",
+            )
+        return occupancy(self, many, found)
 
     def most(self, other: Resources) -> Resources:
         """Return what is enough for either of two functions."""
@@ -135,10 +149,16 @@ def card_of(name: str) -> Card:
     >>> card_of("NVIDIA GeForce RTX 4090").arch, card_of("sm_90a").name
     ('sm_89', 'H100')
     """
-    plain = re.sub(r"nvidia|geforce|tesla|[^a-z0-9]", "", name.lower())
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+        raise ArgumentError(
+            f"occupancy: {name!r} is no card", hint=f"give a name: {', '.join(CARDS)}"
+        )
+    words = re.findall(r"[a-z0-9]+", re.sub(r"nvidia|geforce|tesla", "", name.lower()))
+    # More may be said behind the name: A100-SXM4-80GB, A100 80 GB.
+    starts = {"".join(words[:count]) for count in range(1, len(words) + 1)}
     for one in CARDS.values():
-        # A driver says more than the name: A100-SXM4-80GB.
-        if re.match(rf"{one.name.lower().replace(' ', '')}(?!\d)", plain):
+        plain = one.name.lower().replace(" ", "")
+        if any(re.match(rf"{plain}(?!\d)", start) for start in starts):
             return one
     for one in CARDS.values():
         if name in (one.arch, f"{one.arch}a"):
@@ -156,7 +176,7 @@ class Occupancy:
     share: float
     """Of the warps that the multiprocessor could run."""
     limit: str
-    """What there is too little of for more: registers, shared memory, warps or blocks."""
+    """What there is too little of for more: registers, shared memory, warps, blocks or threads."""
 
     @override
     def __str__(self) -> str:
@@ -172,6 +192,8 @@ def occupancy(resources: Resources, threads: int, card: Card) -> Occupancy:
     """
     warps = max(1, ceil(threads / WARP))
     limits = {"blocks": card.blocks, "warps": card.warps // warps}
+    if threads > MOST_THREADS:
+        limits["threads of a block"] = 0
     if resources.registers > card.thread_registers:
         limits["registers"] = 0
     elif resources.registers:
@@ -185,6 +207,7 @@ def occupancy(resources: Resources, threads: int, card: Card) -> Occupancy:
     blocks = min(limits.values())
     # Of limits that are equal the one that the kernel can do something about is named.
     limit = next(name for name in reversed(limits) if limits[name] == blocks)
+    limit = "threads of a block" if threads > MOST_THREADS else limit
     return Occupancy(blocks, blocks * warps, blocks * warps / card.warps, limit)
 
 
@@ -196,8 +219,8 @@ def check_fits(name: str, resources: Resources, threads: int, card: Card) -> Non
             f"{card.name} it may have {card.block_shared:,}",
             hint="smaller tiles in its schedule, or arch= of the card when it is compiled",
         )
-    if threads > card.warps * WARP or threads > 1024:
-        most = min(1024, card.warps * WARP)
+    if threads > card.warps * WARP or threads > MOST_THREADS:
+        most = min(MOST_THREADS, card.warps * WARP)
         raise DeviceError(
             f"kernel {name}: a block has {threads:,} threads, and on {card.name} it may have "
             f"{most:,}",

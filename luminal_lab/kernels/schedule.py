@@ -19,6 +19,7 @@ from typing_extensions import override
 from luminal_lab.display import Displayed
 from luminal_lab.kernels.nest import Nest
 from luminal_lab.kernels.steps import (
+    ahead,
     arrays,
     binding,
     fetching,
@@ -29,6 +30,7 @@ from luminal_lab.kernels.steps import (
     staging,
     stopping,
     sums,
+    widening,
 )
 from luminal_lab.kernels.steps.step import Step, parse_step, without_comment
 
@@ -98,5 +100,8 @@ class Scheduling:
         return Schedule(tuple(self.steps))
 
 
-MODULES = arrays, binding, fetching, kinds, loops, padding, reuse, staging, stopping, sums
+MODULES = (
+    *(ahead, arrays, binding, fetching, kinds, loops, padding, reuse, staging, stopping, sums),
+    widening,
+)
 """Where the steps are: importing them makes their words known."""

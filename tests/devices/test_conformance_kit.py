@@ -376,7 +376,7 @@ def test_the_table_has_every_op_and_dtype():
 
 def test_a_table_of_pandas():
     pd = pytest.importorskip("pandas")
-    table = conformance("dce", ops="sqrt").table
+    table = conformance("dce", ops="sqrt").to_pandas()
     assert isinstance(table, pd.DataFrame)
     assert set(table["status"]) == {"passed"}
     assert len(table) == 8

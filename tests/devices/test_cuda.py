@@ -10,7 +10,6 @@ import luminal_lab as ll
 from luminal_lab import nn
 from luminal_lab.core.interpret import Environment
 from luminal_lab.devices import cuda_engine
-from luminal_lab.devices.conformance_kit import cases
 from luminal_lab.devices.gpu_engine import Emulated
 from luminal_lab.errors import (
     ArgumentError,
@@ -64,6 +63,11 @@ def test_its_text_reads_back(options, text):
             "cuda: schedules is 'bind i to block', which says no schedule\n"
             'hint: give a dict, as in {"softmax": "bind i to block"}',
         ),
+        (
+            {"schedules": {3: "bind i to block"}},
+            "cuda: schedules has one for 3, which is no kernel's name\n"
+            "hint: cx.kernels has the names of kernels",
+        ),
     ],
 )
 def test_options_that_cannot_be(options, text):
@@ -75,6 +79,26 @@ def test_a_schedule_for_no_kernel():
     device = ll.CUDACompiler(arch="sm_80", schedules={"nothing": "bind i to block"})
     error = error_of(lambda: cx.compile(device), ScheduleError)
     assert error.message == "cuda: there is a schedule for 'nothing', and no such kernel"
+
+
+@pytest.mark.parametrize(
+    ("device", "room"),
+    [
+        (ll.CUDACompiler(arch="sm_80"), "on sm_80 it may declare 49,152"),
+        (ll.MetalCompiler(), "on Apple's GPUs it may have 32,768"),
+    ],
+    ids=str,
+)
+def test_a_schedule_that_shares_more_than_a_block_may_have(device, room):
+    cx = ll.Graph()
+    (cx.tensor((128, 128), name="x") @ cx.tensor((128, 128), name="w")).retrieve()
+    cx.compile(ll.GenericCompiler(), device)
+    steps = "bind i to block\npack b before j over k, j as all\nplace all in shared"
+    error = error_of(lambda: cx.kernels["mul_sum"].rescheduled(steps), ScheduleError)
+    assert str(error) == (
+        f"kernel mul_sum: a block has 65,536 bytes of shared memory, and {room}\n"
+        "hint: all has 65,536 of them: make its tiles smaller, or place it in memory"
+    )
 
 
 def test_two_devices_are_refused():
@@ -270,23 +294,3 @@ def test_precision_in_either_order(device, precision):
         cx.execute()
         found.append(y.numpy())
     np.testing.assert_array_equal(found[0], found[1])
-
-
-FAMILIES = {
-    "ops": ("elementwise", "cast", "source", "error"),
-    "axes": ("reduction", "indexing", "view"),
-    "graphs": ("symbolic", "structure", "chain", "drawn"),
-    "models": ("model",),
-}
-
-
-def test_the_families_are_all():
-    assert {name for names in FAMILIES.values() for name in names} == {c.family for c in cases()}
-
-
-@pytest.mark.parametrize("families", FAMILIES.values(), ids=list(FAMILIES))
-@pytest.mark.parametrize("device", DEVICES, ids=str)
-def test_conformance(device, families):
-    # Seconds, in which the kernels of hundreds of graphs are compiled for the emulator.
-    found = ll.devices.conformance(device, only=families)
-    assert found.ok, str(found)

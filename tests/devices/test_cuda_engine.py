@@ -1,6 +1,7 @@
 """The CUDA device against a stand-in for CuPy: copies, launches, graphs, cuBLAS, what fails."""
 
 import re
+import signal
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ from luminal_lab.devices import cuda_driver, cuda_library, gpu_plan
 from luminal_lab.devices.cuda_engine import CuPyEngine
 from luminal_lab.devices.cuda_library import Choice
 from luminal_lab.devices.gpu_engine import Place
-from luminal_lab.errors import DeviceError, RangeError
+from luminal_lab.errors import DeviceError, Interrupted, RangeError
 from luminal_lab.kernels.resources import Compiled
 from tests.devices.stand_ins.cupy_stand_in import (
     TABLE,
@@ -463,6 +464,34 @@ def test_a_faulting_kernel_has_a_name_on_the_first_run(gpu):
     )
     again = error_of(sums.cx.execute, DeviceError)
     assert again.message == error.message
+
+
+def test_ctrl_c_comes_through_where_a_kernel_does_not_end(gpu):
+    sums = Sums()
+    sums.cx.execute()
+    sums.x.set(random(6, 8))
+    asked = [0]
+
+    def hangs() -> int:
+        asked[0] += 1
+        if asked[0] == 5:
+            signal.raise_signal(signal.SIGINT)
+        return 600 if asked[0] > 1 else 0  # the first wait is for the input
+
+    gpu.hangs = hangs
+    error = error_of(sums.cx.execute, Interrupted)
+    names = ", ".join(kernel.name for kernel in sums.cx.kernels)
+    assert error.message == (
+        f"kernels {names}: stopped by Ctrl-C, and the GPU is still busy with it"
+    )
+    assert error.hint == (
+        "the next run waits for it; if it never ends, restart Python (the notebook's kernel): what "
+        "was carried on the GPU goes with it. With emulate=True the emulator stops it, and says "
+        "where its threads stand"
+    )
+    gpu.hangs = lambda: 0
+    sums.cx.execute()
+    sums.check()
 
 
 def test_later_the_kernels_that_may_have_failed_are_named(gpu):

@@ -11,7 +11,7 @@ import luminal_lab as ll
 from luminal_lab.core.interpret import Environment
 from luminal_lab.devices import gpu_plan, metal_engine
 from luminal_lab.devices.gpu_engine import Place
-from luminal_lab.errors import ArgumentError, DeviceError
+from luminal_lab.errors import ArgumentError, DeviceError, UnknownNameError
 from tests.devices.stand_ins.metal_stand_in import Metal
 from tests.devices.stand_ins.refusing import Refused
 from tests.expect import error_of
@@ -194,3 +194,10 @@ def test_its_text():
     assert str(ll.parse_pipeline(shown)) == shown
     error = error_of(lambda: ll.MetalCompiler(chip=3), ArgumentError)  # pyright: ignore[reportArgumentType]
     assert str(error) == 'metal: the chip is 3\nhint: give its name, as in "m3-max"'
+    error = error_of(lambda: ll.MetalCompiler(chip="m9"), UnknownNameError)
+    assert str(error) == "specification: there is none of 'm9'\nhint: did you mean 'M4'?"
+    error = error_of(lambda: ll.MetalCompiler(chip="h200"), ArgumentError)
+    assert str(error) == (
+        "metal: H200 is no chip of Apple's: it is made by NVIDIA\n"
+        'hint: give one such as "m3-max", or leave it out for the one that is there'
+    )

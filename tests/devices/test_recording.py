@@ -140,6 +140,7 @@ def test_a_damaged_file_is_named(found, tmp_path):
     path.write_text(found.to_json()[:200], encoding="utf-8")
     error = error_of(lambda: Recording.load(path), RecordingError)
     assert error.message.startswith(f"recording {path}: this is no JSON: ")
+    assert error.hint == "the file is damaged, or cut short: get it anew"
     error = error_of(lambda: Recording.load(tmp_path / "absent.json"), RecordingError)
     assert error.message == (
         f"recording: {tmp_path / 'absent.json'} cannot be read: No such file or directory"

@@ -8,7 +8,7 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.devices import replay
-from luminal_lab.errors import RecordingError
+from luminal_lab.errors import ArgumentError, RecordingError
 from tests.devices.made_up import RATES, recording, rescheduled, written
 from tests.expect import error_of
 
@@ -52,6 +52,14 @@ def test_other_sizes_were_not_recorded(found):
     times = ll.compare(written(count=17), [ll.Recorded(found)])
     whys = {why for one in times for why in one.missing(0)}
     assert whys == {"no recording: the sizes differ: n = 16 then, n = 17 now"}
+
+
+def test_what_names_no_recording():
+    error = error_of(lambda: ll.Recorded(3), ArgumentError)  # pyright: ignore[reportArgumentType]
+    assert str(error) == (
+        "recorded: 3 is no recording\n"
+        "hint: give the path of a file that luminal-lab record has written"
+    )
 
 
 def test_no_data_is_needed_but_sizes(found):

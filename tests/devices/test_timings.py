@@ -111,17 +111,17 @@ def test_measured_recorded_and_modelled_never_look_alike():
     assert "modelled: the least time that the rates allow, and no run" in texts[2]
     assert {row.how for row in recorded} == {"recorded"}
     for one, how in ((TIMINGS, "measured"), (recorded, "recorded"), (modelled, "modelled")):
-        assert set(one.table["how"]) == {how}
+        assert set(one.to_pandas()["how"]) == {how}
 
 
 def test_a_table_of_pandas_has_a_row_for_each_launch():
-    table: Any = TIMINGS.table
+    table: Any = TIMINGS.to_pandas()
     assert list(table["launch"]) == ["gelu", "norm", "gelu", "sort"]
     assert list(table["seconds"]) == [row.seconds for row in TIMINGS]
     assert table["samples"][0] == GELU.samples
     assert table["share"][0] == pytest.approx(0.5)
     assert table.attrs["device"] == "a machine"
-    assert list(replace(TIMINGS, rows=()).table.columns) == list(table.columns)
+    assert list(replace(TIMINGS, rows=()).to_pandas().columns) == list(table.columns)
 
 
 def test_without_pandas_there_is_a_hint(monkeypatch):
@@ -133,10 +133,10 @@ def test_without_pandas_there_is_a_hint(monkeypatch):
         return known(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", refusing)
-    error = error_of(lambda: TIMINGS.table, DeviceError)
+    error = error_of(TIMINGS.to_pandas, DeviceError)
     assert str(error) == (
         "timings: a table needs pandas, which is not installed\n"
-        "hint: pip install pandas; print(timings) shows the rows without it"
+        "hint: pip install pandas; print(…) shows the rows without it"
     )
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from luminal_lab.errors import DeviceError, UnknownNameError
+from luminal_lab.errors import ArgumentError, DeviceError, UnknownNameError
 from luminal_lab.kernels.kernel import Kernel, Phase
 from luminal_lab.kernels.resources import (
     CARDS,
@@ -58,6 +58,8 @@ def test_a_card_is_found_by_its_name_or_architecture() -> None:
         assert card_of(name) is CARDS["RTX 4090"]
     assert card_of("NVIDIA A100-SXM4-80GB") is CARDS["A100"]
     assert card_of("Tesla T4") is CARDS["T4"]
+    assert card_of("A100 80 GB") is card_of("a100-40gb") is CARDS["A100"]
+    assert card_of("H100 NVL") is CARDS["H100"]
     assert card_of("NVIDIA H200") is CARDS["H200"]
 
 
@@ -68,6 +70,37 @@ def test_a_card_that_is_not_there_is_named() -> None:
     assert str(error) == (
         "occupancy: there is no card called 'xyz'\nhint: there are T4, A100, RTX 4090, H100, H200"
     )
+
+
+@pytest.mark.parametrize(
+    ("card", "threads", "text"),
+    [
+        (
+            None,
+            64,
+            "occupancy: None is no card\nhint: give a name: T4, A100, RTX 4090, H100, H200",
+        ),
+        (
+            "H100",
+            0,
+            "occupancy: a block has 0 threads\n"
+            "hint: it has 1 to 1,024; without threads= those of the kernel",
+        ),
+        (
+            "H100",
+            2.5,
+            "occupancy: a block has 2.5 threads\n"
+            "hint: it has 1 to 1,024; without threads= those of the kernel",
+        ),
+    ],
+)
+def test_what_is_no_card_or_number_is_said(card: Any, threads: Any, text: str) -> None:
+    assert str(error_of(lambda: Resources().occupancy(card, threads), ArgumentError)) == text
+
+
+def test_too_many_threads_are_no_matter_of_registers() -> None:
+    found = Resources(32, 100).occupancy("H100", 2048)
+    assert (found.blocks, found.limit) == (0, "threads of a block")
 
 
 def test_more_than_a_card_has_is_an_error() -> None:

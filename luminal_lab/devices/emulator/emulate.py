@@ -26,6 +26,7 @@ from luminal_lab.devices.emulator.memory import Block, placed
 from luminal_lab.devices.emulator.reading import DialectName
 from luminal_lab.devices.emulator.trace import Trace, joined, launch_trace
 from luminal_lab.errors import ArgumentError, DeviceError, Interrupted, nearest
+from luminal_lab.progress import Progress, progress
 
 Size: TypeAlias = int | tuple[int, ...]
 Argument: TypeAlias = Array | np.generic | int | float
@@ -86,11 +87,15 @@ def emulate(
     library = library_of(source, dialect, trace, above)
     written: dict[tuple[int, int], Array] = {}
     traces: list[Trace] = []
-    for call in calls:
-        launch = _Launch(source, library, call, trace=trace, limit=limit, above=above)
-        found = launch.run(written)
-        if found is not None:
-            traces.append(found)
+    launches = [
+        _Launch(source, library, call, trace=trace, limit=limit, above=above) for call in calls
+    ]
+    with progress("emulate", sum(math.prod(one.blocks) for one in launches), "block") as bar:
+        for launch in launches:
+            bar.now(launch.call.function)
+            found = launch.run(written, bar)
+            if found is not None:
+                traces.append(found)
     return joined(traces) if trace else None
 
 
@@ -151,7 +156,7 @@ class _Launch:
         x, y, z = (*sizes, 1, 1)[:3]
         return x, y, z
 
-    def run(self, written: dict[tuple[int, int], Array]) -> Trace | None:
+    def run(self, written: dict[tuple[int, int], Array], bar: Progress) -> Trace | None:
         """Run it, copy what it wrote back, and return what was seen."""
         blocks: dict[tuple[int, int], Block] = {}
         with ONE:
@@ -166,7 +171,7 @@ class _Launch:
                 job = self._job(pointers)
                 if self.trace:
                     self._watch(blocks, written)
-                self._go(job)
+                self._go(job, bar)
                 if job.status:
                     raise failure(self._told(), job, blocks.values())
                 self._back(blocks)
@@ -309,17 +314,20 @@ class _Launch:
                 hint="trace a smaller size",
             )
 
-    def _go(self, job: Job) -> None:
+    def _go(self, job: Job, bar: Progress) -> None:
         """Run in a thread of its own, which can be stopped from here."""
         library = runtime()
         library.clear()
         runner = _Runner(lambda: library.launch(ctypes.byref(job)))
-        end = monotonic() + self.limit
+        end, done = monotonic() + self.limit, 0
         try:
             threading.Thread(target=runner.run, daemon=True).start()
-            while not runner.over.wait(max(0.001, min(0.5, end - monotonic()))):
+            while not runner.over.wait(max(0.001, min(0.25, end - monotonic()))):
                 if monotonic() > end:
                     library.stop()
+                bar.step(job.blocks_done - done)
+                done = job.blocks_done
+            bar.step(job.blocks_done - done)
         except KeyboardInterrupt:
             runner.end(library.stop)
             raise Interrupted(

@@ -9,6 +9,7 @@ that would do.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Final
 
 import numpy as np
@@ -20,6 +21,7 @@ from luminal_lab.core.op import TensorType, ints, mentioned, size_of
 from luminal_lab.devices.emulator.emulate import Argument, Call, emulate
 from luminal_lab.devices.gpu_plan import numbers_of, takes
 from luminal_lab.errors import (
+    ArgumentError,
     DeviceError,
     DimError,
     InputError,
@@ -54,6 +56,7 @@ def emulate_kernel(
 
     `fill` is what each byte of its outputs holds before.
     """
+    _check_arguments(kernel, inputs, dims, trace=trace, limit=limit, step=step)
     one = KernelRun(kernel, inputs, dims, step)
     one.check_work(trace=trace, limit=limit)
     one.fill()
@@ -73,6 +76,32 @@ def emulate_kernel(
         expected,
         seen,
     )
+
+
+def _check_arguments(
+    kernel: Kernel, inputs: object, dims: object, *, trace: object, limit: object, step: object
+) -> None:
+    """Raise if something is given that cannot be what it stands for."""
+    what = f"kernel {kernel.name}"
+    if not isinstance(inputs, Mapping):
+        raise ArgumentError(
+            f"{what}: inputs is a {type(inputs).__name__}, which names none of them",
+            hint='give a dict by their names, as in {"a": array}',
+        )
+    if not isinstance(dims, Mapping):
+        raise ArgumentError(
+            f"{what}: dims is {dims!r}, which names none of them",
+            hint='give a dict, as in {"n": 8}',
+        )
+    if not isinstance(trace, (bool, np.bool_)):
+        raise ArgumentError(f"{what}: trace is {trace!r}", hint="give True or False")
+    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 < limit < inf:
+        raise ArgumentError(
+            f"{what}: limit is {limit!r}", hint="give seconds, as in limit=60; they are above 0"
+        )
+    count = whole_number(step)
+    if count is None or count < 0:
+        raise ArgumentError(f"{what}: step is {step!r}", hint="it counts runs, from 0")
 
 
 class KernelRun:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from typing_extensions import override
@@ -16,11 +16,10 @@ from luminal_lab.devices.comparison import aligned
 from luminal_lab.devices.emulator.library import runtime
 from luminal_lab.devices.emulator.reading import SHARED
 from luminal_lab.devices.emulator.standing import place_text
-from luminal_lab.devices.emulator.traffic import Records, Traffic, traffic_of
-from luminal_lab.errors import DeviceError
-
-if TYPE_CHECKING:
-    import pandas as pd  # pyright: ignore[reportMissingTypeStubs]  # it has none
+from luminal_lab.devices.emulator.traffic import ACCESS, Records, Traffic, traffic_of
+from luminal_lab.display import DISPLAYS, Alive, Shown, Theme
+from luminal_lab.errors import ArgumentError
+from luminal_lab.tables import Table, frame
 
 Kind: TypeAlias = Literal["out of bounds", "unwritten", "race"]
 KINDS: Final[tuple[Kind, ...]] = ("out of bounds", "unwritten", "race")
@@ -36,14 +35,22 @@ EVENT: Final = np.dtype(
         ("region", "i2"),
         ("kind", "u1"),
         ("pad", "u1"),
+        ("phase", "u4"),
+        ("launch", "u4"),
     ]
 )
-"""An access as the runtime notes it."""
+"""An access as the runtime notes it; its phase is how many barriers the block has met at before."""
 FAULT: Final = "lab_fault"
 """What kernels of ours call the number by which they say that an index is out of range."""
 COLUMNS: Final = (
     *("kernel", "line", "text", "array", "space", "access", "count", "bytes", "requests"),
     *("sectors", "lines_128", "best_sectors", "conflicts"),
+)
+
+
+ACCESSES: Final = (
+    *("kernel", "launch", "block", "phase", "thread", "line"),
+    *("array", "space", "access", "element", "offset", "bytes"),
 )
 
 
@@ -129,6 +136,29 @@ class Finding:
         return str(self.offset // self.element) if whole else f"byte {self.offset}"
 
 
+class TracedArray(NamedTuple):
+    """An array that a traced launch has used."""
+
+    name: str
+    space: Literal["shared", "global"]
+    element: int
+    """The bytes of an element."""
+    shape: tuple[int, ...] = ()
+    """Of what the threads of a block share nobody knows it."""
+
+
+@dataclass(frozen=True)
+class TracedLaunch:
+    """A launch that was traced: who ran, on what, and the lines of the source."""
+
+    kernel: str
+    blocks: tuple[int, int, int]
+    threads: tuple[int, int, int]
+    arrays: Mapping[int, TracedArray]
+    """By the number of their region in the records."""
+    lines: tuple[str, ...]
+
+
 @dataclass(frozen=True, repr=False)
 class Trace:
     """What a traced run saw; `records` has each access, `traffic` the sums by line."""
@@ -136,11 +166,12 @@ class Trace:
     findings: tuple[Finding, ...]
     traffic: tuple[Traffic, ...]
     records: Records = field(compare=False)
-    """A row for each access: launch, block, thread, line, array, offset, bytes, kind."""
+    """A row for each access: launch, block, phase, thread, line, region, offset, bytes, kind."""
     shared: tuple[int, ...] = ()
     """The bytes of shared memory of a block, for each launch."""
     notes: tuple[str, ...] = ()
     """What is no fault, and good to know."""
+    launches: tuple[TracedLaunch, ...] = field(default=(), compare=False)
 
     @property
     def accesses(self) -> int:
@@ -161,17 +192,62 @@ class Trace:
         """Return the findings of a kind."""
         return tuple(one for one in self.findings if one.kind == kind)
 
-    def to_pandas(self) -> pd.DataFrame:
-        """Return the sums by line as a table of pandas."""
-        try:
-            import pandas as pd  # pyright: ignore[reportMissingTypeStubs]  # optional
-        except ImportError as error:
-            raise DeviceError(
-                "trace: a table needs pandas, which is not installed",
-                hint="pip install pandas; print(trace) shows the rows without it",
-            ) from error
-        rows = [[getattr(one, name) for name in COLUMNS] for one in self.traffic]
-        return pd.DataFrame(rows, columns=list(COLUMNS))
+    def to_pandas(self, of: Literal["lines", "accesses"] = "lines") -> Table:
+        """Return the sums by line as a table of pandas, or all accesses, a row each."""
+        if of == "accesses":
+            return frame("trace", ACCESSES, self._each())
+        if of != "lines":
+            raise ArgumentError(
+                f"trace: there is no table of {of!r}", hint="give 'lines' or 'accesses'"
+            )
+        return frame(
+            "trace", COLUMNS, ([getattr(one, name) for name in COLUMNS] for one in self.traffic)
+        )
+
+    def _each(self) -> Iterator[tuple[object, ...]]:
+        for one in cast("list[tuple[int, ...]]", self.records.tolist()):
+            offset, block, _, _, line, thread, size, region, kind, _, phase, number = one
+            launch = self.launches[number]
+            array = launch.arrays[region]
+            element = offset // array.element
+            yield (
+                *(launch.kernel, number, block, phase, thread, line),
+                *(array.name, array.space, ACCESS[kind], element, offset, size),
+            )
+
+    def display(
+        self,
+        *,
+        launch: int = 0,
+        block: int | None = None,
+        phase: int | None = None,
+        line: int | None = None,
+        array: str | None = None,
+        warp: int | Literal["all"] | None = None,
+        by: Literal["transaction", "bank", "access"] | None = None,
+        theme: Theme = "auto",
+    ) -> Shown:
+        """Return who touches what as a picture: threads by addresses, a map for each array.
+
+        It is of one block of a launch, and of a large block one warp. Between two barriers is a
+        phase; `phase`, `line` and `array` choose some of the maps. Colours are transactions of
+        global memory and banks of shared memory, or what `by` says.
+        """
+        return DISPLAYS["accesses"](
+            self,
+            launch=launch,
+            block=block,
+            phase=phase,
+            line=line,
+            array=array,
+            warp=warp,
+            by=by,
+            theme=theme,
+        )
+
+    def explore(self, *, launch: int = 0, block: int | None = None) -> Alive:
+        """Return who touches what in one block as a picture that is alive, barrier by barrier."""
+        return DISPLAYS["accesses.explore"](self, launch=launch, block=block)
 
     @override
     def __str__(self) -> str:
@@ -238,7 +314,16 @@ def launch_trace(
     names = {place: name for place, (name, _) in enumerate(arrays)}
     names |= shared_names
     rows = traffic_of(events, kernel, lines, names)
-    return Trace(tuple(found), tuple(rows), events, (shared,), notes)
+    known = {
+        place: TracedArray(name, "global", array.dtype.itemsize, array.shape)
+        for place, (name, array) in enumerate(arrays)
+    }
+    for region in map(int, np.unique(events["region"])):
+        if region >= SHARED:
+            element = max(1, int(runtime().element(region)))
+            known[region] = TracedArray(names.get(region, "?"), "shared", element)
+    launch = TracedLaunch(kernel, blocks, threads, known, tuple(lines))
+    return Trace(tuple(found), tuple(rows), events, (shared,), notes, (launch,))
 
 
 def joined(traces: Sequence[Trace]) -> Trace:
@@ -246,9 +331,12 @@ def joined(traces: Sequence[Trace]) -> Trace:
     findings = tuple(one for trace in traces for one in trace.findings)
     traffic = tuple(one for trace in traces for one in trace.traffic)
     records = [trace.records for trace in traces] or [np.zeros(0, EVENT)]
+    for number, events in enumerate(records):
+        events["launch"] = number
     shared = tuple(bytes_ for trace in traces for bytes_ in trace.shared)
     notes = tuple(note for trace in traces for note in trace.notes)
-    return Trace(findings, traffic, np.concatenate(records), shared, notes)
+    launches = tuple(launch for trace in traces for launch in trace.launches)
+    return Trace(findings, traffic, np.concatenate(records), shared, notes, launches)
 
 
 def _events() -> Records:

@@ -54,7 +54,7 @@ def traffic_of(
     """Yield the sums of each line and array, in the order of the source."""
     if not len(events):
         return
-    request = _requests(events)
+    request, _ = requests_of(events)
     region_, kind_ = events["region"].astype(np.int64), events["kind"].astype(np.int64)
     keys = (events["line"].astype(np.int64) << 24) + (region_ << 8) + kind_
     kinds, which = np.unique(keys, return_inverse=True)
@@ -81,8 +81,12 @@ def traffic_of(
         )
 
 
-def _requests(events: Records) -> Numbers:
-    """Return a number for each access that those of one warp at one time share."""
+def requests_of(events: Records) -> tuple[Numbers, Numbers]:
+    """Return two numbers for each access: of its request, and which turn of its thread's it is.
+
+    What the lanes of a warp do together at one time is a request; the turns of a thread at one
+    place in the code count from 0 after each meeting.
+    """
     thread = events["block"].astype(np.int64) * 1024 + events["thread"]
     code = events["pc"].astype(np.int64)
     sync = events["sync"].astype(np.int64)
@@ -96,7 +100,29 @@ def _requests(events: Records) -> Numbers:
     new = _starts([column[order] for column in (warp, sync, code, kind, turn)])
     request = np.empty(len(events), np.int64)
     request[order] = np.cumsum(new) - 1
-    return request
+    return request, turn
+
+
+def waits_of(events: Records, request: Numbers) -> Numbers:
+    """Return, of accesses to shared memory, the turns that each waits for its bank.
+
+    The first word of a bank that a request asks for is given at once; another one waits.
+    """
+    lane, start = events["thread"].astype(np.int64) % 32, events["offset"].astype(np.int64)
+    size = events["bytes"].astype(np.int64)
+    owner = request * 4 + part_of(lane, size)
+    waits = np.zeros(len(events), np.int64)
+    for more in range(int((np.maximum(size, WORD) // WORD).max(initial=0))):
+        here = np.flatnonzero(more * WORD < size)
+        word = start[here] // WORD + more
+        bank = owner[here] * BANKS + word % BANKS
+        order = np.lexsort((word, bank))
+        new_bank = _starts([bank[order]])
+        new_word = _starts([bank[order], word[order]])
+        count = np.cumsum(new_word) - 1
+        first = np.maximum.accumulate(np.where(new_bank, count, 0))
+        waits[here[order]] = np.maximum(waits[here[order]], count - first)
+    return waits
 
 
 def _starts(columns: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
@@ -137,10 +163,14 @@ def _best(group: Numbers, start: Numbers, size: Numbers) -> int:
 
 def _conflicts(group: Numbers, lane: Numbers, start: Numbers, size: Numbers) -> int:
     """Return the turns that requests take beyond one for each part of a warp."""
-    width = np.maximum(size, WORD) // WORD  # 1, 2 or 4 parts
-    part = lane.astype(np.int64) // (32 // np.minimum(width, 4))
-    owner, word = _units(group * 4 + part, start, size, WORD)
+    owner, word = _units(group * 4 + part_of(lane, size), start, size, WORD)
     banks, counts = np.unique(owner * BANKS + word % BANKS, return_counts=True)
     order = np.flatnonzero(_starts([banks // BANKS]))
     turns = np.maximum.reduceat(counts, order)
     return int((turns - 1).sum())
+
+
+def part_of(lane: Numbers, size: Numbers) -> Numbers:
+    """Return which part of its warp an access goes with: 1, 2 or 4 parts by its width."""
+    width = np.maximum(size, WORD) // WORD
+    return lane.astype(np.int64) // (32 // np.minimum(width, 4))

@@ -43,6 +43,7 @@ struct Event {
     unsigned short thread, bytes;
     short region;
     unsigned char kind, pad;
+    unsigned phase, launch;  // the launch is for whoever puts several together
 };
 
 struct Line {
@@ -69,6 +70,7 @@ static Finding findings[MOST_FINDINGS];
 static int finding_count;
 static Clocks clocks[MOST_THREADS];
 static unsigned epochs[2];  // of shared memory, of the device's
+static unsigned phase;  // how many barriers all threads of the block have met at
 static unsigned char *acquired;
 static struct Release { const void *at; unsigned block; } *releases;
 static long long release_count, release_room;
@@ -143,8 +145,8 @@ static void visit(Cell *cell, int kind, int region, int space, long long offset,
 }
 
 static void note(int region, long long offset, unsigned bytes, int kind, const char *pc, int line) {
+    if (event_count >= most_events) escape(TOO_MANY);
     if (event_count == event_room) {
-        if (event_count >= most_events) escape(TOO_MANY);
         event_room = event_room ? 2 * event_room : 1 << 14;
         Event *grown = (Event *)realloc(events, (size_t)event_room * sizeof *events);
         if (!grown) escape(TOO_MANY);
@@ -154,6 +156,7 @@ static void note(int region, long long offset, unsigned bytes, int kind, const c
     e->offset = offset, e->block = flat_block, e->sync = clocks[table.number].sync;
     e->pc = (unsigned)(pc - text_low), e->line = line, e->thread = (unsigned short)table.number;
     e->bytes = (unsigned short)bytes, e->region = (short)region, e->kind = (unsigned char)kind;
+    e->pad = 0, e->phase = phase, e->launch = 0;
 }
 
 static void touch_region(const char *at, unsigned bytes, int kind, const char *pc, char *base,
@@ -247,7 +250,7 @@ static void fence() { clocks[table.number].fenced = 1; }
 static void begin_block_watch() {
     if (!is_watched) return;
     flat_block = (table.at_block[2] * table.grid_size[1] + table.at_block[1]) * table.grid_size[0] + table.at_block[0];
-    epochs[0] = epochs[1] = 1;
+    epochs[0] = epochs[1] = 1, phase = 0;
     memset(clocks, 0, sizeof clocks);
     memset(acquired, 0, (size_t)table.grid_size[0] * table.grid_size[1] * table.grid_size[2]);
 }
@@ -263,6 +266,7 @@ static void barrier_watch(int spaces) {
     if (!is_watched) return;
     if (spaces & LAB_SHARED) epochs[0]++;
     if (spaces & LAB_DEVICE) epochs[1]++;
+    phase++;
     for (unsigned k = 0; k < count; k++) clocks[k].sync++;
 }
 

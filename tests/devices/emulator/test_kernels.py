@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.errors import DeviceError, DimError, InputError, RangeError, ScheduleError
+from luminal_lab.errors import (
+    ArgumentError,
+    DeviceError,
+    DimError,
+    InputError,
+    RangeError,
+    ScheduleError,
+)
 from tests.expect import error_of
 
 
@@ -34,6 +41,35 @@ def test_inputs_are_drawn_and_sizes_are_small_unless_given():
     assert seen.dims == {"n": 5}
     assert (seen.outputs["O"] == 20).all()
     assert not kernel.emulate(dims={"n": 3}, trace=True).findings
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (
+            {"inputs": [1, 2]},
+            "inputs is a list, which names none of them\n"
+            'hint: give a dict by their names, as in {"a": array}',
+        ),
+        (
+            {"dims": 3},
+            'dims is 3, which names none of them\nhint: give a dict, as in {"n": 8}',
+        ),
+        ({"trace": "yes"}, "trace is 'yes'\nhint: give True or False"),
+        *(
+            (
+                {"limit": limit},
+                f"limit is {limit!r}\nhint: give seconds, as in limit=60; they are above 0",
+            )
+            for limit in (0, -1, float("nan"), float("inf"), "60", True)
+        ),
+        ({"step": -1}, "step is -1\nhint: it counts runs, from 0"),
+    ],
+)
+def test_arguments_that_cannot_be(given, text):
+    (kernel,) = kernels(product)
+    error = error_of(lambda: kernel.emulate(**given), ArgumentError)
+    assert str(error) == f"kernel mul_sum: {text}"
 
 
 def test_what_it_shows():

@@ -1,4 +1,7 @@
-"""Every kernel of the op table and of small models, traced: right, with no race and no fault."""
+"""Every kernel of the op table and of small models, traced: right, with no race and no fault.
+
+This is also where both compilers for GPUs are held to the conformance kit.
+"""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
@@ -9,6 +12,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab import nn
 from luminal_lab.devices import gpu_program
+from luminal_lab.devices.conformance_kit import cases
 from luminal_lab.devices.emulator import Call, Finding, emulate
 from luminal_lab.devices.emulator.kernels import meaning_of
 from luminal_lab.devices.gpu_engine import Emulated, Launched, Place, _bytes_of
@@ -67,12 +71,26 @@ def findings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Finding]]:
     assert seen[0] > 1000
 
 
+FAMILIES = {
+    "ops": ("elementwise", "cast", "source", "error"),
+    "axes": ("reduction", "indexing", "view"),
+    "graphs": ("symbolic", "structure", "chain", "drawn"),
+    "models": ("model",),
+}
+
+
+def test_the_families_are_all():
+    assert {name for names in FAMILIES.values() for name in names} == {c.family for c in cases()}
+
+
+# Seconds, in which the kernels of hundreds of graphs are compiled for the emulator.
+@pytest.mark.parametrize("families", FAMILIES.values(), ids=list(FAMILIES))
 @pytest.mark.parametrize("dialect", COMPILERS)
-def test_every_op_and_small_models(dialect: str, findings: list[Finding]):
-    # float64 is refused by Metal, whose GPUs have none: tests of its compiler have the text.
-    unsupported = {"float64": "Apple's GPUs have none"} if dialect == "metal" else {}
-    made = ll.devices.conformance(COMPILERS[dialect](), unsupported=unsupported)
-    assert made.passed, str(made)
+def test_every_op_and_small_models(
+    dialect: str, families: tuple[str, ...], findings: list[Finding]
+):
+    made = ll.devices.conformance(COMPILERS[dialect](), only=families)
+    assert made.ok, str(made)
     assert not findings, "\n".join(map(str, findings))
 
 

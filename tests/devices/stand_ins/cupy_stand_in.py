@@ -25,6 +25,7 @@ cuda.runtime.deviceGetAttribute(int attrib, int device)
 cuda.runtime.memGetInfo()
 cuda.runtime.memcpyAsync(int dst, int src, int size, int kind, int stream)
 cuda.runtime.memsetAsync(int ptr, int value, int size, int stream)
+cuda.runtime.streamQuery(int stream)
 cuda.Memory(int size)
 cuda.malloc_managed(int size)
 cuda.Device(device=None)
@@ -91,6 +92,8 @@ class CuPy:
         self.launched: list[tuple[str, int, int]] = []
         """What was run: functions, blocks, threads."""
         self.milliseconds = 0.0
+        self.hangs: Callable[[], int] = lambda: 0
+        """What a stream says that is asked whether all is done."""
         self.module = SimpleNamespace(cuda=self._cuda())
         self.cublas = self._cublas()
 
@@ -119,6 +122,7 @@ class CuPy:
             "memGetInfo": lambda: (self.left, 1 << 30),
             "memcpyAsync": self._copy,
             "memsetAsync": self._set,
+            "streamQuery": lambda stream: self.hangs(),
         }
         runtime = Stand(
             self.table,

@@ -21,29 +21,31 @@ extern "C" __global__ void __launch_bounds__(256) kernel_matmul(
         const int rows_i_i_o_2 = threadIdx.x / 16;
         const int rows_i_i_i_2 = threadIdx.x / 8 % 2;
         const int rows_k_i_o = threadIdx.x % 8;
+        const lab_f32x4 v0 =
+            32*i_o + 2*rows_i_i_o_2 + rows_i_i_i_2 < n && 8*k_o + rows_k_i_o < 10
+            ? LAB_LOAD(lab_f32x4, a,
+            1280*i_o + 80*rows_i_i_o_2 + 40*rows_i_i_i_2 + 32*k_o + 4*rows_k_i_o) : lab_f32x4();
         #pragma unroll
         for (int rows_k_i_i = 0; rows_k_i_i < 4; rows_k_i_i++) {
             rows[128*rows_k_i_o + 32*rows_k_i_i + 2*rows_i_i_o_2 + rows_i_i_i_2] =
-                32*i_o + 2*rows_i_i_o_2 + rows_i_i_i_2 < n
-                && 32*k_o + 4*rows_k_i_o + rows_k_i_i < 40
-                ? a[1280*i_o + 80*rows_i_i_o_2 + 40*rows_i_i_i_2 + 32*k_o + 4*rows_k_i_o
-                + rows_k_i_i] : 0;
+                v0.at[rows_k_i_i];
         }
         const int columns_k_i_i = threadIdx.x / 16;
         const int columns_j_i_i_o_2 = threadIdx.x % 16;
         #pragma unroll
         for (int columns_k_i_o = 0; columns_k_i_o < 2; columns_k_i_o++) {
-            lab_f32x2 v0;
+            const lab_f32x2 v1 =
+                16*j_o + columns_j_i_i_o_2 < 24 && 32*k_o + 16*columns_k_i_o + columns_k_i_i < 40
+                ? LAB_LOAD(lab_f32x2, b,
+                1536*k_o + 768*columns_k_i_o + 48*columns_k_i_i + 32*j_o + 2*columns_j_i_i_o_2)
+                : lab_f32x2();
+            lab_f32x2 v2;
             #pragma unroll
             for (int columns_j_i_i_i_2_i = 0; columns_j_i_i_i_2_i < 2; columns_j_i_i_i_2_i++) {
-                v0.at[columns_j_i_i_i_2_i] =
-                    32*j_o + 2*columns_j_i_i_o_2 + columns_j_i_i_i_2_i < 48
-                    && 32*k_o + 16*columns_k_i_o + columns_k_i_i < 40
-                    ? b[1536*k_o + 768*columns_k_i_o + 48*columns_k_i_i + 32*j_o
-                    + 2*columns_j_i_i_o_2 + columns_j_i_i_i_2_i] : 0;
+                v2.at[columns_j_i_i_i_2_i] = v1.at[columns_j_i_i_i_2_i];
             }
             LAB_STORE_SHARED(lab_f32x2, columns,
-                512*columns_k_i_o + 32*columns_k_i_i + 2*columns_j_i_i_o_2, v0);
+                512*columns_k_i_o + 32*columns_k_i_i + 2*columns_j_i_i_o_2, v2);
         }
         lab_sync();
         const int i_i_o_2 = threadIdx.x / 16;
@@ -54,8 +56,8 @@ extern "C" __global__ void __launch_bounds__(256) kernel_matmul(
             for (int i_i_i_2 = 0; i_i_i_2 < 2; i_i_i_2++) {
                 #pragma unroll
                 for (int j_i_i_i_2 = 0; j_i_i_i_2 < 2; j_i_i_i_2++) {
-                    const float v1 = columns[32*k_i + 2*j_i_i_o_2 + j_i_i_i_2];
-                    t[2*i_i_i_2 + j_i_i_i_2] += rows[32*k_i + 2*i_i_o_2 + i_i_i_2] * v1;
+                    const float v3 = columns[32*k_i + 2*j_i_i_o_2 + j_i_i_i_2];
+                    t[2*i_i_i_2 + j_i_i_i_2] += rows[32*k_i + 2*i_i_o_2 + i_i_i_2] * v3;
                 }
             }
         }

@@ -23,26 +23,27 @@ kernel void kernel_matmul(
         const int rows_i_i_o_2 = lab_thread / 16;
         const int rows_i_i_i_2 = lab_thread / 4 % 4;
         const int rows_k_i_o = lab_thread % 4;
+        const lab_f32x4 v0 =
+            4*k_o + rows_k_i_o < 10 && 64*i_o + 4*rows_i_i_o_2 + rows_i_i_i_2 < n
+            ? LAB_LOAD(lab_f32x4, a,
+            2560*i_o + 160*rows_i_i_o_2 + 40*rows_i_i_i_2 + 16*k_o + 4*rows_k_i_o) : lab_f32x4();
         #pragma unroll
         for (int rows_k_i_i = 0; rows_k_i_i < 4; rows_k_i_i++) {
             rows[256*rows_k_i_o + 64*rows_k_i_i + 4*rows_i_i_o_2 + rows_i_i_i_2] =
-                16*k_o + 4*rows_k_i_o + rows_k_i_i < 40
-                && 64*i_o + 4*rows_i_i_o_2 + rows_i_i_i_2 < n
-                ? a[2560*i_o + 160*rows_i_i_o_2 + 40*rows_i_i_i_2 + 16*k_o + 4*rows_k_i_o
-                + rows_k_i_i] : 0;
+                v0.at[rows_k_i_i];
         }
         const int columns_k_i = lab_thread / 16;
         const int columns_j_i_i_o_2 = lab_thread % 16;
-        lab_f32x4 v0;
+        const lab_f32x4 v1 =
+            16*j_o + columns_j_i_i_o_2 < 12 && 16*k_o + columns_k_i < 40
+            ? LAB_LOAD(lab_f32x4, b, 768*k_o + 64*j_o + 48*columns_k_i + 4*columns_j_i_i_o_2)
+            : lab_f32x4();
+        lab_f32x4 v2;
         #pragma unroll
         for (int columns_j_i_i_i_2_i = 0; columns_j_i_i_i_2_i < 4; columns_j_i_i_i_2_i++) {
-            v0.at[columns_j_i_i_i_2_i] =
-                64*j_o + 4*columns_j_i_i_o_2 + columns_j_i_i_i_2_i < 48
-                && 16*k_o + columns_k_i < 40
-                ? b[768*k_o + 64*j_o + 48*columns_k_i + 4*columns_j_i_i_o_2 + columns_j_i_i_i_2_i]
-                : 0;
+            v2.at[columns_j_i_i_i_2_i] = v1.at[columns_j_i_i_i_2_i];
         }
-        LAB_STORE_SHARED(lab_f32x4, columns, 64*columns_k_i + 4*columns_j_i_i_o_2, v0);
+        LAB_STORE_SHARED(lab_f32x4, columns, 64*columns_k_i + 4*columns_j_i_i_o_2, v2);
         lab_sync();
         const int i_i_o_2 = lab_thread / 16;
         const int j_i_i_o_2 = lab_thread % 16;
@@ -52,8 +53,8 @@ kernel void kernel_matmul(
             for (int i_i_i_2 = 0; i_i_i_2 < 4; i_i_i_2++) {
                 #pragma unroll
                 for (int j_i_i_i_2 = 0; j_i_i_i_2 < 4; j_i_i_i_2++) {
-                    const float v1 = columns[64*k_i + 4*j_i_i_o_2 + j_i_i_i_2];
-                    t[4*i_i_i_2 + j_i_i_i_2] += rows[64*k_i + 4*i_i_o_2 + i_i_i_2] * v1;
+                    const float v3 = columns[64*k_i + 4*j_i_i_o_2 + j_i_i_i_2];
+                    t[4*i_i_i_2 + j_i_i_i_2] += rows[64*k_i + 4*i_i_o_2 + i_i_i_2] * v3;
                 }
             }
         }

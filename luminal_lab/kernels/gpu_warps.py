@@ -1,0 +1,114 @@
+"""What a warp of a GPU does together, as source: products of tiles, and what is done to elements.
+
+unroll i < 4:                         lab_u32 v1[4][2];  for j: lab_tile_b_f16(v1[j], …)
+  unroll j < 4:                       for i:
+    tensor … t[i, j, …] += …     →        lab_u32 v0[4];  lab_tile_a_f16(v0, …);
+                                          for j: lab_mma_f16(&t[16*i + 4*j], v0, v1[j]);
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from typing_extensions import override
+
+from luminal_lab.core.dims import Symbol, symbols
+from luminal_lab.kernels.c_index import index_c
+from luminal_lab.kernels.c_names import c_name
+from luminal_lab.kernels.gpu_tensor import Product, Tile, product_of
+from luminal_lab.kernels.gpu_threads import Threads, mentioned
+from luminal_lab.kernels.nest import Loop, Statement
+
+
+class Warps(Threads):
+    """The source of one phase: what a thread does, by itself or with its warp."""
+
+    @override
+    def statement(self, one: Statement) -> None:
+        match one:
+            case Loop(kind="tensor"):
+                self.tensor(one)
+            case Loop() if self.grid(one):
+                pass
+            case _:
+                super().statement(one)
+
+    def tensor(self, loop: Loop) -> None:
+        """Write what the lanes of a warp do to a tile together."""
+        found = product_of(self.nest, loop, self.dialect.tile)
+        if isinstance(found, Product):
+            self.product(found)
+            return
+        row, column = found.axes
+        used = mentioned(found.body, self.phase)
+        with self.each_element():
+            assert self.tile is not None
+            for axis, word in ((row, "row"), (column, "column")):
+                if axis.name not in used:
+                    continue
+                self.code.add(f"const int {c_name(axis.name)} = lab_tile_{word}({self.tile.name});")
+            self.statements(found.body)
+        self.tile = None
+
+    def each_element(self) -> AbstractContextManager[None]:
+        """Write the head of a loop over the elements of a tile that a lane has."""
+        name, own = self.fresh(), self.dialect.tile.own
+        self.tile = Tile(name, Symbol(name, 0, own - 1))
+        self.unrolled()
+        return self.code.block(f"for (int {name} = 0; {name} < {own}; {name}++)")
+
+    def grid(self, outer: Loop) -> bool:
+        """Write products of some tiles with some others, each of which is loaded once.
+
+        unroll i: unroll j: t[i, j] += a[i] b[j]   →   load all b[j];  for i: load a[i];  for j: …
+        """
+        inner = outer.body[0] if len(outer.body) == 1 else outer
+        if not isinstance(inner, Loop) or {outer.kind, inner.kind} != {"unroll"}:
+            return False
+        one = inner.body[0] if len(inner.body) == 1 else inner
+        if not isinstance(one, Loop) or one.kind != "tensor":
+            return False
+        found = product_of(self.nest, one, self.dialect.tile)
+        if not isinstance(found, Product):
+            return False
+        if inner.axis in symbols(found.left.start) or outer.axis in symbols(found.right.start):
+            return False
+        left, right, name = self.fresh(), self.fresh(), c_name(inner.name)
+        self.code.add(f"lab_u32 {right}[{inner.size}][{self.dialect.tile.right[found.word]}];")
+        with self.loop_head(inner):
+            self.load_right(found, f"{right}[{name}]")
+        with self.loop_head(outer):
+            self.code.add(f"lab_u32 {left}[{self.dialect.tile.left[found.word]}];")
+            self.load_left(found, left)
+            with self.loop_head(inner):
+                self.multiply(found, left, f"{right}[{name}]")
+        return True
+
+    def product(self, found: Product) -> None:
+        """Write a product of tiles, which is added to one."""
+        own, word = self.dialect.tile, found.word
+        left, right = self.fresh(), self.fresh()
+        self.code.add(f"lab_u32 {left}[{own.left[word]}], {right}[{own.right[word]}];")
+        self.load_left(found, left)
+        self.load_right(found, right)
+        self.multiply(found, left, right)
+
+    def load_left(self, found: Product, into: str) -> None:
+        """Write how lanes get their parts of a tile's rows."""
+        of, (row, step) = found.left, found.left.strides
+        assert step == 1
+        at = f"{c_name(of.name)} + {index_c(of.start, 3)}"
+        self.code.add(f"lab_tile_a_{found.word}({into}, {at}, {index_c(row)});")
+
+    def load_right(self, found: Product, into: str) -> None:
+        """Write how lanes get their parts of a tile's columns."""
+        of, (down, along) = found.right, found.right.strides
+        at = f"{c_name(of.name)} + {index_c(of.start, 3)}"
+        self.code.add(f"lab_tile_b_{found.word}({into}, {at}, {index_c(down)}, {index_c(along)});")
+
+    def multiply(self, found: Product, left: str, right: str) -> None:
+        """Write the product of what lanes have, which is added to a tile."""
+        self.tile = Tile("", 0)
+        place = self.place(found.into, found.index)
+        self.tile = None
+        self.code.add(f"lab_mma_{found.word}(&{place}, {left}, {right});", ("mul", "sum_reduce"))

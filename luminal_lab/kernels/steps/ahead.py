@@ -1,0 +1,152 @@
+"""The step `ahead`: what a loop copies into shared memory is copied some iterations before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from typing_extensions import override
+
+from luminal_lab.core.dims import Dim, known
+from luminal_lab.core.op import TensorType
+from luminal_lab.core.printer import unique
+from luminal_lab.kernels.nest import (
+    Block,
+    Local,
+    Loop,
+    Nest,
+    Set,
+    Statement,
+    When,
+    accesses,
+    mapped,
+    substituted,
+    walk,
+)
+from luminal_lab.kernels.steps.step import Step, extent, replaced_loop
+from luminal_lab.kernels.substitution import exchanged
+from luminal_lab.kernels.terms import Read, Term, axis_of
+
+
+@dataclass(frozen=True)
+class Ahead(Step):
+    """Copy into shared memory, while a loop computes, what it will use in later iterations.
+
+    for k < n: local s: f32[8] in shared;  thread l < 8: s[l] = x[k, l];  …
+    →   local s: f32[2, 8] in shared
+        for k_a < 1: thread l_2 < 8: s[k_a, l_2] = x[k_a, l_2]
+        for k < n: if k + 1 < n: thread l < 8: s[(k + 1)%2, l] = x[k + 1, l];   … s[k%2, …] …
+
+    What is copied has one more place than iterations that it is ahead, so that nobody needs what is
+    being copied. Where a GPU copies while its threads work, it does.
+    """
+
+    form: ClassVar[str] = "ahead {loop} by {count}"
+    loop: str
+    count: int
+
+    @override
+    def apply(self, nest: Nest) -> Nest:
+        loop = self.find(nest, self.loop)
+        if loop.kind != "for":
+            raise self.refuse(f"it is a {loop.kind} loop, whose iterations do not come in order")
+        if self.count < 1:
+            raise self.refuse("what is used now is not ahead", "by 1 is the next iteration")
+        if isinstance(loop.size, int) and loop.size <= self.count:
+            raise self.refuse(f"{loop.name} has {loop.size} iterations, and that is all of them")
+        copies, rest = self.parts(loop)
+        arrays = arrays_written(copies)
+        self.check(loop, copies, rest, arrays)
+        places = self.count + 1
+        first = axis_of(unique(f"{loop.name}_a", nest.names), self.count)
+        before = substituted(copies, {loop.name: first, **new_axes(copies, nest, first.name)})
+        before = staged(before, arrays, first)
+        if known(first < loop.size) is not True:
+            before = (When(first < loop.size, before),)
+        later = loop.axis + self.count
+        ahead = staged(substituted(copies, {loop.name: later}), arrays, later % places)
+        body = (When(later < loop.size, ahead), *staged(rest, arrays, loop.axis % places))
+        moved = [
+            replace(one, type=TensorType(one.type.dtype, (places, *one.type.shape)))
+            for one in loop.body
+            if isinstance(one, Local) and one.name in arrays
+        ]
+        made = (*moved, Loop(first, self.count, before), replace(loop, body=body))
+        return replaced_loop(nest, loop.name, made)
+
+    def parts(self, loop: Loop) -> tuple[Block, Block]:
+        """Return what a loop begins with, copies into its shared arrays; and all else."""
+        shared = {one.name for one in loop.body if isinstance(one, Local) and one.space == "shared"}
+        copies: list[Statement] = []
+        rest: list[Statement] = []
+        for one in loop.body:
+            if isinstance(one, Local):
+                if one.name not in shared:
+                    rest.append(one)
+            elif all(isinstance(two, Local) for two in rest) and is_copy(one, shared):
+                copies.append(one)
+            else:
+                rest.append(one)
+        if not copies:
+            raise self.refuse(
+                f"{loop.name} begins with no copies into shared memory",
+                "copy an array before a loop inside of it, and place it in shared",
+            )
+        left = shared - arrays_written(tuple(copies))
+        return tuple(copies), (*(one for one in loop.body if _is(one, left)), *rest)
+
+    def check(self, loop: Loop, copies: Block, rest: Block, arrays: set[str]) -> None:
+        """Refuse copies of what is not there some iterations before."""
+        own = sorted(arrays & arrays_written(rest))
+        if own:
+            raise self.refuse(f"{loop.name} writes {own[0]} after it has copied into it, too")
+        read = {use.name for use in accesses(copies) if use.how == "read"}
+        changed = sorted(read & arrays_written(rest))
+        if changed:
+            raise self.refuse(f"{loop.name} copies of {changed[0]}, which it writes itself")
+        if any(use.how != "=" for use in accesses(copies) if use.how != "read"):
+            raise self.refuse(f"{loop.name} begins with sums, and not with copies")
+
+
+def _is(one: Statement, names: set[str]) -> bool:
+    return isinstance(one, Local) and one.name in names
+
+
+def is_copy(one: Statement, shared: set[str]) -> bool:
+    """Return whether a statement writes shared arrays alone, and reads others alone."""
+    read = {use.name for use in accesses((one,)) if use.how == "read"}
+    return arrays_written((one,)) <= shared and read.isdisjoint(shared)
+
+
+def arrays_written(block: Block) -> set[str]:
+    """Return the arrays that a block writes."""
+    return {one.name for one in walk(block) if isinstance(one, Set)}
+
+
+def new_axes(block: Block, nest: Nest, also: str) -> dict[str, Dim]:
+    """Return names that a nest does not have for the loops of a block."""
+    taken = nest.names | {also}
+    found: dict[str, Dim] = {}
+    for one in walk(block):
+        if isinstance(one, Loop):
+            name = unique(one.name, taken)
+            taken.add(name)
+            found[one.name] = axis_of(name, extent(one.axis))
+    return found
+
+
+def staged(block: Block, arrays: set[str], place: Dim) -> Block:
+    """Return a block that uses arrays at a place of a first axis that they have got."""
+
+    def read(one: Term) -> Term | None:
+        if isinstance(one, Read) and one.buffer in arrays:
+            return Read(one.buffer, (place, *one.index), one.dtype)
+        return None
+
+    def change(one: Statement) -> Statement:
+        if not isinstance(one, Set):
+            return one
+        index = (place, *one.index) if one.name in arrays else one.index
+        return replace(one, index=index, term=exchanged(one.term, read))
+
+    return mapped(block, change)

@@ -1,0 +1,65 @@
+"""The step `widen`: rows of a local array lie further apart, so that they are in other banks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from typing_extensions import override
+
+from luminal_lab.core.dims import Shape
+from luminal_lab.core.op import TensorType, size_of
+from luminal_lab.core.views import row_major
+from luminal_lab.kernels.nest import Local, Nest, Set, Statement, accesses, mapped
+from luminal_lab.kernels.steps.step import Step, with_body
+from luminal_lab.kernels.substitution import exchanged
+from luminal_lab.kernels.terms import Read, Term
+
+
+@dataclass(frozen=True)
+class Widen(Step):
+    """Make rows of the axes behind the first few, and leave so many elements free behind each.
+
+    local t: f16[16, 4, 8] in shared; t[i, j, k] = …   →   local t: f16[16, 40] in shared
+                                                           t[i, k + 8*j] = …
+
+    GPUs read shared memory from 32 banks of 4 bytes, and places in one bank one after another:
+    where 8 rows begin in different banks, a warp reads a column of them at once.
+    """
+
+    form: ClassVar[str] = "widen {array} behind {axes} by {count}"
+    array: str
+    axes: int
+    count: int
+
+    @override
+    def apply(self, nest: Nest) -> Nest:
+        local = self.find_local(nest, self.array)
+        shape = local.type.shape
+        if self.axes >= len(shape):
+            raise self.refuse(
+                f"it has {len(shape)} axes, so that there are none behind {self.axes}"
+            )
+        if any(use.index is None for use in accesses(nest.body) if use.name == self.array):
+            raise self.refuse("it is looked up, as one row of all that it has")
+        wide = (*shape[: self.axes], size_of(shape[self.axes :]) + self.count)
+
+        def index(old: Shape) -> Shape:
+            return (*old[: self.axes], row_major(shape[self.axes :], old[self.axes :]))
+
+        def term(one: Term) -> Term | None:
+            if isinstance(one, Read) and one.buffer == self.array:
+                return Read(self.array, index(one.index), one.dtype)
+            return None
+
+        def change(one: Statement) -> Statement:
+            match one:
+                case Local(name=name) if name == self.array:
+                    return replace(one, type=TensorType(one.type.dtype, wide))
+                case Set():
+                    place = index(one.index) if one.name == self.array else one.index
+                    return replace(one, index=place, term=exchanged(one.term, term))
+                case _:
+                    return one
+
+        return with_body(nest, mapped(nest.body, change))

@@ -1,0 +1,116 @@
+"""Every kernel that the test models become, compiled for three generations of cards without one."""
+
+import importlib
+import os
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+
+import luminal_lab as ll
+from luminal_lab import nn
+from luminal_lab.core.ir import IR
+from luminal_lab.devices.conformance_kit import cases
+from luminal_lab.devices.nvrtc import compile_cuda
+from luminal_lab.kernels.gpu_program import gpu_source
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.resources import card_of, check_fits
+from luminal_lab.passes.compile import compile_ir
+from luminal_lab.passes.pipeline import PassLike
+
+ARCHS = {"sm_75": "T4", "sm_80": "A100", "sm_90a": "H100"}
+SMALL: dict[str, Any] = {"layers": 1, "heads": 4, "width": 64, "vocab": 96, "context": 64}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nvrtc() -> None:
+    """Skip where there is no NVRTC, which is on Macs, but never in CI elsewhere."""
+    if sys.platform == "darwin":
+        pytest.skip("NVIDIA has no NVRTC for macOS")
+    try:
+        importlib.import_module("cuda.bindings.nvrtc")
+    except ImportError:
+        if os.environ.get("CI") == "true":
+            pytest.fail("cuda-bindings is missing (CI must not skip what it compiles)")
+        pytest.skip("cuda-bindings is not installed")
+
+
+def words(model: Callable[[ll.Tensor], ll.Tensor], batch: int) -> IR:
+    cx = ll.Graph()
+    model(cx.tensor((batch, "n"), "int64", name="words")).retrieve()
+    return cx.ir
+
+
+def rows(model: Callable[[ll.Tensor], ll.Tensor], *shape: int) -> IR:
+    cx = ll.Graph()
+    model(cx.tensor(("batch", *shape), name="rows")).retrieve()
+    return cx.ir
+
+
+def product() -> IR:
+    cx = ll.Graph()
+    a, b = cx.tensor((256, 200), name="a"), cx.tensor((200, 192), name="b")
+    ((a @ b).relu() @ b.T).retrieve()
+    return cx.ir
+
+
+def eight_bits() -> IR:
+    cx = ll.Graph()
+    layer = nn.Linear(64, 96)
+    ll.quantise(layer)
+    layer(cx.tensor((2, 64), name="x")).retrieve()
+    layer(cx.tensor((32, 64), name="z")).retrieve()
+    return cx.ir
+
+
+@cache
+def graphs() -> tuple[tuple[IR, tuple[PassLike, ...], bool], ...]:
+    """The test models, each with the passes before the device's, and whether tf32 may be used."""
+    plain: tuple[PassLike, ...] = (ll.GenericCompiler(),)
+    gpt2 = words(nn.models.GPT2(**SMALL), 2)
+    llama = words(nn.models.Llama(**SMALL, kv_heads=2, hidden=96), 2)
+    return (
+        *((case.ir, plain, False) for case in cases() if case.family == "model"),
+        (gpt2, plain, False),
+        (gpt2, (*plain, ll.HalfPrecision("float16")), False),
+        (llama, plain, False),
+        (llama, (*plain, ll.HalfPrecision("bfloat16")), False),
+        (rows(nn.models.CNN(), 8, 8), plain, False),
+        (rows(nn.models.MLP(64, 32, 10), 64), plain, False),
+        (product(), plain, True),
+        (product(), (*plain, ll.HalfPrecision("float16")), False),
+        (eight_bits(), (*plain, ll.Quantised()), False),
+    )
+
+
+def kernels(arch: str) -> list[Kernel]:
+    """Return the distinct kernels of all models, each with functions of names of its own."""
+    found: dict[str, Kernel] = {}
+    for ir, before, tf32 in graphs():
+        program: Any = compile_ir(ir, (*before, ll.CUDACompiler(arch=arch, tf32=tf32))).runner
+        for kernel in program.kernels:
+            source = re.sub(r"\bkernel_", f"kernel_{len(found)}_", kernel.source)
+            found.setdefault(kernel.source, replace(kernel, source=source))
+    return [*found.values()]
+
+
+# Some seconds each, for about a hundred kernels, which are compiled as one program.
+@pytest.mark.parametrize(("arch", "card"), ARCHS.items())
+def test_every_kernel_of_the_models_compiles_and_fits(arch: str, card: str) -> None:
+    made = kernels(arch)
+    compiled = compile_cuda(gpu_source(made), arch)
+    functions = [phase for kernel in made for phase in kernel.phases]
+    assert len(compiled.resources) == len(functions) > 90
+    for name, taken in compiled.resources.items():
+        check_fits(name, taken, taken.threads, card_of(card))
+        assert taken.spills <= 64
+    units = {name for kernel in made for name in kernel.uses if name.startswith("lab_mma_")}
+    assert (
+        units == {"lab_mma_f16"}
+        if arch == "sm_75"
+        else {"lab_mma_f16", "lab_mma_bf16", "lab_mma_tf32"}
+    )

@@ -1,0 +1,120 @@
+// kernel decode_attention(q: f32[2, 16], k: f32[2, m, 16], v: f32[2, m, 16]) -> (O: f32[2, 16])
+//   t[i < 2, j < (m + 255)//256, n < 256] = where(i64[256*j + n] < i64[m], [256*j + n < m:
+//       where(i64[256*j + n] < 3, -inf, sum o < 16: q[i, o] * k[i, 256*j + n, o])], -inf)
+//   m_2[i < 2, j < (m + 255)//256] = math.maximum(max n < 256: t[i, j, n], -3.4028235e+38)
+//   w[i < 2, j < (m + 255)//256, n < 256] = exp2((t[i, j, n] - m_2[i, j]) * 1.442695)
+//   l[i < 2, j < (m + 255)//256] = sum n < 256: w[i, j, n]
+//   a[i < 2, j < (m + 255)//256, o < 16] = sum n < 256: w[i, j, n] * [256*j + n < m: v[i, 256*j +
+//       n, o]]
+//   top[i < 2] = max j < (m + 255)//256: m_2[i, j]
+//   c[i < 2, j < (m + 255)//256] = exp2((m_2[i, j] - top[i]) * 1.442695)
+//   whole[i < 2] = sum j < (m + 255)//256: l[i, j] * c[i, j]
+//   O[i < 2, o < 16] = (sum j < (m + 255)//256: a[i, j, o] * c[i, j]) * recip(whole[i])
+extern "C" __global__ void __launch_bounds__(256) kernel_decode_attention__0(
+    const float *__restrict__ q,
+    const float *__restrict__ k,
+    const float *__restrict__ v,
+    float *__restrict__ m_2,
+    float *__restrict__ l,
+    float *__restrict__ a,
+    const float *__restrict__ c,
+    const float *__restrict__ O,
+    const lab_i64 m
+) {
+    __shared__ __align__(16) float w[256];
+    __shared__ __align__(16) float t[256];
+    __shared__ __align__(16) float lab_shared_f32[8];
+    const lab_i64 i = blockIdx.x / ((m + 255) / 256);
+    const lab_i64 j = blockIdx.x % ((m + 255) / 256);
+    const int n = threadIdx.x;
+    float t_2 = 0.0f;
+    if (256*j + n < m) {
+        float t_3 = 0.0f;
+        for (int o = 0; o < 16; o++) {
+            t_3 += q[16*i + o] * k[16*i*m + 4096*j + 16*n + o];
+        }
+        t_2 = (256*j + n) < 3 ? -LAB_INF : t_3;
+    }
+    t[n] = (256*j + n) < (m) ? t_2 : -LAB_INF;
+    float t_4 = -LAB_INF;
+    float t_4_parts = -LAB_INF;
+    const int n_2_i = threadIdx.x;
+    t_4_parts = lab_max_f32(t_4_parts, t[n_2_i]);
+    t_4 = lab_max_f32(t_4, lab_block_max_f32(t_4_parts, lab_shared_f32, 256));
+    if (threadIdx.x == 0) {
+        m_2[((m + 255) / 256)*i + j] = lab_maximum_f32(t_4, -3.4028235e+38f);
+    }
+    lab_sync();
+    const int n_3 = threadIdx.x;
+    w[n_3] = lab_exp2_f32((t[n_3] - m_2[((m + 255) / 256)*i + j]) * 1.442695f);
+    float t_5 = 0.0f;
+    float t_5_parts = 0.0f;
+    const int n_4_i = threadIdx.x;
+    t_5_parts += w[n_4_i];
+    t_5 += lab_block_sum_f32(t_5_parts, lab_shared_f32, 256);
+    if (threadIdx.x == 0) {
+        l[((m + 255) / 256)*i + j] = t_5;
+    }
+    if (threadIdx.x < 16) {
+        const int o_2 = threadIdx.x;
+        float t_6 = 0.0f;
+        for (int n_5 = 0; n_5 < 256; n_5++) {
+            t_6 += w[n_5] * (256*j + n_5 < m ? v[16*i*m + 4096*j + 16*n_5 + o_2] : 0);
+        }
+        a[16*((m + 255) / 256)*i + 16*j + o_2] = t_6;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(32) kernel_decode_attention__1(
+    const float *__restrict__ q,
+    const float *__restrict__ k,
+    const float *__restrict__ v,
+    const float *__restrict__ m_2,
+    const float *__restrict__ l,
+    const float *__restrict__ a,
+    float *__restrict__ c,
+    float *__restrict__ O,
+    const lab_i64 m
+) {
+    const lab_i64 i_6 = blockIdx.x;
+    float whole;
+    float top;
+    float t_7 = -LAB_INF;
+    float t_7_parts = -LAB_INF;
+    const int j_6_i = threadIdx.x;
+    for (lab_i64 j_6_o = 0; j_6_o < (m + 8191) / 8192; j_6_o++) {
+        if (32*j_6_o + j_6_i < (m + 255) / 256) {
+            t_7_parts = lab_max_f32(t_7_parts, m_2[((m + 255) / 256)*i_6 + 32*j_6_o + j_6_i]);
+        }
+    }
+    t_7 = lab_max_f32(t_7, lab_warp_max_f32(t_7_parts, 32));
+    top = t_7;
+    const int j_7_i = threadIdx.x;
+    for (lab_i64 j_7_o = 0; j_7_o < (m + 8191) / 8192; j_7_o++) {
+        if (32*j_7_o + j_7_i < (m + 255) / 256) {
+            const float v0 = (m_2[((m + 255) / 256)*i_6 + 32*j_7_o + j_7_i] - top) * 1.442695f;
+            c[((m + 255) / 256)*i_6 + 32*j_7_o + j_7_i] = lab_exp2_f32(v0);
+        }
+    }
+    float t_8 = 0.0f;
+    float t_8_parts = 0.0f;
+    const int j_8_i = threadIdx.x;
+    for (lab_i64 j_8_o = 0; j_8_o < (m + 8191) / 8192; j_8_o++) {
+        if (32*j_8_o + j_8_i < (m + 255) / 256) {
+            const float v1 = l[((m + 255) / 256)*i_6 + 32*j_8_o + j_8_i];
+            t_8_parts += v1 * c[((m + 255) / 256)*i_6 + 32*j_8_o + j_8_i];
+        }
+    }
+    t_8 += lab_warp_sum_f32(t_8_parts, 32);
+    whole = t_8;
+    lab_sync();
+    if (threadIdx.x < 16) {
+        const int o_3 = threadIdx.x;
+        float t_9 = 0.0f;
+        for (lab_i64 j_9 = 0; j_9 < (m + 255) / 256; j_9++) {
+            const float v2 = a[16*((m + 255) / 256)*i_6 + 16*j_9 + o_3];
+            t_9 += v2 * c[((m + 255) / 256)*i_6 + j_9];
+        }
+        O[16*i_6 + o_3] = t_9 * lab_recip_f32(whole);
+    }
+}
