@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from luminal_lab.devices.gpus import CUDA, Metal
     from luminal_lab.devices.metal import MetalCompiler
     from luminal_lab.devices.replay import Recorded
+    from luminal_lab.io.opened import Opened, open as open  # noqa: A004  # users call it ll.open
     from luminal_lab.kernels.user_call import kernel
     from luminal_lab.nn.quantise import quantise
     from luminal_lab.passes.base import Pass, graph_pass
@@ -77,7 +78,9 @@ if TYPE_CHECKING:
     from luminal_lab.passes.quantised import Quantised
     from luminal_lab.passes.rule import Rule, RuleSet, rule
     from luminal_lab.passes.snapshot import Firing, Snapshot
+    from luminal_lab.tracing import trace
     from luminal_lab.viz.compared import compare
+    from luminal_lab.viz.history import History
 
 __version__ = "0.1.0"
 
@@ -106,6 +109,7 @@ __all__ = [
     "Graph",
     "GraphError",
     "HalfPrecision",
+    "History",
     "InputError",
     "Interrupted",
     "LabError",
@@ -115,6 +119,7 @@ __all__ = [
     "Node",
     "NotComputedError",
     "Op",
+    "Opened",
     "Parameter",
     "ParseError",
     "Pass",
@@ -164,6 +169,7 @@ __all__ = [
     "run",
     "stack",
     "stop_gradient",
+    "trace",
     "variables",
     "verify",
     "where",
@@ -179,8 +185,10 @@ LATE = {
     "Firing": "passes.snapshot",
     "GenericCompiler": "passes.generic",
     "HalfPrecision": "passes.half",
+    "History": "viz.history",
     "Metal": "devices.gpus",
     "MetalCompiler": "devices.metal",
+    "Opened": "io.opened",
     "Pass": "passes.base",
     "Pipeline": "passes.pipeline",
     "Quantised": "passes.quantised",
@@ -201,27 +209,38 @@ LATE = {
     "graph_pass": "passes.base",
     "kernel": "kernels.user_call",
     "op": "passes.pattern",
+    "open": "io.opened",
     "parse": "core.parse",
     "parse_pipeline": "passes.generic",
     "quantise": "nn.quantise",
     "rule": "passes.rule",
     "stop_gradient": "passes.gradients",
+    "trace": "tracing",
     "variables": "passes.pattern",
 }
 """What is loaded when it is first used, and the module that it is in."""
 
 
-def _shown_by(name: str) -> "Callable[..., Shown]":
+def _shown_by(name: str, table: str = "viz.shown") -> "Callable[..., Shown]":
     """Return what makes the picture of a class: `viz` is loaded when it is first needed."""
 
-    def shown(what: object, **how: object) -> Shown:
-        return import_module("luminal_lab.viz.shown").FORMATTERS[name](what, **how)
+    def shown(*what: object, **how: object) -> Shown:
+        return import_module(f"luminal_lab.{table}").FORMATTERS[name](*what, **how)
 
     return shown
 
 
-for _name in "BoundPlan Diff IR Kernel MemoryPlan Schedule Snapshot Timings".split():  # noqa: SIM905  # a list of names reads better so
+for _name in "BoundPlan Diff IR Kernel MemoryPlan Opened Schedule Snapshot Timings".split():  # noqa: SIM905  # a list of names reads better so
     DISPLAYS[_name] = _shown_by(_name)
+for _name in ("Compilation", "Opened", "Snapshot"):
+    for _how in ("explore", "workbench"):
+        DISPLAYS[f"{_name}.{_how}"] = _shown_by(f"{_name}.{_how}", "viz.live.shown")
+for _name in ("BoundPlan", "Compilation", "MemoryPlan", "Timings"):
+    DISPLAYS[f"{_name}.plot"] = _shown_by(f"{_name}.plot", "viz.plots")
+for _name in ("Diff.to_pandas", "IR.to_pandas", "Snapshot.to_pandas", "Timings.roofline"):
+    DISPLAYS[_name] = _shown_by(_name, "viz.plots")
+DISPLAYS["accesses"] = _shown_by("accesses")
+DISPLAYS["accesses.explore"] = _shown_by("accesses.explore", "viz.live.accesses")
 
 
 def __getattr__(name: str) -> object:
@@ -239,7 +258,12 @@ def __getattr__(name: str) -> object:
     )
 
 
+def load_ipython_extension(shell: object) -> None:
+    """Give a notebook the cell magic `%%lab`; `%load_ext luminal_lab` calls this."""
+    import_module("luminal_lab.magic").register(shell)
+
+
 def __dir__() -> list[str]:
     """Return what completion shows: what is for users, loaded or not."""
     own = (name for name in globals() if name[:2] == "__")
-    return sorted({*own, *__all__})
+    return sorted({*own, *__all__, "open"})

@@ -32,6 +32,50 @@ class Shown(Protocol):
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]: ...
 
 
+class Alive(Protocol):
+    """A picture that is alive: what is selected in it is read, set and listened to here."""
+
+    @property
+    def subjects(self) -> tuple[Any, ...]:  # of io, which is above
+        """The graphs and compiles that it shows."""
+        ...
+
+    @property
+    def widget(self) -> Any:  # noqa: ANN401  # of anywidget, which is optional
+        """The widget, for layouts of ipywidgets."""
+        ...
+
+    @property
+    def stage(self) -> Any:  # noqa: ANN401  # of passes, which are above
+        """The snapshot that is looked at."""
+        ...
+
+    @property
+    def selected(self) -> Any:  # noqa: ANN401  # nodes, a line, a kernel, …
+        """What is selected."""
+        ...
+
+    def go(self, to: Any = None, *, firing: int | None = None, run: int = -1) -> None:  # noqa: ANN401  # a name, a number or a snapshot
+        """Look at the graph after a pass, or after so many of its firings."""
+        ...
+
+    def select(self, what: Any) -> None:  # noqa: ANN401  # likewise
+        """Select something: it lights up wherever it is shown."""
+        ...
+
+    def observe(self, call: Callable[[Any], object]) -> Callable[[], None]:
+        """Have a function called with what is selected; what is returned ends that."""
+        ...
+
+    def display(self) -> None:
+        """Show it now."""
+        ...
+
+    def export(self, path: str | Path, *, theme: Theme = "auto") -> None:
+        """Write one page of HTML that needs no kernel and no network."""
+        ...
+
+
 class ShownGraph(Shown, Protocol):
     """A picture of a graph, which is SVG and can go to other tools."""
 
@@ -70,8 +114,11 @@ class ShownGraph(Shown, Protocol):
         ...
 
 
-DISPLAYS: dict[str, Callable[..., Shown]] = {}
-"""What makes the picture of a thing, by the name of its class; `viz` is where they come from."""
+DISPLAYS: dict[str, Callable[..., Any]] = {}
+"""What makes the picture of a thing, by the name of its class; `viz` is where they come from.
+
+`CLASS.explore` and `CLASS.workbench` make those that are alive.
+"""
 
 
 class Displayed:
@@ -87,14 +134,48 @@ class Displayed:
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         make = DISPLAYS.get(type(self).__name__) if self.shows_itself else None
-        shown = {} if make is None else make(self)._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]  # IPython's name
+        shown: dict[str, str] = {} if make is None else make(self)._repr_mimebundle_()
         return {**shown, "text/plain": str(self)}
+
+
+class Explored:
+    """Something that is a graph, or several, and can be looked at as a picture that is alive."""
+
+    __slots__ = ()
+
+    def explore(self) -> Alive:
+        """Return it as a picture that is alive: a notebook shows it, `.export` writes a page."""
+        return DISPLAYS[f"{type(self).__name__}.explore"](self)
+
+
+class Examined(Explored):
+    """Something that is a compile, or several, and can be looked at with all that is known."""
+
+    __slots__ = ()
+
+    def workbench(self) -> Alive:
+        """Return all of it, alive: a notebook shows it, `.export` writes it as a page."""
+        return DISPLAYS[f"{type(self).__name__}.workbench"](self)
+
+
+class Charted:
+    """Something with numbers, which a chart shows."""
+
+    __slots__ = ()
+
+    def plot(self, *, theme: Theme = "auto") -> Any:  # noqa: ANN401  # a figure of plotly's
+        """Return a chart of it, a figure of plotly's, which the last line of a cell shows."""
+        return DISPLAYS[f"{type(self).__name__}.plot"](self, theme=theme)
 
 
 class Drawn(Displayed):
     """Something that is a graph, or two."""
 
     __slots__ = ()
+
+    def to_pandas(self) -> Any:  # noqa: ANN401  # a table of pandas
+        """Return a table of pandas, a row for each node, or for each firing of a pass."""
+        return DISPLAYS[f"{type(self).__name__}.to_pandas"](self)
 
     def display(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
@@ -23,27 +24,38 @@ from luminal_lab.errors import (
     GraphError,
     LabError,
     LabWarning,
+    NotComputedError,
     UnknownNameError,
     nearest,
     whole_number,
 )
+from luminal_lab.listeners import LISTENERS
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.store import Store
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from luminal_lab.core.dtypes import Array
+    from luminal_lab.devices.compare import SideBySide
     from luminal_lab.devices.rates import PeakRates
     from luminal_lab.devices.timings import Timings
     from luminal_lab.display import Engine, Theme
     from luminal_lab.kernels.kernel import Kernels
     from luminal_lab.kernels.launch import Launch, Launches
     from luminal_lab.kernels.memory_plan import MemoryPlan
+    from luminal_lab.passes.check import Given
     from luminal_lab.passes.compilation import Compilation, Following, Trace
     from luminal_lab.passes.pipeline import PassLike
     from luminal_lab.passes.snapshot import Snapshot
+    from luminal_lab.tables import Table
     from luminal_lab.viz.exports import Digraph
     from luminal_lab.viz.graphs import GraphPicture
+    from luminal_lab.viz.live.backed import Backed
+    from luminal_lab.viz.live.explorer import Explorer
+    from luminal_lab.viz.live.workbench import Workbench
     from luminal_lab.viz.overlays import Overlaid
     from luminal_lab.viz.selection import Selection
 
@@ -51,9 +63,9 @@ if TYPE_CHECKING:
 PUBLIC = tuple(
     """
     arange carry compilation compile constant delete_inputs dim display downstream drop execute
-    eye full function gradients ir keep kernels launches linspace memory_plan name ones parameter
-    parameters rand randint randn reset retrieve scope seed set_dim snapshots step swap tensor time
-    to_dot trace transfer zeros
+    explore eye full function gradients ir keep kernels launches linspace memory_plan name ones
+    parameter parameters rand randint randn reset retrieve save scope seed set_dim snapshots
+    step swap tensor time to_dot to_pandas trace transfer workbench zeros
     """.split()  # noqa: SIM905  # a list of names reads better so
 )
 """What a graph has for its users; the rest is for its tensors."""
@@ -89,6 +101,8 @@ class Graph(Store):
         self._made: dict[str | None, set[int]] = {}
         self._past: dict[str, set[int]] = {}
         self._listen()
+        for one in LISTENERS.get():
+            one.wrote(self)
 
     def _listen(self) -> None:
         """Have IPython, if the user's code runs in it, say when a cell begins."""
@@ -253,17 +267,14 @@ class Graph(Store):
                     f"compile: the graph {self.name!r} is running", hint="compile it before"
                 )
             written = self._asked("compile")
+            for one in LISTENERS.get():
+                one.compiles(self, written)
             compilation = manager.compile_ir(
                 written,
                 *(passes or (manager.GenericCompiler(),)),
                 check=check,
                 licence=manager.LICENCE if licence is None else licence,
-                given=manager.Given(
-                    self._data,
-                    self._set_dims | self._bound,
-                    self._functions,
-                    {id: parameter.form for id, parameter in self._lent.items()},
-                ),
+                given=self.given(),
                 specialise=specialise,
             )
         if compilation.rounds or (self._compilation is not None and self._compilation.rounds):
@@ -276,6 +287,21 @@ class Graph(Store):
             self.compile, *passes, check=check, licence=licence, specialise=specialise
         )
         return compilation
+
+    def given(self) -> Given:
+        """Return what passes, and those who run a graph beside the session, know of its inputs."""
+        from luminal_lab.passes.check import Given  # noqa: PLC0415  # loaded when used
+
+        return Given(
+            self._data,
+            self._set_dims | self._bound,
+            self._functions,
+            {id: parameter.form for id, parameter in self._lent.items()},
+        )
+
+    def marked(self) -> tuple[frozenset[int], frozenset[int]]:
+        """Return the ids of inputs that are parameters, and those of nodes that are kept."""
+        return frozenset(self._parameters.values()), frozenset(self._kept)
 
     def _asked(self, what: str) -> IR:
         """Return what was written, with all that a run may be asked for as an output."""
@@ -506,6 +532,106 @@ class Graph(Store):
                 note="as written" if newest is None else f"after {newest.snapshots[-1].title}",
                 known=known,
             )
+
+    def explore(self) -> Explorer:
+        """Return the newest snapshot as a picture that is alive, for the last line of a cell.
+
+        Scopes open and close in place; it can be searched, and what is selected is read and set
+        from Python. Outside a notebook, `cx.explore().export("page.html")` writes it as a page.
+
+        >>> cx = Graph("twice")
+        >>> y = (cx.tensor((2,), name="x") * 2).retrieve()
+        >>> cx.explore()
+        <Explorer of twice: 3 nodes; a notebook shows it, .export("page.html") writes it as a page>
+        """
+        from luminal_lab.viz.live.explorer import explorer  # noqa: PLC0415  # loaded when used
+
+        with self.whole():
+            return explorer([self._backed("explore")])
+
+    def workbench(self, *times: Timings | SideBySide, dialects: Iterable[str] = ()) -> Workbench:
+        """Return all of the last compile: passes, firings, rules, kernels, sources, memory, times.
+
+        Whatever is selected lights up everywhere. `times` are what `cx.time()` or `ll.compare` has
+        returned; sources in further `dialects`, as in ["cuda", "metal"], are written beside.
+
+        >>> cx = Graph("once")
+        >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
+        >>> compilation = cx.compile()
+        >>> cx.workbench().subjects[0].snapshots == compilation.snapshots
+        True
+        """
+        from luminal_lab.viz.live.workbench import workbench  # noqa: PLC0415  # loaded when used
+
+        with self.whole():
+            return workbench([self._backed("workbench", times, dialects)])
+
+    def _backed(
+        self,
+        what: str,
+        times: Sequence[Timings | SideBySide] = (),
+        dialects: Iterable[str] = (),
+    ) -> Backed:
+        """Return the newest compile, or what was written, with this session behind it."""
+        from luminal_lab.viz.live.backed import backed_compile, backed_graph  # noqa: PLC0415  # loaded when used
+
+        newest = self._newest()
+        if newest is None:
+            return backed_graph(what, self.ir, self)
+        return backed_compile(newest, self, times=times, dialects=dialects)
+
+    def save(
+        self,
+        path: str | Path,
+        *times: Timings | SideBySide,
+        dialects: Iterable[str] = (),
+        values: bool = False,
+        cells: bool = True,
+    ) -> None:
+        """Write all of the last compile to a file, which `ll.open` reads on any machine.
+
+        It holds graphs, passes and firings, rules, kernels and their sources, memory and the cells
+        that wrote the graph; `times` are what `cx.time()` or `ll.compare` has returned. No value of
+        an input or weight is in it, unless `values` asks for those that there are; without `cells`
+        it has the lines alone that made nodes.
+
+        >>> from tempfile import TemporaryDirectory
+        >>> cx = Graph()
+        >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
+        >>> with TemporaryDirectory() as folder:
+        ...     cx.save(f"{folder}/run.lab")
+        """
+        from luminal_lab.io.recording import save_recording  # noqa: PLC0415  # loaded when used
+
+        for name, flag in (("values", values), ("cells", cells)):
+            if not isinstance(flag, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+                raise ArgumentError(f"save: {name} is {flag!r}", hint="give True or False")
+        with self.whole():
+            subject = self._backed("save", times, dialects).subject
+            if not cells:
+                subject = replace(subject, facts=replace(subject.facts, cells=()))
+            found = [self._values_to_keep(subject.snapshots[0].ir)] if values else []
+        save_recording(path, [subject], found)
+
+    def _values_to_keep(self, ir: IR) -> dict[str, Array]:
+        """Return the values of inputs, and of what was computed, by the names of their nodes."""
+        found: dict[str, Array] = {}
+        for node in (*ir.inputs, *ir.outputs):
+            with suppress(NotComputedError):
+                found[node.name] = Tensor(self, node.id, node.type).numpy()
+        return found
+
+    def to_pandas(self, dims: Mapping[str, int] | None = None) -> Table:
+        """Return the nodes of the newest snapshot as a table of pandas, a row for each.
+
+        Operations and bytes are there where sizes are known: of data, or of `dims`.
+        """
+        from luminal_lab.viz.node_tables import node_table  # noqa: PLC0415  # loaded when used
+
+        with self.whole():
+            newest = self._newest()
+            ir = self.ir if newest is None else newest.ir
+            return node_table(ir, {**self._set_dims, **self._bound, **(dims or {})})
 
     def to_dot(self) -> Digraph:
         """Return the newest snapshot as `display` shows it, for the package graphviz."""

@@ -26,6 +26,7 @@ from luminal_lab.bench.workloads import EIGHTH
 from luminal_lab.core.dtypes import Array
 from luminal_lab.devices.machine import usable_cores
 from luminal_lab.devices.probe import peak_rates
+from luminal_lab.progress import Progress, progress
 
 ROUNDS = 3
 QUICK_TURN = 0.02
@@ -50,13 +51,23 @@ def measure(
     workloads: Sequence[Workload],
     options: Options,
     version: str,
-    told: Callable[[str], object] = lambda line: None,
     done: Callable[[Report, Row], object] = lambda report, row: None,
 ) -> Report:
-    """Measure workloads; `told` hears what is being done, `done` gets each row when it is there."""
+    """Measure workloads; `done` gets each row when it is there."""
+    with progress("bench", len(workloads), "workload") as bar:
+        return _measured(workloads, options, version, done, bar)
+
+
+def _measured(
+    workloads: Sequence[Workload],
+    options: Options,
+    version: str,
+    done: Callable[[Report, Row], object],
+    bar: Progress,
+) -> Report:
     begin = perf_counter()
     threads = options.threads or usable_cores()
-    told("the machine's rates")
+    bar.now("the machine's rates")
     report = Report(
         version,
         datetime.now(UTC).isoformat(timespec="seconds"),
@@ -71,13 +82,15 @@ def measure(
         else:
             peers.append(peer)
             report.versions[peer.name] = version_of(peer.modules[0])
-    with scratch() as folder, Run(report, options, peers, folder, told) as run:
+    with scratch() as folder, Run(report, options, peers, folder, bar) as run:
         for workload in workloads:
             row = run.compiling(workload) if workload.kind == COMPILING else run.row(workload)
             row.unable |= {n: why for n, why in report.missing.items() if n not in row.unable}
             row.conclude(report.rates)
             report.rows.append(row)
             report.seconds = perf_counter() - begin
+            bar.step()
+            bar.aside()
             done(report, row)
     return report
 
@@ -101,13 +114,13 @@ class Run:
         options: Options,
         peers: list[Known],
         folder: Path,
-        told: Callable[[str], object],
+        bar: Progress,
     ) -> None:
         self.report = report
         self.options = options
         self.peers = peers
         self.folder = folder
-        self.told = told
+        self.told = bar.now
         self.around = surroundings(report.threads, folder)
         self.processes: dict[str, Process] = {}
 

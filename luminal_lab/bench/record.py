@@ -55,6 +55,7 @@ from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.passes.check import Given, differences
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.pipeline import PassLike, Pipeline
+from luminal_lab.progress import progress
 
 Device: TypeAlias = Literal["cpu", "cuda", "metal"]
 DEVICES: tuple[Device, ...] = ("cpu", "cuda", "metal")
@@ -109,12 +110,15 @@ def record(
     chosen = _chosen(only, is_quick=is_quick, threads=threads)
     machine = _machine(device, threads)
     made = _Recorder(machine, rounds)
-    for task in chosen:
-        try:
-            told(made.add(task))
-        except LabError as error:
-            made.failed.append(f"{task.name}: {error.message.splitlines()[0]}")
-            told(f"{task.name}: FAILED: {error.message.splitlines()[0]}")
+    with progress(f"record {device}", len(chosen), "program") as bar:
+        for task in bar.each(chosen, lambda task: task.name):
+            try:
+                line = made.add(task)
+            except LabError as error:
+                made.failed.append(f"{task.name}: {error.message.splitlines()[0]}")
+                line = f"{task.name}: FAILED: {error.message.splitlines()[0]}"
+            bar.aside()
+            told(line)
     rates = peak_rates(threads or None) if device == "cpu" else None
     recording = Recording(
         machine.device,

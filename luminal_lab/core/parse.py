@@ -92,7 +92,7 @@ def parse(text: str) -> IR:
         hint = "a text starts with a line such as: graph name(%x: f32[2]) -> (%y) {"
         fail(text, Piece(first, ""), "a graph should stand here", hint)
     bodies: dict[str, IR | None] = {}
-    ir = _Reader(text, next(iter(starts)), starts, bodies).graph()
+    ir = Reader(text, next(iter(starts)), starts, bodies).graph()
     for name in starts.keys() - bodies.keys():
         message = f"graph {name!r} is not called by the first graph, nor by what it calls"
         fail(text, starts[name], message, "parse it as a text of its own")
@@ -142,7 +142,7 @@ def skip(text: str, at: int) -> int:
     return at if match is None else match.end()
 
 
-class _Reader:
+class Reader:
     """One graph of a text."""
 
     def __init__(
@@ -393,7 +393,7 @@ class _Reader:
         if name not in self.bodies:
             if list(self.bodies.values()).count(None) == DEEPEST:
                 self.fail(piece, f"calls are nested more than {DEEPEST} deep")
-            _Reader(self.text, name, self.starts, self.bodies).graph()
+            Reader(self.text, name, self.starts, self.bodies).graph()
         found = self.bodies[name]
         if found is None:
             self.fail(piece, f"graph {name!r} calls itself")

@@ -45,7 +45,7 @@ def print_node(ir: "IR", node: "Node") -> str:
     if node.id in ir.input_ids:
         return f"%{node.name}: {node.type}"
     sources = [f"%{id}?" if (n := ir.table.get(id)) is None else str(n) for id in node.sources]
-    return _line(node, op_text(node.op), sources, _types(node))
+    return line_text(node, op_text(node.op), sources, types_text(node))
 
 
 def name_bodies(ir: "IR") -> "dict[IR, str]":
@@ -109,7 +109,7 @@ def _graph(ir: "IR", name: str, bodies: "Mapping[IR, str]", origins: bool) -> st
         for type in node.types if node.extra else (node.type,):
             if type not in types:
                 types[type] = str(type)
-        shown = _types(node) if node.extra else types[node.type]
+        shown = types_text(node) if node.extra else types[node.type]
         end = _origin(node) if origins else ""
         if node.id in given:
             inputs[node.id] = f"{names[node.id]}: {shown}{end}"
@@ -117,7 +117,7 @@ def _graph(ir: "IR", name: str, bodies: "Mapping[IR, str]", origins: bool) -> st
         op = ops.get(node.op)
         if op is None:
             op = ops[node.op] = op_text(node.op, bodies)
-        lines.append(f"  {_line(node, op, [names[id] for id in node.sources], shown)}{end}")
+        lines.append(f"  {line_text(node, op, [names[id] for id in node.sources], shown)}{end}")
     header = f"graph {name}{_dims(mentioned(types, ops).values())}("
     given_texts = [inputs.get(id, names[id]) for id in ir.input_ids]
     outputs = f") -> ({', '.join(_outputs(ir, names))}) {{"
@@ -141,12 +141,14 @@ def _outputs(ir: "IR", names: Mapping[int, str]) -> Iterator[str]:
         yield names[id] if carry is None else f"{names[id]} => {names[carry[1]]}"
 
 
-def _line(node: "Node", op: str, sources: list[str], types: str) -> str:
+def line_text(node: "Node", op: str, sources: list[str], types: str) -> str:
+    """Return the line of a node that is no input, from the texts of its parts."""
     between = " " if sources else ""
     return f"%{node.meta.name or node.id} = {op}{between}{', '.join(sources)} : {types}"
 
 
-def _types(node: "Node") -> str:
+def types_text(node: "Node") -> str:
+    """Return the types of all results as a line ends with them."""
     return f"({', '.join(map(str, node.types))})" if node.extra else str(node.type)
 
 

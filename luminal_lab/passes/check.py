@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -292,6 +292,21 @@ def differences(a: Array, b: Array, *, scaled: bool, least: float = 0.0) -> Arra
 
 
 # -- drawing ---------------------------------------------------------------------------------------
+
+
+def drawn(ir: IR, given: Given, needed: Container[int]) -> tuple[dict[int, Array], dict[str, int]]:
+    """Return data for the needed inputs, ordinary numbers where none is given, and all sizes."""
+    rng, dims = np.random.default_rng(0), _sizes(ir, given.dims)
+    indices = _smallest_indexed(ir, dims)
+    data: dict[int, Array] = {}
+    for node in ir.inputs:
+        if node.id in needed:
+            shape = bound_shape(f"check: {node}", node.shape, dims)
+            one = given.data.get(node.id)
+            if one is None or one.shape != shape:
+                one = _array(node, shape, "normal", indices, rng)
+            data[node.id] = one
+    return data, dims
 
 
 def _sizes(ir: IR, given: Mapping[str, int]) -> dict[str, int]:

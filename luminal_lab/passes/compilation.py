@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence, Set as AbstractSet
+from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Protocol, TypeAlias, final
@@ -15,12 +15,15 @@ from luminal_lab.core.interpret import Environment, Step, interpret
 from luminal_lab.core.ir import IR, Node, NodeLike
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import as_text
+from luminal_lab.display import Charted, Examined
 from luminal_lab.errors import GraphError, nearest
-from luminal_lab.passes.pipeline import Pipeline, Runner
+from luminal_lab.passes.pipeline import LICENCE, Pipeline, Runner
+from luminal_lab.passes.rows import Of, pass_table
 from luminal_lab.passes.rule import Rule
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.passes.stored import Storage
 from luminal_lab.passes.story import Story, rules_of, told, told_why_not
+from luminal_lab.tables import Table
 
 LINE = re.compile(r"(.*?)(?:,\s*line\s+|:)(\d+)$")
 
@@ -102,7 +105,7 @@ def _title(first: Snapshot, last: Snapshot) -> str:
 
 
 @final
-class Compilation:
+class Compilation(Charted, Examined):
     """The result of a compile.
 
     `snapshots[0]` is the graph as written, then there is one for each pass that ran.
@@ -114,9 +117,12 @@ class Compilation:
         pipeline: Pipeline,
         verify_seconds: float = 0.0,
         runner: Runner | None = None,
+        licence: Iterable[str] = LICENCE,
     ) -> None:
         self.snapshots = tuple(snapshots)
         self.pipeline = pipeline
+        self.licence = frozenset(licence)
+        """The facts that rules were granted, where no pipeline within says others."""
         self.verify_seconds = verify_seconds
         """What verification took, all passes together."""
         self.runner = runner
@@ -211,7 +217,8 @@ class Compilation:
         if line is not None:
             return self._of_line(line.group(1), int(line.group(2))), 0
         one = self.node_of("trace", what)
-        return {self.find(one).id}, self.first_with(one)
+        id = self.find(one).id  # a name may go over to what takes a node's place
+        return {id}, self.first_with(id)
 
     def node_of(self, asking: str, what: Following) -> NodeLike:
         """Return the node that is meant: of a launch its own, of a kernel that of its first one."""
@@ -288,6 +295,10 @@ class Compilation:
         return told_why_not(self.snapshots, self.pipeline, rule, found)
 
     # -- shown -------------------------------------------------------------------------------------
+
+    def to_pandas(self, of: Of = "passes") -> Table:
+        """Return a table of pandas: a row for each pass, each firing, or each rule of a pass."""
+        return pass_table("compilation", self.snapshots, of)
 
     @override
     def __str__(self) -> str:

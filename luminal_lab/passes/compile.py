@@ -24,12 +24,14 @@ from luminal_lab.errors import (
     nearest,
     whole_number,
 )
+from luminal_lab.listeners import LISTENERS
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.check import Checker, Given
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.generic import GenericCompiler
-from luminal_lab.passes.pipeline import LICENCE, PassLike, Pipeline
+from luminal_lab.passes.pipeline import LICENCE, PassLike, Pipeline, Runner
 from luminal_lab.passes.snapshot import Record, Snapshot
+from luminal_lab.progress import Progress, progress
 
 Check: TypeAlias = Literal["values"] | None
 __all__ = ["Compilation", "GenericCompiler", "Given", "compile_ir"]
@@ -90,7 +92,15 @@ def compile_ir(
         )
     with _uncollected():
         compiling = _Compiling(ir, pipeline, check, given or Given(), verifying=verifying)
-        return compiling.run(facts, sizes)
+        try:
+            made = compiling.run(facts, sizes)
+        except BaseException as error:  # Ctrl-C, too
+            for one in LISTENERS.get():
+                one.compiled(compiling.so_far(), error)
+            raise
+        for one in LISTENERS.get():
+            one.compiled(made, None)
+        return made
 
 
 @contextmanager
@@ -149,11 +159,24 @@ class _Compiling:
         seconds = perf_counter() - start
         written = Record("written", (), verified=verifying, seconds=0.0)
         self.snapshots = [Snapshot(ir, ir, written)]
+        self.bar = Progress()
+        self.licence: frozenset[str] = frozenset()
         self.verify_seconds = seconds
 
     def run(self, licence: frozenset[str], specialise: Mapping[str, int]) -> Compilation:
         """Run the pipeline on the graph as written."""
-        self._run_pipeline(self.pipeline, licence, 1)
+        self.licence = licence
+        devices = self.pipeline.devices()
+        # The passes of one round; each further one adds its own when it is there.
+        sure = sum(1 for _ in self.pipeline.flat()) + len(devices)
+        with progress(f"compile {self.snapshots[0].ir.name}", sure, "pass") as self.bar:
+            self._run_pipeline(self.pipeline, licence, 1)
+            for device in devices:
+                self.bar.now(device.name)
+            return self._made(specialise)
+
+    def _made(self, specialise: Mapping[str, int]) -> Compilation:
+        """Return what came out, with what runs it."""
         try:
             runner = self.pipeline.runner(self.snapshots[-1].ir, specialise)
         except (DeviceError, ScheduleError) as error:
@@ -164,7 +187,7 @@ class _Compiling:
             told = PassError(f"compile: {message}", where=error.where, hint=error.hint)
             told.snapshots = tuple(self.snapshots)
             raise told from error
-        made = Compilation(tuple(self.snapshots), self.pipeline, self.verify_seconds, runner)
+        made = self.so_far(runner)
         if self.checker is not None and runner is not None:
             try:
                 self.checker.check_device(made)
@@ -173,6 +196,11 @@ class _Compiling:
                 raise
         return made
 
+    def so_far(self, runner: Runner | None = None) -> Compilation:
+        """Return what there is of a compile, which may have been broken off."""
+        given = self.pipeline, self.verify_seconds, runner, self.licence
+        return Compilation(self.snapshots, *given)
+
     def _run_pipeline(self, pipeline: Pipeline, licence: frozenset[str], turn: int) -> bool:
         """Run a pipeline, and return whether it changed anything."""
         if pipeline.licence is not None:
@@ -180,12 +208,16 @@ class _Compiling:
         any_change = False
         for repetition in range(1, pipeline.rounds + 1):
             changed = False
+            if repetition > 1:
+                self.bar.more(sum(1 for _ in pipeline.flat()))
             for one in pipeline.passes:
                 now = repetition if pipeline.rounds > 1 else turn
                 if isinstance(one, Pipeline):
                     changed |= self._run_pipeline(one, licence, now)
                 else:
+                    self.bar.now(str(one))
                     changed |= self._run_pass(one, licence, now)
+                    self.bar.step()
             any_change |= changed
             if not changed:
                 break

@@ -13,7 +13,7 @@ from typing_extensions import override
 from luminal_lab.core.edit import Change, Refusal, replay
 from luminal_lab.core.ir import IR, Node, NodeLike
 from luminal_lab.core.printer import as_text
-from luminal_lab.display import Drawn
+from luminal_lab.display import Drawn, Explored
 from luminal_lab.passes.diff import Diff, diff
 
 
@@ -58,7 +58,7 @@ class Record(NamedTuple):
 
 
 @final
-class Snapshot(Drawn):
+class Snapshot(Drawn, Explored):
     """A graph, the one before it, and the firings between."""
 
     def __init__(self, before: IR, ir: IR, record: Record, index: int = 0) -> None:
@@ -180,9 +180,10 @@ class Snapshot(Drawn):
         back: dict[int, list[int]] = {}
         for id in self._into:
             back.setdefault(_end(self._into, id), []).append(id)
+        replaced = {id: list(ids) for id, ids in back.items()}
         for id, news in self._folded.items():
             for new in news:
-                back.setdefault(new, []).append(id)
+                back.setdefault(new, []).extend([id, *replaced.get(id, ())])
         return back
 
     def forward(self, node: NodeLike) -> tuple[Node, ...]:
@@ -191,9 +192,10 @@ class Snapshot(Drawn):
         A node that became part of a call is that call.
         """
         id = self.before[node].id
-        get = self.ir.table.get
-        found = get(_end(self._into, id))
-        folded = self._folded.get(id, ())
+        end = _end(self._into, id)
+        found = self.ir.table.get(end)
+        # What took its place may have become part of a call itself.
+        folded = self._folded.get(id) or self._folded.get(end, ())
         if found is not None and (found.id in self._live or not folded):
             return (found,)
         return tuple(self.ir[new] for new in dict.fromkeys(folded))

@@ -1,37 +1,25 @@
-"""Charts of a comparison: plain functions that make plotly's payload, and one that makes a figure.
-
-Measured, recorded and modelled are told apart in every chart: a measured bar is full and a measured
-point a disc; a recorded bar is hatched and its point a diamond; a modelled bar is an outline, and
-its point a ring.
-"""
+"""Charts of a comparison: plain functions that make plotly's payload."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from luminal_lab.devices.column import Column
 from luminal_lab.devices.compare import SideBySide
 from luminal_lab.devices.rates import size_text
 from luminal_lab.devices.segments import Segment, count_text, ms
 from luminal_lab.devices.timings import MARK
-from luminal_lab.errors import DeviceError
+from luminal_lab.display import Theme
+from luminal_lab.viz.figures import COLOURS, DASHES, axis, bar, layout, logarithmic, point, safe
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
-"""Colours that people with any kind of sight can tell apart (Okabe and Ito)."""
-SYMBOLS = {"measured": "circle", "recorded": "diamond", "modelled": "circle-open"}
-DASHES = {"measured": "solid", "recorded": "dot", "modelled": "dash"}
-GRID = "rgba(128,128,128,0.25)"
 ROOF = "roofs are of float32 and of memory: what lies in a cache may be above its own"
 POINTS = 60
 """Of how many points a roof is drawn."""
 
 
-def bars(found: SideBySide) -> dict[str, Any]:
+def bars(found: SideBySide, theme: Theme = "auto") -> dict[str, Any]:
     """Return a chart of bars: a group for each segment, a bar for each device."""
     names = _names(found.segments)
     data: list[dict[str, Any]] = []
@@ -43,7 +31,7 @@ def bars(found: SideBySide) -> dict[str, Any]:
                 "name": _label(column),
                 "x": names,
                 "y": [None if one is None else 1e3 * one for one in seconds],
-                "marker": _bar(column, COLOURS[place % len(COLOURS)]),
+                "marker": bar(column.how, COLOURS[place % len(COLOURS)]),
                 "hovertext": [_told(one, place, column) for one in found.segments],
                 "hoverinfo": "text",
                 "error_y": {
@@ -58,21 +46,18 @@ def bars(found: SideBySide) -> dict[str, Any]:
     times = [one.seconds(k) for one in found.segments for k in range(len(found.columns))]
     known = [one for one in times if one]
     is_wide = bool(known) and max(known) > 50 * min(known)
-    layout = _layout(f"{found.graph}: time of each segment", len(found.columns))
-    layout["xaxis"] = {"type": "category", "automargin": True, "showgrid": False}
-    layout["yaxis"] = {
-        "title": {"text": "ms" + (" (logarithmic)" if is_wide else "")},
-        "type": "log" if is_wide else "linear",
-        "gridcolor": GRID,
-        "zeroline": False,
-        "automargin": True,
-    }
-    if is_wide:
-        layout["yaxis"] |= {"dtick": 1, "exponentformat": "power"}
-    return {"data": data, "layout": {**layout, "barmode": "group", "bargap": 0.25}}
+    around = layout(
+        f"{found.graph}: time of each segment", height=420 + 12 * len(found.columns), theme=theme
+    )
+    # Labels may be long: the legend stands above.
+    around["legend"] |= {"y": 1.01, "yanchor": "bottom"}
+    around["margin"] |= {"t": 70 + 10 * len(found.columns)}
+    around["xaxis"] = axis(type="category", showgrid=False, tickangle=-45)
+    around["yaxis"] = logarithmic("ms (logarithmic)") if is_wide else axis("ms", type="linear")
+    return {"data": data, "layout": {**around, "barmode": "group", "bargap": 0.25}}
 
 
-def roofs(found: SideBySide) -> dict[str, Any]:
+def roofs(found: SideBySide, theme: Theme = "auto") -> dict[str, Any]:
     """Return a roofline plot: what each device could do, and what each segment reached."""
     names = _names(found.segments)
     lines: list[dict[str, Any]] = []
@@ -114,44 +99,24 @@ def roofs(found: SideBySide) -> dict[str, Any]:
                 "legendgroup": group,
                 "x": [x for _, x, _ in placed],
                 "y": [y for _, _, y in placed],
-                "marker": {
-                    "color": colour,
-                    "symbol": SYMBOLS[column.how],
-                    "size": 10,
-                    "line": {"color": colour, "width": 2},
-                },
+                "marker": point(column.how, colour),
                 "hovertext": [_told(one, place, column) for one, _, _ in placed],
                 "hoverinfo": "text",
             }
         )
-    title = f"{found.graph}: what is reached, and the roof<br><sub>{ROOF}</sub>"
-    layout = _layout(title, 2 * len(found.columns))
-    for axis, text in (("xaxis", "operations for each byte"), ("yaxis", "GFLOP/s")):
-        layout[axis] = {
-            "type": "log",
-            "title": {"text": text},
-            "gridcolor": GRID,
-            "dtick": 1,
-            "exponentformat": "power",
-            "automargin": True,
-        }
-    return {"data": [*lines, *points], "layout": layout}
-
-
-def figure(payload: dict[str, Any]) -> go.Figure:
-    """Return a figure of plotly's, which a notebook shows."""
-    try:
-        import plotly.graph_objects as go
-    except ImportError as error:
-        raise DeviceError(
-            "plot: a chart needs plotly, which is not installed",
-            hint="pip install plotly; print(…) and the table show the numbers without it",
-        ) from error
-    return go.Figure(payload)
+    around = layout(
+        f"{found.graph}: what is reached, and the roof",
+        below=ROOF,
+        height=420 + 24 * len(found.columns),
+        theme=theme,
+    )
+    around["xaxis"] = logarithmic("operations for each byte")
+    around["yaxis"] = logarithmic("GFLOP/s")
+    return {"data": [*lines, *points], "layout": around}
 
 
 def _label(column: Column) -> str:
-    return f"{column.label} ({MARK[column.how]}{column.how})"
+    return f"{safe(column.label)} ({MARK[column.how]}{column.how})"
 
 
 def _names(segments: Sequence[Segment]) -> list[str]:
@@ -161,20 +126,11 @@ def _names(segments: Sequence[Segment]) -> list[str]:
     for one in segments:
         kernels = [part.kernel for parts in one.parts[:1] for part in parts]
         more = f" +{len(kernels) - 1}" if len(kernels) > 1 else ""
-        name = f"{one.name}<br><sub>{kernels[0]}{more}</sub>" if kernels else one.name
+        own = safe(one.name)
+        name = f"{own}<br><sub>{safe(kernels[0])}{more}</sub>" if kernels else own
         seen[name] = seen.get(name, 0) + 1
         found.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
     return found
-
-
-def _bar(column: Column, colour: str) -> dict[str, Any]:
-    line = {"color": colour, "width": 1.5}
-    if column.how == "modelled":
-        return {"color": "rgba(0,0,0,0)", "line": line}
-    if column.how == "recorded":
-        hatched = {"shape": "/", "fgcolor": colour, "bgcolor": "rgba(0,0,0,0)", "size": 6}
-        return {"color": colour, "line": line, "pattern": hatched}
-    return {"color": colour, "line": line}
 
 
 def _roof(column: Column, low: float, high: float) -> tuple[list[float], list[float]] | None:
@@ -194,9 +150,9 @@ def _roof(column: Column, low: float, high: float) -> tuple[list[float], list[fl
 def _told(one: Segment, place: int, column: Column) -> str:
     """Return what is shown of a segment under the pointer."""
     seconds, mark = one.seconds(place), MARK[column.how]
-    lines = [f"<b>{one.name}</b> {one.origin}", _label(column)]
+    lines = [f"<b>{safe(one.name)}</b> {safe(one.origin)}", _label(column)]
     if seconds is None:
-        return "<br>".join([*lines, *one.missing(place)])
+        return "<br>".join([*lines, *map(safe, one.missing(place))])
     spread = "" if column.how == "modelled" else f" ± {ms(one.spread(place), mark)}"
     lines.append(f"{ms(seconds, mark)}{spread} ms, {one.bound(place)}")
     size, flops, share = one.bytes(place), one.flops(place), one.share(place)
@@ -204,14 +160,4 @@ def _told(one: Segment, place: int, column: Column) -> str:
     lines += [f"{count_text(flops)} operations"] if flops is not None else []
     if share is not None and column.how != "modelled":
         lines.append(f"{share:.0%} of the limit")
-    return "<br>".join([*lines, *(part.kernel for part in one.parts[place])])
-
-
-def _layout(title: str, entries: int) -> dict[str, Any]:
-    return {
-        "title": {"text": title, "x": 0, "xref": "paper"},
-        "template": "plotly_white",
-        "legend": {"orientation": "h", "y": -0.22, "yanchor": "top", "x": 0},
-        "margin": {"l": 60, "r": 20, "t": 50, "b": 40},
-        "height": 420 + 12 * entries,
-    }
+    return "<br>".join([*lines, *(safe(part.kernel) for part in one.parts[place])])

@@ -11,8 +11,10 @@ from luminal_lab.devices.column import Comparable
 from luminal_lab.devices.compare import SideBySide
 from luminal_lab.devices.figures import Specification
 from luminal_lab.devices.subject import Session
+from luminal_lab.display import Theme
 from luminal_lab.passes.pipeline import PassLike
-from luminal_lab.viz.charts import bars, figure, roofs
+from luminal_lab.viz.charts import bars, roofs
+from luminal_lab.viz.figures import figure
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -22,13 +24,13 @@ if TYPE_CHECKING:
 class Compared(SideBySide):
     """A graph on several devices, as a table and as charts."""
 
-    def plot(self) -> go.Figure:
+    def plot(self, *, theme: Theme = "auto") -> go.Figure:
         """Return bars, a group for each segment; measured, recorded and modelled look different."""
-        return figure(bars(self))
+        return figure(bars(self, theme))
 
-    def roofline(self) -> go.Figure:
+    def roofline(self, *, theme: Theme = "auto") -> go.Figure:
         """Return each device's roof, and how near to it each segment came."""
-        return figure(roofs(self))
+        return figure(roofs(self, theme))
 
 
 def compare(

@@ -26,6 +26,18 @@ def merged(steps: Sequence[Step]) -> tuple[Step, ...]:
     return tuple(found)
 
 
+def shifted(steps: Sequence[Step], x: float, y: float) -> tuple[Step, ...]:
+    """Return a course that is so far to the right and below."""
+    return tuple(
+        [
+            (round(step[0] + x, 1), round(step[1] + y, 1))
+            if len(step) == 2
+            else tuple([round(one + (y if at % 2 else x), 1) for at, one in enumerate(step)])
+            for step in steps
+        ]
+    )
+
+
 def turned(steps: Sequence[Step]) -> tuple[Step, ...]:
     """Return a course from its end to its beginning."""
     found: list[Step] = [steps[-1][-2:]]

@@ -12,8 +12,11 @@ from typing import Literal, NamedTuple, TypeAlias
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.passes.diff import Diff
 
-Status: TypeAlias = Literal["", "kept", "added", "removed", "rewired"]
-"""What became of a node between two graphs; nothing where there is one graph alone."""
+Status: TypeAlias = Literal["", "kept", "added", "removed", "rewired", "passing"]
+"""What became of a node between two graphs; nothing where there is one graph alone.
+
+What is passing came and went between the two.
+"""
 
 
 class Entry(NamedTuple):
@@ -27,6 +30,8 @@ class Entry(NamedTuple):
     """Of the sources, those that only the later graph has."""
     gone: frozenset[int] = frozenset()
     """Of the sources, those that only the earlier graph has."""
+    passed: frozenset[int] = frozenset()
+    """Of the sources, those that neither has: it read them on the way."""
 
 
 class Entries(NamedTuple):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set as AbstractSet
+from functools import cached_property
 
+from luminal_lab.core.ir import Node
 from luminal_lab.core.op import Op, Reduce, Source, View
 from luminal_lab.core.ops import (
     Constant,
@@ -17,6 +19,7 @@ from luminal_lab.core.ops import (
 )
 from luminal_lab.core.printer import op_text
 from luminal_lab.viz.entries import Entries, Entry, Status, by_key
+from luminal_lab.viz.folded import foldable, roots_of, status_between, used_in, views_between
 from luminal_lab.viz.metrics import shortened
 from luminal_lab.viz.payload import Asked, Box, Item, Kind, Link, Mark, Payload
 from luminal_lab.viz.scopes import (
@@ -47,13 +50,8 @@ class _Builder:
         self.asked = asked
         self.known = by_key(entries.all)
         self.is_pair = any(entry.status for entry in entries.all)
-        self.folded = set() if asked.views else self._foldable()
-        self.roots: dict[int, int] = {}
-        for entry in entries.all:
-            if entry.key in self.folded:
-                source = entry.sources[0]
-                self.roots[entry.key] = self.roots.get(source, source)
-        get = self.roots.get
+        self.folded = set() if asked.views else foldable(entries, self.known, asked.named)
+        get = roots_of(entries, self.folded).get
         self.reads = {
             e.key: [get(source, source) for source in e.sources]
             for e in entries.all
@@ -67,19 +65,6 @@ class _Builder:
         self.scopes = all_below(self.root)
         self.likes = counterparts(self.scopes)
         self.chosen = self._chosen()
-
-    def _foldable(self) -> set[int]:
-        """Return the views that need no node: those that are nobody's result, nor changed."""
-        loud = self.entries.outputs | self.asked.named
-        return {
-            entry.key
-            for entry in self.entries.all
-            if isinstance(entry.node.op, (View, Pick))
-            and entry.status in ("", "kept")
-            and entry.key not in loud
-            and len(entry.sources) == 1
-            and entry.sources[0] in self.known
-        }
 
     def _ungroup(self, selected: AbstractSet[int]) -> None:
         """Have each scope stand for itself alone, unless all of its like are selected."""
@@ -239,27 +224,13 @@ class _Builder:
                         continue
                 status: Status = ""
                 if self.is_pair:
-                    status = self._status(entry, direct)
+                    status = status_between(entry, direct)
                 is_boxed = source >= boxes or target >= boxes
-                views = () if is_boxed else self._views(direct, root)
+                views = () if is_boxed else views_between(self.known, direct, root)
                 link = source, target, views, status
                 found[link] = found.get(link, 0) + 1
         for (source, target, views, status), count in found.items():
             yield Link(source, target, views, count, status)
-
-    def _status(self, entry: Entry, direct: int) -> Status:
-        if entry.status in ("added", "removed"):
-            return entry.status
-        return "added" if direct in entry.fresh else "removed" if direct in entry.gone else "kept"
-
-    def _views(self, direct: int, root: int) -> tuple[str, ...]:
-        names: list[str] = []
-        while direct != root:
-            entry = self.known[direct]
-            op = entry.node.op
-            names.append(f"result {op.index}" if isinstance(op, Pick) else op.name)
-            direct = entry.sources[0]
-        return tuple(reversed(names))
 
     def _item(self, id: int, entry: Entry, box: int | None) -> Item:
         node, asked = entry.node, self.asked
@@ -270,16 +241,13 @@ class _Builder:
         body = node.op.body_of()
         if kernel is not None and kind == "call":
             kind = "launch"
-        label = kernel or (body.name if body is not None else op_label(node.op))
-        if kind in ("input", "parameter"):
-            label = node.name
         meta = node.meta
         return Item(
             id,
             entry.key,
             node.name,
             node.op.name if body is not None else op_text(node.op),
-            shortened(label, LABEL),
+            node_label(node, kind, kernel or ""),
             ", ".join(map(str, node.types)),
             kind,
             tuple(self._marks(entry)),
@@ -302,19 +270,9 @@ class _Builder:
         if made is not None and made.rule == "recompute":
             yield "recomputed"
 
-    @property
+    @cached_property
     def _used(self) -> AbstractSet[int]:
-        """Return what the outputs are computed from; without outputs that is everything."""
-        found = self.__dict__.get("used")
-        if found is None:
-            todo = list(self.entries.outputs) or list(self.known)
-            found = self.__dict__["used"] = set[int]()
-            while todo:
-                key = todo.pop()
-                if key not in found and key in self.known:
-                    found.add(key)
-                    todo += self.known[key].sources
-        return found
+        return used_in(self.entries, self.known)
 
     def _ghost(self, id: int, entry: Entry) -> Item:
         node = entry.node
@@ -370,6 +328,13 @@ def kind_of(op: Op) -> Kind:
             return "source"
         case _:
             return "op"
+
+
+def node_label(node: Node, kind: Kind, kernel: str = "") -> str:
+    """Return what a node says: its op, the kernel that computes it, or the name that it is for."""
+    body = node.op.body_of()
+    label = kernel or (body.name if body is not None else op_label(node.op))
+    return shortened(node.name if kind in ("input", "parameter") else label, LABEL)
 
 
 def op_label(op: Op) -> str:

@@ -1,33 +1,23 @@
 """Our own layout of a graph in layers, in time that grows little faster than the graph.
 
-Where blocks stand in their layer is the mean of what pulls at them, as near as their order and
-distances allow (pool adjacent violators): long edges pull most and come out straight, constants
-hardly at all. Edges leave and end along the flat sides of blocks, where they need fewest bends.
+Edges leave and end along the flat sides of blocks, where they need fewest bends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
-from luminal_lab.viz.courses import Step, merged, spread, turned
+from luminal_lab.viz.across import LANE, across
+from luminal_lab.viz.courses import Step, spread, turned
 from luminal_lab.viz.layers import Block, Layers, Wire
 
-GAP = 22.0
-"""Between neighbours in a layer."""
-LANE = 12.0
-"""Between a long edge and what is beside it."""
 RISE = 30.0
 """Between layers, at least."""
 TALL = 13.0
 """What a layer rises more where the edges into it say something."""
-LEAF = 0.05
-"""How much pulls at a block that nothing but it reads, where all else pulls with 1."""
 EDGE = 9.0
 """How near to its corner a node's edge may begin or end."""
-Pull: TypeAlias = tuple[int, float, float]
-"""Who pulls, how far from there the right place is, and how strongly."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +39,7 @@ def layered(
     `hints` say where blocks were in a picture before; they stay in that order if nothing crosses.
     """
     layers = Layers(blocks, wires, hints)
-    x = _across(layers)
+    x = across(layers)
     attached = _attached(layers, x)
     tops, bottoms = _down(layers, attached)
     places: list[tuple[float, float]] = []
@@ -60,7 +50,7 @@ def layered(
         share = 0.0 if not layers.down[one] else 1.0 if not layers.up[one] else 0.5
         places.append((x[one], round(tops[at] + room * share, 1)))
     rows = _Rows(layers, attached, places, tops, bottoms)
-    found = [rows.course(path) for path in layers.paths]
+    found = rows.courses()
     right = max([at + width for at, width in zip(x, layers.width, strict=True)], default=0.0)
     right = rows.beside(found, right)
     courses = tuple(
@@ -71,153 +61,68 @@ def layered(
     return Placed(tuple(places), courses, round(right, 1), height, layers.crossings)
 
 
-# -- across ----------------------------------------------------------------------------------------
-
-
-def _across(layers: Layers) -> list[float]:
-    """Return the left edges of all blocks and points."""
-    count = len(layers.blocks)
-    x = [0.0] * len(layers.layer)
-    offsets: list[list[float]] = []
-    for layer in layers.layers:
-        at, offset = 0.0, list[float]()
-        for place, one in enumerate(layer):
-            if place:
-                before = layer[place - 1]
-                at += layers.width[before] + (GAP if before < count and one < count else LANE)
-            offset.append(at)
-        offsets.append(offset)
-        shift = (at + layers.width[layer[-1]]) / 2 if layer else 0.0
-        for one, start in zip(layer, offset, strict=True):
-            x[one] = start - shift
-    above, below = _pulls(layers)
-    size = len(layers.layer)
-    rounds = 8 if size <= 1500 else 4 if size <= 4000 else 3
-    for turn in range(rounds):
-        pulls = [above, below] if turn >= rounds - 2 else [below if turn % 2 else above]
-        for at in range(len(offsets))[:: -1 if turn % 2 else 1]:
-            _settle(layers.layers[at], offsets[at], x, pulls)
-    _straighten(layers, x)
-    least = min(x, default=0.0)
-    return [round(one - least, 1) for one in x]
-
-
-def _pulls(layers: Layers) -> tuple[list[list[Pull]], list[list[Pull]]]:
-    """Return, for each block and point, what pulls at it from above, and from below."""
-    size, count = len(layers.layer), len(layers.blocks)
-    above: list[list[Pull]] = [[] for _ in range(size)]
-    below: list[list[Pull]] = [[] for _ in range(size)]
-    for upper, lower, leaves, ends, _ in layers.segments:
-        start = layers.width[upper] / 2 if leaves is None else leaves
-        end = layers.width[lower] / 2 if ends is None else ends
-        weight = (1.0, 2.0, 8.0)[(upper >= count) + (lower >= count)]
-        if not layers.up[upper] and len(layers.down[upper]) == 1:
-            weight = LEAF  # a constant stands beside the chain that it goes into
-        above[lower].append((upper, start - end, weight))
-        below[upper].append((lower, end - start, weight))
-    return above, below
-
-
-def _settle(
-    layer: list[int], offset: list[float], x: list[float], pulls: list[list[list[Pull]]]
-) -> None:
-    """Move a layer as near as its order and distances let it to where it is pulled.
-
-    Without its offsets the layer is a rising sequence, and the nearest one to what is wanted is
-    that of pooled neighbours.
-    """
-    means: list[float] = []
-    weights: list[float] = []
-    sizes: list[int] = []
-    for one, start in zip(layer, offset, strict=True):
-        total = weight = 0.0
-        for pull in pulls:
-            for other, distance, force in pull[one]:
-                total += (x[other] + distance) * force
-                weight += force
-        if weight:
-            mean = total / weight - start
-        else:
-            mean, weight = x[one] - start, 0.01
-        size = 1
-        while means and means[-1] > mean:
-            before, much = means.pop(), weights.pop()
-            mean = (mean * weight + before * much) / (weight + much)
-            weight += much
-            size += sizes.pop()
-        means.append(mean)
-        weights.append(weight)
-        sizes.append(size)
-    at = 0
-    for mean, size in zip(means, sizes, strict=True):
-        for place in range(at, at + size):
-            x[layer[place]] = mean + offset[place]
-        at += size
-
-
-def _straighten(layers: Layers, x: list[float]) -> None:
-    """Put the points of each long edge below each other, where there is room."""
-    count = len(layers.blocks)
-    place = {one: at for layer in layers.layers for at, one in enumerate(layer)}
-    done: set[int] = set()
-    for point in range(count, len(layers.layer)):
-        if point in done:
-            continue
-        chain = [point]
-        while True:
-            below = [layers.segments[at].lower for at in layers.down[chain[-1]]]
-            points = [one for one in below if one >= count]
-            if len(points) != 1:
-                break
-            chain += points
-        done.update(chain)
-        low, high = float("-inf"), float("inf")
-        for one in chain:
-            layer, at = layers.layers[layers.layer[one]], place[one]
-            if at:
-                low = max(low, x[layer[at - 1]] + layers.width[layer[at - 1]] + LANE)
-            if at + 1 < len(layer):
-                high = min(high, x[layer[at + 1]] - LANE)
-        if low <= high:
-            middle = sorted([x[one] for one in chain])[len(chain) // 2]
-            for one in chain:
-                x[one] = min(max(middle, low), high)
-
-
 # -- where edges touch -----------------------------------------------------------------------------
 
 
 def _attached(layers: Layers, x: list[float]) -> list[tuple[float, float]]:
     """Return where each segment leaves the upper and meets the lower of its two ends."""
-    width, segments = layers.width, layers.segments
-    lows = [at + min(EDGE, wide / 2) for at, wide in zip(x, width, strict=True)]
-    highs = [at + max(wide - EDGE, wide / 2) for at, wide in zip(x, width, strict=True)]
+    nearest = [min(EDGE, wide / 2) for wide in layers.width]
+    lows = [at + edge for at, edge in zip(x, nearest, strict=True)]
+    highs = [at + (wide - edge) for at, wide, edge in zip(x, layers.width, nearest, strict=True)]
     wanted = _wanted(layers, x, lows, highs)
-    starts, stops = wanted.copy(), wanted.copy()
-    for one in range(len(layers.blocks)):
-        for number in layers.down[one]:
-            leaves = segments[number].leaves
-            starts[number] = wanted[number] if leaves is None else round(x[one] + leaves, 1)
-        for number in layers.up[one]:
-            ends = segments[number].ends
-            stops[number] = wanted[number] if ends is None else round(x[one] + ends, 1)
-        loose = [at for at in layers.down[one] if segments[at].leaves is None]
-        loose.sort(key=lambda at: (wanted[at], x[segments[at].lower]))
-        spots = spread([wanted[at] for at in loose], [0.0] * len(loose), lows[one], highs[one])
-        for number, spot in zip(loose, spots, strict=True):
-            starts[number] = spot
-        loose = [at for at in layers.up[one] if segments[at].ends is None]
-        loose.sort(key=lambda at: (wanted[at], x[segments[at].upper]))
-        rooms = [layers.labels[at] for at in loose]
-        spots = spread([wanted[at] for at in loose], rooms, lows[one], highs[one])
-        for number, spot in zip(loose, spots, strict=True):
-            stops[number] = spot
-    for point in range(len(layers.blocks), len(x)):
-        for number in layers.down[point]:
-            starts[number] = x[point]
-        for number in layers.up[point]:
-            stops[number] = x[point]
+    flat = _Flat(x, lows, highs, wanted)
+    starts = flat.spots(
+        layers.down, layers.leaves, layers.lowers, [0.0] * len(wanted), len(layers.blocks)
+    )
+    stops = flat.spots(layers.up, layers.stops, layers.uppers, layers.labels, len(layers.blocks))
     return list(zip(starts, stops, strict=True))
+
+
+@dataclass(frozen=True)
+class _Flat:
+    """The flat sides of blocks, and where segments would touch them if they were alone."""
+
+    x: Sequence[float]
+    lows: Sequence[float]
+    highs: Sequence[float]
+    wanted: Sequence[float]
+
+    def spots(
+        self,
+        touching: Sequence[Sequence[int]],
+        fixed: Sequence[float | None],
+        others: Sequence[int],
+        rooms: Sequence[float],
+        count: int,
+    ) -> list[float]:
+        """Return where each segment touches its block: one after the other, where they are many.
+
+        What is not one of so many blocks is a point.
+        """
+        x, wanted = self.x, self.wanted
+        found = list(wanted)
+        for one in range(count, len(touching)):
+            for number in touching[one]:
+                found[number] = x[one]
+        for one, numbers in enumerate(touching[:count]):
+            low, high = self.lows[one], self.highs[one]
+            loose: list[int] = []
+            for number in numbers:
+                place = fixed[number]
+                if place is None:
+                    loose.append(number)
+                else:
+                    found[number] = round(x[one] + place, 1)
+            if len(loose) == 1:
+                number = loose[0]
+                if not low <= wanted[number] <= high - rooms[number]:
+                    (found[number],) = spread([wanted[number]], [rooms[number]], low, high)
+            elif loose:
+                loose.sort(key=lambda at: (wanted[at], x[others[at]]))
+                given = [wanted[at] for at in loose], [rooms[at] for at in loose]
+                for number, spot in zip(loose, spread(*given, low, high), strict=True):
+                    found[number] = spot
+        return found
 
 
 def _wanted(
@@ -225,7 +130,8 @@ def _wanted(
 ) -> list[float]:
     """Return where each segment would stand straight, or in the middle between its ends."""
     wanted: list[float] = []
-    for upper, lower, leaves, ends, _ in layers.segments:
+    segments = zip(layers.uppers, layers.lowers, layers.leaves, layers.stops, strict=True)
+    for upper, lower, leaves, ends in segments:
         a, b = lows[upper], highs[upper]
         if leaves is not None:
             a = b = x[upper] + leaves
@@ -234,7 +140,9 @@ def _wanted(
             c = d = x[lower] + ends
         low, high = max(a, c), min(b, d)
         middle = (a + b + c + d) / 4
-        wanted.append(round(min(max(middle, low), high) if low <= high else middle, 1))
+        if low <= high and not low <= middle <= high:
+            middle = low if middle < low else high
+        wanted.append(round(middle, 1))
     return wanted
 
 
@@ -250,10 +158,10 @@ def _down(
     rise = [RISE] * len(layers.layers)
     for one, block in enumerate(layers.blocks):
         tall[layers.layer[one]] = max(tall[layers.layer[one]], block.height)
-    for segment, label, (start, end) in zip(layers.segments, layers.labels, attached, strict=True):
-        at = layers.layer[segment.lower]
+    for lower, label, (start, end) in zip(layers.lowers, layers.labels, attached, strict=True):
+        at = layers.layer[lower]
         slant = min(abs(end - start) * 0.07, 44.0)
-        more = TALL if label and segment.lower < count else 0.0
+        more = TALL if label and lower < count else 0.0
         rise[at] = max(rise[at], RISE + slant + more)
     tops: list[float] = []
     bottoms: list[float] = []
@@ -266,6 +174,14 @@ def _down(
     return tops, bottoms
 
 
+def _go_down(steps: list[Step], x: float, y: float) -> None:
+    """Go straight down from where a course is, or further down if it does so already."""
+    if len(steps) > 1 and len(steps[-1]) == 2:
+        steps[-1] = x, y
+    elif steps[-1][-1] != y:
+        steps.append((x, y))
+
+
 @dataclass(frozen=True)
 class _Rows:
     """What courses are made from, once everything has its place."""
@@ -276,31 +192,37 @@ class _Rows:
     tops: Sequence[float]
     bottoms: Sequence[float]
 
-    def course(self, path: Sequence[int]) -> tuple[Step, ...]:
-        """Return the course through segments: down through layers, bent between them."""
-        if not path:
-            return ()
-        layers, count = self.layers, len(self.layers.blocks)
-        first, last = layers.segments[path[0]].upper, layers.segments[path[-1]].lower
-        begin = round(self.places[first][1] + layers.blocks[first].height, 1)
-        steps: list[Step] = [(self.attached[path[0]][0], begin)]
-        for number in path:
-            upper, lower, *_ = layers.segments[number]
-            start, end = self.attached[number]
-            y, top = self.bottoms[layers.layer[upper]], self.tops[layers.layer[lower]]
-            if steps[-1][-1] != y:
-                steps.append((start, y))
-            label = layers.labels[number] if lower < count else 0.0
-            aim = round(top - 3 - (TALL if label else 0.0), 1) if lower < count else top
-            if start != end:
-                middle = round((y + aim) / 2, 1)
-                steps.append((start, middle, end, middle, end, aim))
-            if aim != top or start == end:
-                steps.append((end, top))
-        stop = self.places[last][1]
-        if steps[-1][-1] != stop:
-            steps.append((steps[-1][-2], stop))
-        return merged(steps)
+    def courses(self) -> list[tuple[Step, ...]]:
+        """Return the course of each wire: straight down through layers, bent between them."""
+        layers, attached, count = self.layers, self.attached, len(self.layers.blocks)
+        blocks = zip(self.places, layers.blocks, strict=True)
+        begins = [round(top + block.height, 1) for (_, top), block in blocks]
+        below = [self.bottoms[layer] for layer in layers.layer]
+        above = [self.tops[layer] for layer in layers.layer]
+        uppers, lowers = layers.uppers, layers.lowers
+        found: list[tuple[Step, ...]] = []
+        for path in layers.paths:
+            if not path:
+                found.append(())
+                continue
+            steps: list[Step] = [(attached[path[0]][0], begins[uppers[path[0]]])]
+            for number in path:
+                start, end = attached[number]
+                lower = lowers[number]
+                y = above[lower]
+                if start != end:
+                    top = below[uppers[number]]
+                    _go_down(steps, start, top)
+                    if lower < count:
+                        y = round(y - 3 - (TALL if layers.labels[number] else 0.0), 1)
+                    middle = round((top + y) / 2, 1)
+                    steps.append((start, middle, end, middle, end, y))
+                else:
+                    _go_down(steps, end, y)
+            last = lowers[path[-1]]
+            _go_down(steps, steps[-1][-2], self.places[last][1])
+            found.append(tuple(steps))
+        return found
 
     def beside(self, courses: list[tuple[Step, ...]], right: float) -> float:
         """Lay the longest wires in lanes right of everything, and return where the last lane is."""

@@ -9,11 +9,13 @@ graphs get equal orders: nothing is by chance.
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 POINTS = 3_000
 """How many points long edges may have in any graph; in a large one, as many as it has edges."""
+STEPS = 4
+"""How many layers all edges together may cross for each point that there may be."""
 Side: TypeAlias = Literal["", "top", "bottom"]
 
 
@@ -23,6 +25,8 @@ class Block(NamedTuple):
     width: float
     height: float
     side: Side = ""
+    opens: bool = False
+    """Whether it is a box that may become larger."""
 
 
 class Wire(NamedTuple):
@@ -35,16 +39,6 @@ class Wire(NamedTuple):
     label: float = 0.0
     kind: str = ""
     """Wires of one source run together if they are of one kind."""
-
-
-class Segment(NamedTuple):
-    """A piece of wires from one layer to the next, from what is above to what is below."""
-
-    upper: int
-    lower: int
-    leaves: float | None
-    ends: float | None
-    kind: str
 
 
 Trunk: TypeAlias = tuple[int, float | None, str]
@@ -115,13 +109,20 @@ class Layers:
         ]
         self.layer = self._ranks()
         self.width = [block.width for block in blocks]
-        self.segments: list[Segment] = []
+        self.uppers: list[int] = []
+        """Where each segment begins: a piece of wires from one layer to the next."""
+        self.lowers: list[int] = []
+        """Where each segment ends."""
+        self.leaves: list[float | None] = []
+        """Where each segment leaves what it begins at, if that is fixed."""
+        self.stops: list[float | None] = []
+        """Where each segment meets what it ends at, if that is fixed."""
         self.labels: list[float] = []
         """The room of what is said at the lower end of each segment."""
         self.up: list[list[int]] = [[] for _ in blocks]
         """The segments above each, by their numbers."""
         self.down: list[list[int]] = [[] for _ in blocks]
-        self._numbers: dict[Segment, int] = {}
+        self._numbers: dict[tuple[int, int, float | None, float | None, str], int] = {}
         self.detours: dict[Trunk, list[int]] = {}
         """The wires that go beside everything, by what they have in common."""
         self.paths = self._long_edges()
@@ -164,11 +165,18 @@ class Layers:
     def _longest(self) -> int:
         """Return how many layers a wire may span without going beside everything."""
         spans: dict[Trunk, int] = {}
+        alone: list[int] = []
         for at, (upper, lower) in enumerate(self.ends):
             trunk = self._trunk(at)
-            spans[trunk] = max(spans.get(trunk, 0), self.layer[lower] - self.layer[upper])
+            alone.append(self.layer[lower] - self.layer[upper])
+            spans[trunk] = max(spans.get(trunk, 0), alone[-1])
         room = max(POINTS, len(self.blocks) + len(self.wires))
-        for span in sorted(spans.values()):
+        # What runs together shares its points, but each wire has a course of its own.
+        return min(self._within(spans.values(), room), self._within(alone, room * STEPS))
+
+    def _within(self, spans: Iterable[int], room: int) -> int:
+        """Return how long the longest may be so that all up to it are within so much room."""
+        for span in sorted(spans):
             room -= span
             if room < 0:
                 return max(span, 4)
@@ -183,10 +191,14 @@ class Layers:
         trunks: dict[Trunk, tuple[list[int], list[int]]] = {}
         found: list[list[int]] = []
         longest = self._longest()
+        layer = self.layer
         for at, ((upper, lower), wire) in enumerate(zip(self.ends, self.wires, strict=True)):
-            trunk = self._trunk(at)
-            leaves, ends = trunk[1], wire.leaves if self.is_up[at] else wire.ends
-            span = self.layer[lower] - self.layer[upper]
+            leaves, ends = (wire.ends, wire.leaves) if self.is_up[at] else (wire.leaves, wire.ends)
+            span = layer[lower] - layer[upper]
+            if span == 1:
+                found.append([self._segment(upper, lower, leaves, ends, wire.kind, wire.label)])
+                continue
+            trunk = upper, leaves, wire.kind
             if upper == lower or span > longest:
                 if upper != lower:
                     self.detours.setdefault(trunk, []).append(at)
@@ -194,16 +206,15 @@ class Layers:
                 continue
             points, path = trunks.setdefault(trunk, ([upper], []))
             while len(points) < span:
-                self.layer.append(self.layer[points[-1]] + 1)
+                before, point = points[-1], len(layer)
+                layer.append(layer[before] + 1)
                 self.width.append(0.0)
-                self.up.append([])
-                self.down.append([])
-                point = len(self.layer) - 1
                 start = None if path else leaves
-                path.append(self._segment(points[-1], point, start, None, wire.kind, 0.0))
+                path.append(self._add(before, point, start, None, 0.0))  # that nobody else has
+                self.up.append([path[-1]])
+                self.down.append([])
                 points.append(point)
-            start = leaves if span == 1 else None
-            last = self._segment(points[span - 1], lower, start, ends, wire.kind, wire.label)
+            last = self._segment(points[span - 1], lower, None, ends, wire.kind, wire.label)
             found.append([*path[: span - 1], last])
         return found
 
@@ -216,14 +227,26 @@ class Layers:
         kind: str,
         label: float,
     ) -> int:
-        segment = Segment(upper, lower, leaves, ends, kind)
-        number = self._numbers.setdefault(segment, len(self.segments))
-        if number == len(self.segments):
-            self.segments.append(segment)
-            self.labels.append(label)
-            self.down[upper].append(number)
+        """Return the number of a segment to a block, which wires may share."""
+        segment = upper, lower, leaves, ends, kind
+        number = self._numbers.get(segment)
+        if number is None:
+            number = self._numbers[segment] = self._add(upper, lower, leaves, ends, label)
             self.up[lower].append(number)
-        self.labels[number] = max(self.labels[number], label)
+        elif label > self.labels[number]:
+            self.labels[number] = label
+        return number
+
+    def _add(
+        self, upper: int, lower: int, leaves: float | None, ends: float | None, label: float
+    ) -> int:
+        number = len(self.uppers)
+        self.uppers.append(upper)
+        self.lowers.append(lower)
+        self.leaves.append(leaves)
+        self.stops.append(ends)
+        self.labels.append(label)
+        self.down[upper].append(number)
         return number
 
     # -- order -------------------------------------------------------------------------------------
@@ -231,7 +254,7 @@ class Layers:
     def _first_order(self) -> list[list[int]]:
         """Return the layers as a walk up from the sinks meets them."""
         layers: list[list[int]] = [[] for _ in range(max(self.layer, default=-1) + 1)]
-        seen = [False] * len(self.layer)
+        seen, uppers = [False] * len(self.layer), self.uppers
         for first in range(len(self.layer)):
             stack = [] if self.down[first] else [first]
             while stack:
@@ -239,7 +262,7 @@ class Layers:
                 if not seen[one]:
                     seen[one] = True
                     layers[self.layer[one]].append(one)
-                    stack += [self.segments[at].upper for at in reversed(self.up[one])]
+                    stack += [uppers[at] for at in reversed(self.up[one])]
         return [self._hinted(layer) for layer in layers] if self.hints else layers
 
     def _hinted(self, layer: list[int]) -> list[int]:
@@ -253,41 +276,78 @@ class Layers:
     def _uncross(self) -> int:
         """Sort the layers, keep the best order, and return how many pairs of segments cross."""
         size = len(self.layer)
-        segments = self.segments
-        above = [[segments[at].upper for at in numbers] for numbers in self.up]
-        below = [[segments[at].lower for at in numbers] for numbers in self.down]
+        uppers, lowers = self.uppers, self.lowers
+        above = [[uppers[at] for at in numbers] for numbers in self.up]
+        below = [[lowers[at] for at in numbers] for numbers in self.down]
         sweeps = 12 if size <= 400 else 6 if size <= 1500 else 3
         position = [0] * size
         for layer in self.layers:
             for at, one in enumerate(layer):
                 position[one] = at
-        best, least = [layer.copy() for layer in self.layers], self._count(position, above)
+        counts = [self._crossings(layer, position, above) for layer in self.layers]
+        best, least = self.layers.copy(), sum(counts)
         for sweep in range(sweeps):
             if not least:
                 break
-            near = above if sweep % 2 == 0 else below
-            for layer in self.layers[1:] if sweep % 2 == 0 else self.layers[-2::-1]:
-                keys = {
-                    one: _median([position[other] for other in near[one]]) if near[one] else at
-                    for at, one in enumerate(layer)
-                }
-                layer.sort(key=keys.__getitem__)
-                for at, one in enumerate(layer):
-                    position[one] = at
-            crossings = self._count(position, above)
+            is_down = sweep % 2 == 0
+            changed = self._sweep(is_down, above if is_down else below, position)
+            for at in changed.union([at + 1 for at in changed if at + 1 < len(counts)]):
+                counts[at] = self._crossings(self.layers[at], position, above)
+            crossings = sum(counts)
             if crossings < least:
-                best, least = [layer.copy() for layer in self.layers], crossings
+                best, least = self.layers.copy(), crossings
         self.layers = best
         return self._swap(least, above, below) if least and size <= 600 else least
 
-    def _count(self, position: Sequence[int], above: Sequence[Sequence[int]]) -> int:
-        """Return how many pairs of segments cross."""
-        total = 0
-        for layer in self.layers[1:]:
-            ends = [(position[other], position[one]) for one in layer for other in above[one]]
-            ends.sort()
-            seen: list[int] = []
-            for _, at in ends:
+    def _sweep(self, is_down: bool, near: Sequence[Sequence[int]], position: list[int]) -> set[int]:
+        """Sort each layer by the one before it, and return which layers have changed."""
+        changed: set[int] = set()
+        layers = self.layers
+        for place in range(1, len(layers)) if is_down else range(len(layers) - 2, -1, -1):
+            layer = layers[place]
+            if len(layer) < 2:
+                continue
+            keys: list[float] = []
+            is_sorted, last = True, -1.0
+            for at, one in enumerate(layer):
+                others = near[one]
+                if len(others) == 1:
+                    key = position[others[0]]
+                else:
+                    key = _median([position[k] for k in others]) if others else at
+                if key < last:
+                    is_sorted = False
+                last = key
+                keys.append(key)
+            if is_sorted:
+                continue
+            order = [layer[at] for at in sorted(range(len(layer)), key=keys.__getitem__)]
+            layers[place] = order
+            changed.add(place)
+            for at, one in enumerate(order):
+                position[one] = at
+        return changed
+
+    def _crossings(
+        self, layer: Sequence[int], position: Sequence[int], above: Sequence[Sequence[int]]
+    ) -> int:
+        """Return how many pairs of the segments above a layer cross."""
+        ends: list[tuple[int, int]] = []
+        for at, one in enumerate(layer):
+            others = above[one]
+            if len(others) == 1:
+                ends.append((position[others[0]], at))
+            else:
+                ends += [(position[other], at) for other in others]
+        if len(ends) < 2:
+            return 0
+        ends.sort()
+        total, last, seen = 0, -1, list[int]()
+        for _, at in ends:
+            if at >= last:  # as most do
+                seen.append(at)
+                last = at
+            else:
                 total += len(seen) - bisect_right(seen, at)
                 insort(seen, at)
         return total

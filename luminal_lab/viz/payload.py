@@ -116,9 +116,9 @@ class Payload:
         Every node of the graph is in one of the numbers.
         """
         nodes = sum(item.kind != "outside" for item in self.items)
-        text = f"{nodes:,} of {_counted(self.total, 'node')}"
+        text = f"{nodes:,} of {counted(self.total, 'node')}"
         rest = [
-            f"{_counted(self.folded, 'view')} in the edges" if self.folded else "",
+            f"{counted(self.folded, 'view')} in the edges" if self.folded else "",
             f"{self.closed:,} in closed scopes" if self.closed else "",
             f"{self.repeated:,} in repeated ones" if self.repeated else "",
             f"{self.left_out:,} left out" if self.left_out else "",
@@ -151,5 +151,6 @@ class Asked:
     """Whether what selected nodes read from outside is shown, faintly."""
 
 
-def _counted(count: int, what: str) -> str:
+def counted(count: int, what: str) -> str:
+    """Return how many there are of what, in words."""
     return f"{count:,} {what}{'s' * (count != 1)}"

@@ -59,11 +59,11 @@ class Picture:
         """Write it to a file whose name ends in .svg, .png or .html."""
         kind = Path(path).suffix.lower()
         if kind == ".svg":
-            _write(path, self.svg.encode())
+            write(path, self.svg.encode())
         elif kind == ".png":
-            _write(path, self.to_png())
+            write(path, self.to_png())
         elif kind in (".html", ".htm"):
-            _write(path, page(self.html, self.text).encode())
+            write(path, page(self.html, self.text).encode())
         else:
             raise ArgumentError(
                 f"display: {str(path)!r} does not say what kind of picture it is",
@@ -72,7 +72,7 @@ class Picture:
 
     def to_svg(self, path: str | Path) -> None:
         """Write the SVG to a file."""
-        _write(path, self.svg.encode())
+        write(path, self.svg.encode())
 
     def to_png(self, path: str | Path | None = None) -> bytes:
         """Return it as a PNG, twice as large, which a browser on this machine draws."""
@@ -103,7 +103,7 @@ class Picture:
                 )
             data = target.read_bytes()
         if path is not None:
-            _write(path, data)
+            write(path, data)
         return data
 
     @override
@@ -132,7 +132,7 @@ class Page:
                 f"display: {str(path)!r} is no page of HTML, and nothing else can be written",
                 hint="give a name that ends in .html",
             )
-        _write(path, page(self.html, self.text.partition("\n")[0]).encode())
+        write(path, page(self.html, self.text.partition("\n")[0]).encode())
 
     @override
     def __str__(self) -> str:
@@ -152,7 +152,8 @@ def page(body: str, title: str) -> str:
     )
 
 
-def _write(path: str | Path, data: bytes) -> None:
+def write(path: str | Path, data: bytes) -> None:
+    """Write a file, or raise what says why it cannot be."""
     try:
         Path(path).write_bytes(data)
     except OSError as error:

@@ -6,17 +6,29 @@ from collections.abc import Callable
 from typing import Any
 
 from luminal_lab.display import Shown
+from luminal_lab.io.opened import Opened
 from luminal_lab.passes.diff import Diff
 from luminal_lab.passes.snapshot import Snapshot
+from luminal_lab.viz.accesses_svg import accesses_picture
 from luminal_lab.viz.graphs import GraphPicture, graph_picture
 from luminal_lab.viz.lifetimes import lifetimes
 from luminal_lab.viz.pages import kernel_page, schedule_page, timings_page
+from luminal_lab.viz.payload import Asked
 
 
 def snapshot_picture(snapshot: Snapshot, **how: Any) -> GraphPicture:  # display's own
     """Return a picture of the graph after a pass."""
     when = f"after {snapshot.title}" if snapshot.index else "as written"
     return graph_picture(snapshot.ir, note=when, **how)
+
+
+def opened_picture(opened: Opened, **how: Any) -> GraphPicture:  # display's own
+    """Return a picture of the last graph of a recording, as its session showed it."""
+    subject, last = opened.subject, opened.snapshots[-1]
+    kernels = {one.node: subject.facts.kernels[one.kernel].name for one in subject.facts.launches}
+    known = Asked(parameters=subject.parameters, kept=subject.kept, kernels=kernels)
+    when = f"after {last.title}" if last.index else "as written"
+    return graph_picture(last.ir, note=when, known=known, **how)
 
 
 def diff_picture(diff: Diff, **how: Any) -> GraphPicture:  # display's own
@@ -30,8 +42,10 @@ FORMATTERS: dict[str, Callable[..., Shown]] = {
     "IR": graph_picture,
     "Kernel": kernel_page,
     "MemoryPlan": lifetimes,
+    "Opened": opened_picture,
     "Schedule": schedule_page,
     "Snapshot": snapshot_picture,
     "Timings": timings_page,
+    "accesses": accesses_picture,
 }
 """What makes the picture of a thing, by the name of its class."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from luminal_lab.viz.metrics import shortened, text_width
 from luminal_lab.viz.payload import Box, Item, Link
 
@@ -12,6 +14,8 @@ MARK = 15.0
 TOP, SIDE, BOTTOM = 30.0, 14.0, 14.0
 """What an open box has around what is in it; its title is in the upper part."""
 LONGEST_TYPE = 34
+MARKS = {"retrieved": "", "kept": "◆", "recomputed": "↻", "unused": ""}
+CHANGES = {"added": "+", "removed": "−", "rewired": "~"}
 
 
 def name_of(item: Item) -> str:
@@ -32,9 +36,8 @@ def type_of(item: Item, shapes: bool) -> str:
 
 def marks_of(item: Item) -> str:
     """Return the signs of what is special about a node; a removed or new one has its own."""
-    signs = {"retrieved": "", "kept": "◆", "recomputed": "↻", "unused": ""}
-    status = {"added": "+", "removed": "−", "rewired": "~"}.get(item.status, "")
-    return status + "".join(signs[mark] for mark in item.marks)
+    status = CHANGES.get(item.status, "")
+    return status + "".join([MARKS[one] for one in item.marks]) if item.marks else status
 
 
 def size_of_item(item: Item, shapes: bool, labels: float) -> tuple[float, float]:
@@ -43,10 +46,11 @@ def size_of_item(item: Item, shapes: bool, labels: float) -> tuple[float, float]
     first = text_width(item.label, LABEL_SIZE)
     first += text_width(name, NAME_SIZE) + 6 if name else 0.0
     first += MARK * len(marks_of(item))
-    second = text_width(type_of(item, shapes), TYPE_SIZE)
+    below = type_of(item, shapes)
+    second = text_width(below, TYPE_SIZE)
     width = max(first, second, labels - 2 * PAD + 20, 14.0) + 2 * PAD
     width += 12 if item.kind in ("parameter", "reduce", "input") else 0
-    height = 40.0 if type_of(item, shapes) else 24.0
+    height = 40.0 if below else 24.0
     return float(round(width)), height
 
 
@@ -73,10 +77,24 @@ def size_of_box(box: Box) -> tuple[float, float]:
 
 def label_of(link: Link) -> str:
     """Return what an edge says at its end: the views that are folded into it."""
-    return shortened(" ".join(dict.fromkeys(link.views)), 28)
+    return words_of(link.views)
+
+
+def words_of(views: Iterable[str]) -> str:
+    """Return what an edge says of the views on its way."""
+    return shortened(" ".join(dict.fromkeys(views)), 28)
 
 
 def label_width(link: Link) -> float:
     """Return the room of what an edge says."""
-    text = label_of(link)
-    return round(text_width(text, VIEW_SIZE) + 5, 1) if text else 0.0
+    return words_width(label_of(link))
+
+
+def words_width(words: str) -> float:
+    """Return the room of what an edge says, given in words."""
+    return round(text_width(words, VIEW_SIZE) + 5, 1) if words else 0.0
+
+
+def room_at(width: float) -> float:
+    """Return the room that an edge takes at the node that it ends at, with so wide a label."""
+    return width + 10 if width else 8.0

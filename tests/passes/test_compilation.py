@@ -1,9 +1,14 @@
 """Following a node or a line through all snapshots, and the stories that are told of it."""
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import pytest
 
+from luminal_lab.core import ops
 from luminal_lab.core.parse import parse
 from luminal_lab.errors import GraphError
+from luminal_lab.passes.base import Pass
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.pattern import variables
 from luminal_lab.passes.rule import Rule
@@ -123,3 +128,21 @@ def test_snapshots_by_name():
     again = compile_ir(parse(TEXT), "cse, dce, cse, dce")
     assert again["dce"] is again.snapshots[2]  # the last that did something
     assert again["cse"] is again.snapshots[3]
+
+
+def test_a_name_that_went_over_to_another_node_is_followed_back():
+    result = compile_ir(
+        parse("graph g(%x: f32[2]) -> (%p) {\n  %p = sqrt %x : f32[2]\n}"), Renaming()
+    )
+    assert result.ir["p"].id != result.written["p"].id
+    assert [[n.id for n in nodes] for _, nodes in result.trace("%p").rows] == [[1], [2]]
+
+
+@dataclass(frozen=True)
+class Renaming(Pass):
+    """Put a sine, which takes the name, into the place of a root."""
+
+    name: ClassVar[str] = "test-renaming"
+
+    def run(self, ir, edit):
+        edit.replace("p", edit.insert(ops.Sin(), "x", like="p"), rule="r", renames=True)

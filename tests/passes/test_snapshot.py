@@ -4,8 +4,10 @@ from typing import Any
 
 from hypothesis import given
 
+import luminal_lab as ll
 from luminal_lab.core.ops import Exp2
 from luminal_lab.core.parse import parse
+from luminal_lab.core.printer import op_text
 from luminal_lab.core.verify import verify
 from luminal_lab.passes.base import graph_pass
 from luminal_lab.passes.compile import compile_ir
@@ -148,3 +150,14 @@ def test_every_log_leads_from_the_graph_before_to_the_one_after(ir):
             for new in snapshot.forward(node):
                 assert node.id in {old.id for old in snapshot.back(new)}
                 assert node.types == new.types
+
+
+def test_what_was_replaced_by_what_became_part_of_a_call_is_that_call():
+    cx = ll.Graph()
+    cx.tensor((2, 3), name="x").softmax(-1).retrieve()
+    shot = cx.compile("recognise")["recognise"]
+    # The power of two becomes part of an exp, and that part of the softmax.
+    (power,) = (node for node in shot.before if node.op.name == "exp2")
+    (call,) = shot.forward(power)
+    assert op_text(call.op) == "call{body = softmax}"
+    assert power in shot.back(call)

@@ -8,7 +8,8 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.errors import DeviceError
-from luminal_lab.viz.charts import bars, figure, roofs
+from luminal_lab.viz.charts import bars, roofs
+from luminal_lab.viz.figures import figure
 from tests.devices.made_up import Unfused, recording, rescheduled, written
 from tests.expect import error_of
 

@@ -252,6 +252,21 @@ def test_of_many_long_edges_the_longest_go_beside_everything():
             assert free
 
 
+def test_boxes_that_are_links_of_a_chain_stand_below_each_other():
+    count = 30
+    blocks = [Block(80 + k % 3, 44, opens=True) for k in range(count)] + [Block(60, 40)] * 2
+    wires = [Wire(k, k + 1) for k in range(count - 1)]
+    wires += [Wire(count + side, k) for k in range(count) for side in range(2)]
+    placed = layered(blocks, wires)
+    assert len({round(x + (80 + k % 3) / 2) for k, (x, _) in enumerate(placed.places[:count])}) == 1
+    rectangles = [
+        (*place, block.width, block.height)
+        for place, block in zip(placed.places, blocks, strict=True)
+    ]
+    for one, other in itertools.combinations(rectangles, 2):
+        assert apart(one, other)
+
+
 def test_an_empty_graph_and_a_self_loop_have_layouts():
     assert layered([], []).places == ()
     placed = layered([Block(10, 10)], [Wire(0, 0)])

@@ -1,0 +1,136 @@
+// Where one looks from, and the gestures that change it: wheel, drag, two fingers.
+
+import type { Rect } from "./scene";
+
+/** A point p of the scene is at p · scale + (x, y) on the screen. */
+export interface Camera {
+  readonly x: number;
+  readonly y: number;
+  readonly scale: number;
+}
+
+export interface Size {
+  readonly width: number;
+  readonly height: number;
+}
+
+const MOST = 4, LEAST = 0.001;
+
+export function moved(camera: Camera, x: number, y: number): Camera {
+  return { ...camera, x: camera.x + x, y: camera.y + y };
+}
+
+/** Closer or further away, with a point of the screen staying where it is. */
+export function zoomed(camera: Camera, factor: number, x: number, y: number): Camera {
+  const scale = Math.min(MOST, Math.max(LEAST, camera.scale * factor));
+  const ratio = scale / camera.scale;
+  return { scale, x: x - (x - camera.x) * ratio, y: y - (y - camera.y) * ratio };
+}
+
+/** All of a rectangle in the middle of the screen, as large as may be. */
+export function fitted(rect: Rect, screen: Size, most = 1, border = 18): Camera {
+  const scale = Math.min(most, (screen.width - 2 * border) / rect.width, (screen.height - 2 * border) / rect.height);
+  return centred(rect, screen, Math.max(scale, LEAST));
+}
+
+/** The width of a rectangle, from its top on: what is much higher than wide is read downwards. */
+export function fromTop(rect: Rect, screen: Size, most = 1, border = 18): Camera {
+  const scale = Math.max(LEAST, Math.min(most, (screen.width - 2 * border) / rect.width));
+  return { ...centred(rect, screen, scale), y: border - rect.y * scale };
+}
+
+export function centred(rect: Rect, screen: Size, scale: number): Camera {
+  return {
+    scale,
+    x: screen.width / 2 - (rect.x + rect.width / 2) * scale,
+    y: screen.height / 2 - (rect.y + rect.height / 2) * scale,
+  };
+}
+
+/** What of the scene is on the screen, and so many pixels around it. */
+export function seen({ x, y, scale }: Camera, screen: Size, more = 0): Rect {
+  return {
+    x: (-x - more) / scale, y: (-y - more) / scale,
+    width: (screen.width + 2 * more) / scale, height: (screen.height + 2 * more) / scale,
+  };
+}
+
+export interface Gestures {
+  pan(x: number, y: number): void;
+  zoom(factor: number, x: number, y: number): void;
+  /** Pressed and let go at one point. */
+  tap(x: number, y: number, event: PointerEvent): void;
+  point(x: number, y: number): void;
+  leave(): void;
+  /** Whether the wheel is ours. */
+  wheels(event: WheelEvent): boolean;
+}
+
+const STILL = 4;
+
+/** Listen to pointers and the wheel; returns how to stop. */
+export function gestures(element: HTMLElement, on: Gestures): () => void {
+  const down = new Map<number, { x: number; y: number }>();
+  let start: { x: number; y: number } | null = null;
+  let isMoving = false;
+  // Where the element is, read once when the pointer comes, not at each of its moves.
+  let corner: { left: number; top: number } | null = null;
+  const at = (event: MouseEvent): [number, number] => {
+    corner ??= element.getBoundingClientRect();
+    return [event.clientX - corner.left, event.clientY - corner.top];
+  };
+  const pressed = (event: PointerEvent) => {
+    if (event.button > 0) return;
+    corner = null;
+    down.set(event.pointerId, { x: event.clientX, y: event.clientY });
+    start = down.size === 1 ? { x: event.clientX, y: event.clientY } : null;
+    isMoving = false;
+  };
+  const move = (event: PointerEvent) => {
+    const last = down.get(event.pointerId);
+    if (!last) {
+      if (!event.buttons) on.point(...at(event));
+      return;
+    }
+    if (start && !isMoving && Math.hypot(event.clientX - start.x, event.clientY - start.y) < STILL) return;
+    if (!isMoving) {
+      isMoving = true;
+      for (const id of down.keys()) element.setPointerCapture?.(id);
+      element.classList.add("ll-moving");
+    }
+    const others = [...down].filter(([id]) => id !== event.pointerId).map(([, one]) => one);
+    const other = others[0];
+    if (other) {
+      const before = Math.hypot(last.x - other.x, last.y - other.y), now = Math.hypot(event.clientX - other.x, event.clientY - other.y);
+      const [x, y] = at(event), middle = [x + (other.x - event.clientX) / 2, y + (other.y - event.clientY) / 2] as const;
+      on.pan((event.clientX - last.x) / 2, (event.clientY - last.y) / 2);
+      if (before > 0 && now > 0) on.zoom(now / before, ...middle);
+    } else on.pan(event.clientX - last.x, event.clientY - last.y);
+    down.set(event.pointerId, { x: event.clientX, y: event.clientY });
+  };
+  const released = (event: PointerEvent) => {
+    if (!down.delete(event.pointerId)) return;
+    if (!down.size) {
+      element.classList.remove("ll-moving");
+      if (!isMoving && start && event.type === "pointerup") on.tap(...at(event), event);
+    }
+  };
+  const wheel = (event: WheelEvent) => {
+    if (!on.wheels(event)) return;
+    event.preventDefault();
+    corner = null;
+    // Lines and pages as pixels; a pinch on a touch pad comes as a wheel with Ctrl, in small steps.
+    const step = event.deltaY * (event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1);
+    on.zoom(Math.exp(-Math.max(-120, Math.min(120, step)) * (event.ctrlKey ? 0.01 : 0.0022)), ...at(event));
+  };
+  const leave = () => {
+    corner = null;
+    on.leave();
+  };
+  const listeners = { pointerdown: pressed, pointermove: move, pointerup: released, pointercancel: released, pointerleave: leave, wheel };
+  for (const [name, listener] of Object.entries(listeners))
+    element.addEventListener(name, listener as EventListener, name === "wheel" ? { passive: false } : undefined);
+  return () => {
+    for (const [name, listener] of Object.entries(listeners)) element.removeEventListener(name, listener as EventListener);
+  };
+}

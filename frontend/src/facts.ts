@@ -1,0 +1,126 @@
+// What is known beside the graphs: kernels, launches, buffers, rules, times; as Python writes it.
+
+export interface Step {
+  readonly text: string;
+  readonly nest: string;
+}
+
+export interface Source {
+  readonly dialect: "c" | "cuda" | "metal";
+  readonly title: string;
+  readonly text: string;
+  /** Lines from 1, and the ids of the nodes that each is made from. */
+  readonly lines: readonly (readonly [number, readonly number[]])[];
+  readonly resources: Readonly<Record<string, string | number>> | null;
+  readonly ptx: string | null;
+}
+
+export interface Kernel {
+  readonly name: string;
+  readonly definition: string;
+  readonly nest: string;
+  readonly schedule: string;
+  readonly flops: number | null;
+  readonly bytes: number | null;
+  /** Why it was fused so. */
+  readonly reason: string;
+  /** The nest before the first step of the schedule. */
+  readonly first: string;
+  readonly steps: readonly Step[];
+  readonly sources: readonly Source[];
+}
+
+export interface Launch {
+  readonly kernel: number;
+  readonly name: string;
+  /** Its node in the last graph. */
+  readonly node: number;
+  readonly makes: readonly number[];
+  readonly reads: readonly number[];
+  /** Nodes of the graph as written. */
+  readonly covers: readonly number[];
+  readonly origins: readonly number[];
+  readonly buffers: readonly number[];
+}
+
+export interface Buffer {
+  readonly name: string;
+  readonly offset: number | null;
+  readonly bytes: number | null;
+  readonly first: number;
+  readonly last: number;
+  readonly nodes: readonly number[];
+  readonly kind: "arena" | "input" | "output" | "constant" | "alias";
+}
+
+export interface Sketch {
+  readonly nodes: readonly { readonly label: string; readonly reads: readonly number[] }[];
+  readonly root: number;
+}
+
+export interface Rule {
+  readonly text: string;
+  readonly source: string;
+  readonly file: string;
+  readonly line: number;
+  readonly because: string;
+  readonly needs: readonly string[];
+  readonly left: Sketch | null;
+  readonly right: Sketch | null;
+}
+
+export interface Time {
+  readonly launch: number;
+  /** Seconds. */
+  readonly median: number;
+  readonly low: number;
+  readonly high: number;
+  readonly bytes: number | null;
+  readonly flops: number | null;
+  /** Of the roofline, from 0 to 1. */
+  readonly share: number | null;
+  readonly bound: "memory" | "compute" | null;
+}
+
+export interface Times {
+  readonly device: string;
+  readonly how: "measured" | "recorded" | "modelled";
+  readonly note: string;
+  readonly clock: string;
+  readonly rows: readonly Time[];
+}
+
+export interface Roofline {
+  readonly device: string;
+  readonly flops: number;
+  readonly bytes: number;
+  readonly how: string;
+}
+
+export interface Cell {
+  readonly title: string;
+  readonly text: string;
+}
+
+export interface Facts {
+  readonly kernels: readonly Kernel[];
+  readonly launches: readonly Launch[];
+  readonly buffers: readonly Buffer[];
+  readonly memory: { readonly before: number; readonly after: number } | null;
+  readonly rules: Readonly<Record<string, Rule>>;
+  readonly times: readonly Times[];
+  readonly roofline: readonly Roofline[];
+  readonly cells: readonly Cell[];
+  readonly environment: Readonly<Record<string, string | number>>;
+  /** The Python that does this compile again. */
+  readonly python: string;
+}
+
+/** Facts with an empty list for each that was not sent. */
+export function wholeFacts(sent: Partial<Facts>): Facts {
+  return {
+    launches: [], buffers: [], memory: null, rules: {}, times: [], roofline: [], cells: [],
+    environment: {}, python: "", ...sent,
+    kernels: (sent.kernels ?? []).map((kernel) => ({ ...kernel, first: kernel.first ?? "" })),
+  };
+}

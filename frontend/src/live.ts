@@ -1,0 +1,108 @@
+// Talk with the kernel: a question, its answer, and what is said where there is no kernel.
+
+/** What the kernel answers; panes know the fields of what they ask. */
+export type Reply = Readonly<Record<string, unknown>>;
+
+export interface Live {
+  /** Whether there may be a kernel; whether it answers is only known by asking. */
+  readonly hasKernel: boolean;
+  /** Ask; what goes wrong is a sentence in the error. */
+  ask(what: string, body?: Readonly<Record<string, unknown>>): Promise<Reply>;
+  dispose(): void;
+}
+
+/** As much of a widget's model as is used. */
+export interface Model {
+  get(name: string): unknown;
+  set(name: string, value: unknown): void;
+  save_changes(): void;
+  on(event: string, listener: (...values: never[]) => void): void;
+  off(event?: string | null, listener?: ((...values: never[]) => void) | null): void;
+  send(content: unknown, callbacks?: unknown, buffers?: ArrayBuffer[] | ArrayBufferView[]): void;
+  /** Jupyter's; its kernel is null where a notebook is open without one. */
+  readonly widget_manager?: { readonly kernel?: unknown } | undefined;
+}
+
+export const NO_KERNEL = "This needs a kernel: open the notebook, or the recording, in JupyterLab and run it there.";
+const SILENT = "The kernel has not answered for a minute: it is busy, or gone. Run the cell again if it was restarted.";
+const PATIENCE = 60_000;
+/** So many times as long once the kernel has said that it is at work. */
+const LONGER = 60;
+
+/** Where there is none: in a page, or in a saved notebook. */
+export function withoutKernel(): Live {
+  return { hasKernel: false, ask: () => Promise.reject(new Error(NO_KERNEL)), dispose: () => undefined };
+}
+
+interface Waiting {
+  answered(reply: Reply): void;
+  failed(error: Error): void;
+  clock: number;
+}
+
+/**
+ * Ask through a widget's model: `{ask, request, …body}` goes out, `{reply: request, …}` comes back.
+ * Something long says `{reply: request, working: true}` before it begins, and is waited for.
+ */
+export function throughModel(model: Model, patience = PATIENCE): Live {
+  const waiting = new Map<number, Waiting>();
+  let requests = 0;
+  const heard = (message: Reply): void => {
+    const request = message?.["reply"];
+    const asked = typeof request === "number" ? waiting.get(request) : undefined;
+    if (!asked) return;
+    clearTimeout(asked.clock);
+    if (message["working"]) {
+      asked.clock = patient(request as number, asked, LONGER);
+      return;
+    }
+    waiting.delete(request as number);
+    const error = message["error"];
+    if (typeof error === "string") asked.failed(new Error(error));
+    else asked.answered(message);
+  };
+  const patient = (request: number, asked: Waiting, times = 1): number =>
+    Number(
+      setTimeout(() => {
+        waiting.delete(request);
+        asked.failed(new Error(SILENT));
+      }, patience * times),
+    );
+  // What is sent without a connection is lost without a word; Jupyter tells when one is cut.
+  let isCut = false;
+  const cut = function (this: { comm_live?: boolean } | undefined): void {
+    isCut = this?.comm_live === false;
+  };
+  const hasKernel = (): boolean => !isCut && model.widget_manager?.kernel !== null;
+  model.on("comm_live_update", cut as never);
+  model.on("msg:custom", heard as never);
+  return {
+    get hasKernel() {
+      return hasKernel();
+    },
+    ask: (what, body) =>
+      new Promise((answered, failed) => {
+        if (!hasKernel()) {
+          failed(new Error(NO_KERNEL));
+          return;
+        }
+        const request = ++requests;
+        const asked: Waiting = { answered, failed, clock: 0 };
+        asked.clock = patient(request, asked);
+        waiting.set(request, asked);
+        try {
+          model.send({ ...body, ask: what, request });
+        } catch {
+          waiting.delete(request);
+          clearTimeout(asked.clock);
+          failed(new Error(NO_KERNEL));
+        }
+      }),
+    dispose: () => {
+      model.off("msg:custom", heard as never);
+      model.off("comm_live_update", cut as never);
+      for (const asked of waiting.values()) clearTimeout(asked.clock);
+      waiting.clear();
+    },
+  };
+}

@@ -1,0 +1,111 @@
+// What of a view is there at one place: things by their ids, wires by what their readers read then.
+
+import type { Alive, Run } from "./model";
+import type { Place, Side } from "./store";
+import { ADDED, PASSING, REMOVED, SAME, type View } from "./view";
+
+export class Presence {
+  readonly view: View;
+  /** Whether the view was made for this very stage, so that what it says of changes is about it. */
+  readonly isOwn: boolean;
+  private readonly alive: Alive;
+  private readonly hidden: readonly number[];
+  private readonly rows: Int32Array;
+
+  constructor(
+    readonly run: Run,
+    place: Place,
+    readonly side: Side,
+  ) {
+    const { stage, firing } = place;
+    this.view = run.viewOf(stage);
+    this.isOwn = run.stages[stage]!.effect;
+    const count = this.isOwn ? run.stages[stage]!.firings : 0;
+    const isStart = side === "before" || (firing === 0 && this.isOwn && side !== "both");
+    const isEnd = firing < 0 || firing >= count;
+    const now = run.alive(stage, this.isOwn && isStart ? 0 : firing);
+    this.alive = side === "both" && this.isOwn ? now.or(run.alive(stage, 0)) : now;
+    // At both ends of a pass the status of a wire says it all; between, the readers do.
+    this.hidden = side === "both" ? (isEnd ? [PASSING] : []) : isStart && this.isOwn ? [ADDED, PASSING] : isEnd ? [REMOVED, PASSING] : [];
+    this.rows = new Int32Array(this.view.things).fill(-2);
+  }
+
+  /** The row that a thing is now; -1 for a box that has something in it, -2 where nothing is there. */
+  private found(thing: number): number {
+    const { view, run, alive } = this;
+    const row = view.thing.row[thing]!, old = view.thing.old[thing]!;
+    if (row >= 0) {
+      if (alive.has(row)) return row;
+      if (old >= 0 && alive.has(old)) return old;
+      const rows = run.rowsOf(run.id[row]!);
+      return rows.length > 1 ? (rows.find((one) => alive.has(one) && view.thingOf(one) === thing) ?? -3) : -3;
+    }
+    const frame = view.thing.opens[thing]!;
+    if (frame >= 0)
+      for (let inner = view.frame.things[frame]!; inner < view.frame.things[frame + 1]!; inner++) if (this.has(inner)) return -1;
+    return -3;
+  }
+
+  /** The row that a node's thing is now; -1 for boxes and for what is not there. */
+  row(thing: number): number {
+    let known = this.rows[thing]!;
+    if (known === -2) this.rows[thing] = known = this.found(thing);
+    return known < 0 ? -1 : known;
+  }
+
+  has(thing: number): boolean {
+    return this.row(thing) >= 0 || this.rows[thing] === -1;
+  }
+
+  /** The row of an id, or -1. */
+  rowOf(id: number): number {
+    return this.alive.row(id);
+  }
+
+  isThere(row: number): boolean {
+    return this.alive.has(row);
+  }
+
+  /** What became of a thing, if that is what this place is about. */
+  status(thing: number): number {
+    return this.isOwn ? this.view.thing.status[thing]! : SAME;
+  }
+
+  wireStatus(wire: number): number {
+    return this.isOwn ? this.view.wire.status[wire]! : SAME;
+  }
+
+  /** Whether a wire of a frame is there. */
+  hasWire(wire: number, frame: number): boolean {
+    const { view, run } = this, first = view.frame.things[frame]!;
+    const source = view.wire.source[wire]!, target = view.wire.target[wire]!;
+    if (this.hidden.includes(view.wire.status[wire]!)) return false;
+    if (source >= 0 ? !this.has(first + source) : this.alive.row(run.id[view.wire.carried[wire]!]!) < 0) return false;
+    if (target < 0) return this.alive.row(run.id[view.wire.carried[wire]!]!) >= 0;
+    if (!this.has(first + target)) return false;
+    const reader = this.row(first + target);
+    return reader < 0 || this.side === "both" || this.reads(reader, run.id[view.wire.carried[wire]!]!);
+  }
+
+  /** Whether a row reads an id, itself or through views that are folded into it. */
+  private reads(reader: number, id: number): boolean {
+    const { run, view, alive } = this;
+    return run.sources(reader).some((source) => {
+      if (source === id) return true;
+      const row = alive.row(source);
+      const into = row < 0 ? undefined : view.folded.get(row);
+      return into !== undefined && run.id[into] === id;
+    });
+  }
+
+  /** How many nodes are there, how many of these are folded views; a node that is rewired is one. */
+  get counts(): { readonly all: number; readonly folded: number } {
+    const all = new Set<number>(), folded = new Set<number>();
+    this.run.id.forEach((id, row) => {
+      if (!this.alive.has(row)) return;
+      all.add(id);
+      if (this.view.folded.has(row)) folded.add(id);
+    });
+    return { all: all.size, folded: folded.size };
+  }
+}

@@ -1,0 +1,86 @@
+// What stands around every picture: its root, theme and style, the live region, the shortcuts, and errors.
+
+import { accesses } from "./accesses";
+import { decode } from "./bundle";
+import { button, h } from "./dom";
+import { explorer } from "./explorer";
+import { help } from "./help";
+import { alone, listen, type Where } from "./keys";
+import type { Live } from "./live";
+import { Store, type Pane } from "./store";
+import { css, sheet, themed } from "./styles";
+import { workbench } from "./workbench";
+
+css`
+.ll-root { height: 600px; min-height: 220px; resize: vertical; }
+.ll-page { height: 100vh; border: 0; border-radius: 0; resize: none; }
+.ll-host { flex: 1 1 0; min-height: 0; min-width: 0; display: flex; flex-direction: column; position: relative; }
+.ll-root .ll-host:focus-visible { outline: none; }
+`;
+
+export type What = "explorer" | "workbench" | "accesses";
+
+export interface ShellOptions {
+  readonly what: What;
+  readonly theme: string;
+  readonly live: Live;
+  /** Whether it has a page of its own. */
+  readonly isPage?: boolean;
+}
+
+/** Draw what a store holds, or the bytes of who touches what, into an element; an error is said there. */
+export function shell(at: HTMLElement, given: Store | Uint8Array | Error, { what, theme, live, isPage }: ShellOptions): Pane {
+  const host = h("div", { class: "ll-host", tabindex: -1 });
+  const region = h("div", { class: "ll-unseen", role: "status" });
+  const words = { explorer: "Graph", workbench: "Workbench", accesses: "Accesses of a kernel" }[what];
+  const root = h("div", { class: `${themed(theme)}${isPage ? " ll-page" : ""}`, role: "region", "aria-label": words }, h("style", null, sheet()), host, region);
+  const areas: Where[] = ["Everywhere", "Picture", "Lists and tables"];
+  if (what === "workbench") areas.push("Passes and firings");
+  const explain = (): void => help(root, areas);
+  alone(root);
+  listen(root, { help: explain });
+  root.addEventListener("ll-help", explain);
+  at.append(root);
+  let pane: Pane | null = null, stop = (): void => undefined;
+  try {
+    if (given instanceof Error) throw given;
+    if (given instanceof Store) {
+      stop = given.on("said", (sentence) => {
+        // The same words again are news, too.
+        region.textContent = region.textContent === sentence ? `${sentence} ` : sentence;
+      });
+      pane = (what === "workbench" ? workbench : explorer)(given, host, live);
+    } else pane = accesses(given, host);
+  } catch (error) {
+    root.style.height = root.style.minHeight = "auto";
+    sorry(host, error);
+  }
+  // Keys work at once.
+  if (isPage) (host.querySelector<HTMLElement>(".ll-graph") ?? host).focus({ preventScroll: true });
+  return {
+    dispose: () => {
+      stop();
+      pane?.dispose();
+      root.remove();
+    },
+  };
+}
+
+/** What is drawn of bytes: their store, themselves, or what is wrong with them. */
+export async function content(bytes: Uint8Array, what: What): Promise<Store | Uint8Array | Error> {
+  try {
+    return what === "accesses" ? bytes : new Store(await decode(bytes));
+  } catch (error) {
+    return error as Error;
+  }
+}
+
+/** The sentence of an error, where a reader sees it. */
+export function sorry(host: HTMLElement, error: unknown): void {
+  host.append(h("p", { class: "ll-sorry", role: "alert" }, error instanceof Error ? error.message : String(error)));
+}
+
+/** The button that shows the shortcuts, for any bar. */
+export function helpButton(): HTMLButtonElement {
+  return button("?", "Shortcuts (?)", (event) => (event.currentTarget as Element).dispatchEvent(new Event("ll-help", { bubbles: true })));
+}

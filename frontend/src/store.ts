@@ -1,0 +1,208 @@
+// What all panes share: where we are, what is selected, and what is related to it.
+
+import type { Bundle } from "./bundle";
+import type { Run } from "./model";
+import { related, type Related } from "./relations";
+
+/** Something that somebody selected; everything else that lights up follows from it. */
+export type Selected =
+  | { readonly kind: "node"; readonly stage: number; readonly ids: readonly number[] }
+  | { readonly kind: "scope"; readonly stage: number; readonly path: string }
+  | { readonly kind: "line"; readonly origin: number }
+  | { readonly kind: "firing"; readonly stage: number; readonly firing: number }
+  | { readonly kind: "rule"; readonly rule: string }
+  | { readonly kind: "kernel"; readonly kernel: number }
+  | { readonly kind: "launch"; readonly launch: number }
+  | { readonly kind: "source"; readonly kernel: number; readonly dialect: string; readonly line: number }
+  | { readonly kind: "buffer"; readonly buffer: number };
+
+/** Where we look: a run, the graph after one of its stages, and how many firings of it are done. */
+export interface Place {
+  readonly run: number;
+  readonly stage: number;
+  /** How many firings of the stage are done; -1 for all of them. */
+  readonly firing: number;
+}
+
+/** Which graph of a pass a picture shows. */
+export type Side = "before" | "after" | "both";
+
+/** What an overlay says of a node, or of all that a closed box hides. */
+export interface Worth {
+  /** From 0 to 1; null where there is no amount. */
+  readonly heat: number | null;
+  readonly text: string;
+  /** A colour of CSS, for what is of a class and has no amount. */
+  readonly tint?: string | null;
+}
+
+/** One line of an overlay's legend. */
+export interface Entry extends Worth {
+  readonly count?: number;
+}
+
+/** What is shown at nodes: a heat or a tint for each row, and what it says in words. */
+export interface Overlay {
+  readonly name: string;
+  readonly legend: readonly Entry[];
+  heat(row: number): number | null;
+  /** "" where there is nothing to say. */
+  text(row: number): string;
+  tint?(row: number): string | null;
+  inBox?(rows: ArrayLike<number>): Worth | null;
+}
+
+export interface Events {
+  /** Another run, stage or firing. */
+  place: Place;
+  /** Another selection, or none. */
+  selection: Selected | null;
+  /** What the pointer is over, or the keyboard's focus: shown faintly. */
+  hover: Selected | null;
+  /** Boxes were opened or closed; the frames that are open, by the path of their box. */
+  open: ReadonlySet<string>;
+  overlay: Overlay | null;
+  /** A new bundle came from the kernel. */
+  bundle: Bundle;
+  /** Something for the live region to say. */
+  said: string;
+}
+
+type Listener<T> = (value: T) => void;
+
+export class Store {
+  bundle: Bundle;
+  place: Place;
+  selected: Selected | null = null;
+  hovered: Selected | null = null;
+  overlay: Overlay | null = null;
+  /** The paths of the boxes that are open, which mean the same in every view. */
+  open: ReadonlySet<string> = new Set();
+  private readonly listeners = new Map<keyof Events, Set<Listener<never>>>();
+  private found: Related | null = null;
+
+  constructor(bundle: Bundle, place?: Partial<Place>) {
+    this.bundle = bundle;
+    this.place = this.inside({ run: 0, firing: -1, ...place });
+  }
+
+  /** A place that is there: the last stage of a run where none is named. */
+  private inside(place: Partial<Place>): Place {
+    const within = (value: number | undefined, most: number, otherwise: number): number =>
+      Number.isInteger(value) && value! >= 0 ? Math.min(value!, most) : otherwise;
+    const run = within(place.run, this.bundle.runs.length - 1, 0);
+    const last = this.bundle.runs[run]!.stages.length - 1;
+    const stage = within(place.stage, last, last);
+    return { run, stage, firing: within(place.firing, this.bundle.runs[run]!.stages[stage]!.firings, -1) };
+  }
+
+  get run(): Run {
+    return this.bundle.runs[this.place.run]!;
+  }
+
+  /** What the selection is related to, in every pane. */
+  get related(): Related {
+    return (this.found ??= related(this.run, this.selected));
+  }
+
+  on<K extends keyof Events>(event: K, listener: Listener<Events[K]>): () => void {
+    let known = this.listeners.get(event);
+    if (!known) this.listeners.set(event, (known = new Set()));
+    known.add(listener as Listener<never>);
+    return () => known.delete(listener as Listener<never>);
+  }
+
+  private tell<K extends keyof Events>(event: K, value: Events[K]): void {
+    for (const listener of [...(this.listeners.get(event) ?? [])]) (listener as Listener<Events[K]>)(value);
+  }
+
+  go(place: Partial<Place>): void {
+    const { run, stage, firing } = this.place;
+    const isOther = place.run !== undefined && place.run !== run;
+    const next = this.inside(isOther ? place : { run, stage, ...(place.stage === undefined ? { firing } : {}), ...place });
+    if (next.run === run && next.stage === stage && next.firing === firing) return;
+    this.place = next;
+    const hadSelected = next.run !== run && this.selected !== null;
+    if (next.run !== run) {
+      this.found = null;
+      this.selected = null;
+    }
+    this.tell("place", next);
+    if (hadSelected) this.tell("selection", null);
+  }
+
+  select(what: Selected | null): void {
+    if (JSON.stringify(what) === JSON.stringify(this.selected)) return;
+    this.selected = what;
+    this.found = null;
+    this.tell("selection", what);
+  }
+
+  hover(what: Selected | null): void {
+    this.hovered = what;
+    this.tell("hover", what);
+  }
+
+  setOpen(open: ReadonlySet<string>): void {
+    this.open = open;
+    this.tell("open", open);
+  }
+
+  setOverlay(overlay: Overlay | null): void {
+    this.overlay = overlay;
+    this.tell("overlay", overlay);
+  }
+
+  /** Show another bundle, at a place that it has; what is selected stays if it has that, too. */
+  setBundle(bundle: Bundle): void {
+    this.bundle = bundle;
+    this.found = null;
+    this.place = this.inside(this.place);
+    const kept = sound(this.selected, this.run);
+    const lost = this.selected !== null && kept === null;
+    this.selected = kept;
+    this.tell("bundle", bundle);
+    this.tell("place", this.place);
+    if (lost) this.tell("selection", null);
+  }
+
+  say(sentence: string): void {
+    this.tell("said", sentence);
+  }
+}
+
+/** What each kind of selection has; the same order as Python's. */
+const PARTS: Readonly<Record<string, string>> = {
+  node: "stage ids", scope: "stage path", line: "origin", firing: "stage firing", rule: "rule", kernel: "kernel",
+  launch: "launch", source: "kernel dialect line", buffer: "buffer",
+};
+
+/** What is selected according to somebody else, if the run has it: ids that no graph has are left out. */
+export function sound(given: unknown, run: Run): Selected | null {
+  const got = (given ?? {}) as Readonly<Record<string, unknown>>;
+  const kind = String(got["kind"]);
+  if (!Object.hasOwn(PARTS, kind)) return null;
+  const { kernels, launches, buffers } = run.facts;
+  const counts: Readonly<Record<string, number>> = {
+    stage: run.stages.length, firing: run.stages[Number(got["stage"])]?.firings ?? 0, origin: run.origins.length,
+    kernel: kernels.length, launch: launches.length, buffer: buffers.length, line: Infinity,
+  };
+  const found: Record<string, unknown> = { kind };
+  for (const part of PARTS[kind]!.split(" ")) {
+    const value = got[part];
+    const isSound =
+      part === "ids"
+        ? Array.isArray(value) && value.some((id) => run.rowsOf(id).length)
+        : part in counts
+          ? Number.isInteger(value) && Number(value) >= 0 && Number(value) < counts[part]!
+          : typeof value === "string";
+    if (!isSound) return null;
+    found[part] = Array.isArray(value) ? value.filter((id) => run.rowsOf(id).length) : value;
+  }
+  return found as unknown as Selected;
+}
+
+/** A part of the page that draws into a host and listens to a store. */
+export interface Pane {
+  dispose(): void;
+}

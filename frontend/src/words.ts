@@ -1,0 +1,34 @@
+// What is selected, in words.
+
+import { named } from "./named";
+import type { Selected, Store } from "./store";
+
+/** What is selected, in words. */
+export function wordsOf(store: Store, selected: Selected): string {
+  const { run } = store;
+  const { facts } = run;
+  switch (selected.kind) {
+    case "node": {
+      const row = run.alive(selected.stage).row(selected.ids[0]!);
+      return selected.ids.length > 1 ? `${selected.ids.length} nodes` : row < 0 ? named(run, selected.ids) : run.text(row);
+    }
+    case "scope":
+      return `scope ${selected.path}`;
+    case "line": {
+      const line = run.origins[selected.origin];
+      return line ? `${line.file}, line ${line.line}: ${line.code}` : "a line";
+    }
+    case "firing":
+      return `firing ${selected.firing + 1} of ${run.stages[selected.stage]!.title}: ${run.firings(selected.stage).rule(selected.firing)}`;
+    case "rule":
+      return `rule ${selected.rule}`;
+    case "kernel":
+      return `kernel ${facts.kernels[selected.kernel]?.name ?? selected.kernel}`;
+    case "launch":
+      return `launch ${selected.launch}: ${facts.launches[selected.launch]?.name ?? ""}`;
+    case "source":
+      return `${{ c: "C", cuda: "CUDA", metal: "Metal" }[selected.dialect] ?? selected.dialect} of ${facts.kernels[selected.kernel]?.name ?? "a kernel"}, line ${selected.line}`;
+    case "buffer":
+      return `buffer ${facts.buffers[selected.buffer]?.name ?? selected.buffer}`;
+  }
+}

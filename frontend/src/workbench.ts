@@ -1,0 +1,101 @@
+// The workbench: passes and pictures on the left, and in tabs on the right all that is known of them.
+
+import { cells } from "./cells";
+import { chosen, choose } from "./choices";
+import { button, div, fill, h } from "./dom";
+import { firings, Stepper } from "./firings";
+import { kernels } from "./kernels";
+import { listen } from "./keys";
+import type { Live } from "./live";
+import { memory } from "./memory";
+import { pair } from "./pair";
+import { rerun } from "./rerun";
+import { helpButton } from "./shell";
+import { side } from "./side";
+import { source } from "./source";
+import { split } from "./split";
+import type { Pane, Store } from "./store";
+import { css } from "./styles";
+import { tabs } from "./tabs";
+import { textDiff } from "./textdiff";
+import { nextStage, timeline, told } from "./timeline";
+import { times } from "./times";
+import { wordsOf } from "./words";
+
+css`
+.ll-bench { display: flex; flex-direction: column; flex: 1 1 0; min-height: 0; }
+.ll-bench > .ll-bar { flex-wrap: nowrap; }
+.ll-panel > .ll-side { flex: 1 1 0; border: 0; }
+.ll-one { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+`;
+
+export function workbench(store: Store, host: HTMLElement, live: Live): Pane {
+  const stepper = new Stepper(store);
+  const words = div("ll-grow ll-mono ll-one");
+  const clear = button("×", "select nothing (Esc)", () => store.select(null));
+  const bench = div("ll-bench", div("ll-bar", h("strong", null, store.bundle.title || store.run.title), words, clear, helpButton()));
+  host.append(bench);
+  const [left, right] = split(bench, "across", "pictures and details", 58);
+  const [top, below] = split(left, "down", "passes and pictures", 27);
+  const panes: Pane[] = [
+    timeline(store, top),
+    pair(store, below),
+    tabs(
+      right,
+      "details",
+      {
+        firings: (at) => firings(store, at, live, stepper),
+        about: (at) => side(store, at.appendChild(h("div")), live),
+        diff: (at) => textDiff(store, at),
+        source: (at) => source(store, at, live),
+        kernels: (at) => kernels(store, at),
+        times: (at) => times(store, at),
+        memory: (at) => memory(store, at),
+        cells: (at) => cells(store, at),
+        "re-run": (at) => rerun(store, at, live),
+      },
+      chosen("tab", "firings"),
+      (name) => choose("tab", name),
+    ),
+  ];
+  const mark = (): void => {
+    const { selected } = store;
+    fill(words, selected ? wordsOf(store, selected) : "select anything: its relatives light up everywhere");
+    words.classList.toggle("ll-faint", !selected);
+    words.title = words.textContent;
+    clear.hidden = !selected;
+  };
+  const go = (by: 1 | -1, all = false) => (): boolean => {
+    const { stage } = store.place;
+    const next = nextStage(store.run, stage, by, all);
+    store.go({ stage: next });
+    if (next !== stage) store.say(told(store.run.stages[next]!, next));
+    return next !== stage;
+  };
+  const stops = [
+    store.on("selection", mark),
+    store.on("place", mark),
+    listen(bench, {
+      previousPass: go(-1),
+      nextPass: go(1),
+      previousAny: go(-1, true),
+      nextAny: go(1, true),
+      previousFiring: () => stepper.step(-1),
+      nextFiring: () => stepper.step(1),
+      play: () => stepper.play(),
+      escape: () => {
+        const had = !!store.selected;
+        store.select(null);
+        return had;
+      },
+    }),
+  ];
+  mark();
+  return {
+    dispose: () => {
+      for (const stop of stops) stop();
+      for (const pane of panes) pane.dispose();
+      bench.remove();
+    },
+  };
+}

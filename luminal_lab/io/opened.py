@@ -1,0 +1,259 @@
+"""`ll.open`: what a recording holds, as graphs, passes and firings that can be looked at again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from typing_extensions import override
+
+from luminal_lab.core.dtypes import Array
+from luminal_lab.core.ir import IR
+from luminal_lab.display import Drawn, Examined
+from luminal_lab.errors import ArgumentError, GraphError, UnknownNameError, nearest, whole_number
+from luminal_lab.io.facts import Facts, Subject
+from luminal_lab.io.recording import LIMIT, Contents, contents_of, save_recording
+from luminal_lab.io.writing import as_path, read_bytes
+from luminal_lab.passes.compilation import Compilation, Following, Trace
+from luminal_lab.passes.diff import Diff, diff
+from luminal_lab.passes.pipeline import Pipeline
+from luminal_lab.passes.snapshot import Snapshot
+from luminal_lab.passes.story import Story
+from luminal_lab.tables import frame
+
+if TYPE_CHECKING:
+    import pandas as pd  # pyright: ignore[reportMissingTypeStubs]  # it has none
+
+PASSES: Final = (
+    "index pass round nodes_before nodes_after firings refusals seconds verified checked"
+)
+TIMES: Final = "device how launch kernel node seconds low high bytes flops share bound note"
+
+
+def open(path: str | Path, *, limit: int = LIMIT) -> Opened:  # noqa: A001  # as users call it: ll.open
+    """Open a recording: all graphs, passes, firings, sources and times that were saved.
+
+    Nothing in it is run, and no session is made: it is for looking. What becomes more than `limit`
+    bytes when it is unpacked is refused.
+
+    >>> import luminal_lab as ll
+    >>> from tempfile import TemporaryDirectory
+    >>> cx = ll.Graph("twice")
+    >>> y = (cx.tensor((2,), name="x") * 2 + 0).retrieve()
+    >>> compilation = cx.compile("simplify, dce")
+    >>> with TemporaryDirectory() as folder:
+    ...     cx.save(f"{folder}/run.lab")
+    ...     run = ll.open(f"{folder}/run.lab")
+    >>> print(run.ir)
+    graph twice(%x: f32[2]) -> (%2) {
+      %1 = constant{value = 2.0} : f32[2]
+      %2 = mul %x, %1 : f32[2]
+    }
+    >>> print(run["simplify"].firings[0])
+    add-zero: %4 → %2
+    """
+    number = whole_number(limit)
+    if number is None or number < 1:
+        raise ArgumentError(f"open: the limit is {limit!r}", hint="give a number of bytes")
+    name = as_path("open", path).name
+    return Opened(name, contents_of(read_bytes("recording", path), name, number))
+
+
+class Opened(Drawn, Examined):
+    """A recording that was opened: one compile, or several.
+
+    Of several the first is meant, and `run[1]` or `run["title"]` is another.
+    """
+
+    def __init__(self, name: str, contents: Contents) -> None:
+        self.name = name
+        """What the file was called."""
+        self.contents = contents
+
+    # -- what it holds -----------------------------------------------------------------------------
+
+    @property
+    def subjects(self) -> tuple[Subject, ...]:
+        """All graphs and compiles in it."""
+        return self.contents.subjects
+
+    @property
+    def subject(self) -> Subject:
+        """The first graph or compile."""
+        return self.contents.subjects[0]
+
+    @property
+    def title(self) -> str:
+        """What was recorded."""
+        return self.subject.title
+
+    @property
+    def date(self) -> str:
+        """When it was saved."""
+        return self.contents.date
+
+    @property
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """The graph as written, and as each pass left it."""
+        return self.subject.snapshots
+
+    @property
+    def written(self) -> IR:
+        """The graph as written."""
+        return self.snapshots[0].ir
+
+    @property
+    def ir(self) -> IR:
+        """The graph after the last pass."""
+        return self.snapshots[-1].ir
+
+    @property
+    def pipeline(self) -> str:
+        """The passes, as text."""
+        return self.subject.pipeline
+
+    @property
+    def facts(self) -> Facts:
+        """Kernels, launches, memory, rules, times and cells; what was measured is recorded now."""
+        return self.subject.facts
+
+    @property
+    def values(self) -> Mapping[str, Array]:
+        """The arrays that were saved, by the names of their nodes; mostly none."""
+        return self.contents.values[0]
+
+    @cached_property
+    def compilation(self) -> Compilation:
+        """The compile, to be asked as any other; without a device, and without rules."""
+        return Compilation(self.snapshots, Pipeline())
+
+    # -- parts -------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.subjects)
+
+    def __iter__(self) -> Iterator[Opened]:
+        """Yield all graphs and compiles in it, each as a recording of its own."""
+        return (self._part(at) for at in range(len(self)))
+
+    def __getitem__(self, which: int | str) -> Opened | Snapshot:
+        """Return a part by number or title, or the snapshot of a pass by its name."""
+        if isinstance(which, int):
+            if not -len(self) <= which < len(self):
+                raise GraphError(
+                    f"recording {self.name}: there is no part {which}; there are {len(self)}",
+                    hint="they count from 0; run.snapshots has the passes",
+                )
+            return self._part(which % len(self))
+        titles = [one.title for one in self.subjects]
+        if len(self) > 1 and which in titles:
+            return self._part(titles.index(which))
+        return self.compilation[which]
+
+    def _part(self, at: int) -> Opened:
+        contents = self.contents
+        alone = Contents(
+            contents.made, contents.date, (contents.subjects[at],), (contents.values[at],)
+        )
+        return Opened(self.name, alone)
+
+    def trace(self, what: Following) -> Trace:
+        """Follow a node, or a line as in "cell 3, line 7", through all snapshots."""
+        return self.compilation.trace(what)
+
+    def why(self, node: Following) -> Story:
+        """Tell in sentences where a node comes from."""
+        return self.compilation.why(node)
+
+    def diff(self) -> Diff:
+        """Return what all passes together have changed."""
+        return diff(self.written, self.ir)
+
+    # -- shown -------------------------------------------------------------------------------------
+
+    def export(self, path: str | Path) -> None:
+        """Write all of it as one page that needs no server, no network and no Python."""
+        self.workbench().export(path)
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file again, in the schema of this version."""
+        save_recording(path, self.subjects, self.contents.values)
+
+    def to_pandas(self, what: str = "passes") -> pd.DataFrame:
+        """Return a table of pandas: a row for each pass, or with "times" for each time."""
+        if what == "passes":
+            rows = [
+                (
+                    one.index,
+                    one.title,
+                    one.round,
+                    len(one.before),
+                    len(one.ir),
+                    len(one.firings),
+                    len(one.refusals),
+                    one.seconds,
+                    one.verified,
+                    one.checked,
+                )
+                for one in self.snapshots
+            ]
+            return frame("recording", PASSES.split(), rows, {"title": self.title})
+        if what != "times":
+            raise UnknownNameError(
+                f"recording: there is no table of {what!r}",
+                hint=nearest(str(what), ("passes", "times")) or 'there are "passes" and "times"',
+            )
+        facts = self.facts
+        times = [
+            (
+                device.device,
+                device.how,
+                row.launch,
+                facts.kernels[facts.launches[row.launch].kernel].name,
+                facts.launches[row.launch].name,
+                row.median,
+                row.low,
+                row.high,
+                row.bytes,
+                row.flops,
+                row.share,
+                row.bound,
+                device.note,
+            )
+            for device in facts.times
+            for row in device.rows
+        ]
+        return frame("recording", TIMES.split(), times, {"title": self.title})
+
+    @override
+    def __str__(self) -> str:
+        lines = [f"{self.name}: saved by {self.contents.made}, {self.date[:16].replace('T', ' ')}"]
+        lines += [f"  {_summary(one)}" for one in self.subjects]
+        return "\n".join(lines)
+
+    @override
+    def __repr__(self) -> str:
+        more = f" and {len(self) - 1} more" if len(self) > 1 else ""
+        return f"<Opened {self.name}: {_summary(self.subject)}{more}>"
+
+
+def _summary(subject: Subject) -> str:
+    """Return what a subject is, in one line."""
+    first, last = subject.snapshots[0], subject.snapshots[-1]
+    if len(subject.snapshots) == 1:
+        return f"{subject.title}, {len(last.ir)} nodes, not compiled"
+    firings = sum(len(one.firings) for one in subject.snapshots)
+    parts = [
+        f"{subject.title}, {len(first.ir)} → {len(last.ir)} nodes",
+        f"{len(subject.snapshots) - 1} passes, {firings:,} firings",
+    ]
+    facts = subject.facts
+    if facts.kernels:
+        kernels, launches = len(facts.kernels), len(facts.launches)
+        many = f"{launches} launch{'es' * (launches != 1)}"
+        parts.append(f"{kernels} kernel{'s' * (kernels != 1)}, {many}")
+    if facts.times:
+        parts.append(f"times of {', '.join(one.device for one in facts.times)}")
+    return "; ".join(parts)

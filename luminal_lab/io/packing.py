@@ -1,0 +1,252 @@
+"""Snapshots as plain data: columns of numbers and a list of texts, each written once.
+
+A compile is one table of records, and for each snapshot the editor's log: which records each
+change took out and put in. Ops, types and dims are texts in the grammar of the text form. Nothing
+else is needed: the graphs follow from the logs, as they did when the passes ran.
+
+    texts       names, rules, ops, types, …, to which all other parts refer by place
+    rows        a column each: id, op, type, sources, meta; a rewired node has another row
+    metas       name, origin, scope, rule, parents
+    graphs      those that follow from no log: what was written, and the bodies of calls
+    snapshots   title, seconds, …, log: kind, rule, node, into, before, after, signatures, firing
+
+unpacking.py reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+from luminal_lab.core.edit import Change, Kind, replay
+from luminal_lab.core.ir import IR, Meta, Node, Signature
+from luminal_lab.core.op import Op, TensorType, mentioned
+from luminal_lab.core.ops import Input
+from luminal_lab.core.origin import Origin
+from luminal_lab.core.printer import dim_declaration, op_text, types_text
+from luminal_lab.core.verify import verify
+from luminal_lab.errors import LabError, RecordingError
+from luminal_lab.io.cells import short_files
+from luminal_lab.io.plain import Json
+from luminal_lab.passes.snapshot import Snapshot
+
+Columns: TypeAlias = "dict[str, list[Json]]"
+KINDS: Final[tuple[Kind, ...]] = ("insert", "replace", "erase", "reorder")
+LOG: Final = tuple("kind rule node into before after old new firing because".split())  # noqa: SIM905  # a list of names reads better so
+INPUT: Final = "input"
+
+
+class Texts:
+    """Texts, each once, and the place of each."""
+
+    def __init__(self) -> None:
+        self.places: dict[str, int] = {"": 0}
+
+    def __call__(self, text: str) -> int:
+        """Return the place of a text."""
+        return self.places.setdefault(text, len(self.places))
+
+    @property
+    def list(self) -> list[Json]:
+        """All of them, in order."""
+        return [*self.places]
+
+
+class Packing:
+    """Packs the snapshots of one compile."""
+
+    def __init__(self, texts: Texts) -> None:
+        self.texts = texts
+        self.ops: Columns = {"text": [], "type": [], "body": []}
+        self.metas: Columns = {"name": [], "origin": [], "scope": [], "rule": [], "parents": []}
+        self.rows: Columns = {"id": [], "op": [], "type": [], "meta": [], "reads": []}
+        self.graphs: list[Json] = []
+        self.signatures: list[Json] = []
+        self.origins: dict[Origin, int] = {}
+        # By identity: a record is itself and nothing else, and lives as long as its snapshots.
+        self._rows: dict[int, int] = {}
+        self._metas: dict[int, int] = {}
+        self._graphs: dict[int, int] = {}
+        self._signatures: dict[Signature, int] = {}
+        self._known: dict[int, int] = {}
+        self._ops: dict[object, int] = {}
+        self._types: dict[TensorType, None] = {}
+        self._values: list[Op] = []
+        self._held: list[object] = []
+
+    def json(self, snapshots: Sequence[Snapshot]) -> dict[str, Json]:
+        """Return the snapshots as JSON has them."""
+        found: list[Json] = []
+        for before, one in pairwise([None, *snapshots]):
+            assert one is not None
+            found.append(self._snapshot(before, one))
+        dims = mentioned(self._types, self._values).values()
+        bounded = [s for s in dims if (s.low, s.high, s.multiple_of) != (1, None, 1)]
+        files = self.files
+        return {
+            "dims": [dim_declaration(one) for one in bounded],
+            "origins": [
+                [self.texts(files[o.file]), o.line, self.texts(o.text)] for o in self.origins
+            ],
+            "ops": as_json(self.ops),
+            "metas": as_json(self.metas),
+            "rows": as_json(self.rows),
+            "signatures": self.signatures,
+            "graphs": self.graphs,
+            "snapshots": found,
+        }
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """What each file is called that wrote a node: no folder of this machine is kept."""
+        return short_files(one.file for one in self.origins)
+
+    # -- snapshots ---------------------------------------------------------------------------------
+
+    def _snapshot(self, last: Snapshot | None, one: Snapshot) -> dict[str, Json]:
+        follows = last is not None and one.before is last.ir
+        if not one.verified:
+            _check(one)
+        made = _unless_replayed(one) if one.log else one.ir if one.ir is not one.before else None
+        return {
+            "title": one.title,
+            "index": one.index,
+            "seconds": one.seconds,
+            "verified": one.verified,
+            "checked": one.checked,
+            "round": one.round,
+            "before": -1 if follows else self._graph(one.before),
+            "after": -1 if made is None else self._graph(made),
+            "log": self._log(one.log),
+            "refusals": {
+                "rule": [self.texts(refusal.rule) for refusal in one.refusals],
+                "node": [refusal.node for refusal in one.refusals],
+                "facts": [self.texts(" ".join(sorted(r.facts))) for r in one.refusals],
+                "because": [self.texts(refusal.because) for refusal in one.refusals],
+            },
+        }
+
+    def _log(self, log: Iterable[Change]) -> dict[str, Json]:
+        columns: Columns = {name: [] for name in LOG}
+        kind, rule, node, into, before, after, old, new, firing, because = columns.values()
+        texts, row, signature = self.texts, self._row, self._signature
+        for change in log:
+            kind.append(KINDS.index(change.kind))
+            rule.append(texts(change.rule))
+            node.append(change.node)
+            into.append(-1 if change.into is None else change.into)
+            before.append([row(one) for one in change.before])
+            after.append([row(one) for one in change.after])
+            old.append(signature(change.signatures[0]))
+            new.append(signature(change.signatures[1]))
+            firing.append(change.firing)
+            because.append(texts(change.because))
+        return as_json(columns)
+
+    # -- graphs ------------------------------------------------------------------------------------
+
+    def _graph(self, ir: IR) -> int:
+        place = self._graphs.get(id(ir))
+        if place is None:
+            rows: list[Json] = [self._row(node) for node in ir.table]
+            # A body's place comes before that of the graph that calls it.
+            place = self._graphs[id(ir)] = len(self.graphs)
+            self._held.append(ir)
+            self.graphs.append(
+                {
+                    "name": ir.name,
+                    "rows": rows,
+                    "signature": self._signature(ir.signature),
+                    "size": ir.next_id,
+                }
+            )
+        return place
+
+    def _signature(self, signature: Signature) -> int:
+        place = self._known.get(id(signature))
+        if place is None:
+            place = self._signatures.setdefault(signature, len(self._signatures))
+            if place == len(self.signatures):
+                inputs, outputs, carries, schedule = signature
+                pairs: list[Json] = [[*pair] for pair in carries]
+                self.signatures.append([[*inputs], [*outputs], pairs, [*schedule]])
+            self._known[id(signature)] = place
+            self._held.append(signature)
+        return place
+
+    def _row(self, node: Node) -> int:
+        place = self._rows.get(id(node))
+        if place is None:
+            rows = self.rows
+            op = self._op(node)
+            place = self._rows[id(node)] = len(rows["id"])
+            rows["id"].append(node.id)
+            rows["op"].append(op)
+            rows["type"].append(self.texts(types_text(node)))
+            self._types.update(dict.fromkeys(node.types))
+            rows["meta"].append(self._meta(node.meta))
+            # Seen from the node, equal layers read alike.
+            rows["reads"].append([node.id - source for source in node.sources])
+            self._held.append(node)
+        return place
+
+    def _op(self, node: Node) -> int:
+        op = node.op
+        body = op.body_of()
+        key: object = op if body is None else (type(op), id(body), _beside(op, body))
+        place = self._ops.get(key)
+        if place is None:
+            at = -1 if body is None else self._graph(body)
+            text = op_text(op, {} if body is None else {body: "body"})
+            place = self._ops[key] = len(self.ops["text"])
+            self.ops["text"].append(self.texts(INPUT if isinstance(op, Input) else text))
+            self.ops["type"].append(self.texts(str(node.type)))
+            self.ops["body"].append(at)
+            self._values.append(op)
+        return place
+
+    def _meta(self, meta: Meta) -> int:
+        place = self._metas.get(id(meta))
+        if place is None:
+            metas, origin, made = self.metas, meta.origin, meta.made
+            place = self._metas[id(meta)] = len(metas["name"])
+            metas["name"].append(self.texts(meta.name or ""))
+            metas["origin"].append(
+                -1 if origin is None else self.origins.setdefault(origin, len(self.origins))
+            )
+            metas["scope"].append(self.texts(meta.scope))
+            metas["rule"].append(-1 if made is None else self.texts(made.rule))
+            metas["parents"].append([] if made is None else [*made.parents])
+            self._held.append(meta)
+        return place
+
+
+def as_json(columns: Columns) -> dict[str, Json]:
+    """Return columns as an object of JSON."""
+    return {**columns}
+
+
+def _beside(op: Op, body: IR) -> str:
+    """Return all that an op says beside its body."""
+    return op_text(op, {body: "body"})
+
+
+def _check(one: Snapshot) -> None:
+    """Raise if a graph that nobody has verified breaks a law: it could not be opened."""
+    try:
+        verify(one.ir.bare())
+    except LabError as error:
+        raise RecordingError(
+            f"recording: the graph after {one.title} cannot be kept: {error.message}",
+            hint="verify(ir) says what is wrong with it",
+        ) from error
+
+
+def _unless_replayed(one: Snapshot) -> IR | None:
+    """Return the graph after a pass, if it does not follow from the graph before and the log."""
+    found = replay(one.before, one.log)
+    is_same = found.signature == one.ir.signature and found.next_id == one.ir.next_id
+    return (
+        None if is_same and not any(True for _ in found.table.differing(one.ir.table)) else one.ir
+    )

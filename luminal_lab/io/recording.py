@@ -1,0 +1,280 @@
+"""A recording: compiles in one file, with every firing, that opens anywhere and runs nothing.
+
+    luminal_lab recording 1\\n          what it is, and its schema, for people and for programs
+    zlib(JSON)                          texts, subjects (packing.py), facts, environment
+    zlib(bytes)                         the arrays, where values were asked for
+
+It is one compressed text and no archive: all of it is read together, a checksum covers it, and no
+directory can promise other sizes than there are.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from math import prod
+from pathlib import Path
+from typing import Final, NoReturn, TypeAlias
+
+import numpy as np
+
+from luminal_lab.core.dtypes import BY_NUMPY, Array, DType
+from luminal_lab.errors import ArgumentError, RecordingError
+from luminal_lab.io.cells import package_version
+from luminal_lab.io.facts import Facts, Line, Subject
+from luminal_lab.io.packing import Packing, Texts
+from luminal_lab.io.plain import Json, listed
+from luminal_lab.io.unpacking import Given, Unpacking, texts_of
+from luminal_lab.io.writing import write_bytes
+
+SCHEMA: Final = 1
+"""What a file holds; one more whenever that changes."""
+MAGIC: Final = b"luminal_lab recording "
+LIMIT: Final = 1 << 27
+"""The most bytes of JSON that a file may become; a compile of 10,000 nodes has some 5 million."""
+MOST_DIMS: Final = 64
+AGAIN: Final = 'save it again where it was made: cx.save("run.lab")'
+Document: TypeAlias = dict[str, object]
+Values: TypeAlias = Mapping[str, Array]
+
+MIGRATIONS: Mapping[int, Callable[[Document], Document]] = {}
+"""For each schema that is old, what makes a document of the next one of it."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a file holds."""
+
+    made: str
+    """The version of luminal_lab that wrote it."""
+    date: str
+    subjects: tuple[Subject, ...]
+    values: tuple[Values, ...]
+    """For each subject the arrays that were asked for, by the names of their nodes."""
+
+
+# -- writing ---------------------------------------------------------------------------------------
+
+
+def save_recording(
+    path: str | Path, subjects: Iterable[Subject], values: Sequence[Values] = ()
+) -> None:
+    """Write graphs and compiles to a file; whoever opens it sees what was seen here.
+
+    `values` are arrays by the names of their nodes, of each subject; without them the file holds
+    no value of any input or weight.
+    """
+    write_bytes("recording", path, recording_bytes(subjects, values))
+
+
+def recording_bytes(subjects: Iterable[Subject], values: Sequence[Values] = ()) -> bytes:
+    """Return what a file of graphs and compiles holds."""
+    texts = Texts()
+    data: list[bytes] = []
+    packed: list[Json] = []
+    for at, one in enumerate(subjects):
+        arrays = _packed_values(values[at], data) if at < len(values) else []
+        packed.append({**_packed(one, texts), "values": arrays})
+    if not packed:
+        raise ArgumentError("recording: there is nothing to keep", hint="give a graph or a compile")
+    document: dict[str, Json] = {
+        "schema": SCHEMA,
+        "made": f"luminal_lab {package_version()}",
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "subjects": packed,
+        "texts": texts.list,
+    }
+    body = json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
+    if len(body) > LIMIT:
+        raise RecordingError(
+            f"recording: it would be {len(body):,} bytes, and at most {LIMIT:,} are read again",
+            hint="keep fewer compiles in one file",
+        )
+    head = MAGIC + str(SCHEMA).encode() + b"\n"
+    return head + zlib.compress(body, 6) + (zlib.compress(b"".join(data), 1) if data else b"")
+
+
+def _packed(subject: Subject, texts: Texts) -> dict[str, Json]:
+    packing = Packing(texts)
+    packed = packing.json(subject.snapshots)
+    return {
+        "title": subject.title,
+        "pipeline": subject.pipeline,
+        "parameters": [*sorted(subject.parameters)],
+        "kept": [*sorted(subject.kept)],
+        **packed,
+        "facts": _without_folders(subject.facts, packing.files).to_json(),
+    }
+
+
+def _without_folders(facts: Facts, files: Mapping[str, str]) -> Facts:
+    """Return facts that call files as the recording does."""
+    launches = [
+        replace(
+            one,
+            origins=tuple(Line(files.get(o.file, o.file), o.line, o.code) for o in one.origins),
+        )
+        for one in facts.launches
+    ]
+    return replace(facts, launches=tuple(launches))
+
+
+def _packed_values(arrays: Values, data: list[bytes]) -> list[Json]:
+    found: list[Json] = []
+    for name, array in arrays.items():
+        dtype = BY_NUMPY.get(array.dtype)
+        if dtype is None:
+            raise ArgumentError(
+                f"recording: the value of {name} is of {array.dtype}",
+                hint=f"values are of {', '.join(DType)}",
+            )
+        data.append(array.tobytes())
+        shape: list[Json] = [*array.shape]
+        found.append({"name": name, "dtype": dtype.value, "shape": shape})
+    return found
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def contents_of(data: bytes, name: str, limit: int = LIMIT) -> Contents:
+    """Return what the bytes of a file say, or raise a RecordingError; nothing in them is run.
+
+    What becomes more than `limit` bytes when it is unpacked is refused.
+    """
+    what = f"recording {name}"
+    schema, rest = _schema(what, data)
+    body, rest = _inflated(what, rest, limit)
+    try:
+        document = _document(body, schema)
+        while schema < SCHEMA:
+            document = MIGRATIONS[schema](document)
+            schema += 1
+        return _contents(document, rest)
+    # Whatever is wrong in it, a number too large or a name too strange, the file is to blame.
+    except Exception as error:
+        told = getattr(error, "message", None) or str(error) or type(error).__name__
+        raise RecordingError(
+            f"{what}: it is damaged: {str(told).splitlines()[0][:200]}", hint=AGAIN
+        ) from error
+
+
+def _schema(what: str, data: bytes) -> tuple[int, bytes]:
+    head, _, _ = data[: len(MAGIC) + 20].partition(b"\n")
+    number = head.removeprefix(MAGIC)
+    if not data:
+        raise RecordingError(f"{what}: the file is empty", hint=AGAIN)
+    if not data.startswith(MAGIC):
+        begins = data[:16].decode("ascii", "replace")
+        raise RecordingError(
+            f"{what}: this is no recording: it begins with {begins!r}",
+            hint='give a file that cx.save("run.lab") has written',
+        )
+    if not number.isdigit() or len(number) > 9 or int(number) < 1:
+        raise RecordingError(f"{what}: it is damaged: its first line has no schema", hint=AGAIN)
+    schema = int(number)
+    if schema > SCHEMA:
+        raise RecordingError(
+            f"{what}: its schema is {schema}, and this version of luminal_lab reads {SCHEMA} and "
+            "older ones",
+            hint="pip install --upgrade luminal-lab",
+        )
+    return schema, data[len(head) + 1 :]
+
+
+def _inflated(what: str, data: bytes, limit: int) -> tuple[bytes, bytes]:
+    """Return the next part of a file, as far as it may go, and what is behind it."""
+    stream = zlib.decompressobj()
+    try:
+        found = stream.decompress(data, limit + 1)
+    except zlib.error as error:
+        raise RecordingError(f"{what}: it is damaged: {error}", hint=AGAIN) from error
+    if len(found) > limit:
+        raise RecordingError(
+            f"{what}: it becomes more than {limit:,} bytes, which no recording does",
+            hint="if you trust it, ll.open(path, limit=…) reads more",
+        )
+    if not stream.eof:
+        raise RecordingError(f"{what}: it is cut off: its end is missing", hint=AGAIN)
+    return found, stream.unused_data
+
+
+def _document(body: bytes, schema: int) -> Document:
+    found: object = json.loads(body, parse_constant=_no_number)
+    given = Given(found, "the file")
+    if given.number("schema", 1, 1 << 31) != schema:
+        raise ValueError("its first line and its contents have two schemas")
+    return given.entries
+
+
+def _no_number(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number")
+
+
+def _contents(document: Document, rest: bytes) -> Contents:
+    given = Given(document, "the file")
+    texts = texts_of(listed(given["texts"], "texts"))
+    subjects: list[Subject] = []
+    shapes: list[list[tuple[str, DType, tuple[int, ...]]]] = []
+    for one in given.objects("subjects"):
+        snapshots = Unpacking(one, texts).snapshots()
+        facts = Facts.from_json(one["facts"])
+        subjects.append(
+            Subject(
+                one.text("title"),
+                snapshots,
+                # What was measured there is recorded here.
+                replace(facts, times=tuple(time.recorded() for time in facts.times)),
+                one.text("pipeline"),
+                frozenset(one.numbers("parameters", 0, 1 << 31)),
+                frozenset(one.numbers("kept", 0, 1 << 31)),
+            )
+        )
+        shapes.append([_shape(value) for value in one.objects("values")])
+    if not subjects:
+        raise ValueError("the file has no subjects")
+    return Contents(
+        given.text("made"), given.text("date"), tuple(subjects), tuple(_arrays(shapes, rest))
+    )
+
+
+def _shape(given: Given) -> tuple[str, DType, tuple[int, ...]]:
+    dtype = given.text("dtype")
+    if dtype not in {one.value for one in DType}:
+        raise ValueError(f"{given.place}.dtype is {dtype[:40]!r}")
+    shape = tuple(given.numbers("shape", 0, 1 << 40))
+    if len(shape) > MOST_DIMS:
+        raise ValueError(f"{given.place}.shape has {len(shape)} dims")
+    return given.text("name"), DType(dtype), shape
+
+
+def _arrays(
+    shapes: Sequence[Sequence[tuple[str, DType, tuple[int, ...]]]], data: bytes
+) -> list[Values]:
+    total = sum(prod(shape) * dtype.itemsize for one in shapes for _, dtype, shape in one)
+    if not any(shapes):
+        if data:
+            raise ValueError(f"{len(data)} bytes are behind its end")
+        return [{} for _ in shapes]
+    # Deflate makes at most 1,032 bytes of one.
+    if total > 1032 * len(data):
+        raise ValueError(f"its values are said to be {total:,} bytes, which are not there")
+    stream = zlib.decompressobj()
+    body = stream.decompress(data, total + 1)
+    if len(body) != total or not stream.eof or stream.unused_data:
+        raise ValueError(f"its values are not the {total:,} bytes that they are said to be")
+    at = 0
+    found: list[Values] = []
+    for one in shapes:
+        arrays: dict[str, Array] = {}
+        for name, dtype, shape in one:
+            count = prod(shape)
+            # A view of bytes that do not change: nobody can write into a recording.
+            flat = np.frombuffer(body, dtype.numpy, count, at)
+            arrays[name] = flat.reshape(shape)
+            at += count * dtype.itemsize
+        found.append(arrays)
+    return found

@@ -1,0 +1,207 @@
+"""Rules as facts: their text, their Python, and both sides as small graphs."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import re
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import PurePath
+from typing import NamedTuple
+
+from luminal_lab.io.cells import typed_cells
+from luminal_lab.io.facts import RuleFacts, Sketch, SketchNode
+from luminal_lab.passes.base import Pass
+from luminal_lab.passes.compilation import Compilation
+from luminal_lab.passes.pattern import SIGNS, Apply, Pattern
+from luminal_lab.passes.rule import FACTS, Rule
+
+
+class Written(NamedTuple):
+    """Where Python text stands, and the text."""
+
+    file: str
+    line: int
+    text: str
+
+
+NOWHERE = Written("", 0, "")
+RULE = re.compile(r"\bRule\(")
+
+
+def rule_facts(compilation: Compilation) -> dict[str, RuleFacts]:
+    """Return all rules that a compile tried, and the steps of passes that are written as code."""
+    found: dict[str, RuleFacts] = {}
+    typed = _typed(compilation)
+    owners = {one.name: one for one in compilation.pipeline.flat()}
+    for one in compilation.pipeline.flat():
+        for rule in one.rules():
+            if isinstance(rule, Rule) and rule.name not in found:
+                found[rule.name] = _rule(rule, typed)
+    for shot in compilation.snapshots:
+        names = dict.fromkeys([*shot.counts, *(refusal.rule for refusal in shot.refusals)])
+        for name in names:
+            if name not in found and shot.name in owners:
+                found[name] = _step(owners[shot.name])
+    return found
+
+
+def _rule(rule: Rule, typed: Mapping[str, Written]) -> RuleFacts:
+    written = _written(rule, typed)
+    right = rule.replacement if isinstance(rule.replacement, Pattern) else None
+    return RuleFacts(
+        str(rule).removeprefix(f"{rule.name}: "),
+        written.text,
+        PurePath(written.file).name,
+        written.line,
+        _condition(rule),
+        tuple(fact for fact in FACTS if fact in rule.assumes),
+        sketch(rule.pattern),
+        None if right is None else sketch(right),
+    )
+
+
+def _condition(rule: Rule) -> str:
+    """Return when it applies, in words or as Python."""
+    condition = rule.condition
+    if condition is None:
+        return ""
+    told = inspect.getdoc(condition) if condition.__name__ != "<lambda>" else None
+    return told.splitlines()[0] if told else f"only where {condition.__name__} holds"
+
+
+def _step(owner: Pass) -> RuleFacts:
+    """Return a step that a pass takes by its own code."""
+    cls = type(owner)
+    doc = inspect.getdoc(cls) or ""
+    return RuleFacts(
+        f"a step of {owner.name}: {doc.splitlines()[0] if doc else 'it does not say'}",
+        *_placed(_of_class(cls)),
+    )
+
+
+def _placed(written: Written) -> tuple[str, str, int]:
+    return written.text, PurePath(written.file).name, written.line
+
+
+# -- both sides ------------------------------------------------------------------------------------
+
+
+def sketch(pattern: Pattern) -> Sketch:
+    """Return a side of a rule as a small graph; what has one name is one node.
+
+    >>> from luminal_lab.passes.pattern import variables
+    >>> x = variables("x")
+    >>> for node in sketch(x * 2 + x).nodes:
+    ...     print(node.label, node.reads)
+    x ()
+    2 ()
+    × (0, 1)
+    + (2, 0)
+    """
+    nodes: list[SketchNode] = []
+    places: dict[str, int] = {}
+    root = _sketch(pattern, nodes, places)
+    return Sketch(tuple(nodes), root)
+
+
+SHOWN = {**SIGNS, "mul": "×"}
+
+
+def _sketch(pattern: Pattern, nodes: list[SketchNode], places: dict[str, int]) -> int:
+    if not isinstance(pattern, Apply):
+        label = str(pattern)
+        if label in places:
+            return places[label]
+        places[label] = len(nodes)
+        nodes.append(SketchNode(label))
+        return len(nodes) - 1
+    reads = tuple(_sketch(one, nodes, places) for one in pattern.sources)
+    fields = ", ".join(f"{name}={value}" for name, value in pattern.fields)
+    sign = SHOWN.get(pattern.cls.name, pattern.cls.name)
+    nodes.append(SketchNode(f"{sign} {fields}".strip(), (*reads,)))
+    return len(nodes) - 1
+
+
+# -- their Python ----------------------------------------------------------------------------------
+
+
+def _written(rule: Rule, typed: Mapping[str, Written]) -> Written:
+    """Return the Python that makes a rule, as far as it can be found; nothing of it is run."""
+    if not isinstance(rule.replacement, Pattern):
+        found = _of_function(rule.replacement)
+        if found.text:
+            return found
+    return typed.get(rule.name) or _calls().get(rule.name, NOWHERE)
+
+
+@cache
+def _of_class(cls: type) -> Written:
+    try:
+        lines, line = inspect.getsourcelines(cls)
+        return Written(inspect.getsourcefile(cls) or "", line, textwrap.dedent("".join(lines)))
+    except (OSError, TypeError):
+        return NOWHERE
+
+
+def _of_function(function: object) -> Written:
+    try:
+        lines, line = inspect.getsourcelines(function)  # pyright: ignore[reportArgumentType]  # it is tried
+        file = inspect.getsourcefile(function) or ""  # pyright: ignore[reportArgumentType]  # likewise
+        return Written(file, line, textwrap.dedent("".join(lines)).rstrip())
+    except (OSError, TypeError):
+        return NOWHERE
+
+
+@cache
+def _calls() -> Mapping[str, Written]:
+    """Return where this package's own passes spell their rules."""
+    found: dict[str, Written] = {}
+    for name, module in sorted(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if name.startswith("luminal_lab.passes.") and isinstance(file, str):
+            found.update(_spelled(file))
+    return found
+
+
+def _typed(compilation: Compilation) -> Mapping[str, Written]:
+    """Return the rules that are spelled in the user's cells, and in files that wrote the graph."""
+    found: dict[str, Written] = {}
+    origins = [node.meta.origin for node in compilation.written.table]
+    for file in dict.fromkeys(origin.file for origin in origins if origin is not None):
+        found.update(_spelled(file))
+    for title, text in typed_cells().items():
+        if RULE.search(text):
+            found.update((name, Written(title, line, part)) for name, line, part in _rules_in(text))
+    return found
+
+
+def _spelled(file: str) -> dict[str, Written]:
+    """Return the calls `Rule("name", …)` of a file, by the names."""
+    text = "".join(linecache.getlines(file))
+    if not RULE.search(text):
+        return {}
+    return {name: Written(file, line, part) for name, line, part in _rules_in(text)}
+
+
+def _rules_in(text: str) -> Iterator[tuple[str, int, str]]:
+    lines = text.splitlines()
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:  # a cell with a magic, say
+        return
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(
+                func=ast.Name(id="Rule") | ast.Attribute(attr="Rule"),
+                args=[ast.Constant(value=str(name)), *_],
+            ):
+                end = node.end_lineno or node.lineno
+                part = "\n".join(lines[node.lineno - 1 : end])
+                yield name, node.lineno, textwrap.dedent(part).rstrip().rstrip(",")
+            case _:
+                pass

@@ -1,0 +1,392 @@
+"""Plain data to snapshots: the inverse of packing.py, for data that anybody may have written.
+
+Every number is checked before it is used, and every graph that comes out satisfies the laws of the
+IR. What is wrong raises a ValueError that says where; nothing of the data is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NoReturn, cast
+
+from luminal_lab.core.edit import Change, Refusal, replay
+from luminal_lab.core.ir import (
+    CHUNK_BITS,
+    IR,
+    NO_META,
+    Derivation,
+    Meta,
+    Node,
+    Signature,
+    Table,
+)
+from luminal_lab.core.op import Op, TensorType
+from luminal_lab.core.ops import Input
+from luminal_lab.core.origin import Origin
+from luminal_lab.core.parse import DEEPEST, LARGEST_ID
+from luminal_lab.core.verify import verify
+from luminal_lab.errors import LabError
+from luminal_lab.io.fragments import Fragments
+from luminal_lab.io.packing import INPUT, KINDS, LOG
+from luminal_lab.io.plain import entries, listed
+from luminal_lab.passes.snapshot import Record, Snapshot
+
+MOST_CHUNKS: Final = 2_000_000
+"""Chunks of all tables together: what no compile makes, and what memory still holds."""
+MOST: Final = (1 << 53) - 1
+
+
+class Given:
+    """An object of JSON, and where it stands in a file."""
+
+    def __init__(self, given: object, place: str) -> None:
+        self.entries = dict(entries(given, place))
+        self.place = place
+
+    def __getitem__(self, name: str) -> object:
+        if name not in self.entries:
+            raise ValueError(f"{self.place} has no {name}")
+        return self.entries[name]
+
+    def object(self, name: str) -> Given:
+        """Return an entry that is an object."""
+        return Given(self[name], f"{self.place}.{name}")
+
+    def objects(self, name: str) -> list[Given]:
+        """Return an entry that is a list of objects."""
+        place = f"{self.place}.{name}"
+        return [Given(one, f"{place}[{at}]") for at, one in enumerate(listed(self[name], place))]
+
+    def text(self, name: str) -> str:
+        """Return an entry that is a text."""
+        return cast(str, self._one(name, str, "a text"))
+
+    def flag(self, name: str) -> bool:
+        """Return an entry that is true or false."""
+        return cast(bool, self._one(name, bool, "true or false"))
+
+    def number(self, name: str, low: int, high: int) -> int:
+        """Return an entry that is a whole number from `low` to less than `high`."""
+        return whole([self[name]], f"{self.place}.{name}", low, high)[0]
+
+    def seconds(self, name: str) -> float:
+        """Return an entry that is a number, not below 0."""
+        value = self[name]
+        if type(value) is int:
+            value = float(value)
+        if type(value) is not float or not 0 <= value < float("inf"):
+            raise ValueError(f"{self.place}.{name} is {value!r}, no number of seconds")
+        return value
+
+    def numbers(self, name: str, low: int, high: int) -> list[int]:
+        """Return an entry that is a list of whole numbers, each in a range."""
+        place = f"{self.place}.{name}"
+        return whole(listed(self[name], place), place, low, high)
+
+    def lists(self, name: str, low: int, high: int) -> list[list[int]]:
+        """Return an entry that is a list of lists of whole numbers, each in a range."""
+        place = f"{self.place}.{name}"
+        rows = listed(self[name], place)
+        if not {*map(type, rows)} <= {list}:
+            raise ValueError(f"{place} has an entry that is no list")
+        found = cast("list[list[object]]", rows)
+        whole([number for row in found for number in row], place, low, high)
+        return cast("list[list[int]]", found)
+
+    def _one(self, name: str, kind: type, words: str) -> object:
+        value = self[name]
+        if type(value) is not kind:
+            raise ValueError(f"{self.place}.{name} is {repr(value)[:40]}, not {words}")
+        return value
+
+
+def whole(given: Sequence[object], place: str, low: int, high: int) -> list[int]:
+    """Return a list whose entries are whole numbers, from `low` to less than `high`."""
+    # To Python, true is a whole number; here it is not.
+    if not {*map(type, given)} <= {int}:
+        raise ValueError(f"{place} has an entry that is no whole number")
+    numbers = cast("list[int]", given)
+    if numbers and (min(numbers) < low or max(numbers) >= high):
+        wrong = next(one for one in numbers if not low <= one < high)
+        raise ValueError(f"{place} has {wrong}, which is not from {low} to {high - 1}")
+    return numbers
+
+
+def columns(given: Given, *names: str) -> int:
+    """Return how many rows some columns have, which must be the same for all."""
+    sizes = {name: len(listed(given[name], f"{given.place}.{name}")) for name in names}
+    if len({*sizes.values()}) > 1:
+        told = ", ".join(f"{size} of {name}" for name, size in sizes.items())
+        raise ValueError(f"{given.place} has columns of different lengths: {told}")
+    return next(iter(sizes.values()))
+
+
+class Unpacking:
+    """Unpacks the snapshots of one compile."""
+
+    def __init__(self, given: Given, texts: Sequence[str]) -> None:
+        self.given = given
+        self.texts = texts
+        dims = [_text(one, f"{given.place}.dims") for one in listed(given["dims"], given.place)]
+        self.fragments = Fragments(dims)
+        self.origins = self._origins()
+        self.metas = self._metas()
+        self.signatures = self._signatures()
+        self.graphs: dict[int, IR] = {}
+        self._graphs = given.objects("graphs")
+        self._depths: dict[int, int] = {}
+        """How deep calls are nested in each graph."""
+        self._deep: dict[int, int] = {}
+        """And in the body of each op that has one, by the op's identity."""
+        self.nodes: list[Node] = []
+        self._rows()
+
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """Return the snapshots, each graph of which is verified."""
+        given = self.given.objects("snapshots")
+        largest = max([node.id for node in self.nodes] + self._sizes(), default=0)
+        if (largest >> CHUNK_BITS) * len(given) > MOST_CHUNKS:
+            raise ValueError(f"{self.given.place}.snapshots are graphs that no memory holds")
+        found: list[Snapshot] = []
+        right: IR | None = None  # the newest graph that is known to satisfy the laws
+        for one in given:
+            log = self._log(one.object("log"))
+            place = one.number("before", -1, len(self._graphs))
+            if place < 0 and not found:
+                raise ValueError(f"{one.place} follows no other")
+            before = self._graph(place) if place >= 0 else found[-1].ir
+            right = self._verified(before, right, one.place)
+            after = one.number("after", -1, len(self._graphs))
+            ir = self._graph(after) if after >= 0 else replay(before, log) if log else before
+            right = self._verified(ir, right, one.place)
+            record = Record(
+                one.text("title"),
+                log,
+                self._refusals(one.object("refusals")),
+                one.seconds("seconds"),
+                one.flag("verified"),
+                one.flag("checked"),
+                one.number("round", 0, MOST),
+            )
+            found.append(Snapshot(before, ir, record, one.number("index", 0, MOST)))
+        if not found:
+            raise ValueError(f"{self.given.place}.snapshots is empty")
+        return tuple(found)
+
+    def _sizes(self) -> list[int]:
+        return [one.number("size", 0, LARGEST_ID + 2) for one in self._graphs]
+
+    def _verified(self, ir: IR, known: IR | None, place: str) -> IR:
+        if known is not None and ir.table is known.table and ir.signature == known.signature:
+            return known
+        bare = ir.bare()
+        try:
+            verify(bare, known)
+        except LabError as error:
+            raise ValueError(f"{place}: {error.message.removeprefix('verify: ')}") from error
+        except KeyError as error:
+            raise ValueError(f"{place}: there is no node {error}") from error
+        return bare
+
+    # -- logs --------------------------------------------------------------------------------------
+
+    def _log(self, given: Given) -> tuple[Change, ...]:
+        count = columns(given, *LOG)
+        rows, texts, nodes, signatures = len(self.nodes), self.texts, self.nodes, self.signatures
+        kind = given.numbers("kind", 0, len(KINDS))
+        rule = given.numbers("rule", 0, len(texts))
+        node = given.numbers("node", -1, LARGEST_ID + 1)
+        into = given.numbers("into", -1, LARGEST_ID + 1)
+        before = given.lists("before", 0, rows)
+        after = given.lists("after", 0, rows)
+        old = given.numbers("old", 0, len(signatures))
+        new = given.numbers("new", 0, len(signatures))
+        firing = given.numbers("firing", 0, MOST)
+        because = given.numbers("because", 0, len(texts))
+        found: list[Change] = []
+        for at in range(count):
+            came = tuple([nodes[row] for row in after[at]])
+            if not kind[at] and [one.id for one in came] != [node[at]]:
+                raise ValueError(f"{given.place} inserts %{node[at]}, but has no record of it")
+            change = Change(
+                KINDS[kind[at]],
+                texts[rule[at]],
+                node[at],
+                None if into[at] < 0 else into[at],
+                tuple([nodes[row] for row in before[at]]),
+                came,
+                (signatures[old[at]], signatures[new[at]]),
+                firing[at],
+                texts[because[at]],
+            )
+            found.append(change)
+        return tuple(found)
+
+    def _refusals(self, given: Given) -> tuple[Refusal, ...]:
+        columns(given, "rule", "node", "facts", "because")
+        texts = self.texts
+        return tuple(
+            Refusal(texts[rule], node, frozenset(texts[facts].split()), texts[because])
+            for rule, node, facts, because in zip(
+                given.numbers("rule", 0, len(texts)),
+                given.numbers("node", 0, LARGEST_ID + 1),
+                given.numbers("facts", 0, len(texts)),
+                given.numbers("because", 0, len(texts)),
+                strict=True,
+            )
+        )
+
+    # -- graphs ------------------------------------------------------------------------------------
+
+    def _graph(self, place: int) -> IR:
+        if place in self.graphs:
+            return self.graphs[place]
+        given = self._graphs[place]
+        table = Table()
+        deep = 0
+        for row in given.numbers("rows", 0, len(self.nodes)):
+            node = self.nodes[row]
+            if table.get(node.id) is not None:
+                raise ValueError(f"{given.place} has the id {node.id} twice")
+            table.set(node.id, node)
+            deep = max(deep, self._deep.get(id(node.op), 0))
+        size = given.number("size", table.size, LARGEST_ID + 2)
+        if size > table.size:
+            table.set(size - 1, None)
+        signature = self.signatures[given.number("signature", 0, len(self.signatures))]
+        for id_ in (*signature.inputs, *signature.outputs):
+            if table.get(id_) is None:
+                raise ValueError(f"{given.place} takes or gives %{id_}, which it has not")
+        made = IR(table, name=given.text("name"), **signature._asdict())
+        if deep >= DEEPEST:
+            raise ValueError(f"{given.place} has calls nested more than {DEEPEST} deep")
+        self.graphs[place] = made
+        self._depths[place] = deep
+        return made
+
+    def _rows(self) -> None:
+        given, texts = self.given.object("rows"), self.texts
+        columns(given, "id", "op", "type", "meta", "reads")
+        ops = self.given.object("ops")
+        count = columns(ops, "text", "type", "body")
+        types: dict[int, tuple[TensorType, ...]] = {}
+
+        def types_of(place: int) -> tuple[TensorType, ...]:
+            if place not in types:
+                types[place] = self._fragments(texts[place])
+            return types[place]
+
+        spelled = list(
+            zip(
+                ops.numbers("text", 0, len(texts)),
+                ops.numbers("type", 0, len(texts)),
+                ops.numbers("body", -1, len(self._graphs)),
+                strict=True,
+            )
+        )
+        made: list[Op | None] = [None] * count
+        append = self.nodes.append
+        for id_, op, type_, meta, reads in zip(
+            given.numbers("id", 0, LARGEST_ID + 1),
+            given.numbers("op", 0, count),
+            given.numbers("type", 0, len(texts)),
+            given.numbers("meta", 0, len(self.metas)),
+            given.lists("reads", -LARGEST_ID, LARGEST_ID + 1),
+            strict=True,
+        ):
+            known = made[op]
+            if known is None:
+                text, own, body = spelled[op]
+                # The rows of a body come before those that call it, and are here by now.
+                inner = None if body < 0 else self._graph(body)
+                known = made[op] = self._op(texts[text], types_of(own)[0], inner)
+                if inner is not None:
+                    self._deep[id(known)] = self._depths[body] + 1
+            first, *extra = types_of(type_)
+            sources = tuple([id_ - read for read in reads])
+            append(Node(id_, known, sources, first, tuple(extra), self.metas[meta]))
+
+    def _fragments(self, text: str) -> tuple[TensorType, ...]:
+        try:
+            return self.fragments.types(text)
+        except LabError as error:
+            _unread(text, error)
+
+    def _op(self, text: str, type: TensorType, body: IR | None) -> Op:
+        if text == INPUT:
+            return Input(type.dtype, type.shape)
+        try:
+            return self.fragments.op(text, type, {} if body is None else {"body": body})
+        except LabError as error:
+            _unread(text, error)
+
+    # -- what records refer to ---------------------------------------------------------------------
+
+    def _origins(self) -> list[Origin]:
+        place, texts = f"{self.given.place}.origins", self.texts
+        found: list[Origin] = []
+        for one in listed(self.given["origins"], place):
+            row = whole(listed(one, place), place, -LARGEST_ID * 100, LARGEST_ID * 100)
+            if len(row) != 3 or not (0 <= row[0] < len(texts) and 0 <= row[2] < len(texts)):
+                raise ValueError(f"{place} has {row}, which is no line")
+            found.append(Origin(texts[row[0]], row[1], texts[row[2]]))
+        return found
+
+    def _metas(self) -> list[Meta]:
+        given, texts = self.given.object("metas"), self.texts
+        columns(given, "name", "origin", "scope", "rule", "parents")
+        found: list[Meta] = []
+        for name, origin, scope, rule, parents in zip(
+            given.numbers("name", 0, len(texts)),
+            given.numbers("origin", -1, len(self.origins)),
+            given.numbers("scope", 0, len(texts)),
+            given.numbers("rule", -1, len(texts)),
+            given.lists("parents", 0, LARGEST_ID + 1),
+            strict=True,
+        ):
+            if not name and origin < 0 and not scope and rule < 0:
+                found.append(NO_META)
+                continue
+            line = None if origin < 0 else self.origins[origin]
+            made = None if rule < 0 else Derivation(texts[rule], tuple(parents))
+            found.append(Meta(texts[name] or None, line, texts[scope], made))
+        return found
+
+    def _signatures(self) -> list[Signature]:
+        place = f"{self.given.place}.signatures"
+        found: list[Signature] = []
+        for one in listed(self.given["signatures"], place):
+            parts = listed(one, place)
+            if len(parts) != 4:
+                raise ValueError(f"{place} has one of {len(parts)} parts, not 4")
+            inputs, outputs, schedule = (_ids(parts[at], place) for at in (0, 1, 3))
+            pairs = [_ids(pair, place) for pair in listed(parts[2], place)]
+            if any(len(pair) != 2 for pair in pairs):
+                raise ValueError(f"{place} has a carry that is no pair")
+            carries = tuple((pair[0], pair[1]) for pair in pairs)
+            found.append(Signature(inputs, outputs, carries, schedule))
+        return found
+
+
+def _ids(given: object, place: str) -> tuple[int, ...]:
+    return tuple(whole(listed(given, place), place, 0, LARGEST_ID + 1))
+
+
+def _text(given: object, place: str) -> str:
+    if not isinstance(given, str):
+        raise ValueError(f"{place} has {repr(given)[:40]}, no text")
+    return given
+
+
+def texts_of(given: Iterable[object]) -> list[str]:
+    """Return a list whose entries are texts; the first is empty."""
+    found = [_text(one, "texts") for one in given]
+    if found[:1] != [""]:
+        raise ValueError("texts begins with another than the empty one")
+    return found
+
+
+def _unread(text: str, error: LabError) -> NoReturn:
+    shown = text if len(text) <= 40 else f"{text[:37]}…"
+    told = error.message.partition(": ")[2] or error.message
+    raise ValueError(f"{shown!r} cannot be read: {told}") from error

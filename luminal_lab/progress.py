@@ -1,0 +1,319 @@
+"""Progress bars for what takes longer than a second: tqdm's, in a notebook or a terminal.
+
+    with progress("compile", 12, "pass") as bar:
+        for one in passes:
+            bar.now(str(one))  # what is being done
+            one.run(…)
+            bar.step()  # one more is over
+
+Nothing is shown in the first second, where nobody looks (a file, a pipe), and without tqdm. What
+goes on within something that has a bar is told in words behind that bar.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar, Token
+from time import monotonic
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeAlias, TypeVar
+
+from typing_extensions import override
+
+T = TypeVar("T")
+AFTER = 1.0
+"""The seconds before a bar is shown."""
+EVERY = 0.1
+"""The seconds between two times that a bar is drawn."""
+LONGEST = 48
+"""Letters of what is told behind a bar."""
+
+
+class Bar(Protocol):
+    """What is shown: tqdm's bar, or what stands for it."""
+
+    n: float
+    total: float | None
+
+    def set_postfix_str(self, s: str = "", refresh: bool = True) -> None:
+        """Say what is being done."""
+        ...
+
+    def refresh(self) -> object:
+        """Draw it anew."""
+        ...
+
+    def clear(self) -> object:
+        """Take it away until it is drawn again."""
+        ...
+
+    def close(self) -> None:
+        """Take it away."""
+        ...
+
+
+Maker: TypeAlias = Callable[[str, float | None, str, float], Bar]
+"""Makes a bar: its title, its total, its unit, the seconds since it began."""
+
+
+class Progress:
+    """How far something has come, where nobody looks: nothing is shown, and nothing is kept."""
+
+    __slots__ = ()
+
+    def now(self, words: str) -> None:
+        """Say what is being done, before it is begun."""
+
+    def step(self, count: float = 1) -> None:
+        """Say that something is over."""
+
+    def reach(self, place: float) -> None:
+        """Say how much is over in all."""
+
+    def more(self, count: float) -> None:
+        """Say that there is more to do than was known."""
+
+    def each(self, items: Iterable[T], name: Callable[[T], str] = str) -> Iterator[T]:
+        """Yield items; each is a step, and is told by its name."""
+        del name
+        return iter(items)
+
+    def aside(self) -> None:
+        """Make room in a terminal for a line that stays."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take away what is shown."""
+
+
+class _Telling(Progress):
+    __slots__ = ()
+
+    @override
+    def each(self, items: Iterable[T], name: Callable[[T], str] = str) -> Iterator[T]:
+        for item in items:
+            self.now(name(item))
+            yield item
+            self.step()
+
+
+class _Shown(_Telling):
+    """The outermost of all that is going on here: it has the bar."""
+
+    __slots__ = ("_bar", "_drawn", "_make", "_now", "_start", "_token", "done", "total")
+    done: float
+
+    def __init__(self, what: str, total: float | None, unit: str, make: Maker) -> None:
+        self.total, self.done = total, 0
+        self._make: Callable[[float | None, float], Bar] | None = lambda total, seconds: make(
+            what, total, unit, seconds
+        )
+        self._bar: Bar | None = None
+        self._now = ""
+        self._start = self._drawn = monotonic()
+        self._token: Token[_Shown | None] | None = _OUTERMOST.set(self)
+
+    @override
+    def now(self, words: str) -> None:
+        self._now = words
+        self.tell(words)
+
+    def tell(self, words: str) -> None:
+        """Show words behind the bar, if there is one by now."""
+        self._draw()
+        if self._bar is not None:
+            self._bar.set_postfix_str(shortened(words), refresh=False)
+
+    def tell_within(self, words: str) -> None:
+        """Show words of something within what is being done."""
+        self.tell(f"{self._now}: {words}" if self._now else words)
+
+    @override
+    def step(self, count: float = 1) -> None:
+        self.done += count
+        if self.total is not None:
+            self.total = max(self.total, self.done)
+        self._draw()
+
+    @override
+    def reach(self, place: float) -> None:
+        self.step(place - self.done)
+
+    @override
+    def more(self, count: float) -> None:
+        if self.total is not None:
+            self.total += count
+
+    @override
+    def aside(self) -> None:
+        if self._bar is not None:
+            self._bar.clear()
+
+    def _draw(self) -> None:
+        """Show how far it is, once a second is over, and not all the time."""
+        seconds = monotonic()
+        if self._bar is None:
+            if self._make is None or seconds - self._start < AFTER:
+                return
+            make, self._make = self._make, None
+            try:
+                self._bar = make(self.total, seconds - self._start)
+            except ImportError:
+                return  # tqdm is not installed: nothing is shown
+        elif seconds - self._drawn < EVERY:
+            return
+        self._drawn = seconds
+        self._bar.n, self._bar.total = self.done, self.total
+        self._bar.refresh()
+
+    @override
+    def close(self) -> None:
+        bar, self._bar, self._make = self._bar, None, None
+        if self._token is not None:
+            _OUTERMOST.reset(self._token)
+            self._token = None
+        if bar is not None:
+            bar.close()
+
+
+class _Within(_Telling):
+    """Something that goes on within what has a bar: it is told behind that one."""
+
+    __slots__ = ("_done", "_now", "_of", "_outer")
+
+    def __init__(self, what: str, total: float | None, outer: _Shown) -> None:
+        self._of, self._done, self._now, self._outer = total, 0.0, what, outer
+
+    @override
+    def now(self, words: str) -> None:
+        self._now = words
+        self._tell()
+
+    @override
+    def step(self, count: float = 1) -> None:
+        self._done += count
+        self._tell()
+
+    @override
+    def reach(self, place: float) -> None:
+        self.step(place - self._done)
+
+    @override
+    def more(self, count: float) -> None:
+        if self._of is not None:
+            self._of += count
+
+    @override
+    def aside(self) -> None:
+        self._outer.aside()
+
+    def _tell(self) -> None:
+        far = "" if self._of is None or self._of < 2 else f" {self._done:.0f}/{self._of:.0f}"
+        self._outer.tell_within(f"{self._now}{far}")
+
+
+_OUTERMOST: ContextVar[_Shown | None] = ContextVar("luminal_lab_progress", default=None)
+_NOTHING = Progress()
+
+
+def progress(what: str, total: float | None = None, unit: str = "step") -> Progress:
+    """Return what tells how far something has come; it is closed where its `with` ends.
+
+    Without a total the steps are counted alone.
+
+    >>> with progress("reading", 3, "file") as bar:
+    ...     print(*bar.each(["a", "b", "c"]))
+    a b c
+    """
+    outer = _OUTERMOST.get()
+    if outer is not None:
+        return _Within(what, total, outer)
+    make = maker()
+    return _NOTHING if make is None else _Shown(what, total, unit, make)
+
+
+def maker() -> Maker | None:
+    """Return what makes bars here; None where nobody would see one."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    if shell is not None and getattr(shell, "kernel", None) is not None:
+        return in_notebook
+    stream: Any = sys.stderr
+    is_seen = stream is not None and not stream.closed and stream.isatty()
+    return in_terminal if is_seen else None
+
+
+def in_terminal(what: str, total: float | None, unit: str, seconds: float) -> Bar:
+    """Return tqdm's bar of text."""
+    from tqdm import tqdm
+
+    kind: Any = type("Bar", (tqdm,), {"monitor_interval": 0})  # no thread of tqdm's
+    return _begun(kind(desc=what, total=total, unit=unit, leave=False, delay=1e-9), seconds)
+
+
+def in_notebook(what: str, total: float | None, unit: str, seconds: float) -> Bar:
+    """Return tqdm's bar for notebooks; of text, where widgets are not installed."""
+    from tqdm import notebook
+
+    if vars(notebook).get("IProgress") is None:  # there are no ipywidgets
+        return in_terminal(what, total, unit, seconds)
+    kind: Any = type("Bar", (notebook.tqdm_notebook,), {"monitor_interval": 0})
+    bar = kind(desc=what, total=total, unit=unit, leave=False, display=False)
+    return _Cell(_begun(bar, seconds))
+
+
+def _begun(bar: Any, seconds: float) -> Bar:  # noqa: ANN401  # tqdm has no types
+    bar.start_t -= seconds  # what is left is reckoned from the beginning
+    return bar
+
+
+class _Cell:
+    """A bar in a notebook's cell, of which a saved notebook keeps nothing."""
+
+    def __init__(self, bar: Any) -> None:  # noqa: ANN401  # tqdm has no types
+        self.n, self.total = 0, None
+        self._bar = bar
+        show: Any = vars(sys.modules["IPython"])["display"]
+        self._handle: Any = show.display(bar.container, display_id=True)
+        bar.displayed = True
+
+    n: float
+    total: float | None
+
+    def set_postfix_str(self, s: str = "", refresh: bool = True) -> None:
+        self._bar.set_postfix_str(s, refresh=refresh)
+
+    def refresh(self) -> object:
+        self._bar.n, self._bar.total = self.n, self.total
+        if self.total is not None:
+            self._bar.container.children[1].max = self.total
+        return self._bar.refresh()
+
+    def clear(self) -> object:
+        return None  # lines stand below it
+
+    def close(self) -> None:
+        self._bar.close()
+        # The widget is gone, and in a saved notebook its place would say that it is missing.
+        self._handle.update({"text/html": "", "text/plain": ""}, raw=True)
+
+
+def shortened(words: str) -> str:
+    """Return words that fit behind a bar.
+
+    >>> shortened("a" * 60)
+    'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'
+    """
+    plain = " ".join(words.split())
+    return plain if len(plain) <= LONGEST else plain[: LONGEST - 1] + "…"

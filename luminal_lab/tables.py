@@ -1,0 +1,36 @@
+"""Tables of pandas: the one place that makes them, for whatever has a `to_pandas()`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from luminal_lab.errors import DeviceError
+
+if TYPE_CHECKING:
+    import pandas as pd  # pyright: ignore[reportMissingTypeStubs]  # it has none
+
+Table: TypeAlias = "pd.DataFrame"
+
+
+def frame(
+    what: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    about: Mapping[str, object] | None = None,
+) -> Table:
+    """Return rows as a table of pandas, with these columns even where there is no row.
+
+    `what` names the thing in the error where pandas is missing; what holds for the whole table is
+    in its `attrs`.
+    """
+    try:
+        import pandas as pd  # pyright: ignore[reportMissingTypeStubs]  # optional
+    except ImportError as error:
+        raise DeviceError(
+            f"{what}: a table needs pandas, which is not installed",
+            hint="pip install pandas; print(…) shows the rows without it",
+        ) from error
+    table = pd.DataFrame([list(row) for row in rows], columns=list(columns))
+    table.attrs.update(about or {})
+    return table

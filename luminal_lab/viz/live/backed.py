@@ -1,0 +1,156 @@
+"""A subject with what is behind it here: the compile, the session with its data, the picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, get_args
+
+from luminal_lab.core.ir import IR
+from luminal_lab.devices.compare import SideBySide
+from luminal_lab.devices.timings import Timings
+from luminal_lab.display import Theme
+from luminal_lab.errors import ArgumentError, GraphError
+from luminal_lab.io.cells import cells_of
+from luminal_lab.io.facts import Dialect, Facts, Subject
+from luminal_lab.io.gather import facts_of, timed
+from luminal_lab.passes.check import Given
+from luminal_lab.passes.compilation import Compilation
+from luminal_lab.passes.snapshot import Record, Snapshot
+from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.parameter import Parameter
+from luminal_lab.viz.graphs import graph_picture
+from luminal_lab.viz.payload import Asked
+from luminal_lab.viz.picture import Picture
+
+
+class Session(Protocol):
+    """What is asked of a graph of the user's: `ll.Graph`."""
+
+    step: int
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        """The parameters that it borrows, by the names of their inputs."""
+        ...
+
+    def given(self) -> Given:
+        """Return what is known of the inputs."""
+        ...
+
+    def marked(self) -> tuple[frozenset[int], frozenset[int]]:
+        """Return the ids of inputs that are parameters, and those of nodes that are kept."""
+        ...
+
+    def __getitem__(self, name: str) -> Tensor:
+        """Return the tensor with a name."""
+        ...
+
+
+@dataclass(frozen=True)
+class Backed:
+    """A subject, and what of it is alive in this process."""
+
+    subject: Subject
+    compilation: Compilation | None = None
+    """None for a graph that was not compiled, and for a recording."""
+    session: Session | None = None
+    """None for what no session wrote, and for a recording."""
+    times: tuple[Timings | SideBySide, ...] = ()
+    """The times that were given or taken."""
+    dialects: tuple[Dialect, ...] = ()
+    """The languages of sources that were asked for beside its own."""
+
+    @property
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """The graph as written, and after each pass."""
+        return self.subject.snapshots
+
+    @property
+    def newest(self) -> Snapshot:
+        """The last graph."""
+        return self.subject.snapshots[-1]
+
+    def picture(self, theme: Theme = "auto") -> Picture:
+        """Return a picture of the last graph, which needs no script."""
+        note = "as written" if self.newest.title == "written" else f"after {self.newest.title}"
+        facts = self.subject.facts
+        known = Asked(
+            parameters=self.subject.parameters,
+            kept=self.subject.kept,
+            kernels={one.node: facts.kernels[one.kernel].name for one in facts.launches},
+        )
+        return graph_picture(self.newest.ir, theme=theme, note=note, known=known)
+
+
+def backed_graph(what: str, ir: IR, session: Session | None = None, title: str = "") -> Backed:
+    """Return a graph that was not compiled, as a subject."""
+    if not len(ir):
+        raise GraphError(
+            f"{what}: the graph {ir.name!r} has no nodes yet",
+            hint="write something first: x = cx.tensor((2, 3)), y = x.softmax(-1).retrieve()",
+        )
+    written = Snapshot(ir, ir, Record("written", ()))
+    return backed_snapshot(written, session, title)
+
+
+def backed_snapshot(snapshot: Snapshot, session: Session | None = None, title: str = "") -> Backed:
+    """Return one graph alone, as a subject."""
+    alone = Snapshot(snapshot.ir, snapshot.ir, Record(snapshot.title, ()))
+    facts = Facts(cells=cells_of(alone.ir))
+    subject = Subject(title or snapshot.ir.name, (alone,), facts, "", *_marked(session))
+    return Backed(subject, None, session)
+
+
+def _marked(session: Session | None) -> tuple[frozenset[int], frozenset[int]]:
+    return (frozenset(), frozenset()) if session is None else session.marked()
+
+
+def backed_compile(
+    compilation: Compilation,
+    session: Session | None = None,
+    *,
+    times: Sequence[Timings | SideBySide] = (),
+    dialects: Iterable[str] = (),
+    title: str = "",
+) -> Backed:
+    """Return a compile, as a subject with all that is known of it."""
+    asked: tuple[Dialect, ...] = tuple([dialect_of(one) for one in dialects])
+    subject = Subject(
+        title or compilation.written.name,
+        compilation.snapshots,
+        gathered(compilation, session, times, asked),
+        str(compilation.pipeline),
+        *_marked(session),
+    )
+    return Backed(subject, compilation, session, tuple(times), asked)
+
+
+def gathered(
+    compilation: Compilation,
+    session: Session | None,
+    times: Sequence[Timings | SideBySide],
+    dialects: Sequence[Dialect],
+) -> Facts:
+    """Return the facts of a compile with all of some times, those of dims that are known."""
+    dims = {} if session is None else session.given().dims
+    found = facts_of(compilation, dims=dims, dialects=dialects)
+    for one in times:
+        if not isinstance(one, (Timings, SideBySide)):
+            raise ArgumentError(
+                f"workbench: {one!r} is no times",
+                hint="give what cx.time() or ll.compare(cx, […]) has returned",
+            )
+    return timed(found, compilation, *times)
+
+
+def dialect_of(like: object) -> Dialect:
+    """Return the language of kernels that is meant."""
+    known: tuple[Dialect, ...] = get_args(Dialect)
+    for one in known:
+        if like == one:
+            return one
+    raise ArgumentError(
+        f"workbench: {like!r} is no language of kernels",
+        hint='there are "c", "cuda" and "metal"',
+    )

@@ -1,0 +1,28 @@
+"""`cx.explore()`: one graph as a picture that is alive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from typing_extensions import override
+
+from luminal_lab.viz.live.alive import Live
+from luminal_lab.viz.live.backed import Backed
+
+
+class Explorer(Live):
+    """Graphs to look around in: scopes open in place, all nodes can be found and asked about."""
+
+    what = "explorer"
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Explorer of {self.title}: {len(self.stage.ir):,} nodes; {SEEN}>"
+
+
+SEEN = 'a notebook shows it, .export("page.html") writes it as a page'
+
+
+def explorer(backed: Sequence[Backed]) -> Explorer:
+    """Return an explorer of some graphs, of which the first is shown first."""
+    return Explorer(backed)

@@ -1,0 +1,80 @@
+"""One page of HTML that holds everything: no server, no network, no kernel.
+
+What is shown is data of the user's, so nothing of it is ever part of a script: the bundle is base64
+in a block that no browser runs, and what shows where no script runs is escaped. The page's own
+policy allows the one script of ours, by its hash, and no request to anywhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import zlib
+from dataclasses import dataclass
+
+from luminal_lab.display import Theme
+from luminal_lab.viz.live.columns import ZLIB
+from luminal_lab.viz.live.static import unpacked_script
+from luminal_lab.viz.markup import plain
+
+CLOSING = re.compile(r"<(?=/script|!--)", re.IGNORECASE)
+"""What would end a script, or confuse the reader of one, wherever it stands."""
+POLICY = (
+    "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'"
+)
+PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<title>{title}</title>
+</head>
+<body style="margin:0">
+{static}
+<noscript>
+<p data-ll-static>This page is alive where scripts may run; this is its picture.</p>
+</noscript>
+<div id="ll-page" data-what="{what}" data-theme="{theme}"></div>
+<script type="text/plain" id="ll-data">{data}</script>
+<script type="module">{script}</script>
+</body>
+</html>
+"""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What a page holds."""
+
+    what: str
+    """Which of the pictures it opens."""
+    title: str
+    data: bytes
+    """The bundle."""
+    static: str
+    """The picture for where no script runs, as HTML."""
+    theme: Theme = "auto"
+
+
+def page_of(exported: Exported) -> str:
+    """Return the page."""
+    # The same in a text of JavaScript; outside one it does not occur.
+    code = CLOSING.sub(r"\\x3c", unpacked_script())
+    data = exported.data
+    packed = data if data[:1] == bytes([ZLIB]) else zlib.compress(data, 9)
+    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+    return PAGE.format(
+        policy=POLICY.format(hash=digest),
+        title=plain(exported.title),
+        static=exported.static,
+        what=plain(exported.what),
+        theme=plain(exported.theme),
+        data=base64.b64encode(packed).decode(),
+        script=code,
+    )

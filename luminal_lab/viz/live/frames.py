@@ -1,0 +1,294 @@
+"""Frames: the inside of each scope, with all boxes in it closed, and how it is laid out alone.
+
+Each scope is a box in the frame of the scope around it, and opens a frame of its own; neighbours
+that are equal are one box, whose frame has them as boxes. Frames with equal contents share one
+layout, and a frame that is in the view before as it is now keeps the layout that it had there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from luminal_lab.viz.borders import Borders, Inside, Path, Piece, Port
+from luminal_lab.viz.entries import Entries, Entry, by_key
+from luminal_lab.viz.folded import foldable, roots_of, status_between, used_in, views_between
+from luminal_lab.viz.folding import node_label
+from luminal_lab.viz.layers import Block, Wire
+from luminal_lab.viz.live.layouts import Contents, Hints, Layouts
+from luminal_lab.viz.live.rows import Rows
+from luminal_lab.viz.payload import Box, Item, Kind, Mark, counted
+from luminal_lab.viz.scopes import Scope, dissolve, group_equal, scope_tree
+from luminal_lab.viz.sizes import room_at, size_of_box, size_of_item, words_of, words_width
+
+Name: TypeAlias = tuple[str, int | str]
+"""What knows a thing from one view to the next: a node's key, a scope's path."""
+
+
+class Thing(NamedTuple):
+    """A node, or a closed box, in a frame."""
+
+    label: str
+    entry: Entry | None = None
+    kind: Kind = "op"
+    marks: tuple[Mark, ...] = ()
+    box: Box | None = None
+
+    @property
+    def name(self) -> Name:
+        """What knows it in another view."""
+        if self.box is not None:
+            return "scope", self.box.path
+        assert self.entry is not None
+        return "node", self.entry.key
+
+
+class Frame(NamedTuple):
+    """The inside of a box, or of none: things and wires by their ids and pieces, and a layout."""
+
+    box: int | None
+    inside: Inside
+    contents: Contents
+    layout: int
+
+
+@dataclass(frozen=True)
+class View:
+    """All frames of a graph, or of the union of two."""
+
+    things: Sequence[Thing]
+    """By their ids: those of a frame together are `frame.inside.things`."""
+    frames: Mapping[int | None, Frame]
+    """By the box that opens each; outer ones first."""
+    folded: Mapping[int, int]
+    """The views that are in wires, and what each is a view of."""
+    shown: str
+
+
+def view_of(entries: Entries, rows: Rows, layouts: Layouts, before: View | None = None) -> View:
+    """Return the view of a graph, or of a union, as like to the one before as may be."""
+    return _Builder(entries, rows, layouts, before).view()
+
+
+class _Builder:
+    def __init__(self, entries: Entries, rows: Rows, layouts: Layouts, before: View | None) -> None:
+        self.entries = entries
+        self.rows = rows
+        self.layouts = layouts
+        self.before = _Before(before, layouts)
+        self.known = by_key(entries.all)
+        self.is_pair = any(entry.status for entry in entries.all)
+        folded = foldable(entries, self.known, frozenset())
+        self.roots = roots_of(entries, folded)
+        get = self.roots.get
+        self.reads = {
+            entry.key: [get(source, source) for source in entry.sources]
+            for entry in entries.all
+            if entry.key not in folded
+        }
+        self.used = used_in(entries, self.known)
+        self.things: list[Thing] = []
+        self.homes: list[int | None] = []
+        self.boxes: list[int] = []
+        self.ids: dict[int, int] = {}
+        """The things that nodes are, by their keys."""
+        root, homes = scope_tree(entries.all, folded)
+        group_equal(root, self.known, self.reads, homes)
+        dissolve(root)
+        self._walk(root)
+
+    # -- things ------------------------------------------------------------------------------------
+
+    def _walk(self, root: Scope) -> None:
+        """Number all things, outer ones first and in a frame in the order of the graph."""
+        place = {entry.key: number for number, entry in enumerate(self.entries.all)}
+        todo: list[tuple[Sequence[int], Sequence[Scope], int | None]] = [
+            (root.own, list(root.children.values()), None)
+        ]
+        for own, children, home in todo:
+            found: list[tuple[int, int | Scope]] = [(place[key], key) for key in own]
+            around = None if home is None else self.things[home].box
+            is_group = around is not None and around.times > 1
+            found += [(child.first, child) for child in children if is_group or not child.place]
+            found.sort(key=lambda one: one[0])
+            for _, one in found:
+                id = len(self.things)
+                self.homes.append(home)
+                if isinstance(one, int):
+                    self.ids[one] = id
+                    self.things.append(self._node(self.known[one]))
+                    continue
+                self.boxes.append(id)
+                self.things.append(self._box(id, one, is_group))
+                if one.group and not is_group:
+                    todo.append(((), one.group, id))
+                else:
+                    todo.append((one.own, list(one.children.values()), id))
+
+    def _node(self, entry: Entry) -> Thing:
+        node = entry.node
+        kind = self.rows.kind_of(node)
+        kernel = self.rows.launches.get(node.id, "") if kind == "launch" else ""
+        return Thing(node_label(node, kind, kernel), entry, kind, tuple(self._marks(entry)))
+
+    def _marks(self, entry: Entry) -> list[Mark]:
+        made, found = entry.node.meta.made, list[Mark]()
+        if entry.key in self.rows.subject.kept:
+            found.append("kept")
+        elif entry.key in self.entries.outputs:
+            found.append("retrieved")
+        elif entry.key not in self.used and entry.key not in self.entries.inputs:
+            found.append("unused")
+        if made is not None and made.rule == "recompute":
+            found.append("recomputed")
+        return found
+
+    def _box(self, id: int, scope: Scope, is_member: bool) -> Thing:
+        statuses = [self.known[key].status for key in scope.inside] if self.is_pair else []
+        group = () if is_member else scope.group
+        last = group[-1] if group else scope
+        ends = f"{scope.name} … {last.name}" if group else scope.name
+        box = Box(
+            id,
+            ends,
+            f"{scope.path}…{last.path}" if group else scope.path,
+            None,
+            False,
+            len(scope.inside),
+            max(1, len(group)),
+            tuple([one.path for one in group]),
+            added=statuses.count("added"),
+            removed=statuses.count("removed"),
+            rewired=statuses.count("rewired"),
+        )
+        return Thing(box.name, box=box)
+
+    # -- frames ------------------------------------------------------------------------------------
+
+    def view(self) -> View:
+        """Return all frames, laid out."""
+        borders = Borders(self.homes, self.boxes, self._paths())
+        rooms = self._rooms(borders)
+        frames: dict[int | None, Frame] = {}
+        local: dict[Contents, int] = {}
+        changed: list[tuple[int | None, Inside, Contents]] = []
+        for box in borders.order:
+            inside = borders.inside[box]
+            contents = self._contents(inside, rooms)
+            layout = self.before.layout(self._path(box), contents)
+            if layout is not None:
+                local[contents] = layout
+            changed.append((box, inside, contents))
+        for box, inside, contents in changed:
+            if contents not in local:
+                hints = self.before.hints(self._path(box), self._names(inside))
+                local[contents] = self.layouts.find(contents, hints)
+            frames[box] = Frame(box, inside, contents, local[contents])
+        known = len(self.entries.all)
+        shown = f"{counted(known - len(self.roots), 'node')}"
+        if self.roots:
+            shown += f" of {known:,} ({counted(len(self.roots), 'view')} in the edges)"
+        return View(self.things, frames, self.roots, shown)
+
+    def _path(self, box: int | None) -> str:
+        found = None if box is None else self.things[box].box
+        return "" if found is None else found.path
+
+    def _names(self, inside: Inside) -> list[Name | None]:
+        return [None if isinstance(ref, Port) else self.things[ref].name for ref in inside.refs]
+
+    def _paths(self) -> Iterator[Path]:
+        words: dict[tuple[str, ...], str] = {(): ""}
+        ids, known, is_pair = self.ids, self.known, self.is_pair
+        for key, roots in self.reads.items():
+            entry = known[key]
+            for direct, root in zip(entry.sources, roots, strict=True):
+                if root not in ids:
+                    continue  # a broken graph is shown as well
+                views = () if direct == root else views_between(known, direct, root)
+                if views not in words:
+                    words[views] = words_of(views)
+                status = status_between(entry, direct) if is_pair else ""
+                status = "" if status == "kept" else status
+                yield Path(ids[root], ids[key], root, status, words[views])
+
+    def _rooms(self, borders: Borders) -> Mapping[int, float]:
+        """Return how much room what is said at the ends of wires takes at each thing."""
+        rooms: dict[int, float] = {}
+        for inside in borders.inside.values():
+            for piece in inside.pieces:
+                id = piece.target
+                if not isinstance(id, Port):
+                    rooms[id] = rooms.get(id, 0.0) + room_at(words_width(piece.words))
+        return rooms
+
+    def _contents(self, inside: Inside, rooms: Mapping[int, float]) -> Contents:
+        blocks = [
+            Block(0.0, 0.0, ref.side)
+            if isinstance(ref, Port)
+            else self._block(self.things[ref], rooms.get(ref, 0.0))
+            for ref in inside.refs
+        ]
+        wires: list[Wire] = []
+        said: dict[tuple[int, int, str], str] = {}
+        for piece in inside.pieces:
+            source, target, status = *ends_of(inside, piece), piece.status
+            # Two that say different things have to be told apart; others run together.
+            if said.setdefault((source, target, status), piece.words) != piece.words:
+                status += piece.words
+            wires.append(Wire(source, target, None, None, words_width(piece.words), status))
+        return tuple(blocks), tuple(wires)
+
+    def _block(self, thing: Thing, room: float) -> Block:
+        if thing.box is not None:
+            return Block(*size_of_box(thing.box), opens=True)
+        assert thing.entry is not None
+        node = thing.entry.node
+        item = Item(
+            0,
+            thing.entry.key,
+            node.meta.name or self.rows.number,
+            "",
+            thing.label,
+            self.rows.type_text(node),
+            thing.kind,
+            thing.marks,
+            status=thing.entry.status,
+        )
+        return Block(*size_of_item(item, shapes=True, labels=room))
+
+
+def ends_of(inside: Inside, piece: Piece) -> tuple[int, int]:
+    """Return the places of the two ends of a piece among the things and ports of its frame."""
+    return inside.refs[piece.source], inside.refs[piece.target]
+
+
+class _Before:
+    """What the frames of the view before were, by the paths of their boxes."""
+
+    def __init__(self, view: View | None, layouts: Layouts) -> None:
+        self.view = view
+        self.layouts = layouts
+        self.frames: dict[str, Frame] = {}
+        for box, frame in view.frames.items() if view is not None else ():
+            path = None if box is None or view is None else view.things[box].box
+            self.frames["" if path is None else path.path] = frame
+
+    def layout(self, path: str, contents: Contents) -> int | None:
+        """Return the layout that a frame with these contents had."""
+        frame = self.frames.get(path)
+        return frame.layout if frame is not None and frame.contents == contents else None
+
+    def hints(self, path: str, names: Sequence[Name | None]) -> Hints:
+        """Return how far to the right the things of a frame were."""
+        frame = self.frames.get(path)
+        if frame is None or self.view is None:
+            return ()
+        places = self.layouts.all[frame.layout].places
+        centres: dict[Name | None, float] = {}
+        for ref, place in frame.inside.refs.items():
+            if not isinstance(ref, Port):
+                width = frame.contents[0][place].width
+                centres[self.view.things[ref].name] = round(places[place][0] + width / 2, 1)
+        return tuple([None if name is None else centres.get(name) for name in names])

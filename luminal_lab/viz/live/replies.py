@@ -1,0 +1,250 @@
+"""Answers to what a live picture asks of the kernel.
+
+The graph and the compile of the user's stay as they are: values are computed beside them, and what
+is run again is another compile. Whatever goes wrong is a sentence in the answer.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Container, Mapping
+from dataclasses import asdict, replace
+from typing import Any, TypeAlias
+
+from luminal_lab.core.binding import bound_shape
+from luminal_lab.core.interpret import interpret
+from luminal_lab.core.op import ints
+from luminal_lab.devices.cpu_work import Worklist
+from luminal_lab.devices.gpu import GPUMaker
+from luminal_lab.devices.measure import measured
+from luminal_lab.errors import ArgumentError, DeviceError, GraphError, LabError, whole_number
+from luminal_lab.io.facts import Dialect
+from luminal_lab.io.launch_facts import ARCH, Launched
+from luminal_lab.kernels.gpu import gpu_of
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.passes.compilation import Compilation
+from luminal_lab.viz.live.backed import Backed, dialect_of, gathered
+from luminal_lab.viz.live.held import Held
+from luminal_lab.viz.live.inputs import inputs_for
+from luminal_lab.viz.live.precise import errors_of
+from luminal_lab.viz.live.rerun import difference, run_again
+from luminal_lab.viz.live.statistics import statistics
+
+Question: TypeAlias = Mapping[str, Any]
+Reply: TypeAlias = dict[str, Any]
+LARGEST = 1 << 30
+"""Bytes of a value from which on it is not computed for a look at it."""
+ROUNDS = 10
+
+
+class Replies:
+    """What answers for some subjects; what it adds to them, or changes, is shown."""
+
+    def __init__(self, held: Held, show: Callable[[], None]) -> None:
+        self._held = held
+        self._show = show
+
+    def answer(self, question: Question) -> Reply:
+        """Return the answer, or why there is none in a sentence; nothing is raised."""
+        try:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                reply = ASKS[_text(question, "ask", ASKS)](self, question)
+        except KeyboardInterrupt:
+            return {"error": "Stopped. Nothing was changed."}
+        except LabError as error:
+            return {"error": str(error)}
+        except MemoryError:
+            return {"error": "There is not enough memory for that. Nothing was changed."}
+        except BaseException as error:  # a function of the user's may raise anything
+            return {"error": f"{type(error).__name__}: {error}"}
+        said = [str(one.message) for one in caught]
+        return {**reply, "warnings": said} if said else reply
+
+    def _run(self, question: Question) -> Backed:
+        return self._held.all[_number(question, "run", len(self._held.all), 0)]
+
+    def _stage(self, question: Question, backed: Backed, name: str = "stage") -> int:
+        last = len(backed.snapshots) - 1
+        return _number(question, name, last + 1, last)
+
+    # -- values ------------------------------------------------------------------------------------
+
+    def values(self, question: Question) -> Reply:
+        """Return what the value of a node is like."""
+        backed = self._run(question)
+        stage = self._stage(question, backed)
+        snapshot = backed.snapshots[stage]
+        ir, id = snapshot.ir, _number(question, "id")
+        if ir.table.get(id) is None and snapshot.before.table.get(id) is not None:
+            ir = snapshot.before  # the pass has removed it
+        if ir.table.get(id) is None:
+            raise GraphError(
+                f"values: {_name(backed, id)} is neither in the graph before {snapshot.title} nor "
+                "in the one after it",
+                hint="it lived within the pass; look at the graph before",
+            )
+        node = ir[id]
+        if node.extra:
+            raise GraphError(f"values: {node} has several results", hint="look at those who pick")
+        inputs = inputs_for(backed, ir, [id])
+        size = math.prod(ints(bound_shape(f"values: {node}", node.shape, inputs.environment.dims)))
+        if size * node.dtype.itemsize > LARGEST:
+            raise DeviceError(
+                f"values: {node} has {size:,} numbers, {size * node.dtype.itemsize:,} bytes",
+                hint="look at what reads it, or give smaller inputs",
+            )
+        value = interpret(ir, inputs.environment, wanted=[id])[id]
+        found = statistics(value)
+        found["text"] += f"; {inputs.said}"
+        return {**found, "drawn": inputs.is_drawn}
+
+    def error_overlay(self, question: Question) -> Reply:
+        """Return how far the values of the last graph are from what float64 would give."""
+        backed = self._run(question)
+        ir = backed.newest.ir
+        inputs = inputs_for(backed, ir, ir.output_ids)
+        found = errors_of(ir, self._beside(backed), inputs.environment)
+        # JSON has no word for what is infinite.
+        values = {str(id): one if math.isfinite(one) else None for id, one in found.values.items()}
+        return {
+            "values": {id: one for id, one in values.items() if one is not None},
+            "infinite": [int(id) for id, one in values.items() if one is None],
+            "stage": len(backed.snapshots) - 1,
+            "text": f"{found.text}; {inputs.said}",
+            "drawn": inputs.is_drawn,
+        }
+
+    def _beside(self, backed: Backed) -> Compilation | None:
+        """Return the same compile with a program of its own: that of the user's may be running."""
+        old = backed.compilation
+        if old is None:
+            return None
+        runner = None if old.runner is None else old.pipeline.runner(old.ir)
+        return Compilation(old.snapshots, old.pipeline, old.verify_seconds, runner, old.licence)
+
+    # -- why ---------------------------------------------------------------------------------------
+
+    def why(self, question: Question) -> Reply:
+        """Return where a node comes from and what became of it."""
+        backed = self._run(question)
+        return {"text": str(_compiled(backed, "why").why(_number(question, "id")))}
+
+    def why_not(self, question: Question) -> Reply:
+        """Return why a rule did not fire at a node."""
+        backed = self._run(question)
+        id, rule = _number(question, "id"), _text(question, "rule")
+        return {"text": str(_compiled(backed, "why_not").why_not(rule, id))}
+
+    # -- more runs, times, sources -----------------------------------------------------------------
+
+    def rerun(self, question: Question) -> Reply:
+        """Run passes again from a snapshot on, and show that as another run."""
+        backed = self._run(question)
+        passes = question.get("passes")
+        if not isinstance(passes, list):
+            raise ArgumentError("rerun: there is no list of passes")
+        made = run_again(backed, passes, self._stage(question, backed, "from"))
+        self._held.add(made)
+        self._show()
+        return {"run": len(self._held.all) - 1, "text": difference(backed, made)}
+
+    def time(self, question: Question) -> Reply:
+        """Take the times of a run, beside those that there are."""
+        backed = self._run(question)
+        ir = backed.newest.ir
+        inputs = inputs_for(backed, ir, ir.output_ids)
+        made = _compiled(backed, "time")
+        times = measured(self._beside(backed) or ir, inputs.environment, rounds=ROUNDS)
+        facts = gathered(made, backed.session, (*backed.times, times), backed.dialects)
+        subject = replace(backed.subject, facts=facts)
+        self._replace(backed, replace(backed, subject=subject, times=(*backed.times, times)))
+        median = sum(row.seconds for row in times)
+        many = "1 launch" if len(times) == 1 else f"{len(times)} launches"
+        return {"text": f"{many}, {1e3 * median:.3g} ms together; {inputs.said}"}
+
+    def sources(self, question: Question) -> Reply:
+        """Write the kernels in another language, too."""
+        backed = self._run(question)
+        made, asked = _compiled(backed, "sources"), dialect_of(question.get("dialect"))
+        dialects: tuple[Dialect, ...] = tuple(dict.fromkeys((*backed.dialects, asked)))
+        facts = gathered(made, backed.session, backed.times, dialects)
+        subject = replace(backed.subject, facts=facts)
+        self._replace(backed, replace(backed, subject=subject, dialects=dialects))
+        count = sum(any(s.dialect == asked for s in one.sources) for one in facts.kernels)
+        return {"text": f"{count} of {len(facts.kernels)} kernels have a source in {asked}"}
+
+    def ptx(self, question: Question) -> Reply:
+        """Compile a kernel for NVIDIA's GPUs, which needs no GPU."""
+        backed = self._run(question)
+        number = _number(question, "kernel", len(backed.subject.facts.kernels))
+        kernel = cuda_kernel(_compiled(backed, "ptx"), number)
+        found = kernel.compiled
+        return {"text": found.ptx, "resources": asdict(found.most)}
+
+    def _replace(self, old: Backed, new: Backed) -> None:
+        run = next(k for k, one in enumerate(self._held.all) if one is old)
+        self._held.replace(run, new)
+        self._show()
+
+
+ASKS: Mapping[str, Callable[[Replies, Question], Reply]] = {
+    "error_overlay": Replies.error_overlay,
+    "ptx": Replies.ptx,
+    "rerun": Replies.rerun,
+    "sources": Replies.sources,
+    "time": Replies.time,
+    "values": Replies.values,
+    "why": Replies.why,
+    "why_not": Replies.why_not,
+}
+
+
+def cuda_kernel(compilation: Compilation, number: int) -> Kernel:
+    """Return a kernel of a compile, or what is in its place on NVIDIA's GPUs."""
+    launched = Launched(compilation)
+    kernel = launched.kernels[number]
+    if kernel.dialect == "cuda":
+        return kernel
+    work = Worklist(compilation.ir, GPUMaker(gpu_of(ARCH), "cuda"), {})
+    node = launched.uses[kernel.name][0]
+    for one in work.works:
+        if one.node.id == node and one.use is not None:
+            return work.uses[one.use].kernel
+    raise DeviceError(
+        f"ptx: {kernel.name} is no kernel on NVIDIA's GPUs",
+        hint="what no kernel can be NumPy computes, and C of the user's stays C",
+    )
+
+
+def _compiled(backed: Backed, what: str) -> Compilation:
+    if backed.compilation is None:
+        raise GraphError(
+            f"{what}: {backed.subject.title} is a recording, or was not compiled here",
+            hint="compile it in this session: cx.compile()",
+        )
+    return backed.compilation
+
+
+def _number(question: Question, name: str, below: int = 1 << 62, default: int = -1) -> int:
+    number = whole_number(question.get(name, default))
+    if number is None or not 0 <= number < below:
+        raise ArgumentError(f"the question has {name} {question.get(name)!r}, which is not there")
+    return number
+
+
+def _text(question: Question, name: str, known: Container[str] | None = None) -> str:
+    text = question.get(name)
+    if not isinstance(text, str) or (known is not None and text not in known):
+        raise ArgumentError(f"nothing answers a question whose {name} is {text!r}")
+    return text
+
+
+def _name(backed: Backed, id: int) -> str:
+    for snapshot in reversed(backed.snapshots):
+        for table in (snapshot.ir.table, snapshot.before.table):
+            node = table.get(id)
+            if node is not None:
+                return str(node)
+    return f"%{id}"

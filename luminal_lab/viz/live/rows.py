@@ -1,0 +1,184 @@
+"""Rows: the records of nodes of all graphs of a compile, each with its line of text, each once.
+
+A node that is wired anew has another row, and so has one whose line is another because a node that
+it reads, or the body that it calls, has another name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Set as AbstractSet
+from dataclasses import dataclass
+from typing import get_args
+
+from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.op import Op, TensorType
+from luminal_lab.core.origin import Origin
+from luminal_lab.core.printer import line_text, name_bodies, op_text, types_text
+from luminal_lab.devices.work import is_work, work_of
+from luminal_lab.errors import DimError
+from luminal_lab.io.facts import Subject
+from luminal_lab.viz.folding import kind_of
+from luminal_lab.viz.live.columns import Columns
+from luminal_lab.viz.payload import Kind
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""The kinds of nodes, in the order in which the header lists them."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """How lines call what they mention: names of nodes by their ids, and of bodies."""
+
+    nodes: Mapping[int, str]
+    bodies: Mapping[IR, str]
+    given: AbstractSet[int]
+
+    @classmethod
+    def of(cls, ir: IR) -> Names:
+        """Return the names that the text of a graph has."""
+        nodes = {node.id: f"%{node.meta.name or node.id}" for node in ir.table}
+        return cls(nodes, name_bodies(ir), frozenset(ir.input_ids))
+
+    def beside(self, before: Names, born: Iterable[Node]) -> Names:
+        """Return these names with those of what was there before and of what was born between."""
+        passing = {node.id: f"%{node.meta.name or node.id}" for node in born}
+        return Names(
+            {**before.nodes, **passing, **self.nodes},
+            {**before.bodies, **self.bodies},
+            self.given | before.given,
+        )
+
+
+class Rows:
+    """All rows of one run, in the order in which they were met."""
+
+    def __init__(self, columns: Columns, subject: Subject, origins: dict[Origin, int]) -> None:
+        self.columns = columns
+        self.subject = subject
+        facts = subject.facts
+        self.launches = {one.node: facts.kernels[one.kernel].name for one in facts.launches}
+        """The names of the kernels that compute nodes."""
+        count = subject.snapshots[-1].ir.next_id
+        self.origins = origins
+        self.number = "0" * len(str(count))
+        """As wide as the name of any node that has none: equal scopes are to be of equal size."""
+        self.nodes: list[Node] = []
+        """The record of each row."""
+        self.known: dict[Node, int] = {}
+        """The row that each record has under the names of now."""
+        self.met: dict[Node, int] = {}
+        """The last row that each record had."""
+        self._text = columns.text
+        self._lines: list[int] = []
+        self._kinds: list[Kind] = []
+        self._flops: list[float] = []
+        self._bytes: list[float] = []
+        self._ops: dict[Op, tuple[str, Kind]] = {}
+        self._types: dict[TensorType, str] = {}
+
+    def row(self, node: Node, names: Names, ir: IR | None = None) -> int:
+        """Return the row of a record; a new one is written with these names.
+
+        The work of a node is known if its graph is given.
+        """
+        found = self.known.get(node)
+        if found is not None:
+            return found
+        row = self.known[node] = self.met[node] = len(self.nodes)
+        self.nodes.append(node)
+        op, kind = self._op(node.op, names)
+        types = self._types.get(node.type)
+        if types is None:
+            types = self._types[node.type] = str(node.type)
+        if node.extra:
+            types = types_text(node)
+        if node.id in names.given:
+            line = f"{names.nodes[node.id]}: {types}"
+        else:
+            sources = [names.nodes.get(id) or f"%{id}?" for id in node.sources]
+            line = line_text(node, op, sources, types)
+        self._lines.append(self._text(line))
+        if kind == "call" and node.id in self.launches:
+            kind = "launch"
+        elif kind == "input" and node.id in self.subject.parameters:
+            kind = "parameter"
+        self._kinds.append(kind)
+        flops, moved = work(ir, node) if ir is not None else (math.nan, math.nan)
+        self._flops.append(flops)
+        self._bytes.append(moved)
+        return row
+
+    def forget(self, nodes: Iterable[Node]) -> None:
+        """Have records whose lines have changed written anew."""
+        for node in nodes:
+            self.known.pop(node, None)
+
+    def _op(self, op: Op, names: Names) -> tuple[str, Kind]:
+        found = self._ops.get(op)
+        if found is None:
+            found = op_text(op, names.bodies), kind_of(op)
+            if op.body_of() is None:  # what bodies are called changes
+                self._ops[op] = found
+        return found
+
+    def kind_of(self, node: Node) -> Kind:
+        """Return what a node is, whose row there is."""
+        return self._kinds[self.met[node]]
+
+    def type_text(self, node: Node) -> str:
+        """Return the types of a node's results as a picture shows them."""
+        if node.extra:
+            return ", ".join(map(str, node.types))
+        return self._types[node.type]
+
+    def put(self, prefix: str) -> None:
+        """Write the columns."""
+        nodes, text, put = self.nodes, self._text, self.columns.put
+        types: dict[TensorType, tuple[int, int, int]] = {}
+        for type, shown in self._types.items():
+            dtype = type.dtype.short
+            types[type] = text(shown), text(dtype), text(shown.removeprefix(dtype))
+        found = [types[node.type] for node in nodes]
+        shown = [
+            text(types_text(n)) if n.extra else t[0] for n, t in zip(nodes, found, strict=True)
+        ]
+        metas = [node.meta for node in nodes]
+        origins = self.origins
+        places = [
+            -1 if meta.origin is None else origins.setdefault(meta.origin, len(origins))
+            for meta in metas
+        ]
+        at, sources = [0], list[int]()
+        for node in nodes:
+            sources += node.sources
+            at.append(len(sources))
+        put(f"{prefix}node.id", "i32", [node.id for node in nodes])
+        put(f"{prefix}node.op", "u32", [text(node.op.name) for node in nodes])
+        put(f"{prefix}node.text", "u32", self._lines)
+        put(f"{prefix}node.type", "u32", shown)
+        put(f"{prefix}node.dtype", "u32", [one[1] for one in found])
+        put(f"{prefix}node.shape", "u32", [one[2] for one in found])
+        put(f"{prefix}node.name", "u32", [text(node.name) for node in nodes])
+        put(f"{prefix}node.scope", "u32", [text(meta.scope) for meta in metas])
+        put(f"{prefix}node.origin", "i32", places)
+        rules = [text(meta.made.rule) if meta.made is not None else 0 for meta in metas]
+        put(f"{prefix}node.rule", "u32", rules)
+        number = {kind: place for place, kind in enumerate(KINDS)}
+        put(f"{prefix}node.kind", "u8", [number[kind] for kind in self._kinds])
+        put(f"{prefix}node.flops", "f64", self._flops)
+        put(f"{prefix}node.bytes", "f64", self._bytes)
+        put(f"{prefix}node.source_at", "u32", at)
+        put(f"{prefix}source.id", "i32", sources)
+
+
+def work(ir: IR, node: Node) -> tuple[float, float]:
+    """Return the operations and bytes of a node; NaN where a symbol is open."""
+    if not is_work(node):
+        return 0.0, 0.0
+    try:
+        found = work_of(ir, node, {})
+    except DimError:
+        return math.nan, math.nan
+    flops, moved = found.flops, found.bytes
+    return math.nan if flops is None else flops, math.nan if moved is None else moved

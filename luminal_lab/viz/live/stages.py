@@ -1,0 +1,185 @@
+"""Stages: the graph as written and after each pass, as what each takes out and puts in.
+
+Each firing is the rows that it takes out and those that it puts in; a line that changed because
+something it mentions has another name then goes with the last firing. A stage that changed anything
+has a view of its own, in which what both its graphs have stands once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from luminal_lab.core.ir import IR
+from luminal_lab.passes.snapshot import Snapshot
+from luminal_lab.viz.entries import Entries, entries_of
+from luminal_lab.viz.live.columns import Columns
+from luminal_lab.viz.live.frames import View, view_of
+from luminal_lab.viz.live.layouts import Layouts
+from luminal_lab.viz.live.rows import Names, Rows
+from luminal_lab.viz.live.steps import Step, links, splices, step_of
+from luminal_lab.viz.live.unions import entries_between
+from luminal_lab.viz.live.views import offsets, put_view
+
+
+class Stages:
+    """The stages of one run, and the views in which they are seen."""
+
+    def __init__(self, columns: Columns, prefix: str, rows: Rows) -> None:
+        self.columns = columns
+        self.prefix = prefix
+        self.rows = rows
+        self.stages: list[dict[str, Any]] = []
+        """What the header says of each."""
+        self.views: list[dict[str, Any]] = []
+        self._layouts = Layouts()
+        self._view: View | None = None
+        self._lines: list[int] = []
+        """The rows of the graph of now, in its order."""
+        self._names: Names | None = None
+
+    def add(self, snapshot: Snapshot) -> None:
+        """Add the stage of a snapshot."""
+        ir, number = snapshot.ir, len(self.stages)
+        prefix = f"{self.prefix}s{number}/"
+        before, names = self._names or Names.of(ir), Names.of(ir)
+        is_first = not number
+        firings = () if is_first else snapshot.firings
+        steps = [step_of(firing.changes) for firing in firings]
+        born = [node for step in steps for node in step.new]
+        gone, new = self._stepped(steps, names.beside(before, born), snapshot.before, ir)
+        lines = self._lines_of(ir, names, before, snapshot.before)
+        if gone:
+            _settle(self._lines, lines, gone, new)
+        self._put_splices(prefix, lines)
+        text, put = self.columns.text, self.columns.put
+        put(f"{prefix}firing.rule", "u32", [text(firing.rule) for firing in firings])
+        put(f"{prefix}firing.because", "u32", [text(firing.because) for firing in firings])
+        for name, parts in (("gone", gone), ("new", new)):
+            put(f"{prefix}firing.{name}_at", "u32", offsets(map(len, parts)))
+            put(f"{prefix}{name}", "u32", [row for part in parts for row in part])
+        pairs = [] if is_first else links(snapshot)
+        put(f"{prefix}link.old", "i32", [old for old, _ in pairs])
+        put(f"{prefix}link.new", "i32", [new for _, new in pairs])
+        old, self._lines, self._names = self._lines, lines, names
+        if is_first:
+            self._see(entries_of(ir), {}, _by_id(self.rows, lines))
+        elif any(map(any, (gone, new))) or _ends(snapshot.before) != _ends(ir):
+            now = _by_id(self.rows, [self.rows.met[node] for node in born])
+            was = _by_id(self.rows, old)
+            self._see(
+                entries_between(snapshot, born), was, {**was, **now, **_by_id(self.rows, lines)}
+            )
+        self.stages.append(self._said(snapshot, is_first))
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def _stepped(
+        self, steps: Iterable[Step], names: Names, before: IR, after: IR
+    ) -> tuple[list[list[int]], list[list[int]]]:
+        """Return the rows that each firing takes out and puts in."""
+        gone: list[list[int]] = []
+        new: list[list[int]] = []
+        for step in steps:
+            gone.append([self.rows.row(node, names, before) for node in step.gone])
+            new.append(
+                [
+                    self.rows.row(node, names, after if after.table.get(node.id) is node else None)
+                    for node in step.new
+                ]
+            )
+        return gone, new
+
+    def _lines_of(self, ir: IR, names: Names, before: Names, base: IR) -> list[int]:
+        """Return the rows of a graph; those whose lines are others than before are written anew."""
+        renamed = {id for id, name in names.nodes.items() if before.nodes.get(id, name) != name}
+        called = {
+            body for body, name in names.bodies.items() if before.bodies.get(body, name) != name
+        }
+        if renamed or called:
+            stale = [
+                node
+                for node in base.table
+                if node.op.body_of() in called or not renamed.isdisjoint(node.sources)
+            ]
+            self.rows.forget(stale)
+        return [self.rows.row(node, names, ir) for node in ir.nodes]
+
+    def _put_splices(self, prefix: str, lines: list[int]) -> None:
+        numbers: list[int] = []
+        rows: list[int] = []
+        for place, out, new in splices(self._lines, lines):
+            numbers += place, out, len(new), len(rows)
+            rows += new
+        self.columns.put(f"{prefix}splice", "i32", numbers)
+        self.columns.put(f"{prefix}splice_rows", "u32", rows)
+
+    # -- what is seen ------------------------------------------------------------------------------
+
+    def _see(self, entries: Entries, was: dict[int, int], now: dict[int, int]) -> None:
+        """Add a view."""
+        prefix = f"{self.prefix}v{len(self.views)}/"
+        self._view = view_of(entries, self.rows, self._layouts, self._view)
+        standing = _Standing(was, now)
+        self.views.append(put_view(self.columns, prefix, self._view, self._layouts, standing))
+
+    def _said(self, snapshot: Snapshot, is_first: bool) -> dict[str, Any]:
+        return {
+            "title": snapshot.title,
+            "name": snapshot.name,
+            "seconds": snapshot.seconds,
+            "verified": snapshot.verified,
+            "checked": snapshot.checked,
+            "round": snapshot.round,
+            "before": len(snapshot.before),
+            "after": len(snapshot.ir),
+            "effect": not is_first and bool(snapshot.firings),
+            "firings": 0 if is_first else len(snapshot.firings),
+            "counts": {} if is_first else snapshot.counts,
+            "refusals": [
+                {
+                    "rule": one.rule,
+                    "node": one.node,
+                    "because": one.because,
+                    "needs": sorted(one.facts),
+                }
+                for one in snapshot.refusals
+            ],
+            "view": len(self.views) - 1,
+            "outputs": snapshot.ir.output_ids,
+            "inputs": snapshot.ir.input_ids,
+        }
+
+
+def _ends(ir: IR) -> tuple[frozenset[int], frozenset[int]]:
+    return frozenset(ir.input_ids), frozenset(ir.output_ids)
+
+
+def _by_id(rows: Rows, lines: Iterable[int]) -> dict[int, int]:
+    return {rows.nodes[row].id: row for row in lines}
+
+
+def _settle(old: list[int], lines: list[int], gone: list[list[int]], new: list[list[int]]) -> None:
+    """Let the last firing do what is left to do, so that all together make the new rows."""
+    alive = set(old)
+    for out, put in zip(gone, new, strict=True):
+        alive.difference_update(out)
+        alive.update(put)
+    wanted = set(lines)
+    gone[-1] += sorted(alive - wanted)
+    new[-1] += sorted(wanted - alive)
+
+
+class _Standing:
+    """The rows of a view by the keys of entries, which are ids."""
+
+    def __init__(self, was: dict[int, int], now: dict[int, int]) -> None:
+        self._was = was
+        self._now = now
+
+    def now(self, key: int) -> int:
+        return self._now[key]
+
+    def old(self, key: int) -> int:
+        was = self._was.get(key, -1)
+        return was if was != self._now[key] else -1

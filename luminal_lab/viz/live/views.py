@@ -1,0 +1,173 @@
+"""A view as columns: where each thing stands in its frame, and where each wire runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, Protocol
+
+from luminal_lab.viz.borders import Piece, Port
+from luminal_lab.viz.folding import BUDGET
+from luminal_lab.viz.live.columns import Columns
+from luminal_lab.viz.live.frames import Frame, View, ends_of
+from luminal_lab.viz.live.layouts import Flat, Layouts
+from luminal_lab.viz.payload import Box, Mark
+
+STATUSES: Mapping[str, int] = {
+    "": 0, "kept": 0, "added": 1, "removed": 2, "rewired": 3, "passing": 4
+}  # fmt: skip
+MARKS: Mapping[Mark, int] = {"retrieved": 1, "kept": 2, "recomputed": 4, "unused": 8}
+
+
+class Standing(Protocol):
+    """What says which rows stand for an entry."""
+
+    def now(self, key: int) -> int:
+        """Return the row that is seen."""
+        ...
+
+    def old(self, key: int) -> int:
+        """Return the row before, where it is another; else -1."""
+        ...
+
+
+def put_view(
+    columns: Columns, prefix: str, view: View, layouts: Layouts, rows: Standing
+) -> dict[str, Any]:
+    """Write a view, and return what the header says of it."""
+    frames = list(view.frames.values())
+    used = list(dict.fromkeys(frame.layout for frame in frames))
+    _put_frames(columns, prefix, view, {layout: at for at, layout in enumerate(used)})
+    _put_things(columns, prefix, view, rows)
+    _put_wires(columns, prefix, frames, rows)
+    _put_layouts(columns, prefix, [layouts.flat[layout] for layout in used])
+    folded = [(rows.now(key), rows.now(root)) for key, root in view.folded.items()]
+    folded += [
+        (old, rows.now(root)) for key, root in view.folded.items() if (old := rows.old(key)) >= 0
+    ]
+    columns.put(f"{prefix}folded.row", "u32", [row for row, _ in folded])
+    columns.put(f"{prefix}folded.into", "u32", [into for _, into in folded])
+    boxes = [thing.box for thing in view.things if thing.box is not None]
+    return {
+        "frames": len(frames),
+        "things": len(view.things),
+        "layouts": len(used),
+        "boxes": [_box(box) for box in boxes],
+        "shown": view.shown,
+        "open": opened(view),
+    }
+
+
+def opened(view: View) -> list[str]:
+    """Return the paths of the boxes that are open at first: level by level, as long as it fits."""
+    found: list[str] = []
+    level: list[int] = [id for id in view.frames[None].inside.things if id in view.frames]
+    total = len(view.frames[None].inside.things)
+    while level:
+        things = [view.frames[box].inside.things for box in level]
+        total += sum(map(len, things))
+        if total > BUDGET:
+            break
+        found += [box.path for id in level if (box := view.things[id].box) is not None]
+        level = [id for part in things for id in part if id in view.frames]
+    return found
+
+
+def _box(box: Box) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": box.name,
+        "path": box.path,
+        "nodes": box.nodes,
+        "times": box.times,
+        "members": box.members,
+    }
+    changes = {"added": box.added, "removed": box.removed, "rewired": box.rewired}
+    return found | {name: count for name, count in changes.items() if count}
+
+
+def _put_frames(columns: Columns, prefix: str, view: View, layouts: Mapping[int, int]) -> None:
+    frames = view.frames.values()
+    order = [id for frame in frames for id in frame.inside.things]
+    place = {id: at for at, id in enumerate(order)}
+    number = {box: at for at, box in enumerate(view.frames)}
+    insides = [frame.inside for frame in frames]
+    put = columns.put
+    put(f"{prefix}frame.layout", "u32", [layouts[frame.layout] for frame in frames])
+    put(f"{prefix}frame.box", "i32", [-1 if box is None else place[box] for box in view.frames])
+    put(f"{prefix}frame.thing_at", "u32", offsets(len(one.things) for one in insides))
+    put(f"{prefix}frame.wire_at", "u32", offsets(len(one.pieces) for one in insides))
+    put(
+        f"{prefix}frame.port_at", "u32", offsets(len(one.refs) - len(one.things) for one in insides)
+    )
+    put(f"{prefix}thing.opens", "i32", [number.get(id, -1) for id in order])
+    home = [at for at, one in enumerate(insides) for _ in one.things]
+    put(f"{prefix}thing.frame", "u32", home)
+
+
+def _put_things(columns: Columns, prefix: str, view: View, rows: Standing) -> None:
+    things = [view.things[id] for frame in view.frames.values() for id in frame.inside.things]
+    boxes = [thing.box.id for thing in view.things if thing.box is not None]
+    number = {id: at for at, id in enumerate(boxes)}
+    entries = [thing.entry for thing in things]
+    put = columns.put
+    now = [-1 if one is None else rows.now(one.key) for one in entries]
+    put(f"{prefix}thing.row", "i32", now)
+    put(f"{prefix}thing.old", "i32", [-1 if one is None else rows.old(one.key) for one in entries])
+    own = [-1 if thing.box is None else number[thing.box.id] for thing in things]
+    put(f"{prefix}thing.box", "i32", own)
+    put(f"{prefix}thing.label", "u32", columns.texts(thing.label for thing in things))
+    marks = [sum(MARKS[mark] for mark in thing.marks) if thing.marks else 0 for thing in things]
+    put(f"{prefix}thing.marks", "u8", marks)
+    statuses = [0 if one is None else STATUSES[one.status] for one in entries]
+    put(f"{prefix}thing.status", "u8", statuses)
+
+
+def _put_wires(columns: Columns, prefix: str, frames: Iterable[Frame], rows: Standing) -> None:
+    sources: list[int] = []
+    targets: list[int] = []
+    pieces: list[Piece] = []
+    counts: list[int] = []
+    ports: list[Port] = []
+    for frame in frames:
+        inside = frame.inside
+        count = len(inside.things)  # ports come behind them
+        for piece, links in inside.pieces.items():
+            source, target = ends_of(inside, piece)
+            sources.append(source if source < count else count - 1 - source)
+            targets.append(target if target < count else count - 1 - target)
+            pieces.append(piece)
+            counts.append(len(links))
+        ports += [ref for ref in inside.refs if isinstance(ref, Port)]
+    sides = [int(port.side == "bottom") for port in ports]
+    put = columns.put
+    put(f"{prefix}wire.source", "i32", sources)
+    put(f"{prefix}wire.target", "i32", targets)
+    put(f"{prefix}wire.carried", "u32", [rows.now(piece.carried) for piece in pieces])
+    put(f"{prefix}wire.status", "u8", [STATUSES[piece.status] for piece in pieces])
+    put(f"{prefix}wire.label", "u32", columns.texts(piece.words for piece in pieces))
+    put(f"{prefix}wire.count", "u32", counts)
+    put(f"{prefix}port.side", "u8", sides)
+    put(f"{prefix}port.row", "u32", [rows.now(port.carried) for port in ports])
+    put(f"{prefix}port.status", "u8", [STATUSES[port.status] for port in ports])
+
+
+def _put_layouts(columns: Columns, prefix: str, layouts: Sequence[Flat]) -> None:
+    put = columns.put
+    put(f"{prefix}layout.size", "f32", [one for layout in layouts for one in layout.size])
+    put(f"{prefix}layout.thing_at", "u32", offsets(len(one.things) // 4 for one in layouts))
+    put(f"{prefix}layout.wire_at", "u32", offsets(len(one.lengths) for one in layouts))
+    put(f"{prefix}layout.port_at", "u32", offsets(len(one.ports) for one in layouts))
+    put(f"{prefix}layout.rect", "f32", [one for layout in layouts for one in layout.things])
+    put(f"{prefix}layout.port", "f32", [one for layout in layouts for one in layout.ports])
+    lengths = [length for layout in layouts for length in layout.lengths]
+    put(f"{prefix}layout.course_at", "u32", offsets(lengths))
+    put(f"{prefix}layout.course", "f32", [one for layout in layouts for one in layout.courses])
+
+
+def offsets(counts: Iterable[int]) -> list[int]:
+    """Return where parts of these sizes begin, and where the last one ends.
+
+    >>> offsets([2, 0, 3])
+    [0, 2, 2, 5]
+    """
+    return [0, *accumulate(counts)]

@@ -1,0 +1,43 @@
+"""`cx.workbench()`: all that is known of compiles, as a picture that is alive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from typing_extensions import override
+
+from luminal_lab.passes.compilation import Compilation
+from luminal_lab.passes.pipeline import Pipeline
+from luminal_lab.viz.live.alive import Live
+from luminal_lab.viz.live.backed import Backed
+from luminal_lab.viz.live.explorer import SEEN
+
+
+class Workbench(Live):
+    """Compiles, pass by pass and firing by firing, with kernels, sources, times and memory."""
+
+    what = "workbench"
+
+    @override
+    def words(self) -> str:
+        compiled = [one for one in self.subjects if len(one.snapshots) > 1]
+        # A recording has no pipeline of passes, and a table needs none.
+        tables = [str(Compilation(one.snapshots, Pipeline())) for one in compiled]
+        if len(self.subjects) == 1:
+            return "".join(tables)
+        pairs = zip(compiled, tables, strict=True)
+        return "\n\n".join(f"{one.title}\n{table}" for one, table in pairs)
+
+    @override
+    def __repr__(self) -> str:
+        many = len(self.subjects)
+        if many > 1:
+            return f"<Workbench of {many} graphs and compiles, {self.title}; {SEEN}>"
+        passes = len(self.subjects[0].snapshots) - 1
+        what = f"{passes} passes" if passes > 1 else "1 pass" if passes else "not compiled yet"
+        return f"<Workbench of {self.title}: {what}; {SEEN}>"
+
+
+def workbench(backed: Sequence[Backed]) -> Workbench:
+    """Return a workbench of some graphs and compiles, of which the first is shown first."""
+    return Workbench(backed)

@@ -1,0 +1,65 @@
+"""The table behind `.plot()`, `.roofline()` and the `to_pandas()` of graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from luminal_lab.devices.timings import Timings
+from luminal_lab.display import Theme
+from luminal_lab.kernels.memory_plan import BoundPlan, MemoryPlan
+from luminal_lab.passes.compilation import Compilation
+from luminal_lab.passes.rows import pass_table
+from luminal_lab.passes.snapshot import Snapshot
+from luminal_lab.tables import Table
+from luminal_lab.viz.figures import figure
+from luminal_lab.viz.memory_chart import memory_chart
+from luminal_lab.viz.node_tables import diff_table, node_table
+from luminal_lab.viz.pass_charts import pass_chart
+from luminal_lab.viz.timings_charts import bars, roofs
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+
+def timings_plot(*several: Timings, theme: Theme = "auto") -> go.Figure:
+    """Return a bar for each launch."""
+    return figure(bars(several, theme))
+
+
+def timings_roofline(timings: Timings, *, theme: Theme = "auto") -> go.Figure:
+    """Return the machine's roof, and how near to it each launch came."""
+    return figure(roofs(timings, theme))
+
+
+def memory_plot(
+    plan: MemoryPlan | BoundPlan,
+    before: MemoryPlan | BoundPlan | None = None,
+    *,
+    theme: Theme = "auto",
+) -> go.Figure:
+    """Return the bytes that temporaries need at each step."""
+    return figure(memory_chart(plan, before, theme=theme))
+
+
+def compilation_plot(compilation: Compilation, *, theme: Theme = "auto") -> go.Figure:
+    """Return the firings and the time of each pass."""
+    return figure(pass_chart(compilation, theme))
+
+
+def snapshot_table(snapshot: Snapshot) -> Table:
+    """Return the firings of a pass as a table of pandas."""
+    return pass_table("snapshot", [snapshot], "firings")
+
+
+FORMATTERS: dict[str, Callable[..., Any]] = {
+    "BoundPlan.plot": memory_plot,
+    "Compilation.plot": compilation_plot,
+    "Diff.to_pandas": diff_table,
+    "IR.to_pandas": node_table,
+    "MemoryPlan.plot": memory_plot,
+    "Snapshot.to_pandas": snapshot_table,
+    "Timings.plot": timings_plot,
+    "Timings.roofline": timings_roofline,
+}
+"""What makes a chart or a table of a thing, by the name of its class and of what is asked for."""

@@ -1,0 +1,107 @@
+"""A real Chromium for tests: a page of its own for each, of which nothing goes unnoticed."""
+
+import importlib
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def missing(what: str) -> None:
+    """Skip the test that asks, but never in CI."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{what} (CI must not skip what a browser shows)", pytrace=False)
+    pytest.skip(what)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """The browser; without it, or Playwright, these tests are skipped."""
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        missing(f"no browser is on the PATH: none of {', '.join(NAMES)}")
+    try:
+        api = importlib.import_module("playwright.sync_api")
+    except ModuleNotFoundError:
+        missing("playwright is not installed: .venv/bin/python -m pip install playwright")
+        raise
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Watched:
+    """What a page has said and asked for that no page of ours should."""
+
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    allowed: list[str] = field(default_factory=list)
+    """Parts of complaints that a test expects."""
+
+    def unexpected(self) -> list[str]:
+        """Return the complaints that no test expects."""
+        return [one for one in self.complaints if not any(part in one for part in self.allowed)]
+
+
+@pytest.fixture
+def watched() -> Watched:
+    """What the page of this test complains of; a test may allow some of it."""
+    return Watched()
+
+
+@pytest.fixture
+def page(chromium: Any, watched: Watched) -> Iterator[Any]:
+    """A page without a network; an error in its console, a dialog or a request fails the test."""
+    context = chromium.new_context(offline=True, viewport={"width": 1400, "height": 900})
+    made = context.new_page()
+    follow(made, watched)
+    context.on("page", lambda other: watched.complaints.append(f"a window opened: {other.url}"))
+    yield made
+    context.close()
+    assert watched.unexpected() == []
+    assert watched.requests == []
+
+
+def follow(page: Any, watched: Watched) -> None:
+    """Write down what a page says and asks for."""
+
+    def said(message: Any) -> None:
+        if message.type in ("error", "warning"):
+            watched.complaints.append(f"{message.type}: {message.text}")
+
+    def asked(dialog: Any) -> None:
+        watched.complaints.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def wants(request: Any) -> None:
+        if not request.url.startswith(("file:", "data:", "blob:")):
+            watched.requests.append(request.url)
+
+    page.on("console", said)
+    page.on("dialog", asked)
+    page.on("pageerror", lambda error: watched.complaints.append(f"thrown: {error}"))
+
+    def failed(request: Any) -> None:
+        # What the page's own policy stops was never sent.
+        if request.failure == "csp":
+            watched.requests.remove(request.url)
+
+    page.on("request", wants)
+    page.on("requestfailed", failed)

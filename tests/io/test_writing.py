@@ -1,0 +1,91 @@
+"""A file is written as a whole or not at all, and what prevents it is said."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+import luminal_lab as ll
+from luminal_lab.errors import ArgumentError, RecordingError
+from luminal_lab.io.writing import read_bytes, write_bytes
+
+
+def message(call) -> str:
+    with pytest.raises(RecordingError) as caught:
+        call()
+    return str(caught.value)
+
+
+def test_what_was_there_stays_until_all_is_written(tmp_path, monkeypatch):
+    path = tmp_path / "run.lab"
+    write_bytes("recording", path, b"old")
+
+    def full(self: Path, target: Path) -> Path:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", full)
+        assert message(lambda: write_bytes("recording", path, b"new")) == (
+            f"recording: {path} cannot be written: No space left on device\n"
+            "hint: give a file in a folder that is there and may be written to"
+        )
+    assert path.read_bytes() == b"old"
+    assert [one.name for one in tmp_path.iterdir()] == ["run.lab"]
+    write_bytes("recording", path, b"new")
+    assert path.read_bytes() == b"new"
+
+
+def test_ctrl_c_leaves_nothing_behind(tmp_path, monkeypatch):
+    def stopped(self: Path, target: Path) -> Path:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        write_bytes("recording", tmp_path / "run.lab", b"new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "real.lab").write_bytes(b"old")
+    (tmp_path / "link.lab").symlink_to(tmp_path / "real.lab")
+    write_bytes("recording", tmp_path / "link.lab", b"new")
+    assert (tmp_path / "link.lab").is_symlink()
+    assert (tmp_path / "real.lab").read_bytes() == b"new"
+
+
+def test_places_where_no_file_can_be(tmp_path):
+    assert message(lambda: write_bytes("recording", tmp_path, b"")) == (
+        f"recording: {tmp_path} cannot be written: it is a folder\n"
+        f'hint: name a file in it, as in "{tmp_path}/run.lab"'
+    )
+    there = tmp_path / "nowhere" / "run.lab"
+    assert "cannot be written: there is no folder 'nowhere'" in message(
+        lambda: write_bytes("recording", there, b"")
+    )
+    with pytest.raises(ArgumentError, match="recording: 3 is no name of a file"):
+        write_bytes("recording", 3, b"")  # pyright: ignore[reportArgumentType]  # a caller may err
+
+
+def test_a_folder_that_may_only_be_read(tmp_path, monkeypatch):
+    def refused(self: Path, mode: str) -> None:  # the superuser may write everywhere
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self))
+
+    monkeypatch.setattr(Path, "open", refused)
+    assert message(lambda: write_bytes("recording", tmp_path / "run.lab", b"")) == (
+        f"recording: {tmp_path}/run.lab cannot be written: Permission denied\n"
+        "hint: give a file in a folder that is there and may be written to"
+    )
+
+
+def test_what_is_not_there_cannot_be_read(tmp_path):
+    (tmp_path / "runs.lab").write_bytes(b"")
+    assert message(lambda: read_bytes("recording", tmp_path / "run.lab")) == (
+        f"recording: {tmp_path}/run.lab cannot be read: there is no such file\n"
+        "hint: did you mean 'runs.lab'?"
+    )
+    assert "it is a folder" in message(lambda: ll.open(tmp_path))
+    with pytest.raises(ArgumentError, match="open: None is no name of a file"):
+        ll.open(None)  # pyright: ignore[reportArgumentType]  # a caller may err
+    with pytest.raises(ArgumentError, match="open: the limit is 'much'"):
+        ll.open(tmp_path / "runs.lab", limit="much")  # pyright: ignore[reportArgumentType]  # likewise
