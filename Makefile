@@ -5,40 +5,72 @@ PYTHON ?= python3
 PYTEST_ARGS ?= -n auto --maxprocesses=4
 
 BIN := .venv/bin
+# The environment has a Node of its own.
+NODE := PATH="$(CURDIR)/$(BIN):$$PATH"
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-NOTEBOOKS := $(wildcard notebooks/*.ipynb)
+# More words for `jupyter lite build`, as LITE_ARGS="--pyodide pyodide-314.0.6.tar.bz2".
+LITE_ARGS ?=
 
-.PHONY: help lab test check bench bench-core dev clean
+.PHONY: help lab notebooks test frontend check docs lite dist bench bench-core dev clean
 .SUFFIXES:
 .DEFAULT_GOAL := help
 
 help:
-	@echo 'make lab     open JupyterLab on the notebooks (until there are some: run the quickstart)'
+	@echo 'make lab     open JupyterLab on the first notebook'
 	@echo 'make test    run the whole test suite; PYTEST_ARGS="-k matmul" narrows it'
+	@echo 'make frontend   check, test and bundle what runs in the browser; a part of make test'
+	@echo 'make notebooks   run all notebooks anew and store what they show; NOTEBOOKS="00_quickstart.ipynb" for some'
 	@echo 'make check   lint, check the formatting and the types'
+	@echo 'make docs    the pages and notebooks as a site, in build/docs; fails on a broken link or a warning'
+	@echo 'make lite    the notebooks as a JupyterLite, in build/lite; see docs/where_it_opens.md'
+	@echo 'make dist    wheel and sdist, in dist/, with the bundle and the notebooks in them, and their tests'
 	@echo 'make bench   measure it beside other libraries; BENCH_ARGS="--quick" is luminal-lab bench --quick'
 	@echo 'make bench-core   measure the building of graphs, beside JAX and tinygrad, and the passes'
 	@echo 'make dev     only install what test and check need, for an editor to use'
 	@echo 'make clean   remove .venv and everything else that make has made'
 	@echo 'Each installs what it needs into .venv first. Another Python: make PYTHON=python3.12 ...'
 
-ifeq ($(NOTEBOOKS),)
-lab: .venv/.installed-core
-	@echo 'The notebooks are still to come; this is the quickstart of README.md.'
-	@$(BIN)/python tests/readme.py
-else
 lab: .venv/.installed-lab
-	$(BIN)/jupyter lab notebooks
-endif
+	$(BIN)/jupyter lab notebooks/00_quickstart.ipynb
 
-test: .venv/.installed-test
+notebooks: .venv/.installed-test
+	$(BIN)/python tests/refresh_notebooks.py $(NOTEBOOKS)
+
+# A part of the suite, which somebody asks for by PYTEST_ARGS, is Python's alone.
+test: .venv/.installed-test $(if $(filter file,$(origin PYTEST_ARGS)),frontend)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
+frontend: frontend/node_modules/.installed
+	cd frontend && $(NODE) npx tsc --noEmit
+	cd frontend && $(NODE) npx vitest run
+	$(NODE) $(BIN)/python hatch_build.py
+
 # The variable keeps pyright's wrapper from asking the network for newer versions: ours is pinned.
-check: .venv/.installed-dev
+check: .venv/.installed-dev frontend/node_modules/.installed
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
+	cd frontend && $(NODE) npx tsc --noEmit
+
+docs: .venv/.installed-docs
+	rm -rf build/docs
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -j auto -d build/docs.trees -c docs . build/docs
+	@echo 'open build/docs/index.html'
+
+# From a clean folder: what JupyterLite remembers of a build is not always true of the next.
+lite: .venv/.installed-lite
+	rm -rf build/lite build/lite.from
+	mkdir -p build/lite.from/files/notebooks
+	cp notebooks/*.ipynb build/lite.from/files/notebooks
+	cp -R docs README.md ARCHITECTURE.md build/lite.from/files
+	$(BIN)/python -m hatchling build -t wheel -d build/lite.from/wheels
+	cd build/lite.from && ../../$(BIN)/jupyter lite build --output-dir ../lite --piplite-wheels wheels/*.whl $(LITE_ARGS)
+	@echo 'serve it: $(BIN)/python -m http.server --directory build/lite, and open lab/index.html?path=notebooks/00_quickstart.ipynb'
+
+dist: .venv/.installed-test
+	rm -rf dist
+	$(NODE) $(BIN)/python -m hatchling build -d dist
+	$(BIN)/python -m pytest -n0 -q tests/test_dist.py
 
 bench: .venv/.installed-bench
 	$(BIN)/luminal-lab bench $(BENCH_ARGS)
@@ -50,14 +82,19 @@ bench-core: .venv/.installed-bench
 dev: .venv/.installed-dev
 
 clean:
-	rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist frontend/node_modules luminal_lab/viz/static .pytest_cache .ruff_cache .hypothesis
 	find luminal_lab tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 # A stamp for each extra: installing happens again only when pyproject.toml has changed.
 .venv/.installed-%: pyproject.toml | $(BIN)/pip
 	@echo 'installing luminal-lab$(if $(filter-out core,$*),[$*]) into .venv ...'
 	@$(PIP) install -e '.$(if $(filter-out core,$*),[$*])'
-	@touch $@ $(if $(filter dev,$*),.venv/.installed-test)
+	@touch $@ $(if $(filter dev,$*),.venv/.installed-test .venv/.installed-docs)
+
+frontend/node_modules/.installed: frontend/package-lock.json | .venv/.installed-test
+	@echo 'installing what the front end is checked with into frontend/node_modules ...'
+	@cd frontend && $(NODE) npm ci --ignore-scripts --no-audit --no-fund
+	@touch $@
 
 $(BIN)/pip:
 	@$(PYTHON) -c '' 2>/dev/null || { echo 'luminal_lab needs Python 3.11 or newer, and "$(PYTHON)" does' \

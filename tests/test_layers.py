@@ -19,24 +19,40 @@ ROOT = Path(__file__).resolve().parents[1]
 TABLE = """
 errors
 display
+listeners
+progress
+tables    errors
 core      errors display
 tensor    errors display core
-passes    errors display core tensor
-kernels   errors display core tensor passes
-devices   errors display core tensor passes kernels
-search    errors display core tensor passes kernels devices
+passes    errors display progress tables listeners core tensor
+kernels   errors display progress tables core tensor passes
+devices   errors display progress tables core tensor passes kernels
+search    errors display progress tables core tensor passes kernels devices
 nn        errors display core tensor passes
-io        errors display core tensor passes kernels devices search nn
-viz       errors display core tensor passes kernels devices search nn io
-session   errors display core tensor passes kernels devices search nn io viz
-bench     errors display core tensor passes kernels devices search nn io viz session __init__
-course    errors display core tensor passes kernels devices search nn io viz session cli __init__
-cli       errors core tensor passes kernels devices search nn io viz session bench course __init__
-__init__  errors display core tensor passes kernels devices search nn io viz session course cli
+io        errors display progress tables core tensor passes kernels devices search nn
+viz       errors display progress tables core tensor passes kernels devices search nn io
+session   errors display listeners progress tables core tensor passes kernels devices search nn io viz
+tracing   errors display listeners core tensor passes kernels devices io viz session
+magic     errors core tracing viz
+bench     errors display progress core tensor passes kernels devices search nn io viz session __init__
+course    errors display progress tables core tensor passes kernels devices search nn io viz session cli __init__
+cli       errors progress tracing core tensor passes kernels devices search nn io viz session bench course __init__
+__init__  errors display tracing magic core tensor passes kernels devices search nn io viz session course cli
 __main__  cli
-"""
+"""  # noqa: E501  # a row each
 LAYERS = {place: allowed for place, *allowed in map(str.split, TABLE.strip().splitlines())}
-FILES = {"errors", "display", "session", "cli", "__init__", "__main__"}
+FILES = {
+    "errors",
+    "display",
+    "listeners",
+    "magic",
+    "progress",
+    "tracing",
+    "tables",
+    "session",
+    "__init__",
+    "__main__",
+}
 
 CORE_LIBRARIES = {"numpy", "ml_dtypes", "typing_extensions"}
 LIGHT = CORE_LIBRARIES | sys.stdlib_module_names
@@ -212,7 +228,9 @@ def test_importing_luminal_lab_brings_in_the_core_and_nothing_heavier():
     assert not done.returncode, done.stderr
     modules = done.stdout.split()
     assert "luminal_lab" in modules
-    ours = re.compile(r"luminal_lab(\.(errors|display|session|core(\..+)?|tensor(\..+)?))?")
+    ours = re.compile(
+        r"luminal_lab(\.(errors|display|listeners|session|core(\..+)?|tensor(\..+)?))?"
+    )
     heavy = [m for m in modules if m.split(".")[0] not in LIGHT and not ours.fullmatch(m)]
     assert not heavy
 

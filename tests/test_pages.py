@@ -36,14 +36,18 @@ assert schedule  # comes before the steps, which read it
 for _, name, _ in pkgutil.iter_modules(steps.__path__, f"{steps.__name__}."):
     importlib.import_module(name)
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+COMPILED = {
+    *("charts.md", "emulator.md", "extending.md", "kernels.md", "recordings.md", "schedules.md"),
+    "times.md",
+}
 SOURCE = re.compile(r"^(>>> .*\n(?:\.\.\.(?: .*)?\n)*)", re.MULTILINE)
 MILLISECONDS = re.compile(r" +\d+\.\d\d$", re.MULTILINE)
 
 
 @pytest.fixture(autouse=True)
 def _tables_as_they_were() -> Iterator[None]:
-    """Forget the ops and the gradients that a page defines."""
-    tables: list[dict[Any, Any]] = [OPS, RULES]
+    """Forget the ops, the gradients and the steps that a page defines."""
+    tables: list[dict[Any, Any]] = [OPS, RULES, STEPS]
     before = [dict(table) for table in tables]
     yield
     for table, then in zip(tables, before, strict=True):
@@ -54,16 +58,22 @@ def _tables_as_they_were() -> Iterator[None]:
 @pytest.mark.parametrize(
     "page",
     [
+        "charts.md",
         "devices.md",
         "emulator.md",
+        "extending.md",
         "display.md",
         "gradients.md",
+        "grammar.md",
         "kernels.md",
         "nn.md",
         "passes.md",
         "precision.md",
+        "recordings.md",
         "schedules.md",
+        "times.md",
         "training.md",
+        "workbench.md",
     ],
 )
 def test_the_examples_show_what_is_written_under_them(
@@ -75,7 +85,7 @@ def test_the_examples_show_what_is_written_under_them(
     monkeypatch.setattr(cache, "user_folder", lambda: tmp_path / "cache")
     for name, small in {"BUDGET": 0.0, "LEAST": 1 << 20, "MOST": 4 << 20}.items():
         monkeypatch.setattr(probe, name, small)  # no page shows how fast this machine is
-    if page in ("emulator.md", "kernels.md", "schedules.md") and shutil.which("cc") is None:
+    if page in COMPILED and shutil.which("cc") is None:
         pytest.skip("there is no C compiler: install gcc or clang")
     golden(replayed(with_steps(text)), f"../docs/{page}")
 

@@ -131,7 +131,11 @@ def parse_step(text: str) -> Step:
         raise ParseError(
             "schedule: a step that cannot be read", where=text, hint=f"its form is {cls.form}"
         )
-    kinds = {field.name: str(field.type) for field in fields(cls)}
+    # A cell's annotations are classes, and those of a file with postponed ones are text.
+    kinds = {
+        field.name: field.type.__name__ if isinstance(field.type, type) else str(field.type)
+        for field in fields(cls)
+    }
     for name, value in found.groupdict().items():
         if kinds[name] == "int" and not value.isdecimal():
             raise ParseError(

@@ -1,54 +1,21 @@
-"""The command line: what it prints, what it asks for, its exit status."""
+"""`luminal-lab bench`: what it prints, what it asks for, its exit status."""
 
 import json
-import runpy
 
 import pytest
 
-from luminal_lab import __version__, cli
 from luminal_lab.bench.peers.known import Known
 from luminal_lab.bench.rows import read_report
+from luminal_lab.cli import bench
 from tests.bench.planted import Wrong, known
-
-
-def run(capsys, *arguments):
-    status = cli.main(arguments)
-    said = capsys.readouterr()
-    return status, said.out, said.err
-
-
-def test_version(capsys):
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["--version"])
-    assert ended.value.code == 0
-    assert capsys.readouterr().out == f"luminal_lab {__version__}\n"
-
-
-def test_without_a_command_it_says_what_there_is(capsys):
-    status, out, _ = run(capsys)
-    assert status == 0
-    assert out.startswith("usage: luminal-lab [-h] [--version]")
-    assert "bench" in out
-    assert "measure it beside other libraries" in out
-    assert "save the times of kernels on a device" in out
+from tests.cli.asking import ask
 
 
 def test_help_of_the_benchmark_lists_the_workloads(capsys):
-    with pytest.raises(SystemExit):
-        cli.main(["bench", "--help"])
-    out = capsys.readouterr().out
+    _, out, _ = ask(capsys, "bench", "--help")
     assert "--against FILE" in out
     assert "llama-decode-q8" in out
     assert "pip install 'luminal-lab[bench]'" in out
-    assert max(map(len, out.splitlines())) <= 100
-
-
-def test_help_of_recording_lists_what_is_recorded(capsys):
-    with pytest.raises(SystemExit):
-        cli.main(["record", "--help"])
-    out = capsys.readouterr().out
-    assert "op table: elementwise" in out
-    assert "ll.Recorded(" in out
     assert max(map(len, out.splitlines())) <= 100
 
 
@@ -76,14 +43,14 @@ def test_help_of_recording_lists_what_is_recorded(capsys):
     ],
 )
 def test_what_cannot_be_done_is_said_before_anything_runs(capsys, arguments, said):
-    status, out, err = run(capsys, "bench", *arguments)
+    status, out, err = ask(capsys, "bench", *arguments)
     assert (status, out, err) == (2, "", said)
 
 
 def test_a_quick_run_is_printed_saved_and_compared(capsys, tmp_path):
     first, second = tmp_path / "first.json", tmp_path / "second.json"
     asked = "bench", "--quick", "--threads", "1", "--peers", "numpy", "--only", "sum-rows,gelu"
-    status, out, _ = run(capsys, *asked, "--json", str(first))
+    status, out, _ = ask(capsys, *asked, "--json", str(first))
     assert status == 0
     names = [
         line.split()[0] for line in out.splitlines() if line.endswith("%") or " NumPy " in line
@@ -95,7 +62,7 @@ def test_a_quick_run_is_printed_saved_and_compared(capsys, tmp_path):
     given = json.loads(first.read_text("utf-8"))
     given["rows"][0]["rounds"]["luminal_lab"] = [1e-9] * 3
     first.write_text(json.dumps(given), encoding="utf-8")
-    status, out, _ = run(capsys, *asked, "--against", str(first), "--json", str(second))
+    status, out, _ = ask(capsys, *asked, "--against", str(first), "--json", str(second))
     assert status == 0
     assert f"slower than in {first}:\n  gelu: " in out
     assert len(read_report(second).rows) == 2
@@ -103,28 +70,16 @@ def test_a_quick_run_is_printed_saved_and_compared(capsys, tmp_path):
 
 def test_a_library_that_disagrees_makes_it_fail(capsys, monkeypatch):
     absent = Known("Absent", "tests.bench.absent:Absent", ("no_such_package",))
-    monkeypatch.setattr(cli, "PEERS", (known(Wrong), absent))
-    status, out, _ = run(capsys, "bench", "--quick", "--only", "gelu")
+    monkeypatch.setattr(bench, "PEERS", (known(Wrong), absent))
+    status, out, _ = ask(capsys, "bench", "--quick", "--only", "gelu")
     assert status == 1
     assert "  ! Wrong disagrees: at (1, 2) of result 0" in out
     missing = "no_such_package is not installed: pip install 'luminal-lab[bench]'"
     assert f"without Absent: {missing}" in out
 
 
-def test_a_command_that_is_not_there(capsys):
-    assert run(capsys, "benhc") == (
-        2,
-        "",
-        "luminal-lab: there is no command 'benhc'\nhint: did you mean 'bench'?\n",
-    )
-
-
 def test_usage_names_all_options(capsys):
-    _, out, _ = run(capsys)
-    assert out.startswith("usage: luminal-lab [-h] [--version] command ...\n")
-    with pytest.raises(SystemExit):
-        cli.main(["bench", "--help"])
-    usage = capsys.readouterr().out.partition("\n\n")[0]
+    usage = ask(capsys, "bench", "--help")[1].partition("\n\n")[0]
     for option in ("--quick", "--only", "--threads", "--peers", "--json", "--against"):
         assert option in usage
 
@@ -140,12 +95,4 @@ def test_usage_names_all_options(capsys):
     ],
 )
 def test_libraries_go_by_their_names_and_their_packages(given, names):
-    assert [peer.name for peer in cli.chosen_peers(given)] == names
-
-
-def test_the_package_is_run_as_the_command(capsys, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["luminal_lab", "--version"])
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_module("luminal_lab", run_name="__main__")
-    assert ended.value.code == 0
-    assert capsys.readouterr().out == f"luminal_lab {__version__}\n"
+    assert [peer.name for peer in bench.chosen_peers(given)] == names

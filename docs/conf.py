@@ -1,0 +1,54 @@
+"""The site: README, the pages and the notebooks, as Sphinx makes it in `make docs`.
+
+Nothing in it is fetched, neither when it is made nor when it is read.
+"""
+
+import re
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+ROOT = Path(__file__).resolve().parents[1]
+
+project = "luminal_lab"
+copyright = "luminal_lab authors"
+root_doc = "README"
+include_patterns = ["*.md", "docs/*.md", "notebooks/*.ipynb"]
+extensions = ["myst_nb"]
+highlight_language = "text"
+
+myst_heading_anchors = 4  # named as on GitHub
+nb_execution_mode = "off"
+nb_render_markdown_format = "myst"
+# Pictures are in both; text/html has them as images, with their words.
+nb_mime_priority_overrides = [("html", "text/html", 0)]
+
+html_theme = "furo"
+html_title = "luminal_lab"
+html_copy_source = False
+html_show_sphinx = False
+html_additional_pages = {"index": "first.html"}
+templates_path = ["templates"]
+
+PARTS = {
+    "The course": ("notebooks/*.ipynb",),
+    "Using it": ("docs/*.md",),
+    "Working on it": ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"),
+}
+
+
+def listed(_: Sphinx, name: str, source: list[str]) -> None:
+    """Put the list of all pages behind README.md, which shows none of it."""
+    if name != root_doc:
+        return
+    for title, patterns in PARTS.items():
+        files = [file for pattern in patterns for file in sorted(ROOT.glob(pattern))]
+        names = "\n".join(
+            re.sub(r"\.\w+$", "", f"/{file.relative_to(ROOT).as_posix()}") for file in files
+        )
+        source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {title}\n\n{names}\n```\n"
+
+
+def setup(app: Sphinx) -> None:
+    """Join Sphinx."""
+    app.connect("source-read", listed)

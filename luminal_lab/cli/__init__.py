@@ -1,0 +1,128 @@
+"""The command line, `luminal-lab`: a file for each command, loaded when it is asked for.
+
+0    all went well
+1    it was done, and the result is not good: results differ, a script failed, a tool is missing
+2    it cannot be done as asked: a wrong word, a file that is not there, a text with an error
+130  Ctrl-C stopped it
+141  nobody reads any more what it prints, as behind `| head`
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import cast
+
+import luminal_lab
+from luminal_lab.cli.command import PROGRAM, STATUS, Command, indented
+from luminal_lab.errors import LabError, nearest
+
+GROUPS = {
+    "learn": {
+        "lab": "open the notebooks of the course",
+        "course": "for teachers: notebooks for students, a class's results",
+        "doctor": "say what works on this machine, and what mends the rest",
+    },
+    "look": {
+        "trace": "run a script, and record every compile in it",
+        "open": "look at a recording in the browser",
+        "export": "write a recording as a page that needs nothing",
+    },
+    "graphs as text": {
+        "run": "run passes on a graph: text in, text out",
+        "passes": "list the passes, and what each does",
+    },
+    "speed": {
+        "bench": "measure it beside other libraries",
+        "record": "save the times of kernels on a device",
+    },
+}
+COMMANDS = {name: does for group in GROUPS.values() for name, does in group.items()}
+USAGE = f"usage: {PROGRAM} [-h] [--version] command ..."
+EXAMPLES = """\
+luminal-lab doctor                           does all work here?
+luminal-lab lab                              begin with the first notebook
+luminal-lab trace train.py -o run.lab        record what a script compiles
+luminal-lab open run.lab                     and look at it in the browser
+luminal-lab run graph.ir --passes "cse, dce" | luminal-lab run - --passes generic"""
+PIPE = 141
+"""What a shell says of a program that writes to a pipe which nobody reads: 128 + SIGPIPE."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command, and return its exit status."""
+    if arguments is None:
+        _prepare()
+    try:
+        status = _run(sys.argv[1:] if arguments is None else list(arguments))
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except KeyboardInterrupt as error:
+        return _told(str(error) if isinstance(error, LabError) else "stopped", 130)
+    except LabError as error:
+        return _told(str(error), 2)
+    except BrokenPipeError:
+        _drop_output()
+        return PIPE
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        _drop_output()
+        return _told(f"{PROGRAM}: {why}" + (f": {error.filename}" if error.filename else ""), 2)
+    return status
+
+
+def _run(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help"):
+        print(text_of_help())
+        return 0
+    first, *rest = words
+    if first == "--version":
+        print(f"luminal_lab {luminal_lab.__version__}")
+        return 0
+    if first not in COMMANDS:
+        what = (
+            f"it does not take {first!r}" if first[:1] == "-" else f"there is no command {first!r}"
+        )
+        hint = nearest(first, COMMANDS) or f"{PROGRAM} --help lists them"
+        return _told(f"{PROGRAM}: {what}\nhint: {hint}", 2)
+    command = cast("Command", import_module(f"{__name__}.{first}").COMMAND)
+    try:
+        given = command.read(rest)
+    except SystemExit as ended:  # argparse has shown the help
+        return int(ended.code or 0)
+    return command.run(given)
+
+
+def text_of_help() -> str:
+    """Return what `luminal-lab --help` says."""
+    wide = max(map(len, COMMANDS)) + 2
+    rows = [USAGE, "", "luminal_lab: a deep-learning compiler you can see through.", ""]
+    for title, group in GROUPS.items():
+        rows += [f"{title}:", *(f"  {name:{wide}}{does}" for name, does in group.items())]
+    rows += [f"\nexamples:\n{indented(EXAMPLES)}", f"\n{PROGRAM} COMMAND --help says more.", ""]
+    return "\n".join([*rows, STATUS])
+
+
+def _told(text: str, status: int) -> int:
+    print(text, file=sys.stderr)
+    return status
+
+
+def _prepare() -> None:
+    """See to it that letters a terminal does not have are no errors."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+def _drop_output() -> None:
+    """Let go of what is still to be printed: at the end Python would try again, and complain."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError, AttributeError):
+        pass

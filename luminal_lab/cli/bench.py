@@ -1,0 +1,148 @@
+"""`luminal-lab bench`: luminal_lab beside other libraries."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import luminal_lab
+from luminal_lab.bench.measure import Options, measure
+from luminal_lab.bench.peers.known import PEERS, Known
+from luminal_lab.bench.rows import Report, Row, differences, read_report, slower
+from luminal_lab.bench.table import WIDTH, extras, foot, head, line
+from luminal_lab.bench.workload import Workload
+from luminal_lab.bench.workloads import workloads
+from luminal_lab.cli.command import Command, Reader
+from luminal_lab.cli.files import check_place
+from luminal_lab.errors import ArgumentError, nearest
+
+ABOUT = """\
+Measure luminal_lab beside NumPy, PyTorch, torch.compile, JAX, ONNX Runtime and tinygrad: the same
+work on the same data with as many threads, results compared, in turns. Each row has the median of
+three rounds, the ratio to the fastest library (above 1 where luminal_lab is faster), and the share
+of what the machine's rates would allow. Libraries: pip install 'luminal-lab[bench]'."""
+EXAMPLES = """\
+luminal-lab bench --quick                     small sizes: does it all work?
+luminal-lab bench --only matmul-1024,gelu     these two
+luminal-lab bench --json today.json           keep the rows
+luminal-lab bench --against today.json        what became slower since then?"""
+STATUS = """\
+exit status: 0 if all went well, 1 if a row failed or results differ, 2 if a request is wrong"""
+
+
+def options(one: Reader) -> None:
+    """Say what may be asked for."""
+    one.add_argument(
+        "--only",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="only this workload, or several with commas between; may be given again",
+    )
+    one.add_argument("--quick", action="store_true", help="small sizes: does it all work?")
+    one.add_argument("--json", metavar="FILE", type=Path, help="save the rows there")
+    one.add_argument(
+        "--against", metavar="FILE", type=Path, help="say what became slower since that --json"
+    )
+    one.add_argument("--threads", metavar="N", type=int, default=0, help="default: all there are")
+    one.add_argument(
+        "--peers", metavar="NAMES", help="only these libraries, with commas between; or none"
+    )
+
+
+def wrapped(text: str, words: Iterable[str]) -> str:
+    """Return words under a title, wrapped."""
+    row = ""
+    for word in words:
+        if len(row) + len(word) + 3 > WIDTH - 4:
+            text, row = f"{text}\n {row}", ""
+        row += f" {word}," if " " in word else f" {word}"
+    return f"{text}\n {row}".rstrip(",")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Measure what was asked for, print the table, and return the exit status."""
+    chosen = chosen_workloads(",".join(given.only), is_quick=given.quick)
+    peers = PEERS if given.peers is None else chosen_peers(given.peers)
+    if given.threads < 0:
+        raise ArgumentError(f"bench: threads is {given.threads}", hint="give 1 or more")
+    then = None if given.against is None else read_report(given.against)
+    if given.json is not None:
+        check_place("bench", given.json)
+
+    def done(report: Report, row: Row) -> None:
+        if len(report.rows) == 1:
+            print(head(report))
+        print(line(row), *extras(row), sep="\n", flush=True)
+
+    report = measure(
+        chosen,
+        Options(given.threads, given.quick, peers=peers),
+        luminal_lab.__version__,
+        done,
+    )
+    print(foot(report))
+    if then is not None and given.against is not None:
+        print_changes(report, then, given.against)
+    if given.json is not None:
+        given.json.write_text(report.to_json(), encoding="utf-8")
+    return 0 if report.is_good else 1
+
+
+def print_changes(report: Report, then: Report, path: Path) -> None:
+    """Say what became slower since another run."""
+    for text in differences(report, then):
+        print(f"note: {text}")
+    found = slower(report, then)
+    print(f"slower than in {path}:" if found else f"nothing is slower than in {path}")
+    for text in found:
+        print(f"  {text}")
+
+
+def chosen_workloads(only: str, *, is_quick: bool) -> list[Workload]:
+    """Return the workloads with the names given; all of them if none is."""
+    known = {workload.name: workload for workload in workloads(is_quick)}
+    names = [name.strip() for name in only.split(",") if name.strip()]
+    for name in names:
+        if name not in known:
+            raise ArgumentError(
+                f"bench: there is no workload {name!r}",
+                hint=nearest(name, known) or "luminal-lab bench --help lists them",
+            )
+    return [workload for name, workload in known.items() if name in names or not names]
+
+
+def chosen_peers(names: str) -> tuple[Known, ...]:
+    """Return the libraries with the names given: theirs or their packages', in any case."""
+    known: dict[str, Known] = {}
+    for peer in PEERS:
+        known.setdefault(_bare(peer.modules[0]), peer)
+        known[_bare(peer.name)] = peer
+    asked = {_bare(name): name.strip().lower() for name in names.split(",") if name.strip()}
+    for bare, name in asked.items():
+        if bare not in known and bare != "none":
+            words = [*known, *(peer.name.lower() for peer in PEERS)]
+            raise ArgumentError(
+                f"bench: there is no library {name!r} to measure",
+                hint=nearest(name, words) or f"they are {', '.join(p.name for p in PEERS)}",
+            )
+    found = [known[bare] for bare in asked if bare in known]
+    return tuple(peer for peer in PEERS if peer in found)
+
+
+def _bare(name: str) -> str:
+    """Return a name as it is compared: "ONNX Runtime" is onnxruntime, and so is onnx-runtime."""
+    return re.sub(r"[\s._-]", "", name.lower())
+
+
+COMMAND = Command(
+    "bench",
+    ABOUT,
+    EXAMPLES,
+    options,
+    run,
+    STATUS,
+    more=lambda: wrapped("workloads:", (one.name for one in workloads())),
+)

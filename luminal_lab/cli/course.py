@@ -1,0 +1,93 @@
+"""`luminal-lab course`: what a teacher needs of the course."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from luminal_lab.cli.command import Command, Reader
+from luminal_lab.cli.files import check_place
+from luminal_lab.course import commands
+
+ABOUT = """\
+The course, for teachers: notebooks as students get them and with an answer to each exercise, and
+the results of a class. Cells are marked as nbgrader has them."""
+EXAMPLES = """\
+luminal-lab course list                              chapters and exercises
+luminal-lab course solved notebooks teacher          with an answer to each exercise
+luminal-lab course student teacher release           without answers, as students get them
+luminal-lab course grade submitted                   a class: students and exercises
+luminal-lab course grade submitted --csv class.csv   and as a file for a spreadsheet"""
+STATUS = """\
+exit status: 0 if all went well, whoever is right; 1 if a notebook could not be read; 2 if it
+cannot be done as asked; 130 if Ctrl-C stopped it"""
+
+
+def options(one: Reader) -> None:
+    """Say what may be asked for."""
+    what = one.add_subparsers(dest="what", required=True, metavar="WHAT", title="what")
+    made = what.add_parser("student", help="notebooks without answers", about=ABOUT_STUDENT)
+    folders(made)
+    made = what.add_parser("solved", help="notebooks with answers", about=ABOUT_SOLVED)
+    folders(made)
+    graded = what.add_parser("grade", help="a class's results", about=ABOUT_GRADE, epilog=STATUS)
+    graded.add_argument("folder", metavar="FOLDER", type=Path, help="with submitted notebooks")
+    graded.add_argument("--json", action="store_true", help="with what was said, for a program")
+    graded.add_argument("--csv", metavar="FILE", type=Path, help="the table, for a spreadsheet")
+    graded.add_argument(
+        "--seconds", metavar="N", type=float, default=60.0, help="for each answer; default: 60"
+    )
+    graded.add_argument(
+        "--megabytes", metavar="N", type=int, default=2048, help="for each answer; default: 2048"
+    )
+    graded.add_argument("--jobs", metavar="N", type=int, default=0, help="how many at a time")
+    listed = what.add_parser("list", help="chapters and exercises", about="Chapters, exercises.")
+    listed.add_argument("--json", action="store_true", help="for a program")
+
+
+ABOUT_STUDENT = """\
+Write the notebooks of a folder into another one, without what stands between ### BEGIN SOLUTION
+and ### END SOLUTION, hidden tests and the outputs of changed cells. No file is written over."""
+ABOUT_SOLVED = """\
+Write the notebooks of a folder into another one, with an answer to each exercise. No file is
+written over."""
+ABOUT_GRADE = """\
+Run the exercises of submitted notebooks, FOLDER/STUDENT/….ipynb or FOLDER/STUDENT.ipynb, each in a
+process of its own with limits, and show who has what. What a notebook says of itself does not
+count."""
+
+
+def folders(one: argparse.ArgumentParser) -> None:
+    """Take a folder that is read, and one that is written to."""
+    one.add_argument("folder", metavar="FOLDER", type=Path, help="with notebooks")
+    one.add_argument("out", metavar="OUT", type=Path, help="the new folder")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Do what was asked for."""
+    if given.what == "list":
+        text = commands.listed_json() if given.json else f"{commands.listed_text()}\n"
+        print(text, end="")
+        return 0
+    if given.what == "grade":
+        return grade(given)
+    write = commands.student if given.what == "student" else commands.solved
+    for path in write(given.folder, given.out):
+        print(path)
+    return 0
+
+
+def grade(given: argparse.Namespace) -> int:
+    """Show a class's results."""
+    if given.csv is not None:
+        check_place("course grade", given.csv)
+    found = commands.grade(
+        given.folder, seconds=given.seconds, megabytes=given.megabytes, jobs=given.jobs
+    )
+    print(found.json if given.json else f"{found}\n", end="")
+    if given.csv is not None:
+        given.csv.write_text(found.csv, encoding="utf-8", newline="")
+    return 1 if found.notes else 0
+
+
+COMMAND = Command("course", ABOUT, EXAMPLES, options, run, STATUS)

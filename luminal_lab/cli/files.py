@@ -1,0 +1,57 @@
+"""Files that commands read, and places that they are to write to."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from luminal_lab.errors import ArgumentError, nearest
+
+STDIN = Path("-")
+
+
+def read_text(what: str, path: Path) -> str:
+    """Return the text of a file, or of what comes in by a pipe where its name is `-`."""
+    data = sys.stdin.buffer.read() if path == STDIN else read_bytes(what, path)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ArgumentError(
+            f"{what}: {path} is no text: byte {error.start:,}, in line {line}, is not UTF-8",
+            hint="luminal-lab open looks at recordings" if path.suffix == ".lab" else None,
+        ) from None
+
+
+def read_bytes(what: str, path: Path) -> bytes:
+    """Return what a file holds."""
+    try:
+        return path.expanduser().read_bytes()
+    except OSError as error:
+        why, hint = (error.strerror or type(error).__name__).lower(), None
+        if path.is_dir():
+            why = "it is a folder"
+        elif not path.exists():
+            why = "there is no such file"
+            beside = path.parent.iterdir() if path.parent.is_dir() else ()
+            hint = nearest(path.name, [one.name for one in beside])
+        raise ArgumentError(f"{what}: {path} cannot be read: {why}", hint=hint) from None
+
+
+def check_place(what: str, path: Path) -> None:
+    """Raise if a file could not be written there, before anything is done that takes a while."""
+    folder, why = path.expanduser().absolute().parent, ""
+    if path.is_dir():
+        why = "it is a folder"
+    elif not folder.is_dir():
+        why = f"there is no folder {path.parent}"
+    elif not os.access(path if path.exists() else folder, os.W_OK):
+        why = "nobody may write there" if path.exists() else f"nobody may write to {path.parent}"
+    if why:
+        raise ArgumentError(
+            f"{what}: {path} cannot be written: {why}",
+            hint="make it first, or give another file"
+            if not folder.is_dir()
+            else "give another file",
+        )

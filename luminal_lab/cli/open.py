@@ -1,0 +1,90 @@
+"""`luminal-lab open`: what a recording holds, in the browser, without a notebook."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import webbrowser
+from pathlib import Path
+
+import luminal_lab
+from luminal_lab.cli.command import Command, Reader
+from luminal_lab.cli.serving import Serving
+from luminal_lab.io.opened import Opened
+
+ABOUT = """\
+Look at a recording, as cx.save("run.lab") or luminal-lab trace has written it: the workbench, in
+the browser. It is served to this machine alone, under an address that nobody else knows, until
+Ctrl-C. Nothing in the recording is run."""
+EXAMPLES = """\
+luminal-lab open run.lab                  the workbench in the browser
+luminal-lab open run.lab --no-browser     only say its address
+luminal-lab open run.lab --text           say here what it holds: graphs, passes, what they did
+luminal-lab open run.lab --json           the same in short, for a program"""
+FORMAT = 1
+
+
+def options(one: Reader) -> None:
+    """Say what may be asked for."""
+    one.add_argument("file", metavar="FILE", type=Path, help="a recording, as in run.lab")
+    one.add_argument("--port", metavar="N", type=int, default=0, help="default: any that is free")
+    one.add_argument("--no-browser", action="store_true", help="open no browser")
+    how = one.add_mutually_exclusive_group()
+    how.add_argument("--text", action="store_true", help="say what it holds, and end")
+    how.add_argument("--json", action="store_true", help="the same in short, for a program")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Show it."""
+    recording = luminal_lab.open(given.file)
+    if given.json:
+        print(json.dumps(as_json(recording), indent=1, ensure_ascii=False))
+        return 0
+    print(recording)
+    if given.text:
+        for part in recording:
+            print(f"\n{part.title}\n{part.compilation}")
+        return 0
+    with Serving(page_of(recording), given.port) as served:
+        if served.note:
+            print(served.note)
+        print(f"{served.address}\nfor this machine alone; Ctrl-C ends it", flush=True)
+        if not given.no_browser and not webbrowser.open(served.address):
+            print("there is no browser here that could be opened: give one the address", flush=True)
+        served.wait()
+    return 0
+
+
+def page_of(recording: Opened) -> bytes:
+    """Return the page of a recording."""
+    with tempfile.TemporaryDirectory(prefix="luminal_lab-") as folder:
+        path = Path(folder, "page.html")
+        recording.export(path)
+        return path.read_bytes()
+
+
+def as_json(recording: Opened) -> dict[str, object]:
+    """Return what a recording holds, in short."""
+    return {
+        "format": FORMAT,
+        "file": recording.name,
+        "made": recording.contents.made,
+        "date": recording.date,
+        "parts": [
+            {
+                "title": one.title,
+                "passes": one.pipeline,
+                "nodes": [len(one.snapshots[0].ir), len(one.snapshots[-1].ir)],
+                "snapshots": len(one.snapshots),
+                "firings": sum(len(snapshot.firings) for snapshot in one.snapshots),
+                "kernels": [kernel.name for kernel in one.facts.kernels],
+                "launches": len(one.facts.launches),
+                "times": [{"device": t.device, "how": t.how} for t in one.facts.times],
+            }
+            for one in recording.subjects
+        ],
+    }
+
+
+COMMAND = Command("open", ABOUT, EXAMPLES, options, run)

@@ -1,0 +1,136 @@
+"""`luminal-lab passes`: which passes there are, and what each does."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import pkgutil
+import sys
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from importlib import import_module
+from typing import Any, TypeAlias, cast
+
+import luminal_lab.passes
+from luminal_lab.cli.command import Command, Reader, indented
+from luminal_lab.errors import UnknownNameError, nearest
+from luminal_lab.passes.base import OPTIONS, Pass, option_types
+from luminal_lab.passes.pipeline import Pipeline, known_passes
+
+ABOUT = """\
+List the passes that come with luminal_lab: what luminal-lab run --passes and cx.compile take, as
+text. With the name of one, all there is to say of it: what it does, a graph before and after it,
+its options."""
+EXAMPLES = """\
+luminal-lab passes                  all of them, a line each
+luminal-lab passes push-views       one, with a graph before and after it
+luminal-lab passes --json           names, options and their defaults, for a program"""
+FORMAT = 1
+SPELLED = {*OPTIONS, str | None, float | None, tuple[str, ...] | None}
+"""The types of options that the text of a pipeline can give."""
+DEVICES = ("cpu", "cuda", "metal")
+Kind: TypeAlias = type[Pass] | type[Pipeline]
+
+
+def load_all() -> Mapping[str, Kind]:
+    """Return all classes of passes and pipelines, by name: those of devices, too."""
+    for module in pkgutil.iter_modules(luminal_lab.passes.__path__, "luminal_lab.passes."):
+        if not module.name.endswith(".gradients"):
+            import_module(module.name)
+    for device in DEVICES:
+        import_module(f"luminal_lab.devices.{device}")
+    return dict(sorted(known_passes().items()))
+
+
+def options(one: Reader) -> None:
+    """Say what may be asked for."""
+    one.add_argument("name", metavar="NAME", nargs="?", help="one pass, or all of them")
+    one.add_argument("--json", action="store_true", help="for a program")
+
+
+def run(given: argparse.Namespace) -> int:
+    """List them, or tell of one."""
+    known = load_all()
+    if given.name is not None and given.name not in known:
+        raise UnknownNameError(
+            f"passes: there is no pass {given.name!r}",
+            hint=nearest(given.name, known) or "luminal-lab passes lists them",
+        )
+    chosen = known if given.name is None else {given.name: known[given.name]}
+    if given.json:
+        found = [as_json(name, kind) for name, kind in chosen.items()]
+        print(json.dumps({"format": FORMAT, "passes": found}, indent=1, ensure_ascii=False))
+    elif given.name is not None:
+        print(described(given.name, known[given.name]))
+    else:
+        wide = max(map(len, known)) + 2
+        for title, are_passes in (("passes", True), ("pipelines of passes", False)):
+            print(f"{title}:")
+            for name, kind in known.items():
+                if issubclass(kind, Pass) == are_passes:
+                    print(f"  {name:{wide}}{sentence(kind)}")
+    return 0
+
+
+def sentence(kind: Kind) -> str:
+    """Return what a pass does, in a sentence."""
+    return inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
+
+
+def described(name: str, kind: Kind) -> str:
+    """Return all there is to say of a pass."""
+    module = inspect.getdoc(sys.modules[kind.__module__]) or ""
+    parts = [f"{name}: {sentence(kind)}"]
+    is_about_it = module.startswith(f"`{name}`")  # and not about several
+    rest = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[2].partition(">>>")[0].rstrip()
+    parts += [text for text in (module if is_about_it else "", rest) if text]
+    given = option_rows(kind)
+    if given:
+        rows = [f"{key}: {_type_text(of)} = {_text(default)}" for key, of, default in given]
+        parts.append("options:\n" + indented("\n".join(rows)))
+    else:
+        parts.append("It has no options.")
+    return "\n\n".join(parts)
+
+
+def as_json(name: str, kind: Kind) -> dict[str, object]:
+    """Return what a program may want to know of a pass."""
+    return {
+        "name": name,
+        "kind": "pass" if issubclass(kind, Pass) else "pipeline",
+        "does": sentence(kind),
+        "options": [
+            {"name": key, "type": _type_text(of), "default": default}
+            for key, of, default in option_rows(kind)
+        ],
+    }
+
+
+def option_rows(kind: Kind) -> list[tuple[str, object, object]]:
+    """Return the options that text can give: their names, types and defaults."""
+    taken = inspect.signature(kind).parameters
+    types = option_types(kind)
+    rows: list[tuple[str, object, object]] = []
+    for field in fields(cast("Any", kind)):
+        if field.name not in taken or types[field.name] not in SPELLED:
+            continue
+        default = taken[field.name].default
+        if default is inspect.Parameter.empty:
+            default = None if field.default is MISSING else field.default
+        rows.append((field.name, types[field.name], default))
+    return rows
+
+
+def _type_text(of: object) -> str:
+    text = of.__name__ if isinstance(of, type) and not hasattr(of, "__args__") else str(of)
+    return text.replace("tuple[str, ...]", "list of names").replace(" | None", "")
+
+
+def _text(default: object) -> str:
+    if isinstance(default, tuple):
+        return f"[{', '.join(map(str, cast('tuple[object, ...]', default)))}]"
+    return str(default).lower() if isinstance(default, bool) or default is None else str(default)
+
+
+COMMAND = Command("passes", ABOUT, EXAMPLES, options, run)

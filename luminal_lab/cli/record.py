@@ -1,0 +1,72 @@
+"""`luminal-lab record`: the times of kernels on a device, in a file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from luminal_lab.bench.record import DEVICES, names, record
+from luminal_lab.cli.bench import STATUS, wrapped
+from luminal_lab.cli.command import Command, Reader
+from luminal_lab.cli.files import check_place
+from luminal_lab.errors import ArgumentError
+
+ABOUT = """\
+Run the op table, small models and the benchmark's workloads on a device, compare them with NumPy's
+interpreter (the workloads at their small sizes), and save the times of all kernels to a file, which
+ll.Recorded("FILE") answers from. It needs the device: --device cuda an NVIDIA GPU with CuPy, and
+--device metal a Mac. Nothing is sent anywhere."""
+EXAMPLES = """\
+luminal-lab record --device cuda                 everything, to cuda.json
+luminal-lab record --device cpu --only softmax   one model, to cpu.json"""
+
+
+def options(one: Reader) -> None:
+    """Say what may be asked for."""
+    one.add_argument("--device", choices=DEVICES, required=True, help="what runs the kernels")
+    one.add_argument("-o", dest="file", metavar="FILE", type=Path, help="default: DEVICE.json")
+    one.add_argument(
+        "--only",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="only this, or several with commas between; may be given again",
+    )
+    one.add_argument("--quick", action="store_true", help="small sizes: does it all work?")
+    one.add_argument("--threads", metavar="N", type=int, default=0, help="of the CPU; default: all")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Record what was asked for, save it, and return the exit status."""
+    path: Path = given.file or Path(f"{given.device}.json")
+    if given.threads < 0:
+        raise ArgumentError(f"record: threads is {given.threads}", hint="give 1 or more")
+    check_place("record", path)
+    only = ",".join(given.only).split(",")
+    found = record(
+        given.device,
+        only,
+        is_quick=given.quick,
+        threads=given.threads,
+        told=lambda line: print(line, flush=True),
+    )
+    if found.recording.programs:
+        found.recording.save(path)
+        count = len(found.recording.kernels)
+        print(f"saved {count} kernel{'s' * (count != 1)} to {path}")
+        print(f'll.Recorded("{path}") answers from it')
+    for text in found.failed:
+        print(f"not recorded: {text}", file=sys.stderr)
+    return 1 if found.failed else 0
+
+
+COMMAND = Command(
+    "record",
+    ABOUT,
+    EXAMPLES,
+    options,
+    run,
+    STATUS,
+    more=lambda: wrapped("what is recorded:", names()),
+)

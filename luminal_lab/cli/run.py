@@ -1,0 +1,102 @@
+"""`luminal-lab run`: passes on a graph, text in, text out."""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+import sys
+from pathlib import Path
+
+from luminal_lab.cli.command import Command, Reader
+from luminal_lab.cli.files import STDIN, read_bytes, read_text
+from luminal_lab.cli.passes import load_all
+from luminal_lab.core.parse import parse
+from luminal_lab.errors import LabError, PassError
+from luminal_lab.passes.compilation import Compilation
+from luminal_lab.passes.compile import compile_ir
+from luminal_lab.passes.pipeline import PassLike, Pipeline, parse_pipeline
+
+ABOUT = """\
+Read a graph as text, run passes on it, and print the graph that comes out, which reads back. Every
+graph between is verified. What is wrong is said with its line, and nothing is printed."""
+EXAMPLES = """\
+luminal-lab run graph.ir                               what cx.compile() makes of it
+luminal-lab run graph.ir --passes "simplify, dce"      these passes
+luminal-lab run graph.ir --passes "generic, cpu"       with the CPU's kernels
+luminal-lab run - --passes cse --each < graph.ir       the graph after each pass that changed it
+luminal-lab run graph.ir --check --summary             values compared after each pass; a table
+luminal-lab run graph.ir --load mine.py --passes my-pass
+                                                       a pass of your own"""
+STATUS = """\
+exit status: 0 if all went well, 1 if a pass failed or changed a value, 2 if the graph or the passes
+cannot be read, 130 if Ctrl-C stopped it"""
+
+
+def options(one: Reader) -> None:
+    """Say what may be asked for."""
+    one.add_argument("file", metavar="FILE", type=Path, help="a graph as text; - is standard input")
+    one.add_argument(
+        "--passes", metavar="TEXT", default="generic", help="as cx.compile has them; see passes"
+    )
+    one.add_argument("--each", action="store_true", help="print what each pass has changed, too")
+    one.add_argument("--check", action="store_true", help="compare values after each pass")
+    one.add_argument("--summary", action="store_true", help="say what each pass did, on stderr")
+    one.add_argument(
+        "--load",
+        metavar="FILE.py",
+        type=Path,
+        action="append",
+        default=[],
+        help="run this first: it defines passes or ops of your own",
+    )
+
+
+def run(given: argparse.Namespace) -> int:
+    """Run the passes."""
+    kept = load_own(given.load)
+    load_all()
+    pipeline = parse_pipeline(given.passes)
+    text = read_text("run", given.file)
+    try:
+        ir = parse(text)
+    except LabError as error:
+        name = "standard input" if given.file == STDIN else given.file
+        error.message = f"{name}, {error.message}"
+        raise
+    try:
+        compilation = compile_ir(ir, *parts_of(pipeline), check="values" if given.check else None)
+    except PassError as error:
+        print(error, file=sys.stderr)
+        return 1
+    del kept
+    if given.summary:
+        print(compilation, file=sys.stderr)
+    print(shown(compilation) if given.each else compilation.ir)
+    return 0
+
+
+def load_own(paths: list[Path]) -> list[object]:
+    """Run files that define passes; whoever drops what is returned loses the passes."""
+    kept: list[object] = []
+    for path in paths:
+        read_bytes("run", path)  # which says what is wrong with it
+        kept.append(runpy.run_path(str(path)))
+    return kept
+
+
+def parts_of(pipeline: Pipeline) -> tuple[PassLike, ...]:
+    """Return what to compile with, as somebody would have typed it."""
+    return (pipeline,) if pipeline.name or pipeline.has_options else pipeline.passes
+
+
+def shown(compilation: Compilation) -> str:
+    """Return the graph as written, and after each pass that changed it."""
+    parts: list[str] = []
+    for one in compilation.snapshots:
+        if one.index == 0 or one.firings:
+            what = f"{one.index} {one.title}" if one.index else "as written"
+            parts.append(f"# {what}\n{one.ir}")
+    return "\n\n".join(parts)
+
+
+COMMAND = Command("run", ABOUT, EXAMPLES, options, run, STATUS)

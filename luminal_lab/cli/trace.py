@@ -1,0 +1,168 @@
+"""`luminal-lab trace`: a script is run, and every compile in it recorded."""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+import sys
+import traceback
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+import luminal_lab
+from luminal_lab.cli.command import Command, Reader
+from luminal_lab.cli.files import check_place, read_bytes
+from luminal_lab.cli.passes import load_all
+from luminal_lab.cli.run import parts_of
+from luminal_lab.errors import ArgumentError, LabError
+from luminal_lab.io.facts import Subject
+from luminal_lab.io.recording import MAGIC, save_recording
+from luminal_lab.passes.compile import compile_ir
+from luminal_lab.passes.pipeline import parse_pipeline
+from luminal_lab.progress import progress
+from luminal_lab.tracing import Traced, trace
+from luminal_lab.viz.live.backed import backed_compile
+
+ABOUT = """\
+Run a script as python would, and record every graph and every compile that it makes, or compile the
+graphs of a recording anew. If the script fails or is stopped, what it made until then is saved.
+What a thread of the script compiles is not seen: put `with ll.trace()` into that."""
+EXAMPLES = """\
+luminal-lab trace train.py                           to train.lab
+luminal-lab trace train.py -o run.lab -- --epochs 3  what is behind -- is the script's
+luminal-lab trace model.lab -o run.lab               its graphs, compiled anew
+luminal-lab trace model.lab --passes "generic, cpu" -o cpu.lab
+                                                     by other passes than when it was saved
+luminal-lab open run.lab                             look at it"""
+STATUS = """\
+exit status: 0 if all went well, 1 if the script failed or made nothing, 2 if it cannot be done as
+asked, 130 if Ctrl-C stopped it"""
+
+
+def options(one: Reader) -> None:
+    """Say what may be asked for."""
+    one.add_argument("file", metavar="FILE", type=Path, help="a script, or a recording")
+    one.add_argument("-o", dest="out", metavar="OUT", type=Path, help="default: FILE.lab, here")
+    one.add_argument("--passes", metavar="TEXT", help="of a recording; default: those it had")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Record it."""
+    file: Path = given.file.expanduser()
+    data = read_bytes("trace", file)
+    out: Path = given.out or Path(f"{file.stem}.lab")
+    if out.expanduser().resolve() == file.resolve():
+        raise ArgumentError(f"trace: {out} is what is read", hint="name another file behind -o")
+    check_place("trace", out)
+    if data.startswith(MAGIC) or file.suffix == ".lab":
+        save_recording(out, again(file, given.passes))
+        return told(out, 0)
+    if file.suffix == ".ipynb":
+        raise ArgumentError(
+            f"trace: {file} is a notebook, which is run in Jupyter",
+            hint="there, %%lab records a cell, and cx.save(...) a compile",
+        )
+    if given.passes is not None:
+        raise ArgumentError(
+            "trace: --passes is for recordings: a script says itself what it compiles with",
+            hint="leave it out",
+        )
+    return traced(file, out, given.rest)
+
+
+def traced(script: Path, out: Path, arguments: Sequence[str]) -> int:
+    """Run a script, save what it has made, and return the exit status."""
+    with trace() as record:
+        status = status_of(script, arguments)
+    if not len(record):
+        print(f"trace: {script} has made no graph: nothing is saved", file=sys.stderr)
+        return status or 1
+    try:
+        record.save(out)
+    except LabError as error:
+        print(error, file=sys.stderr)
+        return status or 2
+    print(summary(record), file=sys.stderr)
+    return told(out, status)
+
+
+def told(out: Path, status: int) -> int:
+    """Say where it is; the script may have used standard output for its own."""
+    print(f"saved to {out}: luminal-lab open {out} shows it", file=sys.stderr)
+    return status
+
+
+def summary(record: Traced) -> str:
+    """Say how much was recorded."""
+    compiles, failed, shown = len(record.compilations), len(record.errors), len(record)
+    parts = [f"{compiles} compile{'s' * (compiles != 1)}"]
+    if failed:
+        parts.append(f"{failed} that failed")
+    graphs = shown - compiles - failed
+    if graphs:
+        parts.append(f"{graphs} graph{'s' * (graphs != 1)} not compiled")
+    return f"recorded {', '.join(parts)}"
+
+
+def status_of(script: Path, arguments: Sequence[str]) -> int:
+    """Run a script, say what went wrong, and return the exit status that this asks for."""
+    try:
+        with as_main(script, arguments):
+            runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as ended:
+        if ended.code in (None, 0):
+            return 0
+        is_text = not isinstance(ended.code, int)
+        said = ended.code if is_text else f"{script} ended with status {ended.code}"
+        print(said, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    except LabError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    except Exception as error:  # whatever a script may raise
+        traceback.print_exception(error.with_traceback(within(script, error.__traceback__)))
+        return 1
+    return 0
+
+
+@contextmanager
+def as_main(script: Path, arguments: Sequence[str]) -> Generator[None]:
+    """Let a script find its arguments, and the modules beside it."""
+    argv, path = sys.argv, list(sys.path)
+    sys.argv, sys.path[:0] = [str(script), *arguments], [str(script.resolve().parent)]
+    try:
+        yield
+    finally:
+        sys.argv, sys.path[:] = argv, path
+
+
+def within(script: Path, frames: TracebackType | None) -> TracebackType | None:
+    """Return the frames from the script's on: those before it are ours."""
+    found = frames
+    while found is not None and found.tb_frame.f_code.co_filename != str(script):
+        found = found.tb_next
+    return found
+
+
+def again(file: Path, passes: str | None) -> list[Subject]:
+    """Return the graphs of a recording, compiled anew."""
+    recording = luminal_lab.open(file)
+    load_all()
+    made: list[Subject] = []
+    with progress(f"compile {file.name}", len(recording), "graph") as bar:
+        for one in bar.each(list(recording), lambda one: one.title):
+            pipeline = parse_pipeline(passes or one.pipeline or "generic")
+            compilation = compile_ir(one.written, *parts_of(pipeline))
+            found = backed_compile(compilation, title=one.title).subject
+            kept = one.subject
+            made.append(replace(found, parameters=kept.parameters, kept=kept.kept))
+    return made
+
+
+COMMAND = Command("trace", ABOUT, EXAMPLES, options, run, STATUS, rest="the script")

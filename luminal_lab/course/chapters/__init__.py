@@ -1,0 +1,1 @@
+"""The exercises of the course, a file for each notebook: `chNN.EXERCISES`."""

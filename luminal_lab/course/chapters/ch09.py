@@ -1,0 +1,282 @@
+"""The exercises of notebook 09: count fetches, choose a tile, weigh work and bytes, tile a tail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import ceil, prod
+from typing import cast
+
+import numpy as np
+
+from luminal_lab.course.compiling import no_function, rescheduled
+from luminal_lab.course.exercise import Exercise, Verdict
+from luminal_lab.course.probing import equal, kind
+from luminal_lab.errors import whole_number
+from luminal_lab.kernels.nest import Loop, Set, Statement, When
+from luminal_lab.session import Graph
+
+REGISTERS = 32
+TILES = ((1, 1), (6, 2), (4, 3), (30, 1))
+MACHINES = ((200, 20), (100, 7), (10, 60), (67000, 4800))
+TILE_ROWS, TILE_COLUMNS = 6, 16
+TOGETHER = ("unroll", "vector", "simd")
+"""The kinds of loops whose iterations are written out, or are one instruction."""
+
+
+def counted(
+    answer: object,
+    places: Sequence[tuple[int, int]],
+    names: tuple[str, str],
+    wanted: Callable[[int, int], float],
+) -> str:
+    """Return for which numbers a function first returns something else than is wanted."""
+    for one in places:
+        found = cast("Callable[..., object]", answer)(*one)
+        said = " and ".join(f"{name} = {value}" for name, value in zip(names, one, strict=True))
+        if not isinstance(found, int | float | np.integer | np.floating):
+            return f"for {said} it returns {kind(found)}, and a number is wanted"
+        fault = equal(cast("object", found), wanted(*one), name=f"for {said} it")
+        if fault:
+            return fault
+    return ""
+
+
+def work_of(rows: int, vectors: int) -> float:
+    """Return how many multiply-and-adds a tile does for each fetch."""
+    return rows * vectors / (rows + vectors)
+
+
+# -- 09.1 ------------------------------------------------------------------------------------------
+
+
+def fetches(answer: object) -> Verdict:
+    """Is it the multiply-and-adds of a tile for each fetch?"""
+    return no_function(answer) or Verdict.all(
+        (
+            "it is right for a tile of 1 × 1",
+            lambda: counted(answer, TILES[:1], ("rows", "vectors"), work_of),
+            "one multiply-and-add needs a vector of b and a number of a",
+        ),
+        (
+            "it is right for larger tiles",
+            lambda: counted(answer, TILES[1:], ("rows", "vectors"), work_of),
+            "each row meets each vector once; but each is fetched only once",
+        ),
+    )
+
+
+# -- 09.2 ------------------------------------------------------------------------------------------
+
+
+def needed(rows: int, vectors: int) -> int:
+    """Return the registers of a tile."""
+    return rows * vectors + vectors + 1
+
+
+def chosen(answer: object) -> Verdict:
+    """Is it the tile that does most for each fetch, of those that fit?"""
+    hint = "answer = (rows, vectors), two whole numbers from 1 up"
+    found: object = answer
+    pair = cast("Sequence[object]", answer) if isinstance(answer, tuple | list) else ()
+    if len(pair) != 2:
+        return Verdict.no(f"the answer is {kind(found)}, and a pair of numbers is wanted", hint)
+    numbers = [whole_number(one) for one in pair]
+    rows, vectors = (one or 0 for one in numbers)
+    if min(rows, vectors) < 1:
+        return Verdict.no("rows and vectors are not both whole numbers from 1 up", hint)
+    sizes = range(1, REGISTERS)
+    fit = [work_of(r, v) for r in sizes for v in sizes if needed(r, v) <= REGISTERS]
+
+    def fits() -> str:
+        count = needed(rows, vectors)
+        return "" if count <= REGISTERS else f"it needs {count}, and {REGISTERS} are there"
+
+    def best() -> str:
+        mine = work_of(rows, vectors)
+        return "" if mine >= max(fit) else f"it is {mine:.3g}, and another tile has more"
+
+    return Verdict.all(
+        ("the tile fits into the registers", fits, "rows × vectors + vectors + 1"),
+        (
+            "no other has more multiply-and-adds for each fetch",
+            best,
+            "two loops over rows and vectors, and your function of the first exercise, find it",
+        ),
+    )
+
+
+# -- 09.3 ------------------------------------------------------------------------------------------
+
+
+def balanced(answer: object) -> Verdict:
+    """Is it the least N whose product takes longer to compute than to carry?"""
+
+    def least(gflops: float, gbytes: float) -> float:
+        return ceil(6 * gflops / gbytes)
+
+    return no_function(answer) or Verdict.all(
+        (
+            "it is right for 200 GFLOP/s and 20 GB/s",
+            lambda: counted(answer, MACHINES[:1], ("gflops", "gbytes"), least),
+            "2 N³ operations take as long as 3 · 4 · N² bytes: solve for N",
+        ),
+        (
+            "it is right for other machines",
+            lambda: counted(answer, MACHINES[1:], ("gflops", "gbytes"), least),
+            "N is a whole number: the next one up",
+        ),
+    )
+
+
+# -- 09.4 ------------------------------------------------------------------------------------------
+
+
+def product() -> Graph:
+    """Return a graph with one product, whose rows are no multiple of the tile's."""
+    cx = Graph()
+    a, b = cx.tensor((101, 64), name="a"), cx.tensor((64, 96), name="b")
+    (a @ b).retrieve()
+    return cx
+
+
+def sums(block: Sequence[Statement], around: tuple[Loop, ...] = ()) -> Iterator[tuple[Loop, ...]]:
+    """Find the loops around each statement that adds to something, the outer ones first."""
+    for one in block:
+        if isinstance(one, Loop):
+            yield from sums(one.body, (*around, one))
+        elif isinstance(one, When):
+            yield from sums(one.body, around)
+        elif isinstance(one, Set) and one.how == "+=":
+            yield around
+
+
+def tiled(answer: object) -> Verdict:
+    """Does it sum tiles of 6 × 16 in registers, in vectors, and in tasks?"""
+    kernel = rescheduled(product(), answer)
+    if isinstance(kernel, Verdict):
+        return kernel
+    nest = kernel.nest
+    assert nest is not None
+    around = next(sums(nest.body), ())
+    inner: list[Loop] = []
+    for loop in reversed(around):
+        if loop.kind not in TOGETHER:
+            break
+        inner.append(loop)
+    sizes = [loop.size for loop in inner if isinstance(loop.size, int)]
+    together = prod(sizes) if len(sizes) == len(inner) else 0
+
+    def whole() -> str:
+        wanted = TILE_ROWS * TILE_COLUMNS
+        if together == wanted:
+            return ""
+        return f"{max(1, together)} sums stand together, and {wanted} are wanted"
+
+    return Verdict.all(
+        ("each step is one, and can be done", True),
+        ("the tile is written out, and whole", whole, "unroll and vector come after round, clamp"),
+        (
+            "it is in vectors of 8",
+            bool(inner) and inner[0].kind == "vector" and inner[0].size == 8,
+            "split the 16 columns by 8, and let the inner loop be a vector",
+        ),
+        (
+            "it is in registers",
+            any(one.space == "registers" and one.type.shape for one in nest.locals.values()),
+            "fission makes of one sum an array of them",
+        ),
+        (
+            "blocks are tasks",
+            any(loop.kind == "parallel" and loop.size != 1 for loop in around),
+            "parallel is for the outermost loop",
+        ),
+    )
+
+
+EXERCISES = (
+    Exercise(
+        "09.1",
+        "Write the function that says how many multiply-and-adds a tile does for each fetch.",
+        (
+            "Count both for the tile of 6 rows and 2 vectors first.",
+            "There are rows × vectors multiply-and-adds, and rows + vectors fetches.",
+            "return rows * vectors / (rows + vectors)",
+        ),
+        """\
+def work_for_each_fetch(rows, vectors):
+    return rows * vectors / (rows + vectors)
+
+answer = work_for_each_fetch
+""",
+        fetches,
+    ),
+    Exercise(
+        "09.2",
+        f"Find the tile that does most for each fetch, and needs at most {REGISTERS} registers.",
+        (
+            "Try all: there are few enough for two loops.",
+            "max(tiles, key=…) over all pairs for which rows * vectors + vectors + 1 <= 32",
+            "The more nearly square a tile is, the less it fetches: rows and vectors are equal.",
+        ),
+        """\
+tiles = [
+    (rows, vectors)
+    for rows in range(1, 32)
+    for vectors in range(1, 32)
+    if rows * vectors + vectors + 1 <= 32
+]
+answer = max(tiles, key=lambda tile: tile[0] * tile[1] / (tile[0] + tile[1]))
+""",
+        chosen,
+    ),
+    Exercise(
+        "09.3",
+        "Write the function that says from which N on the work is the limit of a product.",
+        (
+            "Write down the seconds for the operations, and the seconds for the bytes.",
+            "2 N³ / gflops is at least 12 N² / gbytes; both sides have N².",
+            "N is at least 6 * gflops / gbytes; math.ceil makes it a whole number.",
+        ),
+        """\
+import math
+
+def least(gflops, gbytes):
+    return math.ceil(6 * gflops / gbytes)
+
+answer = least
+""",
+        balanced,
+    ),
+    Exercise(
+        "09.4",
+        "Write a schedule with a whole tile of 6 × 16 for a product of 101 rows.",
+        (
+            "Begin with the text of tile(6, 16), and read which step is refused, and why.",
+            "The last block of rows is shorter: i_i where the sums begin, i_i_2 where they grow.",
+            "round i_i and clamp i_i_2 behind the reorders, and parallel i_o at the end.",
+        ),
+        '''\
+answer = """
+split i by 6
+split j by 16
+reorder i_i, j_o
+fission j_i
+fission i_i
+reorder j_i_2, k
+reorder i_i_2, k
+round i_i
+clamp i_i_2
+split j_i by 8
+unroll i_i
+unroll j_i_o
+vector j_i_i
+split j_i_2 by 8
+unroll i_i_2
+unroll j_i_2_o
+vector j_i_2_i
+parallel i_o
+"""
+''',
+        tiled,
+    ),
+)

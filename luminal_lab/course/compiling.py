@@ -1,0 +1,50 @@
+"""What checks about kernels share: is an answer a function, and what does the CPU make of it."""
+
+from __future__ import annotations
+
+from luminal_lab.course.exercise import Verdict, told
+from luminal_lab.course.probing import kind
+from luminal_lab.devices.cpu import CPUCompiler
+from luminal_lab.devices.toolchain import find_compiler
+from luminal_lab.errors import DeviceError, LabError
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.user_call import KernelCall
+from luminal_lab.passes.generic import GenericCompiler
+from luminal_lab.session import Graph
+from luminal_lab.tensor import Tensor
+
+
+def no_function(answer: object) -> Verdict | None:
+    """Return what is said of an answer that is no function; None of one that is.
+
+    >>> no_function(42).said
+    ('not yet: the answer is a number, and a function is wanted',)
+    """
+    if callable(answer) and not isinstance(answer, type | Tensor | KernelCall):
+        return None
+    hint = "answer = f, the function's name without brackets"
+    return Verdict.no(f"the answer is {kind(answer)}, and a function is wanted", hint)
+
+
+def compiled(cx: Graph) -> Graph:
+    """Compile a graph for the CPU; an error where nothing can, instead of the interpreter."""
+    find_compiler()
+    cx.compile(GenericCompiler(), CPUCompiler())
+    return cx
+
+
+def rescheduled(cx: Graph, answer: object) -> Kernel | Verdict:
+    """Return the one kernel of a graph by a schedule, or what is said of an answer that is none."""
+    if not isinstance(answer, str):
+        hint = 'answer = """ … """, with a step on each line'
+        return Verdict.no(f"the answer is {kind(answer)}, and a text is wanted", hint)
+    try:
+        kernel = compiled(cx).kernels[0]
+    except DeviceError as error:
+        hint = error.hint or "luminal-lab doctor says what is missing"
+        return Verdict.no(f"no kernel can be made here: {told(error)}", hint)
+    try:
+        return kernel.rescheduled(answer)
+    except LabError as error:
+        hint = error.hint or "kernel.steps shows the nest before and after each step"
+        return Verdict.no(f"the schedule is refused: {told(error)}", hint)

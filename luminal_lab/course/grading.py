@@ -1,0 +1,264 @@
+"""A class's results: exercises of submitted notebooks, each run by itself, as a table.
+
+submitted/ana/04_stepping.ipynb     a folder for each student, as nbgrader has it, or
+submitted/04_stepping_ana.ipynb     a file for each one
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import secrets
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import repeat
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from typing_extensions import override
+
+from luminal_lab.course import notebooks, outline
+from luminal_lab.course.exercise import OPEN, Verdict
+from luminal_lab.course.isolated import Limits, decoded, ended, too_long
+from luminal_lab.course.needed import needed
+from luminal_lab.course.notebooks import Notebook
+from luminal_lab.course.worker import STILL_OPEN, command
+from luminal_lab.errors import LabError
+from luminal_lab.progress import progress
+from luminal_lab.tables import Table, frame
+
+How: TypeAlias = Literal["right", "not yet", "open", "missing"]
+SIGNS: Mapping[How, str] = {"right": "+", "not yet": "x", "open": ".", "missing": ""}
+Process: TypeAlias = subprocess.Popen[bytes]
+LIMITS = Limits(60.0)
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one exercise of one student."""
+
+    how: How
+    said: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """A class's results: by student, and by exercise."""
+
+    exercises: tuple[str, ...]
+    students: Mapping[str, Mapping[str, Result]]
+    notes: tuple[str, ...] = ()
+    """What could not be read."""
+
+    def of(self, student: str, exercise: str) -> Result:
+        """Return the result of one exercise of one student."""
+        return self.students[student].get(exercise, Result("missing"))
+
+    def right(self, student: str) -> int:
+        """Return how many exercises of a student are right."""
+        return sum(one.how == "right" for one in self.students[student].values())
+
+    @override
+    def __str__(self) -> str:
+        wide = max([7, *map(len, self.students)])
+        head = f"{'student':{wide}}  {'  '.join(self.exercises)}  right"
+        rows = [head, "-" * len(head)]
+        for student in self.students:
+            signs = [f"{SIGNS[self.of(student, id).how]:^{len(id)}}" for id in self.exercises]
+            right = f"{self.right(student)} of {len(self.exercises)}"
+            rows.append(f"{student:{wide}}  {'  '.join(signs)}  {right}")
+        rows += ["", "+ right   x not yet   . open   (nothing) not in the notebook"]
+        return "\n".join([*rows, *(f"note: {one}" for one in self.notes)])
+
+    @property
+    def csv(self) -> str:
+        """The table, for a spreadsheet: a row for each student."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["student", *self.exercises, "right"])
+        for student in self.students:
+            how = [self.of(student, id).how for id in self.exercises]
+            writer.writerow([_cell(student), *how, self.right(student)])
+        return text.getvalue()
+
+    @property
+    def json(self) -> str:
+        """All of it, with what was said of each answer."""
+        students = [
+            {
+                "name": student,
+                "right": self.right(student),
+                "exercises": {
+                    id: {"how": self.of(student, id).how, "said": self.of(student, id).said}
+                    for id in self.exercises
+                },
+            }
+            for student in self.students
+        ]
+        whole = {
+            "format": FORMAT,
+            "exercises": self.exercises,
+            "students": students,
+            "notes": self.notes,
+        }
+        return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
+
+    def to_pandas(self) -> Table:
+        """Return the table, a row for each student."""
+        rows = [
+            [student, *(self.of(student, id).how for id in self.exercises), self.right(student)]
+            for student in self.students
+        ]
+        return frame("results", ["student", *self.exercises, "right"], rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """An exercise of a student that is to be run."""
+
+    student: str
+    id: str
+    cells: tuple[str, ...]
+    """The texts of the notebook's code, up to the exercise."""
+    exercises: frozenset[int] = field(default=frozenset())
+    """Which of them are exercises."""
+
+
+def grade(folder: Path, limits: Limits = LIMITS, jobs: int = 0) -> Results:
+    """Return the results of the notebooks below a folder; nothing of theirs is changed."""
+    tasks: list[Task] = []
+    notes: list[str] = []
+    students: dict[str, dict[str, Result]] = {}
+    for path in notebooks.found(folder):
+        parts = path.relative_to(folder).parts
+        student = parts[0] if len(parts) > 1 else path.stem
+        students.setdefault(student, {})
+        try:
+            notebook = notebooks.read(path)
+        except LabError as error:
+            notes.append(error.message)
+            continue
+        tasks += _tasks(student, notebook, notes)
+    jobs = jobs or min(4, os.cpu_count() or 1)
+    running: set[Process] = set()
+    with progress("grade", len(tasks), "exercise") as bar, ThreadPoolExecutor(jobs) as pool:
+        done = pool.map(graded, tasks, repeat(limits), repeat(running))
+        try:
+            for task, result in zip(tasks, done, strict=True):
+                bar.now(f"{task.student} {task.id}")
+                known = students[task.student].get(task.id)
+                if known is None or known.how != "right":
+                    students[task.student][task.id] = result
+                bar.step()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in tuple(running):
+                _kill(process)
+            raise
+    return Results(_columns(tasks), students, tuple(notes))
+
+
+def graded(task: Task, limits: Limits = LIMITS, running: set[Process] | None = None) -> Result:
+    """Run one exercise with the cells that it needs; with all before it, if those do not do.
+
+    Its process is in `running` while it runs.
+    """
+    running = set() if running is None else running
+    last = len(task.cells) - 1
+    places = needed(task.cells, last, task.exercises)
+    verdict = asked(task, places, limits, running)
+    whole = [k for k in range(last + 1) if k == last or k not in task.exercises]
+    if not verdict.right and _failed(verdict) and set(whole) - set(places):
+        verdict = asked(task, sorted({*whole, *places}), limits, running)
+    if verdict.right:
+        return Result("right", verdict.said)
+    if verdict.said == (f"{OPEN}{STILL_OPEN}",):
+        return Result("open")
+    return Result("not yet", verdict.said)
+
+
+def asked(task: Task, places: Iterable[int], limits: Limits, running: set[Process]) -> Verdict:
+    """Return the verdict of a process of its own on an exercise."""
+    token = secrets.token_hex(16)
+    request = {
+        "id": task.id,
+        "cells": [(k + 1, task.cells[k]) for k in places],
+        "seconds": limits.seconds,
+        "memory": limits.memory,
+        "token": token,
+    }
+    with tempfile.TemporaryDirectory(prefix="grade-", ignore_cleanup_errors=True) as folder:
+        process = subprocess.Popen(
+            command(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=folder,
+            start_new_session=True,
+        )
+        running.add(process)
+        try:
+            data, _ = process.communicate(json.dumps(request).encode() + b"\n", limits.seconds)
+        except subprocess.TimeoutExpired:
+            return too_long(limits)
+        finally:
+            running.discard(process)
+            _end(process)
+    return decoded(data, token) or ended(process.returncode)
+
+
+def _kill(process: Process) -> None:
+    """Stop a process and whatever it has started."""
+    if hasattr(os, "killpg"):
+        with suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+
+
+def _end(process: Process) -> None:
+    """Stop a process, and leave nothing of it."""
+    _kill(process)
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            with suppress(OSError):
+                stream.close()
+
+
+def _failed(verdict: Verdict) -> bool:
+    """Return whether a cell could not be run, which may be for want of another cell."""
+    return any(" failed with " in one for one in verdict.said)
+
+
+def _tasks(student: str, notebook: Notebook, notes: list[str]) -> list[Task]:
+    found = list(notebooks.places(notebook))
+    texts = tuple(map(notebooks.source, notebook.code))
+    where = frozenset(place for _, place in found)
+    tasks: list[Task] = []
+    for id, place in found:
+        try:
+            outline.exercise(id)
+        except LabError as error:
+            notes.append(f"{notebook.path}: {error.message}")
+            continue
+        tasks.append(Task(student, id, texts[: place + 1], where))
+    return tasks
+
+
+def _columns(tasks: Sequence[Task]) -> tuple[str, ...]:
+    """Return all exercises of the chapters that somebody has sent something of."""
+    chapters = sorted({one.id.partition(".")[0] for one in tasks})
+    return tuple(one.id for chapter in chapters for one in outline.exercises(chapter))
+
+
+def _cell(text: str) -> str:
+    """Return a name that no spreadsheet takes for a formula."""
+    return f"'{text}" if text[:1] in "=+-@\t" and text else text

@@ -1,0 +1,316 @@
+"""A call in a process of its own, with limits on time and memory, of which a sentence comes back.
+
+On Linux and macOS the process is forked, so that it has whatever the caller has, functions of a
+notebook too, and whatever it changes stays its own. It may not start processes but the compilers
+that devices use, nor use the network, nor read what is typed, nor change files that are not
+temporary. That holds for Python: it stops accidents and the curious, not machine code.
+
+Elsewhere the call runs in a thread, which is told to stop when its time is over: there is no limit
+on memory, and what it changes stays changed. In a browser there are no threads, and no limits.
+"""
+
+from __future__ import annotations
+
+import builtins
+import ctypes
+import io
+import json
+import os
+import secrets
+import select
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NoReturn, cast
+
+from luminal_lab.course.exercise import Verdict, told
+from luminal_lab.course.refusals import Refused, refuse
+
+MEGABYTE = 1 << 20
+CAN_FORK = hasattr(os, "fork") and sys.platform not in ("emscripten", "wasi")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a call may take, and how much memory it may take beside what there is already."""
+
+    seconds: float = 20.0
+    memory: int = 2048 * MEGABYTE
+
+    def __str__(self) -> str:
+        return f"{self.seconds:g} s and {self.memory // MEGABYTE:,} MB"
+
+
+class _State:
+    """Whether this process, or this thread, is one in which a call runs."""
+
+    inside = False
+
+
+def is_inside() -> bool:
+    """Return whether this runs in a call that has limits."""
+    return _State.inside
+
+
+def isolated(
+    call: Callable[[], Verdict], limits: Limits | None = None, kept: Path | None = None
+) -> Verdict:
+    """Return the verdict of a call that runs apart; whatever it does, there is one.
+
+    `kept` is the folder that it may not write to.
+    """
+    limits = limits or Limits()
+    if CAN_FORK:
+        return _forked(call, limits, kept)
+    return _threaded(call, limits)
+
+
+def judged(call: Callable[[], Verdict], limits: Limits) -> Verdict:
+    """Return the verdict of a call, or that on what it ended in."""
+    try:
+        verdict = cast("object", call())
+    except MemoryError:
+        return Verdict.no(
+            f"the answer needs more than {limits.memory // MEGABYTE:,} MB of memory",
+            "try it on something smaller: is a shape larger than you meant?",
+        )
+    except RecursionError:
+        return Verdict.no("the answer calls itself without an end", "which call is the last one?")
+    except SystemExit:
+        return Verdict.no("the answer ended Python, by sys.exit() or exit()", "return instead")
+    except KeyboardInterrupt:
+        return Verdict.no("the answer was interrupted")
+    except Refused as error:
+        return Verdict.no(f"the answer {error}", "an answer computes, and leaves the rest alone")
+    except BaseException as error:  # of whatever a student's code makes
+        return Verdict.no(f"the answer could not be checked, for {told(error)}")
+    if not isinstance(verdict, Verdict):
+        return Verdict.no(f"the check returned {type(verdict).__name__}, and no verdict")
+    return verdict
+
+
+def encoded(verdict: Verdict, token: str) -> bytes:
+    """Return a verdict as it comes back from another process."""
+    said = [text.encode("utf-8", "replace").decode() for text in verdict.said]
+    return json.dumps({**asdict(verdict), "said": said, "token": token}).encode()
+
+
+def decoded(data: bytes, token: str) -> Verdict | None:
+    """Return the verdict that came back; None if none did, or one that is not ours."""
+    try:
+        found = cast("dict[str, object]", json.loads(data))
+        if found["token"] != token:
+            return None
+        said = tuple(map(str, cast("list[object]", found["said"])))
+        return Verdict(found["right"] is True, said, str(found["hint"]))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def too_long(limits: Limits) -> Verdict:
+    """Return the verdict on what did not come to an end in its time."""
+    return Verdict.no(
+        f"the answer was stopped after {limits.seconds:g} s",
+        "is there a loop that does not end, or a size larger than you meant?",
+    )
+
+
+# -- a process of its own ------------------------------------------------------------------------
+
+
+def _forked(call: Callable[[], Verdict], limits: Limits, kept: Path | None) -> Verdict:
+    token = secrets.token_hex(16)
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        # That threads do not come along is known: the child makes what it needs anew.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if not child:
+        _in_child(call, limits, kept, writing, token)
+    os.close(writing)
+    try:
+        data, in_time = _read(reading, time.monotonic() + limits.seconds)
+    finally:
+        os.close(reading)
+        _end(child)
+        _, status = os.waitpid(child, 0)
+    if not in_time:
+        return too_long(limits)
+    return decoded(data, token) or ended(os.waitstatus_to_exitcode(status))
+
+
+def ended(code: int) -> Verdict:
+    """Return the verdict on what ended its process before there was another one."""
+    if code in (-signal.SIGKILL, -signal.SIGXCPU):
+        return Verdict.no("the answer was ended by the system, for it took too much memory or time")
+    if code < 0:
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+        return Verdict.no(f"the answer crashed Python ({name})", "a kernel that writes elsewhere?")
+    return Verdict.no("the answer ended its process, as os._exit() does", "return instead")
+
+
+def _end(child: int) -> None:
+    """End a process and those of its group."""
+    for end in (os.killpg, os.kill):
+        with suppress(OSError):
+            end(child, signal.SIGKILL)
+
+
+def _read(stream: int, until: float) -> tuple[bytes, bool]:
+    """Return what is written until the other end is closed, and whether that was in time."""
+    found = b""
+    while (left := until - time.monotonic()) > 0:
+        if not select.select([stream], [], [], left)[0]:
+            break
+        part = os.read(stream, 1 << 16)
+        if not part or len(found) > MEGABYTE:
+            return found, True
+        found += part
+    return found, False
+
+
+def _in_child(
+    call: Callable[[], Verdict], limits: Limits, kept: Path | None, writing: int, token: str
+) -> NoReturn:
+    leave = os._exit  # a student's code may give this another meaning
+    code = 70
+    try:
+        os.setsid()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this
+        _leave_kernel()
+        _close_others(writing)
+        verdict = bounded(call, limits, kept)
+        data = encoded(verdict, token)
+        while data:
+            data = data[os.write(writing, data) :]
+        code = 0
+    finally:
+        leave(code)
+
+
+def bounded(call: Callable[[], Verdict], limits: Limits, kept: Path | None) -> Verdict:
+    """Return the verdict of a call in this process, which is from now on under the limits."""
+    _State.inside = True
+    _limit(limits)
+    refuse(kept)
+    with _quiet():
+        return judged(call, limits)
+
+
+def _leave_kernel() -> None:
+    """Be no notebook's kernel: what would be shown there goes through its sockets."""
+    ipython = sys.modules.get("IPython")
+    shell: Any = None if ipython is None else ipython.get_ipython()
+    if shell is not None:
+        shell.clear_instance()
+
+
+def _close_others(writing: int) -> None:
+    """Leave nothing open but what is answered by: sockets of a kernel, files of the caller."""
+    empty = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(empty, stream)
+    os.closerange(3, writing)
+    os.closerange(writing + 1, 1 << 16)
+
+
+def _limit(limits: Limits) -> None:
+    try:
+        import resource  # noqa: PLC0415  # Windows has none
+    except ImportError:
+        return
+
+    def bound(kind: int, value: int) -> None:
+        _, hard = resource.getrlimit(kind)
+        # Systems differ in what they bound; time is bounded from outside as well.
+        with suppress(ValueError, OSError):
+            most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(kind, (most, hard))
+
+    bound(resource.RLIMIT_AS, _addresses() + limits.memory)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    # Two cores are enough for any answer; those who spin on more are stopped from outside.
+    bound(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime + 16 * limits.seconds) + 1)
+    bound(resource.RLIMIT_CORE, 0)
+    bound(resource.RLIMIT_FSIZE, 256 * MEGABYTE)
+
+
+def _addresses() -> int:
+    """Return the bytes of addresses that this process has; where nobody says so, a usual number."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text("utf-8").split()[0])
+    except (OSError, ValueError, IndexError):
+        return 1 << 40
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextmanager
+def _quiet() -> Generator[None]:
+    """Let nothing be shown or asked: what an answer prints in a check is for nobody."""
+
+    def nobody(*_: object) -> NoReturn:
+        raise Refused("asked for something to be typed, by input(), which nobody can do here")
+
+    before = builtins.input
+    builtins.input = nobody
+    try:
+        with redirect_stdout(_Nowhere()), redirect_stderr(_Nowhere()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        builtins.input = before
+
+
+class _Nowhere(io.TextIOBase):
+    """A stream that keeps nothing."""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str, /) -> int:
+        return len(text)
+
+
+# -- a thread ------------------------------------------------------------------------------------
+
+
+class _Stopped(BaseException):
+    """What a thread is told when its time is over."""
+
+
+def _threaded(call: Callable[[], Verdict], limits: Limits) -> Verdict:
+    """Return the verdict of a call in a thread that has a time limit, or just of the call."""
+    found: list[Verdict] = []
+
+    def leave(_: int) -> NoReturn:
+        raise SystemExit
+
+    def run() -> None:
+        found.append(judged(call, limits))
+
+    before = os._exit
+    _State.inside, os._exit = True, leave
+    try:
+        with _quiet():
+            thread = threading.Thread(target=run, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # a browser has no threads
+                run()
+            else:
+                thread.join(limits.seconds)
+                if thread.is_alive():
+                    number = ctypes.c_ulong(thread.ident or 0)
+                    stop = ctypes.py_object(_Stopped)
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(number, stop)
+                    thread.join(1.0)
+                    return too_long(limits)
+    finally:
+        _State.inside, os._exit = False, before
+    return found[0]

@@ -1,0 +1,91 @@
+"""`luminal-lab doctor`: what works here, what mends the rest, and its exit status."""
+
+import json
+
+import pytest
+
+from luminal_lab.cli import checks, doctor
+from luminal_lab.cli.checks import Check, Found
+from luminal_lab.errors import DeviceError
+from tests.cli.asking import ask
+
+
+def fails() -> Found:
+    raise DeviceError("gcc: it is broken\n  more", hint="pip install ziglang; or not")
+
+
+def breaks() -> Found:
+    raise ImportError("no such symbol")
+
+
+GOOD = Check("python", lambda: Found("works", "3.11"), is_basic=True)
+BAD = Check("compiler", fails)
+ABSENT = Check("metal", lambda: Found("none", "is on Macs"))
+
+
+def test_here_the_basics_work(capsys, monkeypatch):
+    quick = [one for one in checks.CHECKS if one.look not in (checks.compiler, checks.ptx)]
+    monkeypatch.setattr(doctor, "CHECKS", quick)
+    status, out, err = ask(capsys, "doctor", "--json")
+    found = json.loads(out)
+    assert (status, err, found["well"], found["format"]) == (0, "", True, 1)
+    assert [one["name"] for one in found["checks"]] == [one.name for one in quick]
+    states = {one["name"]: one["state"] for one in found["checks"]}
+    assert states["interpreter"] == "works"
+    assert set(states.values()) <= {"works", "missing", "none"}, found
+
+
+def test_what_is_missing_is_told_with_what_mends_it(capsys, monkeypatch):
+    monkeypatch.setattr(doctor, "CHECKS", (GOOD, BAD, ABSENT))
+    status, out, _ = ask(capsys, "doctor")
+    assert status == 0
+    assert out.partition("\n\n")[2] == (
+        "  works     python    3.11\n"
+        "  fails     compiler  gcc: it is broken\n"
+        "                      to mend it: pip install ziglang\n"
+        "  not here  metal     is on Macs\n"
+        "\n"
+        "The basics work; what could be better: compiler.\n"
+    )
+
+
+def test_without_the_basics_it_fails(capsys, monkeypatch):
+    monkeypatch.setattr(doctor, "CHECKS", (Check("packages", breaks, is_basic=True), ABSENT))
+    status, out, _ = ask(capsys, "doctor")
+    assert status == 1
+    assert "fails     packages  ImportError: no such symbol\n" in out
+    assert out.endswith("luminal_lab does not work here: packages\n")
+
+
+def test_colours_are_for_terminals():
+    found = {GOOD: GOOD.found()}
+    assert "\033" not in "".join(doctor.lines(found, is_coloured=False))
+    assert "\033[32mworks   \033[0m" in "".join(doctor.lines(found, is_coloured=True))
+
+
+def test_without_a_compiler_it_says_which_to_install(monkeypatch):
+    def none() -> None:
+        raise DeviceError("compiler: none")
+
+    monkeypatch.setattr(checks.toolchain, "find_compiler", none)
+    monkeypatch.setattr(checks.toolchain, "find_cpp_compiler", none)
+    assert checks.compiler().mend == checks.emulator().mend == "pip install ziglang"
+
+
+@pytest.mark.parametrize("look", [checks.jupyter, checks.widgets, checks.tables])
+def test_without_packages_it_says_which_extra_has_them(monkeypatch, look):
+    monkeypatch.setattr(checks, "find_spec", lambda name: None)
+    found = look()
+    assert (found.state, found.mend) == ("missing", 'pip install "luminal-lab[lab]"')
+
+
+def test_without_the_built_script_it_says_how_to_build_it(monkeypatch):
+    monkeypatch.setattr(checks, "find_spec", lambda name: True)
+    monkeypatch.setattr(checks, "script", fails)
+    found = checks.widgets()
+    assert (found.state, found.mend) == ("missing", "make frontend")
+
+
+def test_a_wrong_result_is_a_failure(monkeypatch):
+    monkeypatch.setattr(checks, "_fault_of", lambda device: "a softmax is off by 2")
+    assert checks.interpreter() == Found("fails", "a softmax is off by 2")

@@ -1,0 +1,129 @@
+"""What `make dist` makes is whole: it installs and runs with neither Node nor a compiler.
+
+The environment is empty but for the three packages that the library needs, which are lent from
+the one that runs the tests.
+"""
+
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import venv
+import zipfile
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+NEEDED = ("numpy", "ml_dtypes", "typing_extensions")
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The wheel and the sdist of this checkout."""
+    pytest.importorskip("hatchling", reason="hatchling is not installed: pip install hatchling")
+    folder = tmp_path_factory.mktemp("dist")
+    said(sys.executable, "-m", "hatchling", "build", "-d", folder, at=ROOT)
+    (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
+    return wheel, sdist
+
+
+@pytest.fixture(scope="module")
+def python(packages: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment that has the wheel, and what the wheel says that it needs."""
+    folder = tmp_path_factory.mktemp("empty") / "env"
+    venv.create(folder, with_pip=False)
+    at = folder / ("Scripts" if sys.platform == "win32" else "bin") / Path(sys.executable).name
+    site = Path(said(at, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+    lent = Path(sysconfig.get_path("purelib"))
+    for name in NEEDED:
+        tops = {file.parts[0] for file in distribution(name).files or () if file.parts[0] != ".."}
+        for top in sorted(tops - {"__pycache__"}):
+            if not (site / top).exists():
+                (site / top).symlink_to(lent / top)
+    # No index is asked: a need that is not among the three is an error.
+    said(
+        sys.executable, "-m", "pip", "--quiet", "--python", at, "install", "--no-index", packages[0]
+    )
+    return at
+
+
+def said(*command: object, at: Path | None = None, path: str | None = None) -> str:
+    """Run a command; return what it prints."""
+    done = subprocess.run(
+        [str(part) for part in command], cwd=at, text=True, encoding="utf-8", timeout=300,
+        env=None if path is None else {"PATH": path, "HOME": str(at), "PYTHONUTF8": "1"},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-4000:]
+    return done.stdout
+
+
+def test_the_wheel_has_the_bundle_the_notebooks_and_nothing_of_the_checkout(
+    packages: tuple[Path, Path],
+) -> None:
+    names = zipfile.ZipFile(packages[0]).namelist()
+    assert {name.split("/")[0].partition("-")[0] for name in names} == {"luminal_lab"}
+    assert "luminal_lab/viz/static/lab.js" in names
+    assert "luminal_lab/viz/static/missing.txt" not in names
+    held = {Path(name).name for name in names if name.startswith("luminal_lab/notebooks/")}
+    assert held == {path.name for path in (ROOT / "notebooks").glob("*.ipynb")}
+    assert "luminal_lab/py.typed" in names
+
+
+def test_the_sdist_makes_the_same_wheel_without_node(
+    packages: tuple[Path, Path], tmp_path: Path
+) -> None:
+    with tarfile.open(packages[1]) as file:
+        file.extractall(tmp_path, filter="data")
+    (root,) = tmp_path.iterdir()
+    said(sys.executable, "-m", "hatchling", "build", "-t", "wheel", at=root, path=str(tmp_path))
+    (again,) = (root / "dist").glob("*.whl")
+    one, two = zipfile.ZipFile(packages[0]), zipfile.ZipFile(again)
+    assert sorted(one.namelist()) == sorted(two.namelist())
+    bundle = "luminal_lab/viz/static/lab.js"
+    assert one.read(bundle) == two.read(bundle)
+
+
+QUICKSTART = """
+import doctest, runpy, sys
+readme = runpy.run_path(sys.argv[1])
+text = readme["README"].read_text(encoding="utf-8")
+found = readme["examples"](text.partition("## Quickstart")[2].partition("\\n## ")[0])
+assert len(found) > 10, found
+test = doctest.DocTest(found, {}, "README.md", None, 0, text)
+sys.exit(doctest.DocTestRunner().run(test).failed)
+"""
+
+
+def test_it_runs_the_quickstart_with_neither_node_nor_a_compiler(
+    python: Path, tmp_path: Path
+) -> None:
+    nothing = tmp_path / "nothing"
+    nothing.mkdir()
+    readme = ROOT / "tests" / "readme.py"
+    said(python, "-I", "-c", QUICKSTART, readme, at=tmp_path, path=str(nothing))
+    where = said(python, "-I", "-c", "import luminal_lab; print(luminal_lab.__file__)", at=tmp_path)
+    assert str(python.parents[1]) in where
+
+
+def test_without_a_compiler_it_says_what_to_do_and_computes_all_the_same(
+    python: Path, tmp_path: Path
+) -> None:
+    code = (
+        "import luminal_lab as ll\ncx = ll.Graph()\n"
+        "y = (cx.tensor((2,), name='x').set([1, 2]) * 2).retrieve()\n"
+        "cx.compile(ll.GenericCompiler(), ll.CPUCompiler())\ncx.execute()\nprint(y.numpy())"
+    )
+    nothing = tmp_path / "nothing"
+    nothing.mkdir()
+    shown = said(python, "-I", "-c", code, at=tmp_path, path=str(nothing))
+    assert "no C compiler was found" in shown
+    assert "hint: pip install ziglang" in shown
+    assert shown.endswith("[2. 4.]\n")
+
+
+def test_its_command_is_there(python: Path, tmp_path: Path) -> None:
+    command = python.with_name("luminal-lab" + (".exe" if sys.platform == "win32" else ""))
+    assert "luminal-lab" in said(command, "--help", at=tmp_path, path=str(tmp_path))
