@@ -30,8 +30,9 @@ help:
 	@echo 'make clean   remove .venv and everything else that make has made'
 	@echo 'Each installs what it needs into .venv first. Another Python: make PYTHON=python3.12 ...'
 
+# Its root is the checkout, so that links from notebooks to the pages lead there.
 lab: .venv/.installed-lab
-	$(BIN)/jupyter lab notebooks/00_quickstart.ipynb
+	$(BIN)/jupyter lab --ServerApp.root_dir="$(CURDIR)" --LabApp.default_url=/lab/tree/notebooks/00_quickstart.ipynb
 
 notebooks: .venv/.installed-test
 	$(BIN)/python tests/refresh_notebooks.py $(NOTEBOOKS)
