@@ -49,7 +49,7 @@ class Builder(ABC):
         self._gone: dict[int, Node] = {}  # superseded
         self._revived: list[int] = []
         self._streams = 0
-        self._last: IR | None = None
+        self._last: tuple[IR, ...] = ()  # the last two snapshots
         self.stale: set[int] = set()
         """Nodes whose notebook cell has run again, but that something still uses."""
         self.inside = False
@@ -184,16 +184,16 @@ class Builder(ABC):
     def snapshot(self, outputs: tuple[int, ...], carries: tuple[tuple[int, int], ...]) -> IR:
         """Return what was written as a value; the same one as long as nothing changes."""
         signature = Signature(tuple(self._inputs), outputs, carries)
-        last = self._last
-        if (
-            last is None
-            or (last.signature, last.name) != (signature, self.name)
-            or not last.table.shares_all(self._table)
-        ):
-            table = self._table.copy()
-            last = IR(table, signature.inputs, outputs, name=self.name, carries=carries)
-            self._last = last  # with what a run works out about it, for the next run
-        return last
+        for last in self._last:
+            same = (last.signature, last.name) == (signature, self.name)
+            if same and last.table.shares_all(self._table):
+                return last
+        table = self._table.copy()
+        made = IR(table, signature.inputs, outputs, name=self.name, carries=carries)
+        # With what a run works out about it, for the next run. Two, because a run asks for two:
+        # of the outputs, and of all that a program gives, with what is kept or probed.
+        self._last = (made, *self._last[:1])
+        return made
 
     # -- taking back ---------------------------------------------------------------------------
 

@@ -492,3 +492,19 @@ def test_an_argument_of_the_wrong_kind_is_ours_and_leaves_nothing():
 def test_more_axes_than_numpy_has():
     error = error_of(lambda: Graph().tensor((1,) * 65))
     assert error.message == "shape: 65 axes are more than the 64 that NumPy has"
+
+
+def test_runs_of_a_graph_that_keeps_something_use_one_snapshot():
+    # A run asks for the outputs, and for all that a program gives: each is worked out once.
+    cx = Graph()
+    x = cx.tensor(("n",), name="x")
+    kept = x.sin().keep()
+    total = (kept + 1).retrieve()
+    cx.compile()
+    graphs: list[object] = []
+    for size in (2, 3, 4):
+        x.set(np.zeros(size, np.float32))
+        cx.execute()
+        graphs.append(cx.ir)
+    assert all(one is graphs[0] for one in graphs)
+    assert total.numpy().tolist() == [1.0] * 4
