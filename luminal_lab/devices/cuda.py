@@ -60,8 +60,8 @@ class CUDACompiler(GPUCompiler):
 
     def __init__(
         self,
-        *,
         arch: str | None = None,
+        *,
         tf32: bool = False,
         cublas: bool = True,
         emulate: bool = False,

@@ -52,8 +52,8 @@ class MetalCompiler(GPUCompiler):
 
     def __init__(
         self,
-        *,
         chip: str | None = None,
+        *,
         emulate: bool = False,
         reuse_outputs: bool = False,
         schedules: Mapping[str, ScheduleLike] | None = None,

@@ -48,6 +48,11 @@ def test_its_text_reads_back(options, text):
     assert ll.parse_pipeline(text).passes == (made,)
 
 
+def test_what_it_compiles_for_needs_no_name():
+    assert ll.CUDACompiler("sm_90") == ll.CUDACompiler(arch="sm_90")
+    assert ll.MetalCompiler("m3-max") == ll.MetalCompiler(chip="m3-max")
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
