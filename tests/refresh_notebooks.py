@@ -1,49 +1,102 @@
 """Execute the notebooks anew and store what they show: `make notebooks`, or some by name.
 
-What is stored has the same ids and metadata each time, no execution times, no state of widgets,
-and no outputs that show nothing without a kernel.
+What is stored is what a reader without a kernel sees, with the same ids and metadata each time: no
+execution times, no state of widgets, no bars, and nothing of who ran it: neither their IPython's
+settings nor their progress in the exercises. A notebook that fails, or that warns, stays as it was.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
 from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
 
+from tests.quiet_bars import is_seen, without_bars
+
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
-WIDGET = "application/vnd.jupyter.widget-view+json"
 LIMIT = 180
 """Seconds for a cell."""
+SECONDS, KILOBYTES = 15, 300
+"""What a notebook may take."""
+PROGRESS = """\
+from pathlib import Path
+
+import luminal_lab.course.desk
+
+luminal_lab.course.desk.data_folder = lambda: Path({folder!r})
+del Path, luminal_lab
+"""
+"""What runs before a notebook, so that the progress it shows is that of somebody who begins."""
 
 
 def main(names: list[str]) -> int:
     """Refresh the notebooks that are named, or all; return how many could not be."""
-    paths = [FOLDER / Path(name).name for name in names] or sorted(FOLDER.glob("*.ipynb"))
-    failed = 0
-    for path in paths:
+    known = {path.name: path for path in sorted(FOLDER.glob("*.ipynb"))}
+    asked = [Path(name).name for name in names] or list(known)
+    for name in asked:
+        if name not in known:
+            print(f"there is no {name} in notebooks/; there are {', '.join(known)}")
+            return 1
+    print(f"{len(asked)} notebooks run, one after the other, and store the times they measure:")
+    busy = load()
+    if busy > 0.5:
+        print(f"this machine is doing other things (a load of {busy:.1f}), and those will be slow")
+    began, failed = monotonic(), 0
+    for name in asked:
         try:
-            print(f"{path.name}: {refreshed(path)}", flush=True)
+            print(f"  {name:36}", end="", flush=True)
+            print(refreshed(known[name]), flush=True)
         except Exception as error:
             failed += 1
-            print(f"{path.name}: it stays as it was: {error}", file=sys.stderr)
+            print(f"it stays as it was: {error}")
+    print(f"{len(asked) - failed} of {len(asked)} are stored, in {monotonic() - began:.0f} s")
+    if not failed:
+        print("git diff notebooks/ shows what students will see otherwise than before")
     return failed
 
 
+def load() -> float:
+    """Return how much runs on this machine, in cores; 0 where that is not known."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+
+
 def refreshed(path: Path) -> str:
-    """Execute a notebook and write it; say how large it has become."""
+    """Execute a notebook and write it; say how long that took and how large it has become."""
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(
-        notebook, timeout=LIMIT, record_timing=False, resources={"metadata": {"path": str(FOLDER)}}
-    ).execute()
+    began = monotonic()
+    with TemporaryDirectory() as folder:
+        start = Path(folder, "profile_default", "startup")
+        start.mkdir(parents=True)
+        start.joinpath("progress.py").write_text(PROGRESS.format(folder=folder), encoding="utf-8")
+        client = NotebookClient(
+            notebook,
+            timeout=LIMIT,
+            record_timing=False,
+            resources={"metadata": {"path": str(FOLDER)}},
+        )
+        client.execute(env={**os.environ, "IPYTHONDIR": folder})
+    seconds = monotonic() - began
     clean(notebook, path.stem[:2])
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            if output.get("name") == "stderr":
+                raise ValueError(f"cell {cell.id} warns: {output['text'].strip()}")
     text = nbformat.writes(notebook) + "\n"
     path.write_text(text, encoding="utf-8", newline="\n")
-    return f"{len(notebook.cells)} cells, {len(text.encode()) / 1e3:.0f} kB"
+    size = len(text.encode()) / 1e3
+    much = [f"more than {SECONDS} s"] if seconds > SECONDS else []
+    much += [f"more than {KILOBYTES} kB"] if size > KILOBYTES else []
+    said = f": {' and '.join(much)}" if much else ""
+    return f"{seconds:5.1f} s, {len(notebook.cells):2} cells, {size:3.0f} kB{said}"
 
 
 def clean(notebook: Any, number: str) -> None:
@@ -69,20 +122,22 @@ def clean(notebook: Any, number: str) -> None:
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     for count, cell in enumerate(code, 1):
         cell.execution_count = count
-        cell.outputs = [_counted(one, count) for one in cell.outputs if _is_kept(one)]
+        cell.outputs = [one for one in joined(without_bars(cell.outputs)) if is_seen(one)]
+        for output in cell.outputs:
+            if output.output_type == "execute_result":
+                output.execution_count = count
 
 
-def _counted(output: Any, count: int) -> Any:
-    if output.output_type == "execute_result":
-        output.execution_count = count
-    return output
-
-
-def _is_kept(output: Any) -> bool:
-    """Say whether a reader without a kernel sees anything of an output."""
-    if "data" not in output:
-        return True
-    return WIDGET not in output.data and any(str(one).strip() for one in output.data.values())
+def joined(outputs: Iterable[Any]) -> list[Any]:
+    """Return outputs in which a stream that came in pieces is whole again."""
+    found: list[Any] = []
+    for output in outputs:
+        last: Any = found[-1] if found else {}
+        if "name" in output and output.name == last.get("name"):
+            last.text += output.text
+        else:
+            found.append(output)
+    return found
 
 
 if __name__ == "__main__":

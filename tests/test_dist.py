@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from luminal_lab.cli import lab
+
 ROOT = Path(__file__).resolve().parents[1]
 NEEDED = ("numpy", "ml_dtypes", "typing_extensions")
 
@@ -67,8 +69,9 @@ def test_the_wheel_has_the_bundle_the_notebooks_and_nothing_of_the_checkout(
     assert {name.split("/")[0].partition("-")[0] for name in names} == {"luminal_lab"}
     assert "luminal_lab/viz/static/lab.js" in names
     assert "luminal_lab/viz/static/missing.txt" not in names
-    held = {Path(name).name for name in names if name.startswith("luminal_lab/notebooks/")}
-    assert held == {path.name for path in (ROOT / "notebooks").glob("*.ipynb")}
+    held = {name.partition("material/")[2] for name in names if "/material/" in name}
+    pages = {path for pattern in lab.PAGES for path in ROOT.glob(pattern)}
+    assert held == {path.relative_to(ROOT).as_posix() for path in pages}
     assert "luminal_lab/py.typed" in names
 
 

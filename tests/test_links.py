@@ -53,15 +53,15 @@ def anchors(path: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-def broken(path: Path, text: str) -> list[str]:
-    """Return the links of a page that lead nowhere."""
+def broken(path: Path, text: str, root: Path = ROOT) -> list[str]:
+    """Return the links of a page that lead nowhere, or out of the folder that all are in."""
     bad: list[str] = []
     for link in links(text):
         if re.match(r"(https?|mailto):", link):
             continue
         place, _, anchor = unquote(link).partition("#")
         target = (path.parent / place).resolve() if place else path
-        if not target.exists() or not target.is_relative_to(ROOT):
+        if not target.exists() or not target.is_relative_to(root):
             bad.append(f"{link}: there is no such file")
         elif anchor and target.suffix in (".md", ".ipynb") and anchor not in anchors(target):
             bad.append(f"{link}: {target.name} has no such heading")

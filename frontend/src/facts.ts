@@ -114,13 +114,15 @@ export interface Facts {
   readonly environment: Readonly<Record<string, string | number>>;
   /** The Python that does this compile again. */
   readonly python: string;
+  /** The Python of what it was given beside passes: the device alone, a licence. */
+  readonly besides: readonly string[];
 }
 
 /** Facts with an empty list for each that was not sent. */
 export function wholeFacts(sent: Partial<Facts>): Facts {
   return {
     launches: [], buffers: [], memory: null, rules: {}, times: [], roofline: [], cells: [],
-    environment: {}, python: "", ...sent,
+    environment: {}, python: "", besides: [], ...sent,
     kernels: (sent.kernels ?? []).map((kernel) => ({ ...kernel, first: kernel.first ?? "" })),
   };
 }

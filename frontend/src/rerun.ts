@@ -32,7 +32,8 @@ export function pythonOf(run: Run, passes: readonly Switch[]): string {
     if (lines.at(-1)!.length + part.length > 80) lines.push("");
     lines[lines.length - 1] += part;
   }
-  return `cx.compile(\n${lines.map((line) => `    ${JSON.stringify(line)}\n`).join("").replace(/, "\n$/, '",\n')})\n`;
+  const texts = lines.map((line) => `    ${JSON.stringify(line)}\n`).join("").replace(/, "\n$/, '",\n');
+  return `cx.compile(\n${passes.some((one) => one.isOn) ? texts : ""}${run.facts.besides.map((one) => `    ${one},\n`).join("")})\n`;
 }
 
 /** What a run comes to, in numbers and how they are said. */

@@ -1,12 +1,14 @@
-"""`luminal-lab lab`: the notebooks of the course, in JupyterLab."""
+"""`luminal-lab lab`: the notebooks of the course and its pages, in JupyterLab."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,10 +18,14 @@ from luminal_lab.errors import ArgumentError, DeviceError
 
 FIRST = "00_quickstart.ipynb"
 FOLDER = Path("luminal-lab-notebooks")
+PAGES = "notebooks/*.ipynb", "docs/*.md", "docs/images/*", "ARCHITECTURE.md"
+"""What is copied: the notebooks, and what their links lead to."""
+SETTINGS = Path(__file__).with_name("jupyter")
+"""What JupyterLab does unless its user says otherwise: show pages as pages, and ask for no news."""
 ABOUT = f"""\
 Open the notebooks of the course in JupyterLab. In a checkout these are its own; else they are
-copied into FOLDER (default: {FOLDER}) first, where a file that is there
-already stays as it is: nobody's answers are lost."""
+copied into FOLDER (default: {FOLDER}) first, with the pages that they link to. A
+file that is there already stays as it is: nobody's answers are lost."""
 EXAMPLES = """\
 luminal-lab lab                          begin with the first notebook
 luminal-lab lab my-course                copies of them, in a folder of your own
@@ -43,58 +49,76 @@ def run(given: argparse.Namespace) -> int:
     package = Path(luminal_lab.__file__).resolve().parent
     source = stored(package)
     folder: Path | None = given.folder
-    if folder is None and (given.copy or source is None or source.parent == package):
+    if folder is None and (given.copy or source is None or package in source.parents):
         folder = FOLDER
     if folder is not None:
-        copied(source, folder)
-        source = folder
+        source = copied(source, folder)
     assert source is not None, "a folder was named, or they are the checkout's"
     return 0 if given.copy else opened(source, given.rest)
 
 
 def stored(package: Path) -> Path | None:
-    """Return where the notebooks are that came with the package: in it, or in its checkout."""
-    places = package / "notebooks", package.parent / "notebooks"
-    return next((one for one in places if (one / FIRST).is_file()), None)
+    """Return the folder with all that came with the package: in it, or its checkout."""
+    places = package / "material", package.parent
+    return next((one for one in places if (one / "notebooks" / FIRST).is_file()), None)
 
 
-def copied(source: Path | None, folder: Path) -> None:
-    """Copy the notebooks into a folder, those that it does not have yet."""
+def copied(source: Path | None, folder: Path) -> Path:
+    """Copy notebooks and pages into a folder, those that it does not have; return their root."""
+    # A folder may have notebooks at its top: one of somebody's own, or that of a checkout.
+    is_flat = (folder / FIRST).is_file()
     if source is None:
-        if (folder / FIRST).is_file():
-            return
+        if is_flat or (folder / "notebooks" / FIRST).is_file():
+            return folder
         raise ArgumentError(
             f"lab: there are no notebooks with this installation, and none in {folder}",
             hint="copy the folder notebooks of luminal_lab's repository there",
         )
-    if folder.resolve() == source.resolve():
-        return
-    names = [path.name for path in sorted(source.glob("*.ipynb"))]
-    missing = [name for name in names if not (folder / name).exists()]
+    if folder.resolve() in (source.resolve(), (source / "notebooks").resolve()):
+        return source
+    wanted = PAGES[:1] if is_flat else PAGES
+    found = [path for pattern in wanted for path in sorted(source.glob(pattern))]
+    places = {path: folder / (path.name if is_flat else path.relative_to(source)) for path in found}
+    missing = [path for path, place in places.items() if not place.exists()]
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in missing:
-            shutil.copyfile(source / name, folder / name)
+        for path in missing:
+            place = places[path]
+            place.parent.mkdir(parents=True, exist_ok=True)
+            draft = place.with_name(f"{place.name}.part")  # nobody takes half a file for a whole
+            shutil.copyfile(path, draft)
+            draft.replace(place)
     except OSError as error:
         why = (error.strerror or type(error).__name__).lower()
         raise ArgumentError(
-            f"lab: {error.filename or folder} cannot be written: {why}",
-            hint="name a folder of your own",
+            f"lab: {folder} cannot be written to: {why}",
+            hint="name a folder of your own: luminal-lab lab my-course",
         ) from None
-    kept = len(names) - len(missing)
-    told = f"{len(missing)} notebook{'s' * (len(missing) != 1)} copied to {folder}"
+    new = sum(path.suffix == ".ipynb" for path in missing)
+    kept = sum(path.suffix == ".ipynb" for path in found) - new
+    told = f"{new} notebook{'s' * (new != 1)} copied to {folder}"
     print(told + (f"; {kept} were there already, and stay as they are" if kept else ""))
+    return folder
 
 
-def opened(folder: Path, arguments: list[str]) -> int:
+def opened(root: Path, arguments: list[str]) -> int:
     """Run JupyterLab until it ends."""
+    # From the root links lead from the notebooks to the pages.
+    first = next(one for one in ("notebooks/" + FIRST, FIRST) if (root / one).is_file())
+    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={root.resolve()}"]
+    command += [f"--LabApp.default_url=/lab/tree/{first}", *arguments]
     # Ctrl-C is JupyterLab's, which asks whether it is meant; not ignored, which it would inherit.
     before = signal.signal(signal.SIGINT, _left_to_it)
     try:
-        command = [sys.executable, "-m", "jupyterlab", FIRST, *arguments]
-        return 1 if subprocess.run(command, cwd=folder, check=False).returncode else 0
+        done = subprocess.run(command, cwd=root, env=with_settings(os.environ), check=False)
+        return 1 if done.returncode else 0
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def with_settings(around: Mapping[str, str]) -> dict[str, str]:
+    """Return variables for JupyterLab that add our defaults to whatever it is set to."""
+    known = around.get("JUPYTER_CONFIG_PATH")
+    return {**around, "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, (known, str(SETTINGS))))}
 
 
 def _left_to_it(number: int, frame: object) -> None:

@@ -7,8 +7,9 @@ import linecache
 import platform
 import sys
 import sysconfig
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
+from itertools import groupby
 from pathlib import Path, PurePath
 from typing import Any, cast
 
@@ -24,6 +25,8 @@ from luminal_lab.passes.pipeline import LICENCE, Pipeline
 
 LONGEST = 2_000
 """Lines up to which a file is kept whole."""
+WIDE = 88
+"""Characters of a line of Python, at most."""
 SPOKEN = frozenset(
     "GenericCompiler CPUCompiler CUDACompiler MetalCompiler HalfPrecision Quantised".split()  # noqa: SIM905  # a list of names reads better so
 )
@@ -158,13 +161,37 @@ def python_of(pipeline: Pipeline, licence: Iterable[str] = LICENCE) -> str:
     >>> print(python_of(Pipeline([GenericCompiler()])))
     cx.compile(ll.GenericCompiler())
     """
-    parts = [_call(one) for one in pipeline.passes]
-    if {*licence} != {*LICENCE}:
-        parts.append(f"licence={sorted(licence)!r}")
+    parts = [*map(_call, pipeline.passes), *_licence(licence)]
     line = f"cx.compile({', '.join(parts)})"
-    return (
-        line if len(line) <= 88 else "cx.compile(\n" + "".join(f"    {p},\n" for p in parts) + ")"
-    )
+    if len(line) <= WIDE:
+        return line
+    return "cx.compile(\n" + "".join(f"    {one},\n" for one in _lines(parts)) + ")"
+
+
+def _lines(parts: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of a long call: passes by name side by side, all else in lines of its own."""
+    for is_text, group in groupby(parts, lambda one: one[0] in "'\""):
+        line = ""
+        for one in group:
+            fits = is_text and len(line) + len(one) < WIDE - 8
+            if line and not fits:
+                yield line
+            line = f"{line}, {one}" if line and fits else one
+        yield line
+
+
+def besides(pipeline: Pipeline, licence: Iterable[str] = LICENCE) -> tuple[str, ...]:
+    """Return the Python of what a compile is given beside passes: the device alone, a licence.
+
+    >>> from luminal_lab.devices.cpu import CPUCompiler
+    >>> besides(Pipeline(["simplify", CPUCompiler(threads=1)]), ["no_nan"])
+    ('ll.CPUCompiler(threads=1).alone()', "licence=['no_nan']")
+    """
+    return *(_call(one.alone()) for one in pipeline.devices()), *_licence(licence)
+
+
+def _licence(licence: Iterable[str]) -> list[str]:
+    return [] if {*licence} == {*LICENCE} else [f"licence={sorted(licence)!r}"]
 
 
 def _call(one: object) -> str:
@@ -179,4 +206,5 @@ def _call(one: object) -> str:
             value = {key: str(schedule) for key, schedule in pairs}
         if value and value != parameter.default:
             given.append(f"{name_of}={value!r}")
-    return f"ll.{name}({', '.join(given)})"
+    is_alone = isinstance(one, Pipeline) and one.is_device and not one.passes
+    return f"ll.{name}({', '.join(given)})" + (".alone()" if is_alone else "")

@@ -202,6 +202,8 @@ class Facts:
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     python: str = ""
     """The Python that does the compile again."""
+    besides: tuple[str, ...] = ()
+    """The Python of what the compile was given beside passes: the device alone, a licence."""
 
     def to_json(self, origins: dict[Origin, int] | None = None) -> dict[str, Json]:
         """Return the facts as JSON has them.

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from luminal_lab.devices.compare import SideBySide
 from luminal_lab.devices.timings import Timings
-from luminal_lab.io.cells import cells_of, environment, python_of
+from luminal_lab.io.cells import besides, cells_of, environment, python_of
 from luminal_lab.io.facts import Dialect, Facts, Subject
 from luminal_lab.io.launch_facts import Launched, kernel_facts, launch_facts
 from luminal_lab.io.memory_facts import memory_facts
@@ -58,6 +58,7 @@ def facts_of(
         cells_of(compilation.written) if cells else (),
         environment(compilation.pipeline),
         python_of(compilation.pipeline, compilation.licence),
+        besides(compilation.pipeline, compilation.licence),
     )
 
 

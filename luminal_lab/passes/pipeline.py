@@ -5,8 +5,19 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn, Protocol, TypeAlias, cast, get_args, get_origin
+from typing import (
+    Any,
+    ClassVar,
+    NoReturn,
+    Protocol,
+    Self,
+    TypeAlias,
+    cast,
+    get_args,
+    get_origin,
+)
 
 from typing_extensions import override
 
@@ -114,6 +125,17 @@ class Pipeline:
     def is_device(self) -> bool:
         """Whether it, or a pipeline in it, says what runs the graph."""
         return bool(self.devices())
+
+    def alone(self) -> Self:
+        """Return it without its passes: a device that runs the graph as it comes.
+
+        >>> from luminal_lab.devices.cpu import CPUCompiler
+        >>> [*CPUCompiler(threads=1).alone()]
+        []
+        """
+        made = copy(self)
+        object.__setattr__(made, "passes", ())
+        return made
 
     def staged(self) -> Pipeline:
         """Return the same passes, with those that must be early before the first device."""

@@ -18,6 +18,7 @@ from luminal_lab.core.ops import (
     UserKernel,
 )
 from luminal_lab.core.printer import op_text
+from luminal_lab.io.cells import short_files
 from luminal_lab.viz.entries import Entries, Entry, Status, by_key
 from luminal_lab.viz.folded import foldable, roots_of, status_between, used_in, views_between
 from luminal_lab.viz.metrics import shortened
@@ -242,6 +243,7 @@ class _Builder:
         if kernel is not None and kind == "call":
             kind = "launch"
         meta = node.meta
+        origin = meta.origin
         return Item(
             id,
             entry.key,
@@ -253,7 +255,7 @@ class _Builder:
             tuple(self._marks(entry)),
             box,
             meta.scope,
-            "" if meta.origin is None else str(meta.origin),
+            "" if origin is None else str(origin._replace(file=self._files[origin.file])),
             "" if meta.made is None else meta.made.rule,
             entry.status,
             entry.key in asked.highlight,
@@ -269,6 +271,12 @@ class _Builder:
             yield "unused"
         if made is not None and made.rule == "recompute":
             yield "recomputed"
+
+    @cached_property
+    def _files(self) -> Mapping[str, str]:
+        """What files are called: a picture goes places that folders of this machine need not."""
+        origins = [entry.node.meta.origin for entry in self.entries.all]
+        return short_files(one.file for one in origins if one is not None)
 
     @cached_property
     def _used(self) -> AbstractSet[int]:

@@ -1,37 +1,102 @@
 """`luminal-lab lab`: which notebooks are opened, and whose answers stay."""
 
+import os
 import subprocess
 import sys
 
+import pytest
+
 from luminal_lab.cli import lab
 from tests.cli.asking import ROOT, ask
+from tests.test_links import broken, prose
 
 
-def test_a_checkout_s_notebooks_are_opened_in_place(capsys, monkeypatch):
-    calls = []
+@pytest.fixture
+def calls(monkeypatch):
+    """What would be started."""
+    found = []
 
     def run(command, **how):
-        calls.append((command, how))
+        found.append((command, how))
         return subprocess.CompletedProcess(command, 0)
 
     monkeypatch.setattr(lab.subprocess, "run", run)
+    return found
+
+
+def test_a_checkout_s_notebooks_are_opened_in_place(capsys, calls):
     assert ask(capsys, "lab", "--", "--no-browser") == (0, "", "")
-    command = [sys.executable, "-m", "jupyterlab", "00_quickstart.ipynb", "--no-browser"]
-    assert calls == [(command, {"cwd": ROOT / "notebooks", "check": False})]
+    [(command, how)] = calls
+    root = f"--ServerApp.root_dir={ROOT}"
+    first = "--LabApp.default_url=/lab/tree/notebooks/00_quickstart.ipynb"
+    assert command == [sys.executable, "-m", "jupyterlab", root, first, "--no-browser"]
+    assert how["cwd"] == ROOT
+
+
+def test_the_folder_of_a_checkout_is_opened_in_place_as_well(capsys, calls):
+    for folder in (ROOT, ROOT / "notebooks"):
+        assert ask(capsys, "lab", folder) == (0, "", "")
+        assert calls.pop()[1]["cwd"] == ROOT
+
+
+def test_jupyterlab_gets_our_defaults_beside_whoever_set_others(capsys, calls, monkeypatch):
+    manager = pytest.importorskip("jupyter_server.services.config.manager")
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", "/theirs")
+    assert ask(capsys, "lab")[0] == 0
+    path = calls[0][1]["env"]["JUPYTER_CONFIG_PATH"]
+    assert path.startswith(f"/theirs{os.pathsep}")
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", path)
+    found = manager.ConfigManager(config_dir_name="labconfig").get("default_setting_overrides")
+    assert found["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
+    viewers = found["@jupyterlab/docmanager-extension:plugin"]["defaultViewers"]
+    assert viewers == {"markdown": "Markdown Preview"}
 
 
 def test_copies_never_take_the_place_of_answers(capsys, tmp_path):
     folder = tmp_path / "mine"
     status, out, err = ask(capsys, "lab", folder, "--copy")
-    count = len(list(folder.glob("*.ipynb")))
+    count = len(list((folder / "notebooks").glob("*.ipynb")))
     assert (status, out, err) == (0, f"{count} notebooks copied to {folder}\n", "")
-    (folder / lab.FIRST).write_text("my answers")
-    (folder / "01_lazy_graphs.ipynb").unlink()
+    (folder / "notebooks" / lab.FIRST).write_text("my answers")
+    (folder / "notebooks" / "01_lazy_graphs.ipynb").unlink()
+    (folder / "docs" / "cli.md").write_text("my notes")
     status, out, _ = ask(capsys, "lab", folder, "--copy")
     assert out == (
         f"1 notebook copied to {folder}; {count - 1} were there already, and stay as they are\n"
     )
-    assert (folder / lab.FIRST).read_text() == "my answers"
+    assert (folder / "notebooks" / lab.FIRST).read_text() == "my answers"
+    assert (folder / "docs" / "cli.md").read_text() == "my notes"
+
+
+def test_all_links_of_copies_lead_somewhere(capsys, tmp_path):
+    folder = tmp_path / "mine"
+    assert ask(capsys, "lab", folder, "--copy")[0] == 0
+    pages = [*folder.rglob("*.ipynb"), *folder.rglob("*.md")]
+    assert len(pages) > 30
+    assert [bad for one in pages for bad in broken(one, prose(one), folder)] == []
+
+
+def test_a_folder_that_has_its_notebooks_at_the_top_keeps_them_there(capsys, calls, tmp_path):
+    (tmp_path / lab.FIRST).write_text("my answers")
+    assert ask(capsys, "lab", tmp_path)[0] == 0
+    assert (tmp_path / lab.FIRST).read_text() == "my answers"
+    assert (tmp_path / "01_lazy_graphs.ipynb").is_file()
+    assert {path.suffix for path in tmp_path.iterdir()} == {".ipynb"}
+    [(command, how)] = calls
+    assert how["cwd"] == tmp_path
+    assert f"--LabApp.default_url=/lab/tree/{lab.FIRST}" in command
+
+
+def test_a_place_that_cannot_be_written_to(capsys, tmp_path):
+    taken = tmp_path / "taken"
+    taken.write_text("a file")
+    assert ask(capsys, "lab", taken, "--copy") == (
+        2,
+        "",
+        f"lab: {taken} cannot be written to: not a directory\n"
+        "hint: name a folder of your own: luminal-lab lab my-course\n",
+    )
+    assert taken.read_text() == "a file"
 
 
 def test_without_jupyterlab_it_says_how_to_get_it(capsys, monkeypatch):
@@ -54,7 +119,7 @@ def test_an_installation_without_notebooks(capsys, monkeypatch, tmp_path):
 def test_where_the_notebooks_are(tmp_path):
     package = tmp_path / "luminal_lab"
     assert lab.stored(package) is None
-    for folder in (tmp_path / "notebooks", package / "notebooks"):
-        folder.mkdir(parents=True)
-        (folder / lab.FIRST).write_text("{}")
-        assert lab.stored(package) == folder
+    for root in (tmp_path, package / "material"):
+        (root / "notebooks").mkdir(parents=True)
+        (root / "notebooks" / lab.FIRST).write_text("{}")
+        assert lab.stored(package) == root

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from luminal_lab.core.origin import Origin
-from luminal_lab.io.cells import package_version
+from luminal_lab.io.cells import package_version, short_files
 from luminal_lab.io.facts import Facts, Subject
 from luminal_lab.viz.live.columns import Columns
 from luminal_lab.viz.live.rows import KINDS, Rows
@@ -70,5 +70,7 @@ class Bundling:
 def _told(facts: Facts, origins: dict[Origin, int]) -> dict[str, Any]:
     """Return what the header says of facts, and the lines that they and the nodes come from."""
     told = facts.to_json(origins)
-    lines = [{"file": one.file, "line": one.line, "code": one.text} for one in origins]
+    # As cells are titled; a page names no folder of this machine.
+    files = short_files(one.file for one in origins)
+    lines = [{"file": files[one.file], "line": one.line, "code": one.text} for one in origins]
     return {"origins": lines, "facts": told}

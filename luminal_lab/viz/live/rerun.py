@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 from luminal_lab.errors import ArgumentError, LabError
@@ -10,13 +11,15 @@ from luminal_lab.passes.base import Pass
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.pipeline import LICENCE, PassLike, Pipeline, parse_pipeline
+from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.viz.live.backed import Backed, backed_compile
 
 
 def run_again(backed: Backed, passes: Iterable[object], start: int) -> Backed:
     """Return what other passes make of the graph after a stage; nothing of the user's changes.
 
-    A pass is its text, and whether it is on. The device is the one that there was.
+    A pass is its text, and whether it is on. The device is the one that there was. The stages up to
+    there are those of the run itself, so that it has the whole story from the user's lines on.
     """
     if not 0 <= start < len(backed.snapshots):
         raise ArgumentError(
@@ -35,18 +38,37 @@ def run_again(backed: Backed, passes: Iterable[object], start: int) -> Backed:
         licence=base,
         given=None if backed.session is None else backed.session.given(),
     )
-    note = ""
-    if old is not None and made.runner is None:
+    note, runner, passes_of = "", made.runner, [*made.pipeline.passes]
+    if old is not None and runner is None:
+        passes_of += [device.alone() for device in old.pipeline.devices()]
         try:
             runner = old.pipeline.runner(made.ir)
         except LabError as error:
-            runner, note = None, f", which no device runs: {error.message}"
-        made = Compilation(made.snapshots, made.pipeline, made.verify_seconds, runner, made.licence)
+            note = f", which no device runs: {error.message}"
+    kept = backed.snapshots[: start + 1]
+    for one in made.snapshots[1:]:
+        one.index += start
+    made = Compilation(
+        [*kept, *made.snapshots[1:]],
+        Pipeline([*_known(kept, known), *passes_of], licence=made.pipeline.licence),
+        made.verify_seconds,
+        runner,
+        made.licence,
+    )
     off = dict.fromkeys(text for text, is_on in wanted if not is_on)
     title = backed.subject.title.partition(" again")[0] + " again"
     title += f" from {backed.snapshots[start].title}" if start else ""
     title += f", without {', '.join(off)}" if off else ""
     return backed_compile(made, backed.session, dialects=backed.dialects, title=title + note)
+
+
+def _known(
+    snapshots: Sequence[Snapshot], known: Mapping[str, Pass | Pipeline]
+) -> Iterator[Pass | Pipeline]:
+    """Yield the passes that have run, but those of a recording's that nobody defines here."""
+    for one in snapshots[1:]:
+        with suppress(LabError):
+            yield known.get(one.title) or parse_pipeline(one.title)
 
 
 def _wanted(like: object) -> tuple[str, bool]:
