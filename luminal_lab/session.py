@@ -2,53 +2,42 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn
 
 from typing_extensions import override
 
 from luminal_lab.core.builder import ShapeLike
 from luminal_lab.core.dtypes import DTypeLike
-from luminal_lab.core.interpret import Environment, stoppable
 from luminal_lab.core.ir import IR
 from luminal_lab.core.ops import HostCall, Input
-from luminal_lab.core.origin import Origin, here, running_shell
+from luminal_lab.core.origin import here, running_shell
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import (
     ArgumentError,
     GraphError,
     LabError,
-    LabWarning,
     NotComputedError,
     UnknownNameError,
     nearest,
-    whole_number,
 )
 from luminal_lab.listeners import LISTENERS
+from luminal_lab.session_compile import Compiled
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.parameter import Parameter
-from luminal_lab.tensor.store import Store
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from luminal_lab.core.dtypes import Array
     from luminal_lab.devices.compare import SideBySide
-    from luminal_lab.devices.rates import PeakRates
     from luminal_lab.devices.timings import Timings
     from luminal_lab.display import Engine, Theme
-    from luminal_lab.kernels.kernel import Kernels
-    from luminal_lab.kernels.launch import Launch, Launches
-    from luminal_lab.kernels.memory_plan import MemoryPlan
-    from luminal_lab.passes.check import Given
-    from luminal_lab.passes.compilation import Compilation, Following, Trace
-    from luminal_lab.passes.pipeline import PassLike
+    from luminal_lab.kernels.launch import Launch
     from luminal_lab.passes.snapshot import Snapshot
     from luminal_lab.tables import Table
     from luminal_lab.viz.exports import Digraph
@@ -71,7 +60,7 @@ PUBLIC = tuple(
 """What a graph has for its users; the rest is for its tensors."""
 
 
-class Graph(Store):
+class Graph(Compiled):
     """A graph that is being written, with the data and the results of its runs.
 
     >>> cx = Graph()
@@ -92,10 +81,6 @@ class Graph(Store):
         self.derived = []
         # What `backward` made: for each input and each loss the gradient.
         self._slopes: dict[int, dict[int, int]] = {}
-        self._compilation: Compilation | None = None
-        self._present: IR | None = None  # what was found to be what the compilation is of
-        self._compiling: Callable[[], Compilation] | None = None
-        self._failed = False  # whether the last compile ended in an error that no run has named
         # Notebook cells: the one that runs, and what each made, now and when it ran before.
         self._first = 0
         self._made: dict[str | None, set[int]] = {}
@@ -235,83 +220,7 @@ class Graph(Store):
             first, *rest = [Tensor(self, id, tensor.type) for id in found]
             return sum(rest, first)
 
-    # -- compiling ---------------------------------------------------------------------------------
-
-    def compile(
-        self,
-        *passes: PassLike,
-        check: Literal["values"] | None = None,
-        licence: Iterable[str] | None = None,
-        specialise: Mapping[str, int] | None = None,
-    ) -> Compilation:
-        """Run passes on what was written; later runs take the graph that comes out.
-
-        Without passes it is the generic compiler. `check="values"` compares values before and
-        after each pass, and what a device computes with them; `licence` names the facts that rules
-        may assume. With `specialise`, as in {"seq": 128}, a run in which dims have these sizes
-        takes kernels of its own. No data is needed.
-
-        >>> cx = Graph()
-        >>> x = cx.tensor((2,), name="x")
-        >>> y = (x * 1 + 0).retrieve()
-        >>> print(cx.compile("simplify, dce").ir)
-        graph main(%x: f32[2]) -> (%x) {
-        }
-        """
-        from luminal_lab.passes import compile as manager  # noqa: PLC0415  # loaded when used
-
-        self._failed = True  # until it went well
-        with self.whole():
-            if self.running:
-                raise GraphError(
-                    f"compile: the graph {self.name!r} is running", hint="compile it before"
-                )
-            written = self._asked("compile")
-            for one in LISTENERS.get():
-                one.compiles(self, written)
-            compilation = manager.compile_ir(
-                written,
-                *(passes or (manager.GenericCompiler(),)),
-                check=check,
-                licence=manager.LICENCE if licence is None else licence,
-                given=self.given(),
-                specialise=specialise,
-            )
-        if compilation.rounds or (self._compilation is not None and self._compilation.rounds):
-            self._values = {}  # they are those of another precision
-        # They can be read until the next run, which computes them with what was compiled.
-        self._unseen |= self._values.keys()
-        self._compilation, self._present, self._failed = compilation, None, False
-        # What is copied with the graph, and then compiles the copy.
-        self._compiling = partial(
-            self.compile, *passes, check=check, licence=licence, specialise=specialise
-        )
-        return compilation
-
-    def given(self) -> Given:
-        """Return what passes, and those who run a graph beside the session, know of its inputs."""
-        from luminal_lab.passes.check import Given  # noqa: PLC0415  # loaded when used
-
-        return Given(
-            self._data,
-            self._set_dims | self._bound,
-            self._functions,
-            {id: parameter.form for id, parameter in self._lent.items()},
-        )
-
-    def marked(self) -> tuple[frozenset[int], frozenset[int]]:
-        """Return the ids of inputs that are parameters, and those of nodes that are kept."""
-        return frozenset(self._parameters.values()), frozenset(self._kept)
-
-    def _asked(self, what: str) -> IR:
-        """Return what was written, with all that a run may be asked for as an output."""
-        asked = dict.fromkeys([*self._outputs, *self._probes, *self._kept])
-        if not asked:
-            raise GraphError(
-                f"{what}: nothing is retrieved, so that there is nothing to compute",
-                hint="call retrieve() on the tensors whose values you want",
-            )
-        return self.snapshot(tuple(asked), tuple(self._carries.items()))
+    # -- copies ------------------------------------------------------------------------------------
 
     def __deepcopy__(self, memo: dict[int, object]) -> Graph:
         """Return a graph of its own, with copies of all data; it compiles anew when it runs."""
@@ -331,154 +240,6 @@ class Graph(Store):
             "functions, and memory that kernels use",
             hint="copy.deepcopy(cx) copies it; str(cx.ir) is its text, which ll.parse reads",
         )
-
-    @override
-    def program(self) -> Compilation | None:
-        """Return the compilation of what is written now; what is old is compiled again."""
-        if self._compiling is None:
-            self._warn_of_failure("NumPy's interpreter runs what was written")
-            return None
-        if not self._outputs and not self._probes:
-            return None  # running it says what is missing
-        if self._compilation is None:
-            return self._compiling()  # of a copy nothing is compiled yet
-        then, now = self._compilation.written, self._asked("execute")
-        if now is self._present:
-            self._warn_of_failure("what the one before it made runs")
-            return self._compilation
-        if then.signature != now.signature or not then.table.shares_all(now.table):
-            warnings.warn(
-                f"execute: the graph {self.name!r} has changed since it was compiled, and is "
-                "compiled again",
-                LabWarning,
-                stacklevel=3,
-            )
-            return self._compiling()
-        self._present = now
-        self._warn_of_failure("what the one before it made runs")
-        return self._compilation
-
-    def _warn_of_failure(self, instead: str) -> None:
-        """Say once, after a compile that failed, what runs in its place."""
-        if self._failed:
-            self._failed = False
-            warnings.warn(
-                f"execute: the last compile of the graph {self.name!r} failed, and {instead}",
-                LabWarning,
-                stacklevel=4,
-            )
-
-    @property
-    def compilation(self) -> Compilation:
-        """The result of the last compile; before the first, that of no passes."""
-        from luminal_lab.passes import compile as manager  # noqa: PLC0415  # loaded when used
-
-        return self._compilation or manager.compile_ir(self.ir)
-
-    @property
-    def launches(self) -> Launches:
-        """What a run of the last compile launches, in order: kernels, each with what it is used on.
-
-        `cx.launches[0]` is the first, `cx.launches[y]` the one that makes the tensor y; names of
-        values and of kernels are known, too. Without a device there are none, and the interpreter
-        computes node by node.
-        """
-        from luminal_lab.kernels.launch import Launches  # noqa: PLC0415  # loaded when used
-
-        compilation = self.compilation
-        found: Sequence[Launch] = getattr(compilation.runner, "launches", ())
-
-        def lines(node: int) -> tuple[Origin, ...]:
-            return compilation.trace(node).lines
-
-        def nodes(id: int) -> set[int]:
-            return {node.id for node in compilation.trace(id).last}
-
-        return Launches(replace(one, find=lines, follow=nodes) for one in found)
-
-    @property
-    def kernels(self) -> Kernels:
-        """The distinct kernels of the last compile; `cx.kernels["softmax"]` is one of them."""
-        from luminal_lab.kernels.kernel import Kernels  # noqa: PLC0415  # loaded when used
-
-        return cast("Kernels", getattr(self.compilation.runner, "kernels", Kernels()))
-
-    @property
-    def memory_plan(self) -> MemoryPlan | None:
-        """Where the values of a run live, in the last compile's program; None without a device."""
-        return cast("MemoryPlan | None", getattr(self.compilation.runner, "memory_plan", None))
-
-    @property
-    def snapshots(self) -> tuple[Snapshot, ...]:
-        """The graph as written, and as each pass of the last compile left it."""
-        return self.compilation.snapshots
-
-    def trace(self, what: Tensor | Following) -> Trace:
-        """Follow a tensor, a node, a launch, or a line as in "cell 3, line 7" through snapshots."""
-        with self.whole():
-            if isinstance(what, Lazy):
-                what = self._own("trace", what).id
-            return self.compilation.trace(what)
-
-    def time(
-        self,
-        *,
-        rounds: int = 10,
-        warm_up: int = 2,
-        model: PeakRates | None = None,
-        dims: Mapping[str, int] | None = None,
-    ) -> Timings:
-        """Run the graph again and again, and return the times of all that it launches.
-
-        Nothing else changes: neither values nor the count of runs. With a `model`, the rates of a
-        machine, nothing is run: the least times are computed from bytes and operations; `dims`
-        are then the sizes that no data gives.
-
-        >>> cx = Graph()
-        >>> y = (cx.tensor((2,), name="x").set([1, 2]) * 2).retrieve()
-        >>> [row.name for row in cx.time(rounds=3)]
-        ['mul']
-        """
-        from luminal_lab.devices import measure  # noqa: PLC0415  # loaded when used
-
-        for name, count, least in (("rounds", rounds, 1), ("warm_up", warm_up, 0)):
-            number = whole_number(count)
-            if number is None or number < least:
-                raise ArgumentError(
-                    f"time: {name} is {count!r}",
-                    where=str(here() or "") or None,
-                    hint=f"give a whole number, {least} or more",
-                )
-        if model is not None and not hasattr(model, "limit"):
-            raise ArgumentError(
-                f"time: the model is {model!r}",
-                where=str(here() or "") or None,
-                hint="give the rates of a machine: ll.devices.peak_rates(), or "
-                'll.devices.PeakRates.stated("laptop", gflops=100, gbytes=20)',
-            )
-        program = self.program()
-        with self.whole():
-            if self.running:
-                raise GraphError(f"time: the graph {self.name!r} is running", hint="time it before")
-            written = self._asked("time")
-            if model is not None:
-                sizes = {**self._set_dims, **self._bound, **(dims or {})}
-                return measure.modelled(self.compilation.ir if program else written, model, sizes)
-            if dims:
-                raise ArgumentError(
-                    "time: dims are sizes for a model, and here the data has them",
-                    hint="give data of that size, or the rates of a machine as model=",
-                )
-            with self.turn("time"), stoppable(lambda: None):
-                environment = Environment(
-                    self._input_value,
-                    self._bind(written, frozenset(written.ancestors(written.output_ids))),
-                    self.step,
-                    self._functions,
-                    versions={id: p.version for p, id in self._parameters.items()},
-                )
-                what = written if program is None else self.compilation
-                return measure.measured(what, environment, rounds=rounds, warm_up=warm_up)
 
     # -- pictures ----------------------------------------------------------------------------------
 
@@ -636,15 +397,6 @@ class Graph(Store):
     def to_dot(self) -> Digraph:
         """Return the newest snapshot as `display` shows it, for the package graphviz."""
         return self.display().to_dot()
-
-    def _newest(self) -> Compilation | None:
-        """Return the last compile, unless what was written has changed since."""
-        made = self._compilation
-        if made is None or not (self._outputs or self._probes or self._kept):
-            return None
-        then, now = made.written, self._asked("display")
-        is_same = then.signature == now.signature and then.table.shares_all(now.table)
-        return made if is_same else None
 
     # -- cells that run again ----------------------------------------------------------------------
 

@@ -31,7 +31,8 @@ search    errors display progress tables core tensor passes kernels devices
 nn        errors display core tensor passes
 io        errors display progress tables core tensor passes kernels devices search nn
 viz       errors display progress tables core tensor passes kernels devices search nn io
-session   errors display listeners progress tables core tensor passes kernels devices search nn io viz
+session_compile errors listeners core tensor passes kernels devices
+session   errors display listeners progress tables core tensor passes kernels devices search nn io viz session_compile
 tracing   errors display listeners core tensor passes kernels devices io viz session
 magic     errors core tracing viz
 bench     errors display progress core tensor passes kernels devices search nn io viz session __init__
@@ -50,6 +51,7 @@ FILES = {
     "tracing",
     "tables",
     "session",
+    "session_compile",
     "__init__",
     "__main__",
 }
@@ -229,7 +231,7 @@ def test_importing_luminal_lab_brings_in_the_core_and_nothing_heavier():
     modules = done.stdout.split()
     assert "luminal_lab" in modules
     ours = re.compile(
-        r"luminal_lab(\.(errors|display|listeners|session|core(\..+)?|tensor(\..+)?))?"
+        r"luminal_lab(\.(errors|display|listeners|session(_compile)?|core(\..+)?|tensor(\..+)?))?"
     )
     heavy = [m for m in modules if m.split(".")[0] not in LIGHT and not ours.fullmatch(m)]
     assert not heavy
