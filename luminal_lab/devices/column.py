@@ -20,7 +20,6 @@ from luminal_lab.core.interpret import Environment
 from luminal_lab.core.op import mentioned
 from luminal_lab.core.ops import Pick
 from luminal_lab.devices.cpu import CPUCompiler
-from luminal_lab.devices.cpu_work import Worklist
 from luminal_lab.devices.figures import Specification
 from luminal_lab.devices.gpu_program import GPULaunch
 from luminal_lab.devices.machine import this_machine
@@ -34,6 +33,7 @@ from luminal_lab.devices.specifications import (
 )
 from luminal_lab.devices.subject import Subject
 from luminal_lab.devices.timings import CACHED, How, spread_of
+from luminal_lab.devices.worklist import Worklist
 from luminal_lab.errors import DeviceError, DimError, InputError, UnknownNameError
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.launch import Launch

@@ -6,8 +6,9 @@ fuses what came out of the passes before it into kernels and compiles all of the
 with a small pool of threads. What no kernel can be (calls to the host, ops of the user's without a
 form in C) NumPy does, as in the interpreter.
 
-cpu_work.py says what is launched, cpu_plan.py where values live, cpu_program.py holds what is
-compiled, cpu_run.py runs it, cpu_blocks.py has the memory of outputs, cpu_library.py calls C.
+worklist.py says what is launched, plan.py where values live; program.py and run.py have what any
+device does with both; cpu_plan.py, cpu_program.py and cpu_run.py add the CPU's part, and
+cpu_library.py calls C.
 """
 
 from __future__ import annotations

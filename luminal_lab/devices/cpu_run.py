@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import weakref
 from collections.abc import Mapping
@@ -10,15 +9,16 @@ from time import perf_counter
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Environment, Step, interpret
+from luminal_lab.core.interpret import Environment, Step
 from luminal_lab.core.ir import Node
-from luminal_lab.core.ops import HostCall, Pick
-from luminal_lab.devices.cpu_blocks import Block
-from luminal_lab.devices.cpu_plan import Bound, Plan
+from luminal_lab.devices.blocks import Block
+from luminal_lab.devices.cpu_plan import CPUBound, CPUPlan
 from luminal_lab.devices.machine import available_memory
-from luminal_lab.errors import DeviceError, RangeError
+from luminal_lab.devices.run import DeviceRun, stop
+from luminal_lab.errors import DeviceError
 
 if TYPE_CHECKING:
     from luminal_lab.devices.cpu_program import CPUProgram
@@ -47,24 +47,20 @@ class Pointers:
         return address
 
 
-class CPURun:
+class CPURun(DeviceRun[CPUBound]):
     """The state of a run."""
 
     def __init__(
         self,
         program: CPUProgram,
-        plan: Plan,
+        plan: CPUPlan,
         environment: Environment,
         known: Mapping[int, Array],
     ) -> None:
+        super().__init__(program.ir, plan, plan.bound(environment.dims), environment, known)
         self.program = program
-        self.plan = plan
-        self.environment = environment
-        self.known = known
-        self.bound: Bound = plan.bound(environment.dims)
         self.arrays: dict[int, Array] = {}
         """What lies outside the arena, by slot: inputs, what was known, and what is returned."""
-        self.blocks: dict[int, Block] = {}
         self.copies: list[Array] = []
 
     def run(self, trace: list[Step] | None) -> dict[int, Array]:
@@ -74,7 +70,7 @@ class CPURun:
             self._outputs()
         except MemoryError as error:
             raise self._too_large() from error
-        passed = {one.id: self._passed(one.id, one.slot) for one in self.plan.passed}
+        passed = self.passed()
         self.bound.run.step = self.environment.step & 0xFFFFFFFF
         times: Times | None = None
         if trace is not None:
@@ -82,11 +78,11 @@ class CPURun:
         self.bound.run.times = None if times is None else times.ctypes.data
         if self.environment.probes:
             for key, value in passed.items():
-                self._probe(key, value)
+                self.probe(key, value)
         self.program.is_late = self._work(times)
         if trace is not None and times is not None:
-            self._trace(trace, times)
-        return passed | self._results()
+            trace += self.traced([float(one) * 1e-9 for one in times[1::2] - times[::2]])
+        return passed | self.results()
 
     def _work(self, times: Times | None) -> bool:
         """Do all work in order; return whether Ctrl-C came when it was too late to stop."""
@@ -97,11 +93,11 @@ class CPURun:
                 self._by_hand(first)
                 if times is not None:
                     times[2 * first + 1] = int((perf_counter() - start) * 1e9)
-                self._probes(first)
+                self.probe_work(first)
             elif self.environment.probes:
                 for at in range(first, last):
                     late |= self._launch(at, at + 1)
-                    self._probes(at)
+                    self.probe_work(at)
             else:
                 late |= self._launch(first, last)
         return late
@@ -158,25 +154,6 @@ class CPURun:
                 held = block.array((0,), BYTE)
                 self.arrays |= dict.fromkeys(slots, held)
 
-    def _passed(self, id: int, slot: int) -> Array:
-        """Return a copy of what is an input, or was known, under another name."""
-        node = self.program.ir[id]
-        array = self.arrays.get(slot)
-        if array is None:
-            found = next((n for n in self.plan.nodes if self._is_source(n, slot)), None)
-            if found is not None:
-                array = self.environment.data(found)
-            else:
-                slot_of = self.plan.list.slot_of
-                array = next(v for i, v in self.known.items() if slot_of.get(i) == slot)
-        shape, dtype = self.bound.shape_of(node.type)
-        copy = np.empty(shape, dtype)
-        copy.reshape(-1)[...] = np.ascontiguousarray(array).reshape(-1)
-        return copy
-
-    def _is_source(self, node: Node, slot: int) -> bool:
-        return not node.sources and self.plan.list.slot_of.get(node.id) == slot
-
     # -- on the way --------------------------------------------------------------------------------
 
     def _launch(self, first: int, last: int) -> bool:
@@ -186,7 +163,9 @@ class CPURun:
         run.watching = threading.get_ident() == MAIN
         done = self.program.library.execute(self.bound.address, first, last)
         if run.fault:
-            raise self._out_of_range(first + done)
+            at = first + done
+            has_written = at > self.plan.no_return
+            raise self.out_of_range(self.plan.works[at].node, has_written=has_written)
         if not run.interrupted:
             return False
         if done == last - first and self.plan.no_return < last:
@@ -194,49 +173,18 @@ class CPURun:
         stop()
         return False
 
-    def _out_of_range(self, at: int) -> RangeError:
-        """Return what to tell of a launch that was given an index that is no position."""
-        node = self.plan.works[at].node
-        error = RangeError(f"{node}: an index is out of range")
-        try:
-            self._numpy(node)  # which says where, and what the index is
-        except RangeError as found:
-            error = found
-        if at > self.plan.no_return:
-            slots = self.plan.list.slots
-            names = ", ".join(f"%{slots[slot].name}" for slot in self.plan.owned)
-            error.add_note(f"before that the run had written to {names}: give data to it again")
-        return error
-
     def _by_hand(self, at: int) -> None:
         """Have NumPy do some work, and put the results where they are looked for."""
         work = self.plan.works[at]
-        for place, value in self._numpy(work.node):
-            self._array(work.makes[place], value.shape, value.dtype)[...] = value
+        for place, value in self.by_numpy(work.node):
+            self.array(work.makes[place], value.shape, value.dtype)[...] = value
 
-    def _numpy(self, node: Node) -> list[tuple[int, Array]]:
-        """Compute one node as the interpreter does; of several results those that are picked."""
-        ir = self.program.ir
-        keeps = isinstance(node.op, HostCall)
-        known = {id: self._value(id, keeps=keeps) for id in node.sources}
-        environment = self.environment._replace(probes={})
-        picks = {0: node.id}
-        if node.extra:
-            picks = {n.op.index: n.id for n in ir.users(node) if isinstance(n.op, Pick)}
-        found = interpret(ir, environment, wanted=list(picks.values()), known=known)
-        return [
-            (place, np.ascontiguousarray(found[id]).reshape(self.bound.shape_of(ir[id].type)[0]))
-            for place, id in picks.items()
-        ]
+    @override
+    def again(self, node: Node) -> None:
+        self.by_numpy(node)
 
-    def _value(self, id: int, *, keeps: bool) -> Array:
-        """Return what a node is now; a copy if whoever gets it may keep it."""
-        node, slot = self.program.ir[id], self.plan.list.slot_of[id]
-        shape, dtype = self.bound.shape_of(node.type)
-        array = self._array(slot, shape, dtype)
-        return array.copy() if keeps and slot not in self.blocks else array
-
-    def _array(self, slot: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
+    @override
+    def array(self, slot: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
         if slot in self.blocks:
             return self.blocks[slot].array(shape, dtype)
         offset = self.bound.memory.offsets.get(slot)
@@ -245,73 +193,16 @@ class CPURun:
         assert self.bound.arena is not None
         return self.bound.arena.array(shape, dtype, offset)
 
-    def _probes(self, at: int) -> None:
-        if not self.environment.probes:
-            return
-        makes = self.plan.works[at].makes
-        for one in self.bound.results:
-            if one[1] in makes:
-                self._probe(one[0], self._array(*one[1:]))
-
-    def _probe(self, id: int, value: Array) -> None:
-        for call in self.environment.probes.get(id, ()):
-            view = value.view()
-            view.flags.writeable = False
-            call(view)
-
-    # -- after -------------------------------------------------------------------------------------
-
-    def _results(self) -> dict[int, Array]:
-        found: dict[int, Array] = {}
-        taken: set[int] = set()
-        wanted = self.plan.asked.wanted
-        for id, slot, shape, dtype in self.bound.results:
-            if id in wanted:
-                block = self.blocks[slot]
-                array = block.array(shape, dtype)
-                if slot in taken:
-                    array = array.copy()
-                else:
-                    block.given = weakref.ref(array)
-                found[id] = array
-                taken.add(slot)
-        return found
-
-    def _trace(self, trace: list[Step], times: Times) -> None:
-        works = {work.node.id: at for at, work in enumerate(self.plan.works)}
-        for node in self.plan.nodes:
-            at = works.get(node.id)
-            seconds = 0.0 if at is None else float(times[2 * at + 1] - times[2 * at]) * 1e-9
-            size = 0
-            for type in node.types:
-                shape, dtype = self.bound.shape_of(type)
-                size += int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-            trace.append(Step(node, seconds, size))
-
     # -- errors ------------------------------------------------------------------------------------
 
     def _too_large(self) -> DeviceError:
-        bound, sizes = self.bound, self.bound.memory.bytes
+        bound = self.bound
         outputs = sum(size for _, size in bound.outputs)
         there = available_memory()
         known = "more than there is" if there is None else f"and {there:,} are there"
-        slots = self.plan.list.slots
-        largest = sorted(sizes.items(), key=lambda pair: (-pair[1], pair[0]))[:5]
-        lines = [
-            f"{size:>16,}  %{slots[slot].name}"
-            + (f": {slots[slot].type}" if slots[slot].type else "")
-            for slot, size in largest
-            if size
-        ]
         return DeviceError(
             f"execute: the program needs {bound.memory.arena_bytes:,} bytes for what is computed "
             f"on the way and {outputs:,} for what is retrieved, {known}",
-            where="the largest values:\n" + "\n".join(lines),
+            where=self.largest(),
             hint="use smaller sizes, or keep and retrieve fewer values",
         )
-
-
-def stop() -> None:
-    """Do what Ctrl-C does in Python."""
-    signal.raise_signal(signal.SIGINT)
-    raise KeyboardInterrupt

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from luminal_lab.core.origin import here
-from luminal_lab.devices.cpu_blocks import Block
+from luminal_lab.devices.blocks import Block
 from luminal_lab.devices.nvrtc import compile_cuda
 from luminal_lab.errors import DeviceError
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.origin import here
-from luminal_lab.devices.cpu_blocks import Block
+from luminal_lab.devices.blocks import Block
 from luminal_lab.devices.cuda_driver import (
     NO_MEMORY,
     STILL,

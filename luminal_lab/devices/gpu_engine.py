@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.devices.cpu_blocks import Block
+from luminal_lab.devices.blocks import Block
 from luminal_lab.devices.emulator import Call, emulate
 from luminal_lab.devices.machine import available_memory
 from luminal_lab.kernels.dialect import Dialect

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
+from typing_extensions import override
 
-from luminal_lab.core.binding import bound_shape
 from luminal_lab.core.dims import Dim, evaluate
-from luminal_lab.core.op import TensorType, ints
-from luminal_lab.devices.cpu_plan import MOST_SIZES, Plan
 from luminal_lab.devices.gpu_engine import Argument, Launched, Place
+from luminal_lab.devices.plan import Bound, Plan
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.kernel import Kernel
 
@@ -47,21 +46,12 @@ class Span(NamedTuple):
     """Whether it is asked behind them if an index was out of range."""
 
 
-class GPUPlan(Plan):
+class GPUPlan(Plan["GPUBound"]):
     """The steps of a kind of run on a GPU, and where their values live."""
 
-    def sized_launches(self, dims: Mapping[str, int]) -> Sized:
-        """Return what is launched for some sizes of dims."""
-        known: dict[tuple[int, ...], Sized] = self.__dict__.setdefault("_launches", {})
-        key = tuple([dims[name] for name in self.list.dims if name in dims])
-        found = known.get(key)
-        if found is None:
-            if dims:
-                self.check(dims)
-            if len(known) >= MOST_SIZES:
-                known.pop(next(iter(known)))
-            found = known[key] = Sized(self, dims)
-        return found
+    @override
+    def made_for(self, dims: Mapping[str, int]) -> GPUBound:
+        return GPUBound(self, dims)
 
 
 def takes(kernel: Kernel, function: str) -> tuple[bool, bool]:
@@ -78,13 +68,12 @@ def numbers_of(kernel: Kernel, dims: Mapping[str, int]) -> tuple[np.generic, ...
     return tuple(np.dtype(kind).type(evaluate(dim, dims)) for dim, kind in kernel.given_numbers)
 
 
-class Sized:
+class GPUBound(Bound):
     """What a kind of run launches, for sizes of dims."""
 
     def __init__(self, plan: GPUPlan, dims: Mapping[str, int]) -> None:
+        super().__init__(plan, dims)
         self.plan = plan
-        self.dims = dict(dims)
-        self.memory = plan.sized(dims)
         known: dict[Dim, int] = {}
 
         def number(dim: Dim) -> int:
@@ -128,10 +117,6 @@ class Sized:
             self.steps.append(ready)
         self.faults = any(one.faults for step in self.steps for one in step or ())
         self.spans = list(self._spans())
-        sizes = self.memory.bytes
-        self.outputs = [(slots, sizes[slots[0]]) for slots in plan.places]
-        self.owned = {slot: sizes[slot] for slot in plan.owned}
-        self.results = [(one.id, one.slot, *self.shape_of(one.type)) for one in plan.results]
         self.is_tried = False
         """Whether a run has come to its end."""
         self._launched: dict[tuple[int, ...], list[list[Launched]]] = {}
@@ -151,10 +136,6 @@ class Sized:
     def _faults(self, span: Span) -> bool:
         steps = self.steps[span.first : span.last]
         return any(one.faults for step in steps for one in step or ())
-
-    def shape_of(self, type: TensorType) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
-        """Return a type as NumPy knows it."""
-        return ints(bound_shape("run", type.shape, self.dims)), type.dtype.numpy
 
     def launched(
         self, places: Mapping[int, Place], fault: Place | None, step: int

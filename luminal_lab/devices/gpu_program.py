@@ -5,11 +5,9 @@ Everything but a run works on any machine: what runs it is looked for when it is
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
 
 import numpy as np
 from typing_extensions import override
@@ -17,25 +15,18 @@ from typing_extensions import override
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, Step
 from luminal_lab.core.ir import IR
-from luminal_lab.core.op import TensorType
-from luminal_lab.core.ops import Pick
-from luminal_lab.devices.cpu_blocks import Block, Blocks
-from luminal_lab.devices.cpu_plan import Asked
-from luminal_lab.devices.cpu_run import stop
-from luminal_lab.devices.cpu_work import Maker, Work, Worklist
+from luminal_lab.devices.blocks import Block, Blocks
 from luminal_lab.devices.gpu_engine import Engine, Memory, Place
 from luminal_lab.devices.gpu_plan import GPUPlan
 from luminal_lab.devices.gpu_run import GPURun
-from luminal_lab.kernels.definition import Definition
+from luminal_lab.devices.plan import Asked
+from luminal_lab.devices.program import DeviceProgram
+from luminal_lab.devices.worklist import Maker, Work, Worklist
 from luminal_lab.kernels.dialect import Dialect
 from luminal_lab.kernels.gpu_program import gpu_source
 from luminal_lab.kernels.kernel import Kernel, Kernels
-from luminal_lab.kernels.launch import Argument, Launch
-from luminal_lab.kernels.memory_plan import MemoryPlan
+from luminal_lab.kernels.launch import Launch
 from luminal_lab.kernels.schedule import Schedule
-
-MOST_PLANS: Final = 32
-"""For how many kinds of runs plans are remembered."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,7 +52,7 @@ class _Given:
         self.version: int | None = None
 
 
-class GPUProgram:
+class GPUProgram(DeviceProgram[GPUPlan]):
     """A graph of kernels for a GPU."""
 
     threads = 1
@@ -77,21 +68,13 @@ class GPUProgram:
         specialise: Mapping[str, int] | None = None,
         schedules: Mapping[str, Schedule] | None = None,
     ) -> None:
-        self.ir = ir
+        sizes = dict(specialise or {})
+        worklist = Worklist(ir, maker, sizes, schedules)
+        super().__init__(ir, worklist, sizes=sizes, reuse_outputs=reuse_outputs)
         self.dialect = dialect
         self.find = find
-        self.reuse_outputs = reuse_outputs
-        self.sizes = dict(specialise or {})
-        """The sizes of dims for which there are kernels beside the general ones."""
-        self.list = Worklist(ir, maker, self.sizes, schedules)
-        self.source = gpu_source(list(self.list.kernels.values()), dialect)
+        self.source = gpu_source(list(worklist.kernels.values()), dialect)
         """The source of the whole program."""
-        self.ran_exact = False
-        """Whether the last run took the kernels for the sizes that compile was given."""
-        self.is_late = False
-        """Whether Ctrl-C came when it was too late to stop."""
-        self._launches: dict[bool, tuple[GPULaunch, ...]] = {}
-        self._plans: dict[Asked, GPUPlan] = {}
         self._inputs: dict[int, _Given] = {}
         self._results: dict[tuple[int, ...], Memory] = {}
         self._open: dict[tuple[int, ...], Block] = {}
@@ -100,19 +83,8 @@ class GPUProgram:
         self._blocks: Blocks | None = None
         self._arena: Memory | None = None
         self._fault: Memory | None = None
-        self._lock = threading.Lock()
 
     # -- what there is -----------------------------------------------------------------------------
-
-    @property
-    def kernels(self) -> Kernels:
-        """The distinct kernels."""
-        return Kernels(self.list.kernels.values())
-
-    @property
-    def definitions(self) -> Mapping[IR, Definition]:
-        """What the bodies of calls compute."""
-        return self.list.definitions
 
     @property
     def clock(self) -> str:
@@ -124,42 +96,14 @@ class GPUProgram:
         """What it runs on."""
         return self.engine.name
 
-    @property
-    def launches(self) -> tuple[GPULaunch, ...]:
-        """The launches of a run that computes everything, by the kernels of the last run."""
-        if self.ran_exact not in self._launches:
-            found = [
-                self._launch(work, number)
-                for work in self.list.works
-                if (number := self._number(work)) is not None
-            ]
-            self._launches[self.ran_exact] = tuple(found)
-        return self._launches[self.ran_exact]
-
-    def _number(self, work: Work) -> int | None:
-        return work.exact if self.ran_exact and work.exact is not None else work.use
-
-    def _launch(self, work: Work, number: int) -> GPULaunch:
-        kernel, node = self.list.uses[number].kernel, work.node
-        given = [(self.ir[id].name, self.ir[id].type, False) for id in node.sources]
-        made: list[tuple[str, TensorType, bool]] = []
-        picks = {one.op.index: one.name for one in self.ir.users(node) if isinstance(one.op, Pick)}
-        for place, slot in enumerate(work.makes):
-            name, type, _ = self.list.slots[slot]
-            assert type is not None
-            made.append((picks.get(place, name), type, True))
-        buffers = tuple(Argument(*one) for one in (*given, *made))
-        assert work.use is not None, "what has a kernel for sizes has a general one"
+    @override
+    def launch_of(self, work: Work, number: int) -> GPULaunch:
+        one = super().launch_of(work, number)
 
         def chosen() -> str:
-            return self.engine.chosen(kernel.name) if self.is_running else ""
+            return self.engine.chosen(one.kernel.name) if self.is_running else ""
 
-        return GPULaunch(work.use, kernel, buffers, node.id, node.meta.scope, chosen=chosen)
-
-    @property
-    def memory_plan(self) -> MemoryPlan:
-        """Where the values of a run live that computes all outputs."""
-        return self.plan(self.ir.output_ids).plan
+        return GPULaunch(one.number, one.kernel, one.buffers, one.node, one.scope, chosen=chosen)
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -182,47 +126,19 @@ class GPUProgram:
             self._blocks = Blocks(self.engine.shared)
         return self._blocks
 
-    def run(
+    @override
+    def planned(self, asked: Asked) -> GPUPlan:
+        return GPUPlan(self.list, asked)
+
+    @override
+    def ran(
         self,
+        plan: GPUPlan,
         environment: Environment,
-        wanted: Iterable[int],
         known: Mapping[int, Array],
-        trace: list[Step] | None = None,
+        trace: list[Step] | None,
     ) -> dict[int, Array]:
-        """Return the values of the wanted nodes, by their ids."""
-        wanted = frozenset(wanted)
-        plan = self.plan(wanted, known, environment.probes, environment.dims)
-        with self._lock:
-            self.ran_exact = plan.asked.is_exact
-            values = GPURun(self, plan, environment, known).run(trace)
-        if known:
-            values |= {id: known[id] for id in wanted if id in known}
-        return values
-
-    def settle(self) -> None:
-        """Do what had to wait until the values of a run were kept: Ctrl-C came too late for it."""
-        if self.is_late:
-            self.is_late = False
-            stop()
-
-    def plan(
-        self,
-        wanted: Iterable[int],
-        known: Iterable[int] = (),
-        probed: Iterable[int] = (),
-        dims: Mapping[str, int] | None = None,
-    ) -> GPUPlan:
-        """Return the plan for what a run is asked for and knows."""
-        exact = bool(self.sizes) and all(
-            (dims or {}).get(name) == size for name, size in self.sizes.items()
-        )
-        asked = Asked(frozenset(wanted), frozenset(known), frozenset(probed), exact)
-        found = self._plans.get(asked)
-        if found is None:
-            if len(self._plans) >= MOST_PLANS:
-                self._plans.pop(next(iter(self._plans)))
-            found = self._plans[asked] = GPUPlan(self.list, asked)
-        return found
+        return GPURun(self, plan, environment, known).run(trace)
 
     def kernels_of(self, dims: Mapping[str, int]) -> Mapping[int, Kernel]:
         """Return the kernels that compute nodes of a whole run, by the nodes' ids."""
@@ -316,24 +232,3 @@ class GPUProgram:
             return None
         self.engine.upload(place, np.zeros_like(found))
         return first + int(np.argmax(found != 0))
-
-    # -- times -------------------------------------------------------------------------------------
-
-    def time_launches(
-        self, environment: Environment, rounds: int = 10, *, warm_up: int = 2
-    ) -> tuple[tuple[Launch, tuple[float, ...]], ...]:
-        """Return for each launch its seconds, one for each round, by the device's own clock.
-
-        Nothing is changed by it: values that are carried are copied first.
-        """
-        samples: dict[int, list[float]] = {}
-        for turn in range(warm_up + rounds):
-            steps: list[Step] = []
-            self.run(environment, self.ir.output_ids, {}, steps)
-            for step in steps if turn >= warm_up else ():
-                samples.setdefault(step.node.id, []).append(step.seconds)
-        return tuple(
-            (launch, tuple(samples[launch.node]))
-            for launch in self.launches
-            if launch.node in samples
-        )

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import signal
 import threading
-import weakref
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, Step, interpret
 from luminal_lab.core.ir import Node
-from luminal_lab.core.ops import HostCall, Pick
-from luminal_lab.devices.cpu_blocks import Block
+from luminal_lab.devices.blocks import Block
 from luminal_lab.devices.gpu_engine import Launched, Place
-from luminal_lab.devices.gpu_plan import GPUPlan, Sized, Span
-from luminal_lab.errors import DeviceError, RangeError
+from luminal_lab.devices.gpu_plan import GPUBound, GPUPlan, Span
+from luminal_lab.devices.run import DeviceRun
+from luminal_lab.errors import DeviceError
 
 if TYPE_CHECKING:
     from luminal_lab.devices.gpu_program import GPUProgram
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 NO_BYTES: Final = np.dtype(np.uint8)
 
 
-class GPURun:
+class GPURun(DeviceRun[GPUBound]):
     """The state of a run."""
 
     def __init__(
@@ -37,15 +37,10 @@ class GPURun:
         environment: Environment,
         known: Mapping[int, Array],
     ) -> None:
+        super().__init__(program.ir, plan, plan.bound(environment.dims), environment, known)
         self.program = program
         self.engine = program.engine
-        self.plan = plan
-        self.environment = environment
-        self.known = known
-        self.sized: Sized = plan.sized_launches(environment.dims)
         self.places: dict[int, Place] = {}
-        self.blocks: dict[int, Block] = {}
-        """The memory that the host sees, by slot."""
         self.held: list[Array] = []
 
     def run(self, trace: list[Step] | None) -> dict[int, Array]:
@@ -53,16 +48,16 @@ class GPURun:
         try:
             self._inputs(may_overwrite=trace is None)
             self._outputs()
-            fault = self.program.fault(len(self.plan.works)) if self.sized.faults else None
+            fault = self.program.fault(len(self.plan.works)) if self.bound.faults else None
         except MemoryError as error:
             raise self._too_large() from error
-        passed = {one.id: self._passed(one.id, one.slot) for one in self.plan.passed}
+        passed = self.passed()
         for key, value in passed.items():
-            self._probe(key, value)
-        launched = self.sized.launched(self.places, fault, self.environment.step)
+            self.probe(key, value)
+        launched = self.bound.launched(self.places, fault, self.environment.step)
         times = [0.0] * len(self.plan.works)
         with ExitStack() as stack:
-            for span in self.sized.spans:
+            for span in self.bound.spans:
                 if span.last > self.plan.no_return:
                     # Half of it done, nobody could go on: Ctrl-C waits for the rest.
                     stack.enter_context(self._to_the_end())
@@ -70,10 +65,10 @@ class GPURun:
                 if span.checks:
                     self._check(span)
             self.engine.wait()
-            self.sized.is_tried = True
+            self.bound.is_tried = True
             if trace is not None:
-                self._trace(trace, times)
-            return passed | self._results()
+                trace += self.traced(times)
+            return passed | self.results()
 
     @contextmanager
     def _to_the_end(self) -> Generator[None]:
@@ -102,10 +97,10 @@ class GPURun:
             block = program.blocks.owner(array) if self.engine.can_share else None
             if block is not None and not (array.flags.c_contiguous and _begins(array, block)):
                 block = None
-            if slot in self.sized.owned and not self.engine.can_share:
+            if slot in self.bound.owned and not self.engine.can_share:
                 place = program.given(slot, self._bytes(slot), array, None)
                 self.places |= dict.fromkeys(plan.owned[slot], place)
-            elif slot in self.sized.owned:
+            elif slot in self.bound.owned:
                 if block is None or not may_overwrite or not block.is_kept_alone(id(array)):
                     block = self._copied(slot, array)
                 for other in plan.owned[slot]:
@@ -121,7 +116,7 @@ class GPURun:
             self.places[slot] = program.given(slot, self._bytes(slot), self.known[node_id], None)
 
     def _bytes(self, slot: int) -> int:
-        return self.sized.memory.bytes[slot]
+        return self.bound.memory.bytes[slot]
 
     def _lies(self, slot: int, block: Block) -> None:
         self.blocks[slot] = block
@@ -129,14 +124,14 @@ class GPURun:
 
     def _copied(self, slot: int, array: Array) -> Block:
         """Return memory with a copy of a carried input, which may be written over."""
-        block = self.program.state(self.sized.owned[slot])
+        block = self.program.state(self.bound.owned[slot])
         self.held.append(block.array((0,), NO_BYTES))
-        place = Place(block, 0, self.sized.owned[slot])
+        place = Place(block, 0, self.bound.owned[slot])
         self.engine.upload(place, np.require(array, requirements=("C", "A")))
         return block
 
     def _outputs(self) -> None:
-        program, sized = self.program, self.sized
+        program, sized = self.program, self.bound
         arena = program.arena(sized.memory.arena_bytes)
         for slot, offset in sized.memory.offsets.items():
             self.places[slot] = Place(arena, offset, self._bytes(slot))
@@ -151,18 +146,6 @@ class GPURun:
                 for slot in slots:
                     self.places[slot] = Place(memory, 0, size)
 
-    def _passed(self, id: int, slot: int) -> Array:
-        """Return a copy of what is an input, or was known, under another name."""
-        shape, dtype = self.sized.shape_of(self.program.ir[id].type)
-        slot_of = self.plan.list.slot_of
-        array = next((v for i, v in self.known.items() if slot_of.get(i) == slot), None)
-        if array is None:
-            source = next(n for n in self.plan.nodes if not n.sources and slot_of.get(n.id) == slot)
-            array = self.environment.data(source)
-        copy = np.empty(shape, dtype)
-        copy.reshape(-1)[...] = np.ascontiguousarray(array).reshape(-1)
-        return copy
-
     # -- on the way --------------------------------------------------------------------------------
 
     def _span(
@@ -173,71 +156,42 @@ class GPURun:
             start = perf_counter()
             self._by_hand(first)
             times[first] = perf_counter() - start
-            self._probes(first)
+            self.probe_work(first)
         elif self.environment.probes:
             for at in range(first, last):
                 self.engine.launch(launched[at], None, careful=True)
-                self._probes(at)
+                self.probe_work(at)
         elif traced:
             times[first:last] = self.engine.seconds(launched[first:last])
         else:
             ready = [one for group in launched[first:last] for one in group]
-            key = id(self.sized), first
-            self.engine.launch(ready, key, careful=not self.sized.is_tried)
+            key = id(self.bound), first
+            self.engine.launch(ready, key, careful=not self.bound.is_tried)
 
     def _check(self, span: Span) -> None:
         """Raise if a kernel was given an index that is no position."""
         at = self.program.faulty(span.first, span.last)
         if at is None:
             return
-        node = self.plan.works[at].node
-        error = RangeError(f"{node}: an index is out of range")
-        try:
-            self._again(node)
-        except RangeError as found:
-            error = found
-        if span.last > self.plan.no_return:
-            slots = self.plan.list.slots
-            names = ", ".join(f"%{slots[slot].name}" for slot in self.plan.owned)
-            error.add_note(f"before that the run had written to {names}: give data to it again")
-        raise error
+        has_written = span.last > self.plan.no_return
+        raise self.out_of_range(self.plan.works[at].node, has_written=has_written)
 
-    def _again(self, node: Node) -> None:
-        """Have NumPy compute a node from the inputs on, which says where it is wrong."""
-        reads = self.program.ir.ancestors([node.id])
+    @override
+    def again(self, node: Node) -> None:
+        # From the inputs on: what was computed on the way may be written over.
+        reads = self.ir.ancestors([node.id])
         known = {id: value for id, value in self.known.items() if id in reads}
         environment = self.environment._replace(probes={})
-        interpret(self.program.ir, environment, wanted=[node.id], known=known)
+        interpret(self.ir, environment, wanted=[node.id], known=known)
 
     def _by_hand(self, at: int) -> None:
         """Have NumPy do some work, and put the results where they are looked for."""
         work = self.plan.works[at]
-        for place, value in self._numpy(work.node):
+        for place, value in self.by_numpy(work.node):
             self.engine.upload(self.places[work.makes[place]], value)
 
-    def _numpy(self, node: Node) -> list[tuple[int, Array]]:
-        """Compute one node as the interpreter does; of several results those that are picked."""
-        ir = self.program.ir
-        keeps = isinstance(node.op, HostCall)
-        known = {id: self._value(id, keeps=keeps) for id in node.sources}
-        environment = self.environment._replace(probes={})
-        picks = {0: node.id}
-        if node.extra:
-            picks = {n.op.index: n.id for n in ir.users(node) if isinstance(n.op, Pick)}
-        found = interpret(ir, environment, wanted=list(picks.values()), known=known)
-        return [
-            (place, np.ascontiguousarray(found[id]).reshape(self.sized.shape_of(ir[id].type)[0]))
-            for place, id in picks.items()
-        ]
-
-    def _value(self, id: int, *, keeps: bool) -> Array:
-        """Return what a node is now; a copy if whoever gets it may keep it."""
-        node, slot = self.program.ir[id], self.plan.list.slot_of[id]
-        array = self._array(slot, *self.sized.shape_of(node.type))
-        return array.copy() if keeps and slot not in self.blocks else array
-
-    def _array(self, slot: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
-        """Return a value as an array: where it lies, if the host sees it, or a copy."""
+    @override
+    def array(self, slot: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
         place = self.places[slot]
         if isinstance(place.memory, Block):
             self.engine.wait()
@@ -246,72 +200,27 @@ class GPURun:
         self.engine.download(place, array)
         return array
 
-    def _probes(self, at: int) -> None:
-        if self.environment.probes:
-            makes = self.plan.works[at].makes
-            for id, slot, shape, dtype in self.sized.results:
-                if slot in makes:
-                    self._probe(id, self._array(slot, shape, dtype))
-
-    def _probe(self, id: int, value: Array) -> None:
-        for call in self.environment.probes.get(id, ()):
-            view = value.view()
-            view.flags.writeable = False
-            call(view)
-
-    # -- after -------------------------------------------------------------------------------------
-
-    def _results(self) -> dict[int, Array]:
-        found: dict[int, Array] = {}
-        taken: set[int] = set()
-        wanted = self.plan.asked.wanted
-        for id, slot, shape, dtype in self.sized.results:
-            if id not in wanted:
-                continue
-            if slot in self.blocks:
-                block = self.blocks[slot]
-                array = block.array(shape, dtype)
-                if slot in taken:
-                    array = array.copy()
-                else:
-                    block.given = weakref.ref(array)
-            else:
-                array = self.program.fresh(id, shape, dtype)
-                self.engine.download(self.places[slot], array)
-            found[id] = array
-            taken.add(slot)
-        return found
-
-    def _trace(self, trace: list[Step], times: Sequence[float]) -> None:
-        works = {work.node.id: at for at, work in enumerate(self.plan.works)}
-        for node in self.plan.nodes:
-            at = works.get(node.id)
-            size = 0
-            for type in node.types:
-                shape, dtype = self.sized.shape_of(type)
-                size += int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-            trace.append(Step(node, 0.0 if at is None else times[at], size))
+    @override
+    def fetched(
+        self, id: int, slot: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]
+    ) -> Array:
+        array = self.program.fresh(id, shape, dtype)
+        self.engine.download(self.places[slot], array)
+        return array
 
     # -- errors ------------------------------------------------------------------------------------
 
     def _too_large(self) -> DeviceError:
-        sizes, slots = self.sized.memory.bytes, self.plan.list.slots
-        outputs = sum(size for _, size in self.sized.outputs)
+        sizes = self.bound.memory.bytes
+        outputs = sum(size for _, size in self.bound.outputs)
         there = self.engine.free_bytes()
         left = "more than there is" if there is None else f"and {there:,} are left"
-        largest = sorted(sizes.items(), key=lambda pair: (-pair[1], pair[0]))[:5]
-        lines = [
-            f"{size:>16,}  %{slots[slot].name}"
-            + (f": {slots[slot].type}" if slots[slot].type else "")
-            for slot, size in largest
-            if size
-        ]
         given = sum(sizes[slot] for _, slot in self.plan.inputs)
         return DeviceError(
             f"execute: on {self.engine.name} the program needs {given:,} bytes for inputs, "
-            f"{self.sized.memory.arena_bytes:,} for what is computed on the way and {outputs:,} "
+            f"{self.bound.memory.arena_bytes:,} for what is computed on the way and {outputs:,} "
             f"for what is retrieved, {left}",
-            where="the largest values:\n" + "\n".join(lines),
+            where=self.largest(),
             hint="use smaller sizes, keep and retrieve fewer values, or ll.HalfPrecision",
         )
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.origin import here
-from luminal_lab.devices.cpu_blocks import Block
+from luminal_lab.devices.blocks import Block
 from luminal_lab.devices.gpu_engine import BYTE, Launched, Place
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.kernel import Kernels

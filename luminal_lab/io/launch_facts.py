@@ -10,7 +10,7 @@ from luminal_lab.core.ir import Node
 from luminal_lab.core.op import Source
 from luminal_lab.core.ops import Pick
 from luminal_lab.devices.column import Covering
-from luminal_lab.devices.cpu_work import Maker, Worklist
+from luminal_lab.devices.worklist import Maker, Worklist
 from luminal_lab.devices.gpu import GPUMaker
 from luminal_lab.devices.machine import this_machine
 from luminal_lab.errors import LabError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, TypeAlias, cast
 
-from luminal_lab.devices.cpu_work import Worklist
+from luminal_lab.devices.worklist import Worklist
 from luminal_lab.errors import LabError
 from luminal_lab.io.facts import BufferFacts, MemoryFacts
 from luminal_lab.io.launch_facts import Launched

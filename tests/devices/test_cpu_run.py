@@ -19,7 +19,7 @@ from hypothesis import given, settings, strategies as st
 import luminal_lab as ll
 from luminal_lab import nn
 from luminal_lab.core.interpret import Environment, interpret
-from luminal_lab.devices import cache, cpu_blocks
+from luminal_lab.devices import blocks, cache
 from luminal_lab.devices.cpu import CPUCompiler, CPUProgram
 from luminal_lab.errors import (
     ArgumentError,
@@ -388,8 +388,8 @@ def test_too_little_memory_names_the_largest_values(monkeypatch):
     cx.compile(CPUCompiler())
     x.set(np.zeros(1000))
     cx.execute()
-    monkeypatch.setattr(cpu_blocks, "CAREFUL", 4096)
-    monkeypatch.setattr(cpu_blocks, "available_memory", lambda: 5000)
+    monkeypatch.setattr(blocks, "CAREFUL", 4096)
+    monkeypatch.setattr(blocks, "available_memory", lambda: 5000)
     monkeypatch.setattr("luminal_lab.devices.cpu_run.available_memory", lambda: 5000)
     x.set(np.zeros(2000))
     error = error_of(cx.execute, DeviceError)

@@ -41,7 +41,7 @@ def standing(monkeypatch: pytest.MonkeyPatch, gpu: CuPy) -> Iterator[CuPy]:
     def compiled(source: str, arch: str) -> Compiled:
         return Compiled(arch, source, source.encode(), "", {})
 
-    place = gpu_plan.Sized._placed
+    place = gpu_plan.GPUBound._placed
 
     def placed(*args: Any) -> Any:
         found = place(*args)
@@ -55,7 +55,7 @@ def standing(monkeypatch: pytest.MonkeyPatch, gpu: CuPy) -> Iterator[CuPy]:
     monkeypatch.setattr(cuda_driver, "importlib", imports)
     monkeypatch.setattr(cuda_library, "importlib", imports)
     monkeypatch.setattr(cuda_driver, "compile_cuda", compiled)
-    monkeypatch.setattr(gpu_plan.Sized, "_placed", placed)
+    monkeypatch.setattr(gpu_plan.GPUBound, "_placed", placed)
     cuda_driver.load_module.cache_clear()
     yield gpu
     cuda_driver.load_module.cache_clear()

@@ -23,7 +23,7 @@ STILL = "the source of kernels is there without it; emulate=True runs small size
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Metal:
     """A Mac's GPU as PyObjC shows it."""
     metal = Metal()
-    place = gpu_plan.Sized._placed
+    place = gpu_plan.GPUBound._placed
 
     def placed(*args: Any) -> Any:
         found = place(*args)
@@ -36,7 +36,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Metal:
     monkeypatch.setattr(metal_engine, "sys", SimpleNamespace(platform="darwin"))
     imports = SimpleNamespace(import_module={"Metal": metal.module}.__getitem__)
     monkeypatch.setattr(metal_engine, "importlib", imports)
-    monkeypatch.setattr(gpu_plan.Sized, "_placed", placed)
+    monkeypatch.setattr(gpu_plan.GPUBound, "_placed", placed)
     return metal
 
 

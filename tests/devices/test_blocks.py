@@ -5,8 +5,8 @@ import weakref
 import numpy as np
 import pytest
 
-from luminal_lab.devices import cpu_blocks
-from luminal_lab.devices.cpu_blocks import Block, Blocks
+from luminal_lab.devices import blocks
+from luminal_lab.devices.blocks import Block, Blocks
 
 F32 = np.dtype(np.float32)
 
@@ -68,7 +68,7 @@ def test_who_else_holds_a_carried_array_is_seen():
 
 
 def test_more_than_there_is_is_refused(monkeypatch):
-    monkeypatch.setattr(cpu_blocks, "CAREFUL", 1000)
-    monkeypatch.setattr(cpu_blocks, "available_memory", lambda: 5000)
+    monkeypatch.setattr(blocks, "CAREFUL", 1000)
+    monkeypatch.setattr(blocks, "available_memory", lambda: 5000)
     with pytest.raises(MemoryError, match=r"6,000 bytes, and 5,000 are there"):
         Block(6000)
