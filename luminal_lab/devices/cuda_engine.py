@@ -32,8 +32,10 @@ from luminal_lab.devices.cuda_driver import (
     version_text,
 )
 from luminal_lab.devices.cuda_library import Products
-from luminal_lab.devices.gpu_engine import Argument, Launched, Place
+from luminal_lab.devices.cuda_maps import tensor_map
+from luminal_lab.devices.gpu_engine import Argument, Launched, Mapped, Place
 from luminal_lab.errors import DeviceError, Interrupted
+from luminal_lab.kernels.gpu import DECLARED
 from luminal_lab.kernels.kernel import Kernels
 
 KEPT: Final = {701, 704, 705, 708, 711, 712, 713}
@@ -258,8 +260,12 @@ class CuPyEngine:
         function = self.functions.get(one.function)
         if function is None:
             function = self.functions[one.function] = self.module.get_function(one.function)
+            if one.shared > DECLARED:
+                driver = self.cupy.cuda.driver
+                most = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                driver.funcSetAttribute(function.ptr, most, one.shared)
         given = tuple(map(_passed, one.arguments))
-        function((one.blocks,), (one.threads,), given, stream=self.stream)
+        function((one.blocks,), (one.threads,), given, shared_mem=one.shared, stream=self.stream)
 
     def wait(self) -> None:
         """Wait for all that was launched."""
@@ -326,7 +332,9 @@ class CuPyEngine:
         return "" if self.products is None else self.products.chosen(kernel)
 
 
-def _passed(argument: Argument) -> np.generic:
+def _passed(argument: Argument) -> np.generic | Array:
+    if isinstance(argument, Mapped):
+        return tensor_map(argument.place.address, argument.tile)
     return np.uint64(argument.address) if isinstance(argument, Place) else argument
 
 

@@ -14,10 +14,11 @@ import numpy as np
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.devices.blocks import Block
-from luminal_lab.devices.emulator import Call, emulate
+from luminal_lab.devices.emulator import Call, Matrix, emulate
 from luminal_lab.devices.machine import available_memory
 from luminal_lab.kernels.dialect import Dialect
 from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.tile_map import TileMap
 
 BYTE: Final = np.dtype(np.uint8)
 
@@ -49,7 +50,14 @@ class Place(NamedTuple):
         return self.memory.address + self.offset
 
 
-Argument: TypeAlias = Place | np.generic
+class Mapped(NamedTuple):
+    """A value as the tensor map of a matrix, by which bulk copies find its tiles."""
+
+    place: Place
+    tile: TileMap
+
+
+Argument: TypeAlias = Place | Mapped | np.generic
 
 
 class Launched(NamedTuple):
@@ -66,6 +74,8 @@ class Launched(NamedTuple):
     """Whether it is given the same in a later run with the same memory."""
     sizes: tuple[tuple[str, int], ...] = ()
     """The sizes of its kernel's dims."""
+    shared: int = 0
+    """The bytes of shared memory that it is asked for, beside what its source declares."""
 
 
 class Engine(Protocol):
@@ -160,7 +170,8 @@ class Emulated:
                 one.function,
                 one.blocks,
                 one.threads,
-                [_bytes_of(a) if isinstance(a, Place) else a for a in one.arguments],
+                [_given(argument) for argument in one.arguments],
+                shared=one.shared,
             )
             for one in launches
         ]
@@ -182,6 +193,12 @@ class Emulated:
         """Return nothing: each kernel is run as it is."""
         del kernel
         return ""
+
+
+def _given(argument: Argument) -> Array | Matrix | np.generic:
+    if isinstance(argument, Mapped):
+        return Matrix(_bytes_of(argument.place), argument.tile)
+    return _bytes_of(argument) if isinstance(argument, Place) else argument
 
 
 def _bytes_of(place: Place) -> Array:

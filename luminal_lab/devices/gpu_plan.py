@@ -10,10 +10,11 @@ import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, evaluate
-from luminal_lab.devices.gpu_engine import Argument, Launched, Place
+from luminal_lab.devices.gpu_engine import Argument, Launched, Mapped, Place
 from luminal_lab.devices.plan import Bound, Plan
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.tile_map import TileMap
 
 MOST_BLOCKS: Final = (1 << 31) - 1
 
@@ -34,6 +35,8 @@ class Ready(NamedTuple):
     draws: bool
     faults: bool
     work: int
+    shared: int = 0
+    maps: tuple[TileMap, ...] = ()
 
 
 class Span(NamedTuple):
@@ -112,6 +115,8 @@ class GPUBound(Bound):
                             draws,
                             faults,
                             at,
+                            phase.shared,
+                            phase.maps,
                         )
                     )
             self.steps.append(ready)
@@ -169,6 +174,7 @@ class GPUBound(Bound):
             if one.faults:
                 assert fault is not None
                 given.append(Place(fault.memory, fault.offset + 4 * one.work, 4))
+            given += [Mapped(places[one.slots[tile.place]], tile) for tile in one.maps]
             sizes = tuple((name, self.dims[name]) for name in one.kernel.dims)
             made.append(
                 Launched(
@@ -180,6 +186,7 @@ class GPUBound(Bound):
                     one.work,
                     not one.draws,
                     sizes,
+                    one.shared,
                 )
             )
         return made

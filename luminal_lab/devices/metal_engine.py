@@ -16,7 +16,7 @@ import numpy as np
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.origin import here
 from luminal_lab.devices.blocks import Block
-from luminal_lab.devices.gpu_engine import BYTE, Launched, Place
+from luminal_lab.devices.gpu_engine import BYTE, Launched, Mapped, Place
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.kernel import Kernels
 
@@ -167,6 +167,7 @@ class MetalEngine:
                     assert isinstance(memory, MetalBlock)
                     encoder.setBuffer_offset_atIndex_(memory.buffer, argument.offset, index)
                 else:
+                    assert not isinstance(argument, Mapped), "Metal has no tensor maps"
                     encoder.setBytes_length_atIndex_(argument.tobytes(), argument.nbytes, index)
             encoder.dispatchThreadgroups_threadsPerThreadgroup_(
                 make(one.blocks, 1, 1), make(one.threads, 1, 1)

@@ -13,7 +13,7 @@ import importlib
 import json
 import re
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final, cast
 
@@ -62,8 +62,19 @@ def compile_cuda(
 
 
 def compile_kernel(kernel: Kernel, arch: str) -> Compiled:
-    """Return one kernel, with what it calls, compiled for an architecture."""
-    return compile_cuda(gpu_source([kernel]), arch, name=kernel.name)
+    """Return one kernel, with what it calls, compiled for an architecture.
+
+    What its launches are asked for of shared memory counts as what its functions take.
+    """
+    found = compile_cuda(gpu_source([kernel]), arch, name=kernel.name)
+    asked = {phase.function: phase.shared for phase in kernel.phases if phase.shared}
+    if not asked:
+        return found
+    taken = {
+        name: replace(one, shared=one.shared + asked.get(name, 0))
+        for name, one in found.resources.items()
+    }
+    return replace(found, resources=taken)
 
 
 def version() -> tuple[int, int]:

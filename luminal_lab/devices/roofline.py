@@ -7,6 +7,7 @@ That is a model, and no run: whatever a kernel does badly is not in it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -26,8 +27,9 @@ from luminal_lab.kernels.launch import Launch
 
 Bound: TypeAlias = Literal["memory", "cache", "compute", "launch"]
 Modellable: TypeAlias = Launch | Kernel | Definition
-UNITS = {"lab_mma_f16": "float16", "lab_mma_bf16": "bfloat16", "lab_mma_tf32": "tf32"}
-"""What of the prelude runs on tensor units, and at which rate."""
+UNITS = {"f16": "float16", "bf16": "bfloat16", "tf32": "tf32"}
+"""At which rate what of the prelude runs on tensor units, by how it calls what is multiplied."""
+PRODUCT = re.compile(r"lab_(?:wg)?mma_(f16|bf16|tf32)(_|$)")
 CACHES = "what caches keep between launches and within them"
 OVERLAP = "launches that overlap"
 WAITING = "latency, divergence, bank conflicts, uneven work"
@@ -163,11 +165,10 @@ def _peak(
 ) -> tuple[Peak, list[str]]:
     """Return the rate at which a kernel's operations count, and what that leaves out."""
     uses = kernel.uses if isinstance(kernel, Kernel) else frozenset[str]()
-    for name, unit in UNITS.items():
-        if name in uses:
-            tensor = specification.peak(unit, is_tensor=True)
-            if tensor is not None:
-                return tensor, [CACHES, WHOLE]
+    for found in filter(None, map(PRODUCT.match, sorted(uses))):
+        tensor = specification.peak(UNITS[found[1]], is_tensor=True)
+        if tensor is not None:
+            return tensor, [CACHES, WHOLE]
     wanted = "float64" if dtype is DType.float64 else "float32"
     found = specification.peak(wanted)
     if found is None:

@@ -9,8 +9,11 @@ Four warps multiply together, both tiles in shared memory (or a in registers):
     lab_wgmma_U_nN_own_rows(…)           lane's four words of its warp's 16 rows, as for lab_mma
     lab_wgmma_matrix(at, leading, stride, swizzle)   where a tile is, which a and b above are
     lab_wgmma_begin()                    before the first product that reads registers just set
+    lab_group_row(e), lab_group_column(e)  where element e of this thread's part of c lies
     lab_wgmma_commit()                   the products so far are a group
     lab_wgmma_wait(n)                    until at most n < 4 groups are under way
+    lab_wgmma_keep(c, n)                 before the first product and behind that: no compiler moves
+                                         what is done to n registers of c across it
     lab_swizzled_128(row, byte)          where a byte of a row of 128 is in a tile as below
 
 Lane 4 g + t of warp w has float c[4 i + e] at row 16 w + lab_tile_row(e), column 8 i +
@@ -55,6 +58,12 @@ static inline int lab_swizzled_128(int row, int byte) {
     return row * 128 + (byte ^ row % 8 * 16);
 }
 
+static inline int lab_group_row(int e) {
+    return (int)(threadIdx.x / 32 % 4) * 16 + (int)(threadIdx.x % 32) / 4 + e / 2 % 2 * 8;
+}
+
+static inline int lab_group_column(int e) { return e / 4 * 8 + (int)(threadIdx.x % 4) * 2 + e % 2; }
+
 static inline void lab_wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" : : : "memory"); }
 
 static inline void lab_wgmma_commit() {
@@ -66,6 +75,11 @@ static inline void lab_wgmma_wait(int groups) {
     if (groups == 1) asm volatile("wgmma.wait_group.sync.aligned 1;" : : : "memory");
     if (groups == 2) asm volatile("wgmma.wait_group.sync.aligned 2;" : : : "memory");
     if (groups == 3) asm volatile("wgmma.wait_group.sync.aligned 3;" : : : "memory");
+}
+
+static inline void lab_wgmma_keep(float *c, int count) {
+#pragma unroll
+    for (int i = 0; i < count; i++) asm volatile("" : "+f"(c[i]) : : "memory");
 }
 
 static inline void lab_barrier_init(lab_u64 *at, int threads) {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -17,11 +17,22 @@ class Tiles:
     left: Mapping[str, int]
     """How many registers of a lane hold its part of the tile with the rows; so with `right`."""
     right: Mapping[str, int]
+    group: int = 0
+    """The rows of a tile that four warps add to together, of 8 to 256 columns; 0: they cannot."""
 
-    @property
-    def own(self) -> int:
-        """How many sums each of the 32 lanes has."""
-        return self.sums[0] * self.sums[1] // 32
+    def own(self, rows: int, columns: int) -> int:
+        """Return how many elements of a tile each of its threads has."""
+        return rows * columns // self.threads(rows)
+
+    def threads(self, rows: int) -> int:
+        """Return how many threads have a tile of so many rows: a warp, or four."""
+        return 128 if rows == self.group else 32
+
+    def is_group(self, rows: object, columns: object) -> bool:
+        """Return whether four warps have a tile of this size together."""
+        if not self.group or not isinstance(columns, int):
+            return False
+        return rows == self.group and columns % 8 == 0 and 8 <= columns <= 256
 
 
 @dataclass(frozen=True)
@@ -75,6 +86,8 @@ CUDA = Dialect(
     ),
     copies_ahead=True,
 )
+HOPPER = replace(CUDA, tile=replace(CUDA.tile, group=64))
+"""CUDA for sm_90a, where four warps multiply what bulk copies have brought."""
 METAL = Dialect(
     name="metal",
     version="1",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from luminal_lab.kernels.dialect import CUDA, METAL, Dialect
+from luminal_lab.kernels.dialect import CUDA, HOPPER, METAL, Dialect
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ SHARED = {
 
 def gpu_of(arch: str = "sm_80", *, tf32: bool = False) -> GPU:
     """Return what an NVIDIA GPU of an architecture has."""
-    return GPU(CUDA, arch, shared=SHARED.get(arch, DECLARED), tf32=tf32)
+    dialect = HOPPER if arch == "sm_90a" else CUDA
+    return GPU(dialect, arch, shared=SHARED.get(arch, DECLARED), tf32=tf32)
 
 
 def apple() -> GPU:

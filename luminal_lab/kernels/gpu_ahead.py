@@ -14,6 +14,9 @@
                                                   …
                                               }
 
+Copies of whole tiles (gpu_bulk.py) arrive at a barrier for each place, which is waited for where
+its turn has come.
+
 Each iteration makes one group of copies, though it may be empty, so that all groups but the last
 `count - 1` are those that this iteration and earlier ones need. The one barrier is for what has
 arrived, and for what the iteration before has read, whose place the next copies take.
@@ -40,6 +43,8 @@ class Arrivals:
     arrays: frozenset[str]
     in_groups: bool
     """Whether what comes before the loop makes a group for each of the first iterations."""
+    bulk: int = 0
+    """How many bulk copies arrive for an iteration, if such it are."""
 
     @property
     def left(self) -> int:
@@ -68,7 +73,11 @@ def _arrivals(nest: Nest, whole: Block, block: Block) -> Iterator[Arrivals]:
         found = _ahead(nest, one) if isinstance(one, Loop) and one.kind == "for" else None
         if found is not None and _is_alone(found, whole, block[: place + 1]):
             before = [x for x in block[:place] if not isinstance(x, Local)]
-            yield Arrivals(*found, in_groups=bool(before) and _is_first(found, before[-1]))
+            yield Arrivals(
+                *found,
+                in_groups=bool(before) and _is_first(found, before[-1]),
+                bulk=len(bulk_loops(one.body[:1])),
+            )
         else:
             yield from _arrivals(nest, whole, one.body)
 
@@ -85,7 +94,8 @@ def _ahead(nest: Nest, loop: Loop) -> tuple[str, int, frozenset[str]] | None:
         if isinstance(one, Set) and one.index
     }
     sizes = {nest.types[name].shape[0] for name in arrays if nest.types[name].shape}
-    shared = all(name in nest.locals and nest.locals[name].space == "shared" for name in arrays)
+    spaces = {nest.locals[name].space if name in nest.locals else None for name in arrays}
+    shared = spaces in ({"shared"}, {"tiles"})
     if len(counts) != 1 or not arrays or not shared:
         return None
     (count,) = counts
@@ -94,6 +104,17 @@ def _ahead(nest: Nest, loop: Loop) -> tuple[str, int, frozenset[str]] | None:
     written = {one.name for one in walk(loop.body[1:]) if isinstance(one, Set)}
     copied = {use.name for use in accesses(first.body)}
     return None if written & copied else (loop.name, count, frozenset(arrays))
+
+
+def bulk_loops(block: Block) -> list[Loop]:
+    """Return the outermost loops of bulk copies in a block."""
+    found: list[Loop] = []
+    for one in block:
+        if isinstance(one, Loop) and one.kind == "bulk":
+            found.append(one)
+        elif isinstance(one, (Loop, When)):
+            found += bulk_loops(one.body)
+    return found
 
 
 def _behind(place: Dim, axis: Symbol) -> int | None:

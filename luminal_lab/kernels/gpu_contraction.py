@@ -5,7 +5,7 @@
 A block computes a tile of the result. It copies some steps of the sum into shared memory, rows of
 the one operand and columns of the other, and from there each thread multiplies a few rows with a
 few columns, whose sums are in its registers. Where tensor units multiply what there is, warps have
-tiles of sums in place of threads.
+tiles of sums in place of threads; where four warps do together, see gpu_groups.py.
 """
 
 from __future__ import annotations
@@ -74,27 +74,35 @@ AHEAD = 2, 1
 
 def contraction_plan(made: Scheduling, gpu: GPU) -> bool:
     """Cut a contraction into tiles; return whether the nest is one that they are good for."""
+    tiling = tiling_of(made, gpu)
+    if tiling is None:
+        return False
+    found, k = tiling.found, tiling.k
+    word = tensor_word(made.nest, k, gpu)
+    if word is not None:
+        size = _shape(made.nest, found, tiling.i, tiling.j, gpu, TENSORS)
+        tiling.by_tensor(replace(size, depth=16) if word == "tf32" else size, word)
+    else:
+        tiling.plan(_shape(made.nest, found, tiling.i, tiling.j, gpu, SHAPES))
+    return True
+
+
+def tiling_of(made: Scheduling, gpu: GPU) -> Tiling | None:
+    """Make one loop each of the rows, the columns and the sum of a contraction worth tiles."""
     found = contraction_of(made.nest)
     if found is None or not found.right.dtype.is_float:
-        return False
+        return None
     rows, columns, depth = (
         prod(at_most(loop.size) for loop in loops)
         for loops in (found.rows, found.columns, found.folds)
     )
     if min(rows, columns) < LEAST or depth < LEAST:
-        return False
+        return None
     k = merged(made, [loop.name for loop in found.folds])
     j = _together(made, found.columns)
     i = _together(made, found.rows)
     left, right = operands(made.nest, k)
-    tiling = Tiling(made, gpu, i, j, k, left, right)
-    word = tensor_word(made.nest, k, gpu)
-    if word is not None:
-        size = _shape(made.nest, found, i, j, gpu, TENSORS)
-        tiling.by_tensor(replace(size, depth=16) if word == "tf32" else size, word)
-    else:
-        tiling.plan(_shape(made.nest, found, i, j, gpu, SHAPES))
-    return True
+    return Tiling(made, gpu, found, (i, j, k), left, right)
 
 
 def tensor_word(nest: Nest, k: str, gpu: GPU) -> str | None:
@@ -140,12 +148,18 @@ class Tiling:
     """Cuts the loops of a contraction into tiles: `i` of its rows, `j` of its columns."""
 
     def __init__(
-        self, made: Scheduling, gpu: GPU, i: str, j: str, k: str, left: Term, right: Term
+        self,
+        made: Scheduling,
+        gpu: GPU,
+        found: Contraction,
+        loops: tuple[str, str, str],
+        left: Term,
+        right: Term,
     ) -> None:
-        self.made, self.gpu = made, gpu
-        self.i, self.j, self.k = i, j, k
+        self.made, self.gpu, self.found = made, gpu, found
+        self.i, self.j, self.k = loops
         self.left, self.right = left, right
-        self.outer = [loop.name for loop in self.loops() if loop.name not in (i, j)]
+        self.outer = [loop.name for loop in self.loops() if loop.name not in loops[:2]]
 
     def loops(self) -> list[Loop]:
         """Return the loops from the outermost in that are right around each other."""

@@ -7,7 +7,7 @@ from luminal_lab.core.op import size_of
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition import Definition
 from luminal_lab.kernels.gpu import DECLARED, GPU
-from luminal_lab.kernels.gpu_render import render_gpu
+from luminal_lab.kernels.gpu_render import GPURendered, render_gpu
 from luminal_lab.kernels.gpu_schedule import gpu_definition, gpu_schedule
 from luminal_lab.kernels.kernel import Kernel, comment, function_name
 from luminal_lab.kernels.lowering import lower
@@ -29,14 +29,16 @@ def make_gpu_kernel(
     """
     definition = gpu_definition(definition, gpu)
     nest = lower(definition)
+    top = comment(str(definition))
     if schedule is None:
         made = gpu_schedule(nest, gpu)
         nest, schedule = made.nest, made.schedule
+        top = f"{top}\n{comment(made.why)}" if made.why else top
     else:
         nest = applied(schedule, nest, name).end
     found = render_gpu(nest, function_name(name), tuple(definition.dims), gpu.dialect, compared)
     check_shared(nest, name, found.shared, gpu)
-    top = comment(str(definition))
+    check_tiles(name, found, gpu)
     return Kernel(
         name,
         definition,
@@ -50,6 +52,17 @@ def make_gpu_kernel(
         dialect=gpu.dialect.name,
         uses=found.uses,
     )
+
+
+def check_tiles(name: str, found: GPURendered, gpu: GPU) -> None:
+    """Refuse tiles that a block of the GPU has no room for."""
+    asked = max(phase.shared for phase in found.phases) if found.phases else 0
+    if found.shared + asked > gpu.shared:
+        raise ScheduleError(
+            f"kernel {name}: a block has {found.shared + asked:,} bytes of shared memory, "
+            f"{asked:,} of them for tiles, and on {gpu.arch} it may have {gpu.shared:,}",
+            hint="make the tiles smaller, or copy fewer iterations ahead",
+        )
 
 
 def check_shared(nest: Nest, name: str, shared: int, gpu: GPU) -> None:

@@ -17,7 +17,8 @@ A nest means what it means with all its loops run one after the other; the kinds
 say who runs them. An outermost run of block loops is a phase, one launch; what stands outside of
 them is a phase of one block. A run of thread loops is a region; regions do not stand in each other.
 The last of its loops is the fastest: neighbours along it are neighbours in number. A region with
-tensor loops in it is run by warps: its threads' loops number those.
+tensor loops in it is run by warps: its threads' loops number those, or groups of four warps where
+a tile has 64 rows. Bulk loops are a copy that one thread begins (gpu_bulk.py).
 
 An array in registers that is declared outside of regions is spread: some of its axes are threads,
 and each thread has a part of it. A region that uses it numbers its threads so that each finds its
@@ -52,6 +53,8 @@ from luminal_lab.kernels.nest import (
 from luminal_lab.kernels.steps.step import private
 
 WARP = 32
+GROUP, GROUP_ROWS = 128, 64
+"""The threads of four warps, and the rows of a tile that they multiply together."""
 
 
 @dataclass(frozen=True)
@@ -84,14 +87,22 @@ class Region:
     @cached_property
     def is_warps(self) -> bool:
         """Whether whole warps run it together, each as one."""
-        return any(isinstance(one, Loop) and one.kind == "tensor" for one in walk(self.body))
+        return self.lanes > 1
+
+    @cached_property
+    def lanes(self) -> int:
+        """How many threads run it together: one, a warp, or four of them."""
+        sizes = [
+            one.size for one in walk(self.body) if isinstance(one, Loop) and one.kind == "tensor"
+        ]
+        return GROUP if GROUP_ROWS in sizes else WARP if sizes else 1
 
     @property
     def size(self) -> int:
         """How many threads it has work for."""
         found = size_of(tuple(loop.size for loop in self.loops))
         assert isinstance(found, int)
-        return found * (WARP if self.is_warps else 1)
+        return found * self.lanes
 
 
 @dataclass
@@ -267,7 +278,7 @@ class Phase:
 
     def _free(self, region: Region, size: int, taken: list[Along]) -> Along:
         """Return the innermost place for an axis that no other has."""
-        start = WARP if region.is_warps else 1
+        start = region.lanes
         for along in sorted(taken, key=lambda one: one.stride):
             if start * size <= along.stride and along.stride % (start * size) == 0:
                 break

@@ -93,7 +93,8 @@ class Regions(Warps):
             return
         self.positions(region, region.body)
         self.first = " && ".join(guards) if sets - kept else ""
-        self.statements(region.body)
+        with self.multiplying(region):
+            self.statements(region.body)
         self.first = ""
 
     def guards(self, region: Region) -> list[str]:
@@ -106,7 +107,7 @@ class Regions(Warps):
                 text = text if one.stride == 1 else f"{text} / {one.stride}"
                 found.append(f"{text} < {one.size}")
             above = one.stride
-        if above > (WARP if region.is_warps else 1):
+        if above > region.lanes:
             found.append(f"{self.thread(above)} == 0")
         return found
 

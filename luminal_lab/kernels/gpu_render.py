@@ -32,7 +32,8 @@ from luminal_lab.kernels.c_lines import Lines
 from luminal_lab.kernels.c_maths import C_TYPES
 from luminal_lab.kernels.c_names import c_name
 from luminal_lab.kernels.dialect import Dialect
-from luminal_lab.kernels.gpu_ahead import Arrivals, arrivals
+from luminal_lab.kernels.gpu_ahead import Arrivals, arrivals, bulk_loops
+from luminal_lab.kernels.gpu_bulk import ARRIVED, TILES
 from luminal_lab.kernels.gpu_nest import Phase, phases
 from luminal_lab.kernels.gpu_regions import Regions
 from luminal_lab.kernels.gpu_waiting import (
@@ -55,8 +56,10 @@ from luminal_lab.kernels.nest import (
     substituted,
     walk,
 )
-from luminal_lab.kernels.terms import Draw, Lookup, Term, walk as walk_terms
+from luminal_lab.kernels.terms import Draw, Lookup, Term, read_by, walk as walk_terms
 
+APART = "bulk", "tensor"
+"""The kinds of loops that are one operation of many elements."""
 PRELUDE = re.compile(r"\b(?:(?:lab|LAB)_\w+|floordiv|floormod)\b")
 
 
@@ -73,7 +76,7 @@ class GPURendered:
     uses: frozenset[str]
     """What it takes of the prelude, by name."""
     shared: int = 0
-    """The bytes that the threads of a block share, in the phase that has most."""
+    """The bytes that the threads of a block declare that they share, in the phase that has most."""
 
 
 def render_gpu(
@@ -105,7 +108,8 @@ def render_gpu(
         shared = max(shared, writer.bytes)
         lines += [*head, *writer.code.lines, "}"]
         ops += [*((),) * len(head), *writer.code.ops, ()]
-        made.append(KernelPhase(function, phase.tasks, phase.threads))
+        maps = tuple(writer.maps)
+        made.append(KernelPhase(function, phase.tasks, phase.threads, writer.tiles_bytes, maps))
     sizes = tuple(
         KernelLocal(one.name, size_of(one.type.shape) * one.type.dtype.itemsize) for one in kept
     )
@@ -127,7 +131,14 @@ class _Writer(Regions):
     ) -> None:
         super().__init__(phase, dialect, exact)
         phase.check()
-        self.kept, self.dims = kept, dims
+        self.dims = dims
+        self.buffers = [
+            *(buffer.name for buffer in self.nest.inputs),
+            *kept,
+            *(buffer.name for buffer in self.nest.outputs),
+        ]
+        self.tiles_bytes = 0
+        """The bytes of shared memory that a launch is asked for."""
         self.count: int = 0
         self.arrivals: Mapping[str, Arrivals] = {}
         """The loops whose copies go on while threads work."""
@@ -145,10 +156,12 @@ class _Writer(Regions):
         for one in walk(phase.body):
             if isinstance(one, Local) and one.space == "shared":
                 self.shared(one)
+        self.tiles([one for one in walk(phase.body) if isinstance(one, Local)])
         declared = len(code.lines)
         if wrong:
             code.add("int lab_wrong = 0;")
         self.blocks(phase.blocks)
+        self.barriers()
         self.block(phase.body)
         for line in self.exchanges.values():
             code.lines.insert(declared, f"    {line}")
@@ -172,12 +185,7 @@ class _Writer(Regions):
         dialect, body = self.dialect, self.phase.body
         written = {one.name for one in walk(body) if isinstance(one, Set)}
         given: list[str] = []
-        buffers = [
-            *(b.name for b in self.nest.inputs),
-            *self.kept,
-            *(b.name for b in self.nest.outputs),
-        ]
-        for buffer in buffers:
+        for buffer in self.buffers:
             const = "" if buffer in written else "const "
             kind, name_c = C_TYPES[self.types[buffer].dtype], c_name(buffer)
             given.append(
@@ -191,6 +199,7 @@ class _Writer(Regions):
             given.append(
                 dialect.pointer.format(const="", type="int", name="lab_fault", place=len(given))
             )
+        given += [f"const __grid_constant__ lab_tensor_map {name}" for name in self.maps.values()]
         given += dialect.positions
         start = dialect.head.format(name=name, threads=self.phase.threads)
         whole = f"{start}({', '.join(given)}) {{"
@@ -226,6 +235,52 @@ class _Writer(Regions):
         self.bytes += size * one.type.dtype.itemsize
         self.code.add(self.dialect.shared.format(type=kind, name=c_name(one.name), size=size))
 
+    def tiles(self, found: Sequence[Local]) -> None:
+        """Write where arrays in tiles are, and the barriers at which their copies arrive."""
+        kept = [one for one in found if one.space == "tiles"]
+        bulk = bulk_loops(self.phase.body)
+        copied = {one.name for one in walk(tuple(bulk)) if isinstance(one, Set)}
+        lost = [one.name for one in kept if one.name not in self.ahead | copied]
+        alone = [name for name in sorted(copied) if name not in self.ahead]
+        if lost or alone:
+            raise ScheduleError(
+                f"nest {self.nest.name}: {(lost or alone)[0]} is in tiles, and no loop copies "
+                "into it ahead by bulk copies",
+                hint="bind the loops that copy it to bulk, and take the loop around them ahead",
+            )
+        for name in _by_threads(self.phase.body):
+            self.check_place(name)
+        if not kept:
+            return
+        self.code.add(f"extern __shared__ __align__(1024) lab_u8 {TILES}[];")
+        for one in kept:
+            kind, size = C_TYPES[one.type.dtype], size_of(one.type.shape)
+            assert isinstance(size, int)
+            at = f"({TILES} + {self.tiles_bytes})" if self.tiles_bytes else TILES
+            self.code.add(f"{kind} *const {c_name(one.name)} = ({kind} *){at};")
+            self.tiles_bytes += -(-size * one.type.dtype.itemsize // 1024) * 1024
+        places = sum(one.count + 1 for one in self.arrivals.values() if one.bulk)
+        self.code.add(f"lab_u64 *const {ARRIVED} = (lab_u64 *)({TILES} + {self.tiles_bytes});")
+        self.tiles_bytes += 8 * places
+
+    def barriers(self) -> None:
+        """Have a thread make the barriers at which bulk copies arrive."""
+        bulk = [one for one in self.arrivals.values() if one.bulk]
+        if not bulk:
+            return
+        inside = {loop.name for loop in _again(self.phase.body)}
+        if len(bulk) > 1 or bulk[0].loop in inside:
+            raise ScheduleError(
+                f"nest {self.nest.name}: {bulk[0].loop} is not the one loop of a block that bulk "
+                "copies are ahead of, or is run again",
+                hint="a nest like this has its copies in shared, by threads",
+            )
+        (one,) = bulk
+        with self.code.block(f"if ({self.dialect.thread} == 0)"):
+            with self.code.block(f"for (int lab_i = 0; lab_i < {one.count + 1}; lab_i++)"):
+                self.code.add(f"lab_barrier_init(&{ARRIVED}[lab_i], {one.bulk});")
+            self.code.add("lab_barrier_seen();")
+
     # -- what blocks do ----------------------------------------------------------------------------
 
     def block(self, block: Block) -> None:
@@ -243,7 +298,7 @@ class _Writer(Regions):
                     with self.code.block(f"if ({condition_c(holds)})"):
                         self.block(body)
                     self.open |= before
-                case Local(space="shared"):
+                case Local(space="shared" | "tiles"):
                     pass
                 case Local():
                     self.local(one)
@@ -258,7 +313,14 @@ class _Writer(Regions):
             self.again(one)
         with self.loop_head(one):
             body = one.body
-            if arriving is not None:
+            if arriving is not None and arriving.bulk:
+                self.code.add("lab_sync();")
+                self.open = arriving.open
+                self.block(body[:1])
+                turn, phase = one.axis % (arriving.count + 1), one.axis // (arriving.count + 1) % 2
+                self.code.add(f"lab_barrier_wait(&{ARRIVED}[{index_c(turn)}], {index_c(phase)});")
+                body = body[1:]
+            elif arriving is not None:
                 self.code.add(f"lab_copy_wait({arriving.left});")
                 self.code.add("lab_sync();")
                 self.open = arriving.open
@@ -303,6 +365,24 @@ class _Writer(Regions):
             if self.open == before:
                 break
         self.code, self.count, self.pending = code, count, pending
+
+
+def _by_threads(block: Block) -> Iterable[str]:
+    """Yield the arrays that are used one element at a time: not by bulk copies or products."""
+    for one in block:
+        if isinstance(one, Set):
+            yield from (one.name, *read_by(one.term))
+        elif isinstance(one, When) or (isinstance(one, Loop) and one.kind not in APART):
+            yield from _by_threads(one.body)
+
+
+def _again(block: Block, *, inside: bool = False) -> Iterable[Loop]:
+    """Yield the loops that stand in others, and so are run some times."""
+    for one in block:
+        if isinstance(one, (Loop, When)):
+            if inside and isinstance(one, Loop):
+                yield one
+            yield from _again(one.body, inside=inside or isinstance(one, Loop))
 
 
 def _once(one: Statement) -> Statement | Block:

@@ -1,8 +1,9 @@
 """How kernels run on a GPU unless somebody says otherwise: short heuristics that choose steps.
 
 - Contractions (gpu_contraction.py) are tiles in shared memory and registers, by tensor units where
-  these multiply what there is; attention (gpu_attention.py) is one launch, or two where few rows
-  have their keys cut into pieces (gpu_pieces.py).
+  these multiply what there is, on Hopper four warps at a time (gpu_groups.py).
+- Attention (gpu_attention.py) is one launch, or two where few rows have their keys cut into pieces
+  (gpu_pieces.py).
 - Rows and columns (gpu_rows.py) are shared by threads, which exchange what they have summed.
 - Everything else is threads that compute some neighbours each, with what is summed for them.
 - What no rule fits, one thread does.
@@ -21,6 +22,7 @@ from luminal_lab.kernels.definition import Definition
 from luminal_lab.kernels.gpu import DECLARED, GPU
 from luminal_lab.kernels.gpu_attention import attention_plan
 from luminal_lab.kernels.gpu_contraction import contraction_plan
+from luminal_lab.kernels.gpu_groups import group_plan
 from luminal_lab.kernels.gpu_nest import Phase, phases
 from luminal_lab.kernels.gpu_pieces import in_pieces, pieces_plan
 from luminal_lab.kernels.gpu_rows import (
@@ -41,6 +43,8 @@ from luminal_lab.kernels.steps.binding import Bind
 from luminal_lab.kernels.steps.kinds import Vector
 from luminal_lab.kernels.steps.loops import Merge, Split
 
+RESERVED = 1024
+"""The bytes that are left beside tiles, for barriers and what threads exchange."""
 THREADS = 256
 """How many threads a block has where nothing speaks for another number."""
 OWN = 4096
@@ -52,14 +56,16 @@ def gpu_schedule(nest: Nest, gpu: GPU) -> Scheduling:
     made = in_pieces_schedule(nest, gpu)
     if made is not None:
         return made
-    for plan in (attention_plan, contraction_plan, _general, _alone):
-        made = Scheduling(nest)
+    why = ""
+    for plan in (attention_plan, group_plan, contraction_plan, _general, _alone):
+        made = Scheduling(nest, why=why)
         try:
             if plan(made, gpu):
                 _check(made.nest, gpu, phases(made.nest))
                 return made
-        except ScheduleError:
-            continue
+        except ScheduleError as error:
+            if plan is group_plan:
+                why = f"not by four warps together: {error.message.partition(': ')[2]}"
     return made
 
 
@@ -87,6 +93,15 @@ def _check(nest: Nest, gpu: GPU, listed: Iterable[Phase]) -> None:
     for phase in listed:
         phase.check()
         room = min(gpu.shared, DECLARED)
+        tiles = sum(
+            size * one.type.dtype.itemsize
+            for one in walk(phase.body)
+            if isinstance(one, Local)
+            and one.space == "tiles"
+            and isinstance(size := size_of(one.type.shape), int)
+        )
+        if tiles > gpu.shared - RESERVED:
+            raise ScheduleError("tiles are more than threads can share")
         for one in walk(phase.body):
             if isinstance(one, Local) and one.space == "shared":
                 size = size_of(one.type.shape)

@@ -7,21 +7,26 @@
 
 A tile of sums is in the registers of the 32 lanes, each of which has some of its elements. What is
 multiplied lies in shared memory. Two tensor loops without a third are what is done to each element.
+A tile of 64 rows is that of four warps, whose operands are in tiles (gpu_bulk.py).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from luminal_lab.core.dims import Dim, Shape, Symbol, substitute, symbols
+from luminal_lab.core.dims import Dim, Shape, Symbol, known, substitute, symbols
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ops import Cast, Mul
 from luminal_lab.core.views import row_major
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.dialect import Tiles
+from luminal_lab.kernels.gpu_bulk import tiled
 from luminal_lab.kernels.nest import Block, Loop, Nest, Set
 from luminal_lab.kernels.terms import Apply, Read, Term
+from luminal_lab.kernels.tile_map import SWIZZLED
 
+GROUPED = "f16", "bf16"
+"""What four warps multiply, in our kernels."""
 WORDS = {DType.float16: "f16", DType.bfloat16: "bf16", DType.float32: "tf32"}
 """What the functions for tiles are called, by the dtype of what is multiplied."""
 
@@ -40,6 +45,7 @@ class Elements:
 
     axes: tuple[Symbol, Symbol]
     body: Block
+    sizes: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,22 @@ class Product:
     right: Operand
 
 
-def product_of(nest: Nest, loop: Loop, tiles: Tiles) -> Product | Elements:
+@dataclass(frozen=True)
+class GroupProduct:
+    """A tile of four warps, to which the product of two others in tiles is added."""
+
+    word: str
+    columns: int
+    into: str
+    index: Shape
+    left: tuple[str, Dim]
+    """The array with the rows, and where in it they start."""
+    right: tuple[str, Dim]
+    leading: int
+    """The bytes from a piece of columns that lie side by side to the next; 0: k do."""
+
+
+def product_of(nest: Nest, loop: Loop, tiles: Tiles) -> Product | GroupProduct | Elements:
     """Return what tensor loops are: a product of tiles, or what is done to each element."""
     loops = [loop]
     while len(loops[-1].body) == 1 and isinstance(inner := loops[-1].body[0], Loop):
@@ -71,19 +92,38 @@ def product_of(nest: Nest, loop: Loop, tiles: Tiles) -> Product | Elements:
         loops.append(inner)
     sizes = tuple(one.size for one in loops)
     i, j = loops[0], loops[-1] if len(loops) < 3 else loops[1]
-    if len(loops) == 2 and sizes == tiles.sums:
-        return Elements((i.axis, j.axis), j.body)
+    is_group = tiles.is_group(i.size, j.size)
+    if len(loops) == 2 and (sizes == tiles.sums or is_group):
+        rows, columns = sizes
+        assert isinstance(rows, int)
+        assert isinstance(columns, int)
+        return Elements((i.axis, j.axis), j.body, (rows, columns))
+    one, factors = _summed(nest, loops, tiles)
+    word = WORDS.get(factors[0].dtype)
+    if is_group and word in GROUPED and loops[2].size == tiles.depth[word]:
+        return _group_product(nest, (i, j, loops[2]), one, factors, word)
+    return _warp_product(nest, loops, tiles, one, factors, word)
+
+
+def _summed(nest: Nest, loops: list[Loop], tiles: Tiles) -> tuple[Set, list[Read]]:
+    """Return what three loops add up, and the two elements that are multiplied."""
     one = loops[-1].body[0]
     if len(loops) != 3 or len(loops[-1].body) != 1 or not isinstance(one, Set) or one.how != "+=":
-        raise _refused(nest, loop, f"is not two loops of {tiles.sums}, or three around a sum")
+        raise _refused(nest, loops[0], f"is not two loops of {tiles.sums}, or three around a sum")
     factors = factors_of(one.term)
     if len(factors) != 2 or factors[0].dtype is not factors[1].dtype:
-        raise _refused(nest, loop, "does not add up products of two elements")
-    word = WORDS.get(factors[0].dtype)
+        raise _refused(nest, loops[0], "does not add up products of two elements")
+    return one, factors
+
+
+def _warp_product(
+    nest: Nest, loops: list[Loop], tiles: Tiles, one: Set, factors: list[Read], word: str | None
+) -> Product:
+    """Return the product of a warp."""
+    (i, j, k), sizes = loops, tuple(loop.size for loop in loops)
     if word is None or sizes != (*tiles.sums, tiles.depth[word]):
         wanted = ", ".join(map(str, (*tiles.sums, tiles.depth.get(word or "", 0))))
-        raise _refused(nest, loop, f"has sizes {sizes}, and the units' are {wanted}")
-    k = loops[2]
+        raise _refused(nest, i, f"has sizes {sizes}, and the units' are {wanted}")
     left, right = (_operand(nest, one, (i, j, k)) for one in factors)
     if left[1] == 0 and right[0] == 0:
         pass
@@ -91,9 +131,9 @@ def product_of(nest: Nest, loop: Loop, tiles: Tiles) -> Product | Elements:
         factors.reverse()
         left, right = right, left
     else:
-        raise _refused(nest, loop, "does not multiply rows with columns")
+        raise _refused(nest, i, "does not multiply rows with columns")
     if one.index[-2:] != (i.axis, j.axis):
-        raise _refused(nest, loop, f"does not add to {one.name} at [.., {i.name}, {j.name}]")
+        raise _refused(nest, i, f"does not add to {one.name} at [.., {i.name}, {j.name}]")
     return Product(
         word,
         one.name,
@@ -101,6 +141,55 @@ def product_of(nest: Nest, loop: Loop, tiles: Tiles) -> Product | Elements:
         _tile(nest, factors[0], (i, j, k), (left[0], left[2])),
         _tile(nest, factors[1], (i, j, k), (right[2], right[1])),
     )
+
+
+def _group_product(
+    nest: Nest, loops: tuple[Loop, Loop, Loop], one: Set, factors: list[Read], word: str
+) -> GroupProduct:
+    """Return the product of four warps; columns may lie side by side, rows may not."""
+    i, j, k = loops
+    if one.index[-2:] != (i.axis, j.axis):
+        raise _refused(nest, i, f"does not add to {one.name} at [.., {i.name}, {j.name}]")
+    if i.axis not in symbols(row_major(nest.types[factors[0].buffer].shape, factors[0].index)):
+        factors.reverse()
+    left, right = factors
+    for read in factors:
+        local = nest.locals.get(read.buffer)
+        if local is None or local.space != "tiles":
+            raise _refused(nest, i, f"is of four warps, and {read.buffer} is not in tiles")
+    starts = [_tile_start(nest, left, i, k), _tile_start(nest, right, j, k)]
+    leading = 0
+    if starts[1] is None:
+        starts[1] = _tile_start(nest, right, k, j)
+        leading = tiled(nest, right.buffer).rows * SWIZZLED
+    if starts[0] is None or starts[1] is None:
+        raise _refused(nest, i, "does not multiply rows with columns as they lie in tiles")
+    assert isinstance(j.size, int)
+    return GroupProduct(
+        word,
+        j.size,
+        one.name,
+        one.index,
+        (left.buffer, starts[0]),
+        (right.buffer, starts[1]),
+        leading,
+    )
+
+
+def _tile_start(nest: Nest, read: Read, row: Loop, column: Loop) -> Dim | None:
+    """Return where a tile starts whose rows and columns are those of two loops, if it is one."""
+    shape, lies = nest.types[read.buffer].shape, tiled(nest, read.buffer)
+    zero: dict[str, Dim] = {row.name: 0, column.name: 0}
+    first = tuple(substitute(place, zero) for place in read.index)
+    down = row_major(shape[1:-1], read.index[1:-1]) - row_major(shape[1:-1], first[1:-1])
+    along = read.index[-1] - first[-1]
+    if read.index[0] != first[0] or down != row.axis or along != column.axis:
+        return None
+    if lies.columns > lies.piece and known(first[-1] % lies.piece < 1) is not True:
+        return None
+    if known(row_major(shape[1:-1], first[1:-1]) % 8 < 1) is not True:
+        return None  # where 8 rows begin, their pieces change places alike
+    return lies.start(first, shape)
 
 
 def factors_of(term: Term) -> list[Read]:

@@ -194,7 +194,10 @@ class Threads(Terms):
         """Return the shape of what each thread has of an array in registers."""
         shape = self.phase.own(name, self.types[name].shape)
         if name in self.phase.tiles:
-            return (*shape[:-2], self.dialect.tile.own)
+            rows, columns = self.types[name].shape[-2:]
+            assert isinstance(rows, int)
+            assert isinstance(columns, int)
+            return (*shape[:-2], self.dialect.tile.own(rows, columns))
         return shape
 
     @override
@@ -221,6 +224,7 @@ class Threads(Terms):
         vector = self.lanes.get((name, index))
         if vector is not None:
             return vector
+        self.check_place(name)
         if not self.in_registers(name):
             return f"{c_name(name)}[{index_c(row_major(self.types[name].shape, index))}]"
         if self.is_scalar(name):
@@ -230,6 +234,16 @@ class Threads(Terms):
             assert self.tile is not None
             own = (*own[:-2], self.tile.element)
         return f"{c_name(name)}[{index_c(row_major(self.own_shape(name), own))}]"
+
+    def check_place(self, name: str) -> None:
+        """Refuse what does not lie row by row."""
+        local = self.nest.locals.get(name)
+        if local is not None and local.space == "tiles":
+            raise ScheduleError(
+                f"nest {self.nest.name}: {name} is in tiles, which bulk copies write and four "
+                "warps multiply, and here a thread uses it",
+                hint=f"place {name} in shared",
+            )
 
     @override
     def element(self, name: str, index: Iterable[Dim]) -> str:

@@ -8,26 +8,45 @@ unroll i < 4:                         lab_u32 v1[4][2];  for j: lab_tile_b_f16(v
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Generator, Set as AbstractSet
+from contextlib import AbstractContextManager, contextmanager
 
 from typing_extensions import override
 
 from luminal_lab.core.dims import Symbol, symbols
+from luminal_lab.core.op import size_of
+from luminal_lab.core.printer import unique
+from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.c_index import index_c
 from luminal_lab.kernels.c_names import c_name
-from luminal_lab.kernels.gpu_tensor import Product, Tile, product_of
+from luminal_lab.kernels.dialect import Dialect
+from luminal_lab.kernels.gpu_bulk import ARRIVED, bulk_copy, tiled
+from luminal_lab.kernels.gpu_nest import GROUP, Phase, Region
+from luminal_lab.kernels.gpu_tensor import GroupProduct, Product, Tile, product_of
 from luminal_lab.kernels.gpu_threads import Threads, mentioned
-from luminal_lab.kernels.nest import Loop, Statement
+from luminal_lab.kernels.nest import Loop, Set, Statement, walk
+from luminal_lab.kernels.tile_map import SWIZZLED, TileMap
 
 
 class Warps(Threads):
     """The source of one phase: what a thread does, by itself or with its warp."""
+
+    def __init__(
+        self, phase: Phase, dialect: Dialect, exact: AbstractSet[str] = frozenset()
+    ) -> None:
+        super().__init__(phase, dialect, exact)
+        self.buffers: list[str] = []
+        """What the function is given, in order."""
+        self.maps: dict[TileMap, str] = {}
+        """The maps by which bulk copies find their tiles, and what the function calls them."""
 
     @override
     def statement(self, one: Statement) -> None:
         match one:
             case Loop(kind="tensor"):
                 self.tensor(one)
+            case Loop(kind="bulk"):
+                self.bulk(one)
             case Loop() if self.grid(one):
                 pass
             case _:
@@ -39,20 +58,24 @@ class Warps(Threads):
         if isinstance(found, Product):
             self.product(found)
             return
+        if isinstance(found, GroupProduct):
+            self.group_product(found)
+            return
         row, column = found.axes
         used = mentioned(found.body, self.phase)
-        with self.each_element():
+        of = "group" if self.dialect.tile.is_group(*found.sizes) else "tile"
+        with self.each_element(*found.sizes):
             assert self.tile is not None
             for axis, word in ((row, "row"), (column, "column")):
                 if axis.name not in used:
                     continue
-                self.code.add(f"const int {c_name(axis.name)} = lab_tile_{word}({self.tile.name});")
+                self.code.add(f"const int {c_name(axis.name)} = lab_{of}_{word}({self.tile.name});")
             self.statements(found.body)
         self.tile = None
 
-    def each_element(self) -> AbstractContextManager[None]:
+    def each_element(self, rows: int, columns: int) -> AbstractContextManager[None]:
         """Write the head of a loop over the elements of a tile that a lane has."""
-        name, own = self.fresh(), self.dialect.tile.own
+        name, own = self.fresh(), self.dialect.tile.own(rows, columns)
         self.tile = Tile(name, Symbol(name, 0, own - 1))
         self.unrolled()
         return self.code.block(f"for (int {name} = 0; {name} < {own}; {name}++)")
@@ -112,3 +135,61 @@ class Warps(Threads):
         place = self.place(found.into, found.index)
         self.tile = None
         self.code.add(f"lab_mma_{found.word}(&{place}, {left}, {right});", ("mul", "sum_reduce"))
+
+    # -- four warps, and what is copied for them ---------------------------------------------------
+
+    @contextmanager
+    def multiplying(self, region: Region) -> Generator[None]:
+        """Have products of four warps that are begun meanwhile be done at the end."""
+        sets = [one for one in walk(region.body) if isinstance(one, Set)]
+        sums = [one for one in sets if one.how == "+=" and self.phase.is_kept(one.name)]
+        groups = region.lanes == GROUP and bool(sums)
+        if groups and len(sums) < len(sets):
+            raise ScheduleError(
+                f"nest {self.nest.name}: where four warps multiply, {sums[0].name} is not all that "
+                "is set",
+                hint="fission takes the rest apart",
+            )
+        if not groups:
+            yield
+            return
+        kept = [
+            f"lab_wgmma_keep({c_name(name)}, {size_of(self.own_shape(name))});"
+            for name in sorted({one.name for one in sums})
+        ]
+        for line in (*kept, "lab_wgmma_begin();"):
+            self.code.add(line)
+        yield
+        for line in ("lab_wgmma_commit();", "lab_wgmma_wait(0);", *kept):
+            self.code.add(line)
+
+    def group_product(self, found: GroupProduct) -> None:
+        """Write a product of tiles in shared memory, which is added to that of four warps."""
+        self.tile = Tile("", 0)
+        place = self.place(found.into, found.index)
+        self.tile = None
+        ways = "_rows" if found.leading else ""
+        matrices = [
+            f"lab_wgmma_matrix({c_name(name)} + {index_c(start, 3)}, {leading}, {8 * SWIZZLED}, 1)"
+            for (name, start), leading in ((found.left, 16), (found.right, found.leading or 16))
+        ]
+        call = f"lab_wgmma_{found.word}_n{found.columns}{ways}"
+        self.code.add(f"{call}(&{place}, {', '.join(matrices)}, 1);", ("mul", "sum_reduce"))
+
+    def bulk(self, loop: Loop) -> None:
+        """Write how a tile is copied; what it arrives at counts its bytes."""
+        found = bulk_copy(self.nest, loop)
+        lies = tiled(self.nest, found.into)
+        shape, dtype = self.types[found.into].shape, self.types[found.into].dtype
+        at = f"&{ARRIVED}[{index_c(found.index[0])}]"
+        self.code.add(f"lab_barrier_expect({at}, {lies.size * dtype.itemsize});")
+        place = self.buffers.index(found.of)
+        made = TileMap(found.of, place, dtype, found.width, found.height, lies.rows)
+        name = unique(f"lab_map_{c_name(found.of)}", {*self.maps.values()})
+        name = self.maps.setdefault(made, name)
+        for column in range(0, lies.columns, lies.piece):
+            to = lies.start((*found.index[:-1], column), shape)
+            places = f"{index_c(found.x + column)}, {index_c(found.y)}"
+            self.code.add(
+                f"lab_bulk_tile(&{c_name(found.into)}[{index_c(to)}], &{name}, {places}, {at});"
+            )

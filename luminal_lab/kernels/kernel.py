@@ -31,11 +31,13 @@ from luminal_lab.kernels.nest import Nest
 from luminal_lab.kernels.nest_steps import Changes, ScheduleLike, applied, read_schedule
 from luminal_lab.kernels.resources import Compiled, Resources
 from luminal_lab.kernels.schedule import Schedule
+from luminal_lab.kernels.tile_map import TileMap
 from luminal_lab.tables import Table, frame
 
 LANGUAGES: Mapping[str, str] = {"c": "C", "cuda": "CUDA", "metal": "Metal"}
 NO_INPUTS: Mapping[str, object] = {}
 KERNELS = ("kernel", "dialect", "phases", "steps", "lines", "flops", "bytes", "definition")
+NONE = "a device makes them: cx.compile(ll.GenericCompiler(), ll.CPUCompiler())"
 GIVEN = """\
 #define LAB_GIVEN \\
     void *const *lab_buffers, const lab_i64 *lab_dims, lab_u32 lab_step, lab_i64 *lab_fault, \\
@@ -54,6 +56,10 @@ class Phase:
     """How many tasks there are; on a GPU, how many blocks."""
     threads: int = 0
     """How many threads a block has; 0 on a CPU."""
+    shared: int = 0
+    """The bytes of shared memory that a launch is asked for, beside what the source declares."""
+    maps: tuple[TileMap, ...] = ()
+    """The maps of matrices that it is given behind all else, for bulk copies."""
 
 
 @dataclass(frozen=True)
@@ -221,14 +227,16 @@ class Kernels(tuple[Kernel, ...]):
             if not -len(self) <= place < len(self):
                 raise RangeError(
                     f"kernels: there is no kernel {place}; there are {len(self)}",
-                    hint=f"they count from 0: {', '.join(one.name for one in self) or 'none'}",
+                    hint=f"they count from 0: {', '.join(one.name for one in self)}"
+                    if self
+                    else NONE,
                 )
             return super().__getitem__(place)
         named = {kernel.name: kernel for kernel in self}
         if which not in named:
             raise UnknownNameError(
                 f"kernels: there is none called {which!r}",
-                hint=nearest(which, named) or f"there are {', '.join(named) or 'none'}",
+                hint=nearest(which, named) or (f"there are {', '.join(named)}" if self else NONE),
             )
         return named[which]
 

@@ -17,14 +17,14 @@
           | "fetch" place                               of an input or output
     kind  = "for" | "unroll" | "vector"          anywhere
           | "parallel" | "simd"                  on a CPU
-          | "block" | "thread" | "across" | "tensor"    on a GPU
-    space = "memory" | "scratch" | "shared" | "registers"
+          | "block" | "thread" | "across" | "tensor" | "bulk"    on a GPU
+    space = "memory" | "scratch" | "shared" | "tiles" | "registers"
 
 Terms are those of definitions, without folds: a fold has become a loop that adds to a local. What
 has no axes is read by its name alone. An array in memory is seen by all tasks, one in scratch by
-one task, and so are registers; what is shared is seen by the threads of a block (gpu_nest.py says
-how GPUs run a nest). What is fetched is brought near, if it is there: nothing else happens, and
-where there is nothing at that place, nothing at all.
+one task, and so are registers; what is shared is seen by the threads of a block, and so is what is
+in tiles (gpu_nest.py says how GPUs run a nest). What is fetched is brought near, if it is there:
+nothing else happens, and where there is nothing at that place, nothing at all.
 
 A block that may be cut short says of how many: 2 - 4*j of 4 has at most four iterations, and
 min(6, n - 6*i) has six.
@@ -57,9 +57,9 @@ from luminal_lab.kernels.terms import (
 )
 
 Kind: TypeAlias = Literal[
-    "for", "unroll", "vector", "parallel", "simd", "block", "thread", "across", "tensor"
+    "for", "unroll", "vector", "parallel", "simd", "block", "thread", "across", "tensor", "bulk"
 ]
-Space: TypeAlias = Literal["memory", "scratch", "shared", "registers"]
+Space: TypeAlias = Literal["memory", "scratch", "shared", "tiles", "registers"]
 How: TypeAlias = Literal["=", "+=", "max="]
 
 

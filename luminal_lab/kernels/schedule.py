@@ -86,6 +86,8 @@ class Scheduling:
 
     nest: Nest
     steps: list[Step] = field(default_factory=list[Step])
+    why: str = ""
+    """Why it is not made in the way that comes first, for whoever reads the source."""
 
     def do(self, step: Step | str) -> Nest:
         """Make a step, and return the nest after it."""

@@ -30,6 +30,28 @@ def written() -> tuple[ll.Graph, Any, Any]:
     return cx, x, y
 
 
+# -- Hopper ----------------------------------------------------------------------------------------
+
+
+def test_four_warps_multiply_in_a_program():
+    cx = ll.Graph()
+    random = np.random.default_rng(0)
+    a, w, b, v = (
+        (random.standard_normal(shape) / 8).astype(np.float16)
+        for shape in ((640, 128), (256, 128), (128,), (256, 128))
+    )
+    x, weight, bias, last = (cx.tensor(one.shape, "float16").set(one) for one in (a, w, b, v))
+    y = (x @ weight.T @ last + bias).relu().retrieve()
+    cx.compile(ll.GenericCompiler(), ll.CUDACompiler(arch="sm_90a", emulate=True))
+    first, second = cx.kernels
+    assert "lab_wgmma_f16_n64" in first.uses
+    assert "lab_wgmma_f16_n64_rows" in second.uses
+    cx.execute()
+    hidden = (a.astype(np.float32) @ w.T.astype(np.float32)).astype(np.float16)
+    want = np.maximum(hidden.astype(np.float32) @ v.astype(np.float32) + b, 0)
+    np.testing.assert_allclose(y.numpy().astype(np.float32), want, rtol=2e-2, atol=2e-2)
+
+
 # -- the compiler ----------------------------------------------------------------------------------
 
 

@@ -12,13 +12,15 @@ import pytest
 import luminal_lab as ll
 from luminal_lab import nn
 from luminal_lab.core.interpret import Environment
-from luminal_lab.devices import cuda_driver, cuda_library, gpu_plan
+from luminal_lab.devices import cuda_driver, cuda_library, cuda_maps, gpu_plan
 from luminal_lab.devices.cuda_engine import CuPyEngine
 from luminal_lab.devices.cuda_library import Choice
 from luminal_lab.devices.gpu_engine import Place
 from luminal_lab.errors import DeviceError, Interrupted, RangeError
 from luminal_lab.kernels.resources import Compiled
 from tests.devices.stand_ins.cupy_stand_in import (
+    BINDINGS,
+    ENUMS,
     TABLE,
     CUBLASError,
     CUDADriverError,
@@ -54,11 +56,14 @@ def standing(monkeypatch: pytest.MonkeyPatch, gpu: CuPy) -> Iterator[CuPy]:
     imports = SimpleNamespace(import_module=gpu.imported)
     monkeypatch.setattr(cuda_driver, "importlib", imports)
     monkeypatch.setattr(cuda_library, "importlib", imports)
+    monkeypatch.setattr(cuda_maps, "importlib", imports)
     monkeypatch.setattr(cuda_driver, "compile_cuda", compiled)
     monkeypatch.setattr(gpu_plan.GPUBound, "_placed", placed)
     cuda_driver.load_module.cache_clear()
+    cuda_maps.tensor_map.cache_clear()
     yield gpu
     cuda_driver.load_module.cache_clear()
+    cuda_maps.tensor_map.cache_clear()
 
 
 def random(*shape: int) -> np.ndarray:
@@ -115,6 +120,22 @@ def test_the_table_is_that_of_the_package():
         assert mine == [one for one in theirs if one != "self"], name
         compared += 1
     assert compared > 15
+
+
+def test_what_makes_maps_is_called_as_the_package_says():
+    driver = pytest.importorskip("cuda.bindings.driver")
+    (line,) = BINDINGS.strip().splitlines()
+    given = re.search(r"\((.*)\)", line)
+    told = driver.cuTensorMapEncodeTiled.__doc__ or ""
+    text = re.match(r"cuTensorMapEncodeTiled\((.*)\)\n", told)
+    assert given
+    assert text
+    theirs = [re.sub(r":.*", "", one) for one in re.split(r", (?=\w+(?:[:,]|$))", text[1])]
+    assert [one.split()[-1] for one in given[1].split(", ")] == theirs
+    for name in ENUMS:
+        assert hasattr(driver, name)
+    assert driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B
+    assert len(driver.CUtensorMap().opaque) == 16
 
 
 def test_what_the_table_lacks_is_refused(gpu):
@@ -368,6 +389,38 @@ def test_a_product_that_cublas_does_not_take_is_a_kernels(gpu):
     assert program.engine.products.why_not == (
         "kernel mul_sum: cuBLAS failed: CUBLAS_STATUS_NOT_SUPPORTED: error 15"
     )
+
+
+class Halves:
+    """A product of 16-bit floats that four warps multiply, with its maps of both operands."""
+
+    def __init__(self) -> None:
+        self.cx = ll.Graph()
+        a, b = (random(*shape).astype(np.float16) for shape in ((384, 128), (128, 256)))
+        self.want = a.astype(np.float32) @ b.astype(np.float32)
+        x, w = (self.cx.tensor(one.shape, "float16").set(one) for one in (a, b))
+        self.y = (x @ w).retrieve()
+        device = ll.CUDACompiler(arch="sm_90a", cublas=False)
+        self.cx.compile(ll.GenericCompiler(), device)
+
+
+def test_bulk_copies_are_given_maps_and_room_for_their_tiles(gpu):
+    made = Halves()
+    for _ in range(4):  # from the third run on as a graph
+        made.cx.execute()
+        assert np.allclose(made.y.numpy().astype(np.float32), made.want, rtol=1e-2, atol=0.1)
+    places = [matrix[1:6] for matrix in gpu.maps]
+    assert places == [(128, 384, 256, 64, 64), (256, 128, 512, 64, 64)]
+    assert [*gpu.allowed.values()] == []  # 32 KiB need not be asked for
+    assert gpu.launched[-1][1:] == (24, 128)
+
+
+def test_a_map_that_the_driver_does_not_make(gpu, monkeypatch):
+    made = Halves()
+    monkeypatch.setattr(gpu, "map_status", 1)
+    error = error_of(made.cx.execute, DeviceError)
+    assert error.message == ("cuda: the driver makes no tensor map of a, 384 rows of 128: status 1")
+    assert error.hint == 'arch="sm_90" has kernels that need none'
 
 
 def test_cublas_is_no_candidate_where_that_is_asked(gpu):

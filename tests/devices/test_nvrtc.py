@@ -29,6 +29,7 @@ from luminal_lab.kernels.dialect import CUDA
 from luminal_lab.kernels.gpu import gpu_of
 from luminal_lab.kernels.gpu_make import make_gpu_kernel
 from luminal_lab.kernels.gpu_prelude import _pieces, prelude
+from luminal_lab.kernels.gpu_program import gpu_source
 from luminal_lab.kernels.resources import Resources
 from tests.expect import error_of
 
@@ -72,6 +73,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def nvrtc_is() -> str:
     return "NVRTC {}.{}".format(*version())
+
+
+PRODUCT = """\
+kernel product(a: f16[64, 128], b: f16[64, 128]) -> (c: f32[64, 64])
+  c[i < 64, j < 64] = sum k < 128: f32(a[i, k]) * f32(b[j, k])"""
+
+
+def test_the_assembler_tells_of_products_that_are_used_too_early() -> None:
+    few = replace(gpu_of("sm_90a"), cores=1)
+    source = gpu_source([make_gpu_kernel(parse_definition(PRODUCT), "product", few)])
+    assert "wgmma" not in compile_cuda(source, "sm_90a").log
+    head, name, body = source.partition("kernel_product(")
+    early = head + name + body.replace("lab_wgmma_wait(0);", "t[0] += 1.0f;")
+    assert "wgmma.wait_group is injected" in compile_cuda(early, "sm_90a").log
 
 
 # -- the prelude -----------------------------------------------------------------------------------

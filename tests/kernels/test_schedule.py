@@ -172,7 +172,7 @@ def test_a_text_reads_back_and_every_step_has_a_form() -> None:
         ),
         (MATMUL, ["pack a before i over i, k as b"], "there is a b already"),
         (MATMUL, ["place c in scratch"], "c is an input or output, and the step is for locals"),
-        (MATMUL, ["place t in water"], "a space is one of memory, scratch, shared, registers"),
+        (MATMUL, ["place t in water"], "a space is one of memory, scratch, shared, tiles, "),
         (SOFTMAX, ["fuse j into i"], "fuse j into i: the size of i is n, and that of j is m"),
         (
             "kernel k(x: f32[8]) -> (z: f32[8])\n  y[i < 8] = x[i]\n  z[i < 8] = y[i] + x[i]",

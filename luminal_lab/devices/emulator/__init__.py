@@ -3,7 +3,7 @@
 emulate(source, "cuda", [Call("scale", 4, 256, [x, y, 1024])], trace=True)
 """
 
-from luminal_lab.devices.emulator.emulate import Call, emulate
+from luminal_lab.devices.emulator.emulate import Call, Matrix, emulate
 from luminal_lab.devices.emulator.trace import Finding, Trace
 
-__all__ = ["Call", "Finding", "Trace", "emulate"]
+__all__ = ["Call", "Finding", "Matrix", "Trace", "emulate"]

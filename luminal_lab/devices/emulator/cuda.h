@@ -67,6 +67,10 @@ struct dim3 {
 #define gridDim (*(const uint3 *)lab_now->grid_size)
 static const int warpSize = 32;
 
+static inline size_t __cvta_generic_to_shared(const void *at) {
+    return (size_t)((const char *)at - lab_now->shared_base);
+}
+
 // -- barriers and warps ---------------------------------------------------------------------------
 
 static inline void __syncthreads(LAB_LINE) { lab_now->barrier(lab_line, LAB_SHARED | LAB_DEVICE); }

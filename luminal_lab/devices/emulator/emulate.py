@@ -26,10 +26,24 @@ from luminal_lab.devices.emulator.memory import Block, placed
 from luminal_lab.devices.emulator.reading import DialectName
 from luminal_lab.devices.emulator.trace import Trace, joined, launch_trace
 from luminal_lab.errors import ArgumentError, DeviceError, Interrupted, nearest
+from luminal_lab.kernels.tile_map import BYTES, TileMap
 from luminal_lab.progress import Progress, progress
 
 Size: TypeAlias = int | tuple[int, ...]
-Argument: TypeAlias = Array | np.generic | int | float
+
+MAP: Final = 0x70616D5F62616C
+"""What a tensor map of the emulator's ends with; it is in bulk.h too."""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """An array as a kernel is given the tensor map of it."""
+
+    array: Array
+    tile: TileMap
+
+
+Argument: TypeAlias = Array | Matrix | np.generic | int | float
 
 MOST_THREADS: Final = 1024
 LIMIT: Final = 60.0
@@ -191,6 +205,8 @@ class _Launch:
             block = self._block(one, value, blocks)
             block.is_written |= one.kind == "p"
             return ctypes.c_void_p(block.at)
+        if isinstance(value, Matrix):
+            return self._map(one, value, blocks)
         if isinstance(value, np.ndarray) and value.nbytes == one.size:
             return ctypes.create_string_buffer(value.tobytes(), one.size)
         if isinstance(value, np.ndarray):
@@ -220,6 +236,22 @@ class _Launch:
                 hint="pass an array with its bytes",
             )
         return ctypes.create_string_buffer(data, one.size)
+
+    def _map(
+        self, one: Taken, matrix: Matrix, blocks: dict[tuple[int, int], Block]
+    ) -> ctypes.Array[ctypes.c_char]:
+        """Return the tensor map of an array that lies where the kernel has its copy."""
+        if one.size != BYTES:
+            raise ArgumentError(
+                f"{self.subject}: {one.name} is no tensor map, but it is given one",
+                hint="const __grid_constant__ lab_tensor_map is one",
+            )
+        tile = matrix.tile
+        block = self._block(Taken(one.name, "c", 1), matrix.array, blocks)
+        words = (block.at, tile.width, tile.height, tile.pitch, tile.columns, tile.rows)
+        given = np.zeros(BYTES // 8, np.uint64)
+        given[:8] = (*words, tile.dtype.itemsize, MAP)
+        return ctypes.create_string_buffer(given.tobytes(), BYTES)
 
     def _block(self, one: Taken, value: Argument, blocks: dict[tuple[int, int], Block]) -> Block:
         if not isinstance(value, np.ndarray):

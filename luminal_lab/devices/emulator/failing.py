@@ -33,6 +33,32 @@ class Status(IntEnum):
     TRAPPED = 6
     NO_SHARED = 7
     NO_MEMORY = 8
+    BAD_BARRIER = 9
+    BAD_COPY = 10
+    BAD_TILE = 11
+    NOT_BEGUN = 12
+
+
+REFUSED: Final = {
+    Status.BAD_BARRIER: (
+        "it uses a barrier that counts bytes as it was not made",
+        "lab_barrier_init says how many arrive in a phase, 64 barriers a block at most",
+    ),
+    Status.BAD_COPY: (
+        "a bulk copy is none that there is",
+        "it moves multiples of 16 bytes between places that are; a tile goes to a multiple of 1024 "
+        "bytes, by its map, in rows of 128 bytes",
+    ),
+    Status.BAD_TILE: (
+        "four warps multiply what is no tile for all of them",
+        "lab_wgmma_matrix(at, leading, stride, 1), alike in all threads of a warp",
+    ),
+    Status.NOT_BEGUN: (
+        "four warps multiply before lab_wgmma_begin()",
+        "it comes behind what sets the registers that they add to",
+    ),
+}
+"""What it is that Hopper's functions were asked, and what would do."""
 
 
 class Job(ctypes.Structure):
@@ -94,7 +120,7 @@ def failure(told: Told, job: Job, blocks: Iterable[Block]) -> DeviceError:
         return divergence(
             told.subject, told.source, Standing.now(), math.prod(told.threads), told.above
         )
-    if status in (Status.FAULT, Status.STOPPED, Status.TRAPPED):
+    if status in (Status.FAULT, Status.STOPPED, Status.TRAPPED, *REFUSED):
         return _at_a_thread(told, job, status, blocks)
     text, hint = _too_large(told, job, status)
     return DeviceError(f"{told.subject}: {text}", hint=hint)
@@ -115,6 +141,9 @@ def _at_a_thread(told: Told, job: Job, status: Status, blocks: Iterable[Block]) 
         case Status.TRAPPED:
             line, text = max(0, standing.line() - told.above), "it stops itself"
             hint = "an assert fails there, or it calls __trap()"
+        case _ if status in REFUSED:
+            line = max(0, standing.line() - told.above)
+            text, hint = REFUSED[status]
         case _:
             text = (
                 f"it has not ended after {_duration(told.limit)}, with {job.blocks_done:,} of "

@@ -2,15 +2,33 @@
 
 typedef unsigned long long lab_address;
 
-enum { LAB_READ = 0, LAB_WRITE = 1, LAB_ATOMIC = 2, LAB_BEGUN = 3 };
-// A write that has begun may happen from then on, but nobody can count on it.
+enum {
+    LAB_READ = 0, LAB_WRITE = 1, LAB_ATOMIC = 2, LAB_BEGUN = 3, LAB_FLYING = 4, LAB_LANDED = 5,
+    LAB_STILL = 6, LAB_COUNTED = 7
+};
+// A write that has begun may happen from then on, but nobody can count on it. So may one that flies:
+// whoever touches it meanwhile races with it, and after it has landed whoever has not waited at its
+// barrier. A read may still go on long after it was asked for. What is done to a barrier that counts
+// needs no order, but behind its making.
 enum { LAB_SHARED = 1, LAB_DEVICE = 2 };
 enum {
     LAB_OF_SYNC, LAB_OF_SHUFFLE, LAB_OF_VOTE, LAB_OF_SUM, LAB_OF_MAX, LAB_OF_MIN, LAB_OF_MMA_F16,
-    LAB_OF_MMA_BF16, LAB_OF_MMA_TF32, LAB_OF_MATRIX
+    LAB_OF_MMA_BF16, LAB_OF_MMA_TF32, LAB_OF_MATRIX, LAB_OF_GROUP, LAB_OF_GROUP_BEGIN,
+    LAB_OF_GROUP_COMMIT, LAB_OF_GROUP_WAIT
 };
+enum { LAB_INIT, LAB_EXPECT, LAB_WAIT };
+// What is done to a barrier that counts bytes.
+enum { LAB_ROWS = 1, LAB_OWN = 2 };
 enum { LAB_PAYLOAD = 32 };
 // The bytes that a lane of a warp hands to the others.
+
+struct lab_group {  // what a thread gives to a product of four warps
+    float *c;
+    lab_address a, b;
+    unsigned short columns;
+    unsigned char kind, ways;
+    int more;
+};
 
 struct lab_runtime {
     unsigned at_thread[3], at_block[3], block_size[3], grid_size[3];  // x, y, z
@@ -25,6 +43,10 @@ struct lab_runtime {
     void (*leave)(void);
     void (*fence)(void);
     void (*trap)(int line);
+    mutable const void *from;                             // where a stand-in was called
+    char *shared_base;
+    void (*count)(int what, lab_address *at, int given, int line);
+    void (*bulk)(void *to, const lab_address *map, const void *from, int x, int y, lab_address *at, int line);
 };
 
 struct lab_parameter {

@@ -18,7 +18,7 @@ from luminal_lab.core.binding import as_array, bound_shape, fit, solve_shape
 from luminal_lab.core.dims import Dim, Symbol, check_bounds, evaluate as number_of, minimum
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.op import TensorType, ints, mentioned, size_of
-from luminal_lab.devices.emulator.emulate import Argument, Call, emulate
+from luminal_lab.devices.emulator.emulate import Argument, Call, Matrix, emulate
 from luminal_lab.devices.gpu_plan import numbers_of, takes
 from luminal_lab.errors import (
     ArgumentError,
@@ -270,7 +270,8 @@ class KernelRun:
                     phase.function,
                     blocks,
                     phase.threads,
-                    given,
+                    [*given, *(Matrix(arrays[one.place], one) for one in phase.maps)],
+                    shared=phase.shared,
                     fresh=() if found else fresh,
                 )
             )

@@ -87,15 +87,16 @@ def compiler() -> Compiler:
 @functools.cache
 def headers(dialect: DialectName) -> str:
     """Return all stand-ins of a dialect, as one text."""
-    names = ["interface.h", "stand_in.h", f"{dialect}.h", "units.h"]
+    names = ["interface.h", "stand_in.h", f"{dialect}.h"]
+    names += ["hopper.h"] * (dialect == "cuda") + ["units.h"]
     return "".join((HERE / name).read_text("utf-8") for name in names)
 
 
 @functools.cache
 def stand_ins() -> frozenset[str]:
     """Return the names of the prelude's functions that have stand-ins."""
-    text = (HERE / "units.h").read_text("utf-8")
-    plain = re.findall(r"^static inline [\w ]+ (lab_\w+)\(", text, re.MULTILINE)
+    text = "".join((HERE / name).read_text("utf-8") for name in ("units.h", "hopper.h"))
+    plain = re.findall(r"^static inline [\w ]+? (lab_\w+)\(", text, re.MULTILINE)
     families = re.findall(r"\b(lab_\w+_)##D\(T v", text)
     made = [f"{name}{dtype}" for name in families for dtype in ("f32", "f64", "i32", "i64")]
     return frozenset([*plain, *made])
@@ -136,8 +137,9 @@ def runtime() -> Runtime:
     parts = [
         (HERE / name).read_text("utf-8") for name in ("interface.h", "fibers.h", "runtime.cpp")
     ]
-    watch = (HERE / "watch.h").read_text("utf-8")
-    source = "".join(parts).replace('#include "watch.h"\n', watch)
+    source = "".join(parts)
+    for name in ("watch.h", "bulk.h"):
+        source = source.replace(f'#include "{name}"\n', (HERE / name).read_text("utf-8"))
     found = compiler()
     flags = (*found.flags, "-O2", "-U_FORTIFY_SOURCE", "-shared")
     return Runtime(load(compile_library(source, replace(found, flags=flags)), "lab_launch"))

@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 from luminal_lab.devices.toolchain import window
 from luminal_lab.errors import DeviceError, nearest
+from luminal_lab.kernels.cuda_hopper import REGISTERS, WGMMA
 
 DialectName: TypeAlias = Literal["cuda", "metal"]
 
@@ -44,8 +45,9 @@ SHARED, DYNAMIC = 1000, 2000
 """From where on a trace numbers shared arrays, and those whose size the call says."""
 PLAIN_HALF: Final = re.compile(f"(?:{PLAIN_FLOAT.pattern})[hH]")
 MOST_SHARED = 254
-HOPPERS: Final = re.compile(r"lab_(wgmma|bulk|barrier|registers)_")
+HOPPERS: Final = re.compile(r"lab_bulk_(store|commit|wait)")
 """Functions of the prelude that have no stand-in."""
+UNITS: Final = {"f16": "LAB_OF_MMA_F16", "bf16": "LAB_OF_MMA_BF16", "tf32": "LAB_OF_MMA_TF32"}
 MARK: Final = {"cuda": "__global__", "metal": "kernel"}
 
 
@@ -169,12 +171,20 @@ def _functions_in_ptx(
             name = next((head[i - 1].text for i in places if i and head[i - 1].text in known), "")
             name = name or (head[places[0] - 1].text if places and places[0] else "")
             ptx = next((t for t in body if t.text in ("asm", "__asm__", "__asm")), None)
+            shaped = _shaped(name) if ptx is not None else None
+            if shaped is not None:
+                end = tokens[min(close, len(tokens) - 1)]
+                last = max(i for i, t in enumerate(head) if t.text == ")")
+                # Whose line it is that calls it.
+                cut.append((head[last].start, head[last].start, shaped[0]))
+                cut.append((token.start, end.end, shaped[1]))
+                ptx = None
             if ptx is not None and HOPPERS.match(name):
                 raise refused(
                     source,
                     ptx.start,
                     f"{name} is for cards of Hopper's, and the emulator does not run it",
-                    'ask for kernels without: ll.CUDACompiler(arch="sm_80", emulate=True)',
+                    "threads can store what a tile has, too",
                 )
             if ptx is not None and (name not in known or any(t.text == "namespace" for t in head)):
                 raise refused(
@@ -195,6 +205,17 @@ def _functions_in_ptx(
             start = k + 1
         k += 1
     return cut, own
+
+
+def _shaped(name: str) -> tuple[str, str] | None:
+    """Return what stands in for a function that there is for each shape: more to take, its body."""
+    found = WGMMA.fullmatch(name)
+    if found:
+        ways = [word for word, is_so in (("LAB_ROWS", found[4]), ("LAB_OWN", found[3])) if is_so]
+        shape = f"{UNITS[found[1]]}, {found[2]}, {' | '.join(ways) or 0}"
+        given = f"c, (lab_address)a, b, more, {shape}"
+        return ", LAB_LINE", f"{{ lab_units::lab_wgmma({given}, lab_line); }}"
+    return ("", "{}") if REGISTERS.fullmatch(name) else None
 
 
 def _closing(tokens: Sequence[Token], opened: int) -> int:

@@ -12,8 +12,11 @@
 #include <signal.h>
 #endif
 
-enum { FRESH, READY, AT_BARRIER, AT_WARP, DONE };
-enum { FINE, DIVERGED, FAULT, STOPPED, TOO_LONG, TOO_MANY, TRAPPED, NO_SHARED, NO_MEMORY };
+enum { FRESH, READY, AT_BARRIER, AT_WARP, DONE, AT_BYTES };
+enum {
+    FINE, DIVERGED, FAULT, STOPPED, TOO_LONG, TOO_MANY, TRAPPED, NO_SHARED, NO_MEMORY, BAD_BARRIER,
+    BAD_COPY, BAD_TILE, NOT_BEGUN
+};
 enum { MOST_THREADS = 1024, STACK = 256 << 10, PAGE = 16384, SHARED_GAP = 1024, PLACES = 256 };
 static const lab_address SHARED_BYTES = 1 << 20;
 static const unsigned char UNWRITTEN = 0xff;  // of floats a NaN
@@ -28,7 +31,7 @@ struct Fiber {
 struct Lane {
     Fiber *fiber;
     unsigned index[3];
-    int state, line, kind, spaces;
+    int state, line, kind, spaces, counted;
     unsigned mask;
     unsigned char payload[LAB_PAYLOAD];
     const unsigned char *answer;
@@ -325,7 +328,10 @@ static void multiply(int kind, unsigned char *answer) {
     }
 }
 
-static void finish_meeting(int kind, unsigned members, unsigned, unsigned char *answer) {
+#include "bulk.h"
+
+static void finish_meeting(int kind, unsigned members, unsigned first, unsigned char *answer) {
+    if (kind >= LAB_OF_GROUP) finish_group(kind, members, first, answer);
     if (kind < LAB_OF_MMA_F16 || kind > LAB_OF_MMA_TF32) return;
     if (members != ~0u) escape(DIVERGED);
     multiply(kind, answer);
@@ -334,7 +340,7 @@ static void finish_meeting(int kind, unsigned members, unsigned, unsigned char *
 // -- shared memory --------------------------------------------------------------------------------
 
 static void place_array(Place *place, lab_address bytes, int element, const char *name, int line) {
-    const lab_address whole = (bytes + 127) & ~127ull;
+    const lab_address whole = (bytes + 1023) & ~1023ull;  // as tiles of 128 bytes a row want it
     if (shared_used + whole + 2 * SHARED_GAP > SHARED_BYTES) escape(NO_SHARED);
     place->at = shared_memory + shared_used + SHARED_GAP;
     place->bytes = bytes, place->name = name, place->line = line, place->element = element;
@@ -487,6 +493,7 @@ static void run_block() {
     shared_used = 0, job->shared_bytes = 0, table.turn++;
     for (unsigned k = 0; k < count; k++) lanes[k].state = FRESH, lanes[k].line = 0;
     begin_block_watch();
+    begin_block_bulk();
     running = idle_fiber();
     lab_switch(&home, running->context);
 }
@@ -527,7 +534,7 @@ static void unlock() { __atomic_store_n(&guard, 0, __ATOMIC_RELEASE); }
 
 EXPORT const lab_runtime *lab_table(void) {
     table.barrier = barrier, table.exchange = exchange, table.shared = shared;
-    table.dynamic = dynamic, table.trap = trap;
+    table.dynamic = dynamic, table.trap = trap, table.count = count_bytes, table.bulk = bulk;
     table.touch = touch, table.enter = enter, table.leave = leave, table.fence = fence;
     return &table;
 }
@@ -535,6 +542,7 @@ EXPORT const lab_runtime *lab_table(void) {
 EXPORT int lab_launch(Job *given) {
     if (!shared_memory && !(shared_memory = (char *)lab_map(SHARED_BYTES))) return NO_MEMORY;
     job = given;
+    table.shared_base = shared_memory;
     job->status = FINE, job->blocks_done = 0, job->seconds = 0, job->early_line = 0;
     count = job->threads[0] * job->threads[1] * job->threads[2];
     for (unsigned k = 0; k < count; k++) {

@@ -13,10 +13,11 @@ from typing_extensions import override
 from luminal_lab.devices.emulator.library import runtime
 from luminal_lab.errors import DeviceError
 
-FRESH, READY, AT_BARRIER, AT_WARP, DONE = range(5)
+FRESH, READY, AT_BARRIER, AT_WARP, DONE, AT_BYTES = range(6)
 OPERATIONS: Final = (
     *("a sync", "a shuffle", "a vote", "a sum", "a maximum", "a minimum", "an mma", "an mma"),
-    *("an mma", "a matrix"),
+    *("an mma", "a matrix", "a product of four warps", "the beginning of products"),
+    *("a group of products", "products that were begun"),
 )
 """What lanes of a warp do together, in the order of interface.h."""
 
@@ -72,7 +73,7 @@ def divergence(
     groups: defaultdict[tuple[int, int, int, int], list[int]] = defaultdict(list)
     for number in range(threads):
         state, line, kind, mask = _lane(number)
-        waits = state in (AT_BARRIER, AT_WARP)
+        waits = state in (AT_BARRIER, AT_WARP, AT_BYTES)
         is_warp = state == AT_WARP
         groups[state, line if waits else 0, kind if is_warp else 0, mask if is_warp else 0].append(
             number
@@ -91,11 +92,20 @@ def divergence(
             case _ if state == AT_WARP:
                 lanes = "" if mask == 0xFFFFFFFF else f" of lanes {mask:#x}"
                 what = f"{waits} for {OPERATIONS[kind]}{lanes} in line {line}: {text}"
+            case _ if state == AT_BYTES:
+                what = f"{waits} for the bytes that a barrier counts in line {line}: {text}"
             case _ if state == DONE:
                 what = f"{has} returned"
             case _:
                 what = f"{has} not come yet"
         told.append(f"{who} {what}")
+    if any(state == AT_BYTES for state, *_ in groups):
+        return DeviceError(
+            f"{subject}, block {place_text(standing.block)}: what a barrier counts does not come",
+            where="\n".join(told),
+            hint="threads arrive as often as it was made for, what they expect are the bytes of "
+            "all copies to it, and phases are waited for as 0, 1, 0, …",
+        )
     at_barrier = any(state == AT_BARRIER for state, *_ in groups)
     at_warp = any(state == AT_WARP for state, *_ in groups)
     is_warp = at_warp and not (at_barrier and not standing_in_warp(groups))

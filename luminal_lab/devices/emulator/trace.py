@@ -106,6 +106,8 @@ class Finding:
     other_thread: tuple[int, ...] = ()
     is_other_write: bool = False
     element: int = 1
+    is_by_copy: bool = False
+    """Whether the other is a copy that goes on beside the work, and is waited for at a barrier."""
 
     @override
     def __str__(self) -> str:
@@ -127,6 +129,11 @@ class Finding:
                 if self.other_block != self.block:
                     them += f" of block {place_text(self.other_block)}"
                 what = f"{who} {does} {where}, which {them} {other} with no barrier between"
+                if self.is_by_copy:
+                    what = (
+                        f"{who} {does} {where}, which a copy of {them} writes, and it has not "
+                        "waited for that"
+                    )
                 at += f"\n  line {self.other_line}: {self.other_text}"
         return f"{self.kernel}: {self.kind}: {what}{more}\n  {at}"
 
@@ -391,6 +398,7 @@ def _finding(
         _unflat(one.other_thread, threads) if is_race else (),
         bool(one.is_other_write),
         element,
+        one.is_other_write == 2,
     )
 
 

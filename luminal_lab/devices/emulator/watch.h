@@ -20,9 +20,10 @@ struct Region {
 
 struct Seen {
     unsigned block, epoch, clock;  // block 0 is nobody; else one more than the block
+    unsigned arrivals;             // how often the thread had arrived at barriers that count
     int line;
     unsigned short thread;
-    unsigned char kind;
+    unsigned char kind, counted;  // of what has landed: at which barrier, `clock` in which phase
 };
 
 struct Cell {
@@ -30,7 +31,7 @@ struct Cell {
 };
 
 struct Finding {
-    int kind, region, line, other_line, is_write, is_other_write;
+    int kind, region, line, other_line, is_write, is_other_write;  // 2: by a copy that goes on beside
     unsigned block, other_block, thread, other_thread;
     long long offset, bytes, length, count;
     char name[64];
@@ -54,6 +55,7 @@ struct Line {
 struct Clocks {
     unsigned sync;  // how often this thread has met others
     unsigned clock, known[32];  // of its warp's lanes: before which clock all is over
+    unsigned landed[64];  // of each barrier that counts bytes: how many phases are known to be over
     int fenced, depth, is_in_kernel;
     const char *callers[DEPTH];
 };
@@ -70,6 +72,11 @@ static Finding findings[MOST_FINDINGS];
 static int finding_count;
 static Clocks clocks[MOST_THREADS];
 static unsigned epochs[2];  // of shared memory, of the device's
+// Of each thread how often it has arrived at a barrier that counts, and what each knows of all; what
+// those who have arrived at a barrier know, and those of whom its last phase was.
+static unsigned arrivals[MOST_THREADS], known_of[MOST_THREADS][MOST_THREADS];
+static unsigned released[64][MOST_THREADS], released_last[64][MOST_THREADS];
+static int has_arrivals;
 static unsigned phase;  // how many barriers all threads of the block have met at
 static unsigned char *acquired;
 static struct Release { const void *at; unsigned block; } *releases;
@@ -110,7 +117,10 @@ static Finding *finding(int kind, int region, int line, int other_line) {
 static int is_ordered(const Seen *seen, int space, const Clocks *mine) {
     if (seen->block == 0) return 1;
     if (seen->block - 1 != flat_block) return acquired[seen->block - 1];
+    if (seen->kind == LAB_FLYING) return 0;
+    if (seen->kind == LAB_LANDED) return mine->landed[seen->counted] > seen->clock;
     if (seen->thread == table.number || seen->epoch < epochs[space]) return 1;
+    if (seen->arrivals < known_of[table.number][seen->thread]) return 1;
     return seen->thread / 32 == table.number / 32 && seen->clock < mine->known[seen->thread % 32];
 }
 
@@ -121,17 +131,28 @@ static void meet_seen(const Seen *seen, int kind, int region, int space, long lo
     Finding *f = finding(RACE, region, line, seen->line);
     if (!f) return;
     f->other_block = seen->block - 1, f->other_thread = seen->thread;
-    f->is_write = kind != LAB_READ, f->is_other_write = seen->kind != LAB_READ;
+    const int is_copy = seen->kind == LAB_FLYING || seen->kind == LAB_LANDED;
+    f->is_write = kind != LAB_READ, f->is_other_write = is_copy ? 2 : seen->kind != LAB_READ;
     f->offset = offset, f->bytes = bytes, f->length = (long long)length;
     if (name) strncpy(f->name, name, sizeof f->name - 1);
 }
 
+// Of what lands in shared memory: at which barrier, in which phase.
+static int landing_at;
+static unsigned landing_in;
+
 static void visit(Cell *cell, int kind, int region, int space, long long offset, unsigned bytes,
                   int line, const char *name, lab_address length) {
     const Clocks *mine = &clocks[table.number];
-    Seen me = {flat_block + 1, epochs[space], mine->clock, line, (unsigned short)table.number,
-               (unsigned char)kind};
+    Seen me = {flat_block + 1, epochs[space], mine->clock, arrivals[table.number], line,
+               (unsigned short)table.number, (unsigned char)kind, 0};
+    if (kind == LAB_LANDED) {  // whoever came between has met it in its flight
+        me.counted = (unsigned char)landing_at, me.clock = landing_in;
+        cell->writer = me;
+        return;
+    }
     meet_seen(&cell->writer, kind, region, space, offset, bytes, line, name, length);
+    if (kind == LAB_COUNTED) return;
     if (kind == LAB_READ) {
         Seen *readers = cell->readers;
         const int second = !(readers[0].block == me.block && readers[0].thread == me.thread) &&
@@ -175,18 +196,21 @@ static void touch_region(const char *at, unsigned bytes, int kind, const char *p
         }
         return;
     }
-    const int begun = kind == LAB_BEGUN;
-    if (begun) kind = LAB_WRITE;
-    else note(region, offset, bytes, kind, pc, line);
+    const int begun = kind == LAB_BEGUN || kind == LAB_FLYING, still = kind == LAB_STILL;
+    if (kind == LAB_BEGUN) kind = LAB_WRITE;
+    if (still) kind = LAB_READ;
+    const int noted = kind == LAB_LANDED ? LAB_WRITE : kind == LAB_COUNTED ? LAB_ATOMIC : kind;
+    if (!begun && !still) note(region, offset, bytes, noted, pc, line);
     for (long long cell = offset / element; cell <= (offset + bytes - 1) / element; cell++) {
-        if (written && kind != LAB_WRITE && !written[cell]) {
+        const int looks = kind == LAB_READ || kind == LAB_ATOMIC || kind == LAB_COUNTED;
+        if (written && looks && !written[cell]) {
             Finding *f = finding(UNWRITTEN_READ, region, line, 0);
             if (f) {
                 f->offset = cell * element, f->bytes = bytes, f->length = (long long)length;
                 if (name) strncpy(f->name, name, sizeof f->name - 1);
             }
         }
-        if (written && kind != LAB_READ && !begun) written[cell] = 1;
+        if (written && kind != LAB_READ && kind != LAB_COUNTED && !begun) written[cell] = 1;
         visit(&own[cell], kind, region, space, cell * element, bytes, line, name, length);
     }
 }
@@ -201,7 +225,7 @@ static void touch(const void *at, unsigned bytes, int kind, const void *from) {
         for (int k = 0; k < PLACES + 8; k++) {
             Place *p = k < PLACES ? &places[k] : &dynamics[k - PLACES];
             if (!p->at || place < p->at - SHARED_GAP) continue;
-            if (place >= p->at + ((p->bytes + 127) & ~127ull) + SHARED_GAP) continue;
+            if (place >= p->at + ((p->bytes + 1023) & ~1023ull) + SHARED_GAP) continue;
             const long long start = p->at - shared_memory;
             touch_region(place, bytes, kind, pc, p->at, p->bytes, 1,
                          k < PLACES ? SHARED_REGION + k : DYNAMIC_REGION + k - PLACES, 0,
@@ -234,6 +258,37 @@ static void touch(const void *at, unsigned bytes, int kind, const void *from) {
     inside = 1;
 }
 
+// What a thread's copy has brought, as others see it who have waited at its barrier.
+static void touch_landed(unsigned thread, const void *at, int bytes, int barrier, unsigned phase_of,
+                         const void *from) {
+    const unsigned before = table.number;
+    table.number = thread, landing_at = barrier, landing_in = phase_of, inside = 1;
+    touch(at, (unsigned)bytes, LAB_LANDED, from);
+    table.number = before, inside = 0;
+}
+
+static void join(unsigned *known, const unsigned *other, unsigned many) {
+    for (unsigned k = 0; k < many; k++)
+        if (other[k] > known[k]) known[k] = other[k];
+}
+
+static void arrive_watch(int barrier) {
+    if (!is_watched) return;
+    has_arrivals = 1;
+    known_of[table.number][table.number] = ++arrivals[table.number];
+    join(released[barrier], known_of[table.number], count);
+}
+
+static void over_watch(int barrier) {
+    if (is_watched) memcpy(released_last[barrier], released[barrier], sizeof released[barrier]);
+}
+
+static void landed_watch(int barrier, unsigned phases) {
+    if (!is_watched) return;
+    clocks[table.number].landed[barrier] = phases;
+    join(known_of[table.number], released_last[barrier], count);
+}
+
 static void enter(const void *from) {
     Clocks *mine = &clocks[table.number];
     if (mine->depth < DEPTH) mine->callers[mine->depth] = (const char *)from;
@@ -252,6 +307,11 @@ static void begin_block_watch() {
     flat_block = (table.at_block[2] * table.grid_size[1] + table.at_block[1]) * table.grid_size[0] + table.at_block[0];
     epochs[0] = epochs[1] = 1, phase = 0;
     memset(clocks, 0, sizeof clocks);
+    if (has_arrivals) {
+        memset(arrivals, 0, sizeof arrivals), memset(known_of, 0, sizeof known_of);
+        memset(released, 0, sizeof released), memset(released_last, 0, sizeof released_last);
+        has_arrivals = 0;
+    }
     memset(acquired, 0, (size_t)table.grid_size[0] * table.grid_size[1] * table.grid_size[2]);
 }
 
@@ -268,24 +328,35 @@ static void barrier_watch(int spaces) {
     if (spaces & LAB_DEVICE) epochs[1]++;
     phase++;
     for (unsigned k = 0; k < count; k++) clocks[k].sync++;
+    if (!has_arrivals) return;
+    unsigned landed[64] = {0};
+    for (unsigned k = 0; k < count; k++) join(landed, clocks[k].landed, 64);
+    for (unsigned k = 0; k < count; k++) memcpy(clocks[k].landed, landed, sizeof landed);
 }
 
 // What any of these lanes has done, or knows to be over, all of them know from here on.
 static void warp_watch(unsigned warp, unsigned members, int is_sync) {
     if (!is_watched) return;
     Clocks *lane = &clocks[32 * warp];
-    unsigned known[32] = {0};
+    unsigned known[32] = {0}, landed[64] = {0};
     for (unsigned k = 0; k < 32; k++) {
         if (!(members >> k & 1)) continue;
         lane[k].sync++;
         if (!is_sync) continue;
         lane[k].clock++;
+        if (has_arrivals) join(landed, lane[k].landed, 64);
         for (unsigned j = 0; j < 32; j++)
             if (lane[k].known[j] > known[j]) known[j] = lane[k].known[j];
         if (lane[k].clock > known[k]) known[k] = lane[k].clock;
     }
     for (unsigned k = 0; is_sync && k < 32; k++)
-        if (members >> k & 1) memcpy(lane[k].known, known, sizeof known);
+        if (members >> k & 1) {
+            memcpy(lane[k].known, known, sizeof known);
+            if (!has_arrivals) continue;
+            memcpy(lane[k].landed, landed, sizeof landed);
+            for (unsigned j = 0; j < 32; j++)
+                if (members >> j & 1) join(known_of[32 * warp + k], known_of[32 * warp + j], count);
+        }
 }
 
 static void end_watch() {

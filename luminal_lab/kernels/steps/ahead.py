@@ -76,7 +76,11 @@ class Ahead(Step):
 
     def parts(self, loop: Loop) -> tuple[Block, Block]:
         """Return what a loop begins with, copies into its shared arrays; and all else."""
-        shared = {one.name for one in loop.body if isinstance(one, Local) and one.space == "shared"}
+        shared = {
+            one.name
+            for one in loop.body
+            if isinstance(one, Local) and one.space in ("shared", "tiles")
+        }
         copies: list[Statement] = []
         rest: list[Statement] = []
         for one in loop.body:

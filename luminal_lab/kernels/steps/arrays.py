@@ -261,6 +261,9 @@ class Place(Step):
     """Say where a local array is: in memory for all tasks, in a task's scratch, or registers.
 
     local t: f32[16] in memory   →   local t: f32[16] in registers
+
+    On a GPU also in shared, which the threads of a block have together; or there in tiles, as four
+    warps multiply them: bulk copies write those, and nothing but products reads them.
     """
 
     form: ClassVar[str] = "place {array} in {space}"

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Symbol, both, symbols
 from luminal_lab.core.ops import Cast, Mul
+from luminal_lab.kernels.cpu_sizes import perfect
 from luminal_lab.kernels.nest import (
     Access,
     Block,
@@ -36,7 +37,7 @@ from luminal_lab.kernels.steps.step import (
 from luminal_lab.kernels.substitution import guarded, rebuilt
 from luminal_lab.kernels.terms import Apply, Guard as Guarded, Lookup, Number, Read, Term
 
-Where = Literal["block", "thread", "across", "tensor"]
+Where = Literal["block", "thread", "across", "tensor", "bulk"]
 MOST_THREADS = 1024
 """A block has no more threads than this on any GPU."""
 
@@ -47,6 +48,9 @@ class Bind(Step):
 
     for i: y[i] = …             →   bind i to block       →   block i: y[i] = …
     for l < 32: t += part[l]    →   bind l to across      →   across l < 32: t += part[l]
+
+    Loops of tensor are a product of tiles, or what is done to each element of one, by a warp or, of
+    64 rows, by four. Those of bulk are one copy of a tile, which goes on beside the work.
     """
 
     form: ClassVar[str] = "bind {loop} to {where}"
@@ -64,6 +68,8 @@ class Bind(Step):
             self.check_block(loop, outer)
         elif where == "tensor":
             self.check_tensor(loop, outer)
+        elif where == "bulk":
+            self.check_bulk(nest, loop, outer)
         else:
             self.check_threads(loop, outer)
         if where == "across":
@@ -113,6 +119,26 @@ class Bind(Step):
                 "it is inside no loop over threads, which would say how many warps there are",
                 f"bind a loop around {loop.name} to thread",
             )
+
+    def check_bulk(self, nest: Nest, loop: Loop, outer: list[Loop]) -> None:
+        """Refuse loops that are not the copy of a tile."""
+        if not isinstance(loop.size, int):
+            raise self.refuse(f"its size, {loop.size}, is not known before it runs")
+        inner = [*perfect(loop)]
+        one = inner[-1].body[0] if len(inner[-1].body) == 1 else None
+        if not isinstance(one, Set) or one.how != "=" or not isinstance(one.term, Read):
+            raise self.refuse("it does more than copying elements of one array, as they are")
+        local = nest.locals.get(one.name)
+        if local is None or local.space != "tiles":
+            raise self.refuse(
+                f"it copies into {one.name}, which is not in tiles",
+                "only locals that are placed in tiles are copied at one go",
+            )
+        for other in outer:
+            if other.kind not in ("block", "for", "bulk"):
+                raise self.refuse(
+                    f"it is inside {other.name}, a {other.kind} loop, and one thread begins a copy"
+                )
 
     def is_sum(self, loop: Loop) -> bool:
         """Return whether a loop adds up products of one tile."""

@@ -12,8 +12,6 @@ import pytest
 from luminal_lab.devices.emulator import Call, emulate, failing
 from luminal_lab.devices.emulator.emulate import _Runner
 from luminal_lab.errors import ArgumentError, DeviceError, Interrupted
-from luminal_lab.kernels.dialect import CUDA
-from luminal_lab.kernels.gpu_prelude import prelude
 from tests.expect import error_of
 
 # One source is one compile: the kernels of this file stand together.
@@ -473,12 +471,6 @@ def test_ptx_that_has_no_stand_in():
     assert error.message == (
         "emulator: line 2: f is written in PTX, which the emulator does not run"
     )
-
-
-def test_what_only_hopper_has_is_refused():
-    error = error_of(lambda: emulate(prelude(CUDA, {"lab_wgmma_commit"}), "cuda", []), DeviceError)
-    assert "lab_wgmma_commit is for cards of Hopper's, and the emulator does not" in error.message
-    assert error.hint == 'ask for kernels without: ll.CUDACompiler(arch="sm_80", emulate=True)'
 
 
 def test_source_that_does_not_compile_is_shown_with_its_own_lines():

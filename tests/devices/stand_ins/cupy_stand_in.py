@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from ml_dtypes import bfloat16
 
-from luminal_lab.devices.emulator import Call, emulate
+from luminal_lab.core.dtypes import DType
+from luminal_lab.devices.emulator import Call, Matrix, emulate
+from luminal_lab.kernels.tile_map import TileMap
 from tests.devices.stand_ins.refusing import Refused, Stand, Table, bytes_at, checked
 
 TABLE = """
@@ -37,6 +39,7 @@ cuda.Event(block=False, disable_timing=False, interprocess=False)
 cuda.Event.record(self, stream=None)
 cuda.get_elapsed_time(start_event, end_event)
 cuda.graph.Graph.launch(self, stream=None)
+cuda.driver.funcSetAttribute(int f, int attribute, int value)
 cuda.Module()
 cuda.Module.load(self, bytes cubin)
 cuda.Module.get_function(self, name)
@@ -44,8 +47,16 @@ cuda.Function.__call__(self, tuple grid, tuple block, args, int shared_mem=0, st
 cublas.gemmEx(int handle, int transa, int transb, int m, int n, int k, int alpha, int A, int Atype, int lda, int B, int Btype, int ldb, int beta, int C, int Ctype, int ldc, int computeType, int algo)
 cublas.gemmStridedBatchedEx(int handle, int transa, int transb, int m, int n, int k, int alpha, int A, int Atype, int lda, int strideA, int B, int Btype, int ldb, int strideB, int beta, int C, int Ctype, int ldc, int strideC, int batchCount, int computeType, int algo)
 """  # noqa: E501  # a signature a line
+BINDINGS = """
+driver.cuTensorMapEncodeTiled(tensorDataType, int tensorRank, int globalAddress, list globalDim, list globalStrides, list boxDim, list elementStrides, interleave, swizzle, l2Promotion, oobFill)
+"""  # noqa: E501  # as above
+"""What is called of cuda-bindings."""
 SCALARS = (np.int64, np.uint64, np.int32, np.uint32, np.float32, np.float64, np.bool_)
 """Of what an argument of a kernel may be exactly, those that are used; others CuPy refuses."""
+ENUMS = (
+    *("CUtensorMapDataType", "CUtensorMapInterleave", "CUtensorMapSwizzle"),
+    *("CUtensorMapL2promotion", "CUtensorMapFloatOOBfill"),
+)
 DATA = {0: np.float32, 1: np.float64, 2: np.float16, 14: bfloat16}
 
 
@@ -94,6 +105,12 @@ class CuPy:
         self.milliseconds = 0.0
         self.hangs: Callable[[], int] = lambda: 0
         """What a stream says that is asked whether all is done."""
+        self.allowed: dict[int, int] = {}
+        """The bytes of shared memory that functions may be launched with, by their addresses."""
+        self.map_status = 0
+        """What the driver says that is asked for a map."""
+        self.maps: list[tuple[int, ...]] = []
+        """The tensor maps that were made."""
         self.module = SimpleNamespace(cuda=self._cuda())
         self.cublas = self._cublas()
 
@@ -105,6 +122,8 @@ class CuPy:
             if self.cublas is None:
                 raise ImportError("no libcublas.so")
             return self.cublas
+        if name == "cuda.bindings.driver":
+            return self._driver()
         raise Refused(f"import {name}")
 
     def _call(self, name: str, does: Callable[..., Any]) -> Callable[..., Any]:
@@ -136,7 +155,13 @@ class CuPy:
             self.table,
             "cuda",
             runtime=runtime,
-            driver=SimpleNamespace(CUDADriverError=CUDADriverError),
+            driver=Stand(
+                self.table,
+                "cuda.driver",
+                CUDADriverError=CUDADriverError,
+                CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8,
+                funcSetAttribute=self._call("cuda.driver.funcSetAttribute", self._allow),
+            ),
             memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
             Memory=self._call("cuda.Memory", self._allocate),
             malloc_managed=self._call("cuda.malloc_managed", self._allocate),
@@ -248,18 +273,67 @@ class CuPy:
         )
 
     def _function(self, source: str, name: str) -> Any:
-        def call(grid: Any, block: Any, args: Any, stream: Any) -> None:
+        def call(grid: Any, block: Any, args: Any, shared_mem: int, stream: Any) -> None:
+            if shared_mem > self.allowed.get(id(loaded), 48 << 10):
+                raise CUDADriverError(1, "CUDA_ERROR_INVALID_VALUE")
             for size in (*grid, *block):
                 if type(size) is not int or size < 1:
                     raise Refused(f"{name}: {grid} blocks of {block} threads")
             for one in args:
-                if type(one) not in SCALARS:
+                if type(one) not in SCALARS and not (type(one) is np.ndarray and one.size == 1):
                     raise Refused(f"{name}: CuPy passes no {type(one).__name__}")
-            stream.add(lambda: self._run(source, name, grid[0], block[0], args))
+            stream.add(lambda: self._run(source, name, grid[0], block[0], args, shared_mem))
 
-        return self._call("cuda.Function.__call__", call)
+        loaded = _Function(self._call("cuda.Function.__call__", call))
+        return loaded
 
-    def _run(self, source: str, name: str, blocks: int, threads: int, args: Any) -> None:
+    def _allow(self, f: int, attribute: int, value: int) -> None:
+        if attribute != 8 or value > 232_448:
+            raise CUDADriverError(1, "CUDA_ERROR_INVALID_VALUE")
+        self.allowed[f] = value
+
+    def _driver(self) -> Stand:
+        """Return what cuda-bindings has of the driver; sizes have types of their own there."""
+
+        def encode(**given: Any) -> tuple[int, Any]:
+            lists = [given[n] for n in ("globalDim", "globalStrides", "boxDim", "elementStrides")]
+            for words, kind in zip(lists, (_Word64, _Word64, _Word32, _Word32), strict=True):
+                assert all(type(word) is kind for word in words)
+            (width, height), (pitch,), (columns, rows), _ = lists
+            item = {"FLOAT16": 2, "BFLOAT16": 2}[given["tensorDataType"].rpartition("_")[2]]
+            is_right = (
+                given["globalAddress"] % 16 == pitch % 16 == 0
+                and max(columns, rows) <= 256
+                and columns * item == 128
+                and given["swizzle"] == "CU_TENSOR_MAP_SWIZZLE_128B"
+                and given["tensorRank"] == 2
+            )
+            if not is_right or self.map_status:
+                return self.map_status or 1, None
+            is_half = given["tensorDataType"].endswith("_FLOAT16")
+            made = (given["globalAddress"], width, height, pitch, columns, rows, item, is_half)
+            self.maps.append(made)
+            return 0, SimpleNamespace(opaque=[*map(int, made), *[0] * 8])
+
+        table = Table(BINDINGS)
+        return Stand(
+            table,
+            "driver",
+            **{name: _Words() for name in ENUMS},
+            cuuint64_t=_Word64,
+            cuuint32_t=_Word32,
+            cuTensorMapEncodeTiled=checked(table, "driver.cuTensorMapEncodeTiled", encode),
+        )
+
+    def _matrix_of(self, given: np.ndarray) -> Matrix:
+        address, width, height, _, _, rows, _, is_half = map(int, given.view(np.uint64)[:8])
+        dtype = DType.float16 if is_half else DType.bfloat16
+        array = bytes_at(address, self.sizes[address])
+        return Matrix(array, TileMap("matrix", 0, dtype, width, height, rows))
+
+    def _run(
+        self, source: str, name: str, blocks: int, threads: int, args: Any, shared: int
+    ) -> None:
         given: list[Any] = []
         for one in args:
             if type(one) is np.uint64:
@@ -267,9 +341,9 @@ class CuPy:
                 assert self._is_mine(address, size), f"{name} is given memory that is not the GPU's"
                 given.append(bytes_at(address, size))
             else:
-                given.append(one)
+                given.append(self._matrix_of(one) if isinstance(one, np.ndarray) else one)
         self.launched.append((name, blocks, threads))
-        emulate(source, "cuda", [Call(name, blocks, threads, given)])
+        emulate(source, "cuda", [Call(name, blocks, threads, given, shared=shared)])
 
     # -- cuBLAS ------------------------------------------------------------------------------------
 
@@ -313,6 +387,31 @@ class CuPy:
         assert self._is_mine(address, size), f"{name} is not the GPU's"
         raw = bytes_at(address, size).view(dtype)
         return np.lib.stride_tricks.as_strided(raw, (rows, columns), (down * item, across * item))
+
+
+class _Word64(int):
+    """As cuda-bindings' cuuint64_t."""
+
+
+class _Word32(int):
+    """As cuda-bindings' cuuint32_t."""
+
+
+class _Words:
+    """An enumeration, whose members are their names."""
+
+    def __getattr__(self, name: str) -> str:
+        return name
+
+
+class _Function:
+    """A kernel's function, with its address."""
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self.call, self.ptr = call, id(self)
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return self.call(*args, **named)
 
 
 class _Owner:

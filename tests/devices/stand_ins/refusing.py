@@ -13,6 +13,7 @@ KINDS: dict[str, tuple[type, ...]] = {
     "str": (str,),
     "bytes": (bytes,),
     "tuple": (tuple,),
+    "list": (list,),
     "float": (float,),
 }
 

@@ -23,6 +23,19 @@ nest double(x: f32[n]) -> (y: f32[n])
     y[i] = x[i] * 2.0"""
 
 
+TILE = """\
+nest tile(x: f16[4, 8, 64]) -> (y: f16[8, 64])
+  block b < 1:
+    for k < 4:
+      local s: f16[8, 64] in shared
+      for r < 8:
+        for c < 64:
+          s[r, c] = x[k, r, c]
+      for r_2 < 8:
+        for c_2 < 64:
+          y[r_2, c_2] = s[r_2, c_2]"""
+
+
 def after(text: str, *steps: str) -> Nest:
     made = parse_schedule("\n".join(steps)).apply(parse_nest(text))
     assert parse_nest(str(made)) == made
@@ -42,6 +55,21 @@ nest double(x: f32[n]) -> (y: f32[n])
       if i_i + 64*i_o < n:
         y[i_i + 64*i_o] = x[i_i + 64*i_o] * 2.0"""
     )
+
+
+def test_bind_makes_one_copy_of_loops_that_copy_a_tile() -> None:
+    made = after(TILE, "place s in tiles", "bind r to bulk", "bind c to bulk", "ahead k by 1")
+    assert str(made).splitlines()[2:9] == [
+        "    local s: f16[2, 8, 64] in tiles",
+        "    for k_a < 1:",
+        "      bulk r_3 < 8:",
+        "        bulk c_3 < 64:",
+        "          s[k_a, r_3, c_3] = x[k_a, r_3, c_3]",
+        "    for k < 4:",
+        "      if k < 3:",
+    ]
+    x = np.random.default_rng(0).standard_normal((4, 8, 64)).astype(np.float16)
+    assert np.array_equal(evaluate_nest(made, {"x": x}, {})["y"], x[3])
 
 
 def test_guard_asks_where_it_is_told() -> None:
@@ -114,6 +142,23 @@ nest rows(x: f32[n, 8]) -> (y: f32[n])
             "bind i to tensor: it is inside no loop over threads, which would say how many warps "
             "there are\nhint: bind a loop around i to thread",
         ),
+        (
+            TILE,
+            ["bind r to bulk"],
+            "bind r to bulk: it copies into s, which is not in tiles\n"
+            "hint: only locals that are placed in tiles are copied at one go",
+        ),
+        (
+            TILE.replace("x[k, r, c]", "x[k, r, c] * x[k, r, c]"),
+            ["place s in tiles", "bind r to bulk"],
+            "bind r to bulk: it does more than copying elements of one array, as they are",
+        ),
+        (
+            TILE.replace("block b", "thread b"),
+            ["place s in tiles", "bind r to bulk"],
+            "bind r to bulk: it is inside b, a thread loop, and one thread begins a copy",
+        ),
+        (DOUBLE, ["bind i to bulk"], "bind i to bulk: its size, n, is not known before it runs"),
         (DOUBLE, ["guard i in i"], "guard i in i: its size is n always"),
         (DOUBLE, ["mask i"], "mask i: its size is n always"),
         (

@@ -1,0 +1,284 @@
+// Barriers that count bytes, copies that arrive at them, and products of four warps: the runtime's
+// part. A copy has flown until somebody waits at its barrier, a product until its warp waits for it.
+
+enum { MOST_BARRIERS = 64, MOST_COPIES = 256, MOST_PRODUCTS = 256, SWIZZLED = 128 };
+static const lab_address MAP = 0x70616d5f62616cull;  // what a tensor map of ours ends with
+
+struct Counted {
+    lab_address *at;
+    int threads, pending;  // how many arrive in a phase, how many of this one have not
+    long long bytes;       // that are still to come
+    unsigned phases;       // that are over
+};
+
+struct Copy {
+    char *to;
+    const char *from;
+    int rows, bytes;                     // of a row
+    int first, last, first_row, last_row;  // which of them exist
+    long long pitch;
+    int counted, swizzled, has_landed;
+    unsigned thread;
+    const void *pc;
+};
+
+struct Product {
+    lab_group given[32];
+    unsigned own[32][4];
+    unsigned group;
+    const void *pc;
+};
+
+static Counted counted[MOST_BARRIERS];
+static Copy copies[MOST_COPIES];
+static int counted_count, copy_count;
+static Product products[MOST_THREADS / 32][MOST_PRODUCTS];
+static int product_count[MOST_THREADS / 32], has_begun[MOST_THREADS / 32];
+static unsigned groups_of[MOST_THREADS / 32];
+
+static void begin_block_bulk() {
+    counted_count = copy_count = 0;
+    memset(product_count, 0, sizeof product_count);
+    memset(has_begun, 0, sizeof has_begun);
+    memset(groups_of, 0, sizeof groups_of);
+}
+
+[[noreturn]] static void refuse(int status, int line) {
+    now->line = line;
+    escape(status);
+}
+
+// Touch as a thread does; the runtime is as before afterwards.
+static void touch_as(unsigned thread, const void *at, int bytes, int kind, const void *pc) {
+    const unsigned before = table.number;
+    table.number = thread, inside = 1;
+    touch(at, (unsigned)bytes, kind, pc);
+    table.number = before, inside = 0;
+}
+
+static lab_address swizzled(lab_address at) { return at ^ (at >> 7 & 7) << 4; }
+
+// -- barriers -------------------------------------------------------------------------------------
+
+static int counted_at(const lab_address *at) {
+    for (int k = 0; k < counted_count; k++)
+        if (counted[k].at == at) return k;
+    return -1;
+}
+
+static void land(Copy *copy) {
+    const lab_address start = (lab_address)(copy->to - shared_memory);
+    for (int row = 0; row < copy->rows; row++) {
+        const int is_there = copy->first_row <= row && row < copy->last_row;
+        char *to = copy->to + (long long)row * copy->bytes;
+        // Its pieces change places within the row.
+        touch_landed(copy->thread, to, copy->bytes, copy->counted, counted[copy->counted].phases, copy->pc);
+        for (int byte = 0; byte < copy->bytes; byte += 16) {
+            const int from = copy->first > byte ? copy->first : byte;
+            const int end = copy->last < byte + 16 ? copy->last : byte + 16;
+            lab_address at = start + (lab_address)row * (lab_address)copy->bytes + (lab_address)byte;
+            if (copy->swizzled) at = swizzled(at);
+            memset(shared_memory + at, 0, 16);
+            if (!is_there || from >= end) continue;
+            inside = 1;  // what is not there is the kernel's fault
+            memcpy(shared_memory + at + from % 16, copy->from + row * copy->pitch + from, (size_t)(end - from));
+            inside = 0;
+        }
+    }
+    copy->has_landed = 1;
+    counted[copy->counted].bytes -= (long long)copy->rows * copy->bytes;
+}
+
+// What is to arrive there does, and those who wait for it go on.
+static void settle(int number) {
+    Counted *one = &counted[number];
+    for (int k = 0; k < copy_count; k++)
+        if (copies[k].counted == number && !copies[k].has_landed) land(&copies[k]);
+    if (one->pending || one->bytes) return;
+    one->phases++, one->pending = one->threads;
+    over_watch(number);
+    for (unsigned k = 0; k < count; k++)
+        if (lanes[k].state == AT_BYTES && lanes[k].counted == number) make_ready(&lanes[k]);
+    int kept = 0;
+    for (int k = 0; k < copy_count; k++)
+        if (!copies[k].has_landed) copies[kept++] = copies[k];
+    copy_count = kept;
+}
+
+static int is_waited_for(int number) {
+    for (unsigned k = 0; k < count; k++)
+        if (lanes[k].state == AT_BYTES && lanes[k].counted == number) return 1;
+    return 0;
+}
+
+static void count_bytes(int what, lab_address *at, int given, int line) {
+    inside = 0;
+    int number = counted_at(at);
+    if (what == LAB_INIT) {
+        if (number < 0) number = counted_count++;
+        if (number >= MOST_BARRIERS || given < 1) refuse(BAD_BARRIER, line);
+        counted[number] = {at, given, given, 0, 0};
+        *at = MAP;
+        inside = 1;
+        return;
+    }
+    if (number < 0) refuse(BAD_BARRIER, line);
+    Counted *one = &counted[number];
+    if (what == LAB_EXPECT) {
+        if (!one->pending) settle(number);  // nobody has waited for the phase, which may be over
+        if (!one->pending) refuse(BAD_BARRIER, line);
+        one->bytes += given, one->pending--;
+        arrive_watch(number);
+        if (is_waited_for(number) || !one->bytes) settle(number);
+    } else {
+        if ((one->phases & 1) == (unsigned)given) settle(number);
+        while ((one->phases & 1) == (unsigned)given) {
+            now->state = AT_BYTES, now->line = line, now->counted = number;
+            wait_here();
+        }
+        landed_watch(number, one->phases);
+    }
+    inside = 1;
+}
+
+// -- copies ---------------------------------------------------------------------------------------
+
+static void bulk(void *to, const lab_address *map, const void *from, int x, int y, lab_address *at,
+                 int line) {
+    inside = 0;
+    const int number = counted_at(at);
+    if (number < 0) refuse(BAD_BARRIER, line);
+    if (copy_count == MOST_COPIES) refuse(BAD_COPY, line);
+    Copy *one = &copies[copy_count++];
+    *one = {(char *)to, (const char *)from, 1, x, 0, x, 0, 1, 0, number, 0, 0, table.number, table.from};
+    const lab_address start = (lab_address)((char *)to - shared_memory);
+    if (map) {  // address, width, height, pitch, columns and rows of a tile, bytes of an element
+        const long long width = (long long)map[1], height = (long long)map[2], size = (long long)map[6];
+        if (map[7] != MAP || (long long)map[4] * size != SWIZZLED || start % 1024) refuse(BAD_COPY, line);
+        one->pitch = (long long)map[3], one->rows = (int)map[5], one->bytes = SWIZZLED, one->swizzled = 1;
+        one->from = (const char *)map[0] + y * one->pitch + x * size;
+        one->first = x < 0 ? (int)(-x * size) : 0, one->first_row = y < 0 ? -y : 0;
+        one->last = (width - x) * size < SWIZZLED ? (int)((width - x) * size) : SWIZZLED;
+        one->last_row = height - y < one->rows ? (int)(height - y) : one->rows;
+    } else if ((lab_address)one->from % 16) {
+        refuse(BAD_COPY, line);
+    }
+    if (one->bytes <= 0 || one->bytes % 16 || start % 16) refuse(BAD_COPY, line);
+    if (start >= SHARED_BYTES || start + (lab_address)one->rows * (lab_address)one->bytes > SHARED_BYTES)
+        refuse(BAD_COPY, line);
+    for (int row = 0; row < one->rows; row++) {
+        const int bytes = one->first_row <= row && row < one->last_row ? one->last - one->first : 0;
+        if (bytes > 0)
+            touch_as(table.number, one->from + row * one->pitch + one->first, bytes, LAB_READ, one->pc);
+        touch_as(table.number, one->to + row * one->bytes, one->bytes, LAB_FLYING, one->pc);
+    }
+    if (is_waited_for(number)) settle(number);
+    inside = 1;
+}
+
+// -- products of four warps -----------------------------------------------------------------------
+
+// Where a byte of a row of k is, or of a row of columns, by what lab_wgmma_matrix has made.
+static lab_address tile_at(lab_address matrix, int row, int byte, int is_rows) {
+    const lab_address start = (matrix & 0x3fff) << 4, leading = (matrix >> 16 & 0x3fff) << 4;
+    const lab_address stride = (matrix >> 32 & 0x3fff) << 4;
+    const lab_address piece = is_rows ? (lab_address)(byte / SWIZZLED) * leading : 0;
+    const int within = is_rows ? byte % SWIZZLED : byte;
+    return swizzled(start + piece + (lab_address)(row / 8) * stride + (lab_address)(row % 8 * SWIZZLED + within));
+}
+
+static float element_at(int kind, lab_address at) {
+    unsigned word = 0;
+    if (at + 4 > SHARED_BYTES) escape(BAD_TILE);
+    memcpy(&word, shared_memory + at, kind == LAB_OF_MMA_TF32 ? 4 : 2);
+    return value_of(kind, word, 0);
+}
+
+static int depth_of(int kind) { return kind == LAB_OF_MMA_TF32 ? 8 : 16; }
+
+// Touch the tiles that a warp multiplies, 16 bytes a time, the lanes in turns.
+static void touch_tiles(const Product *one, unsigned warp, int kind) {
+    if (!is_watched) return;
+    const lab_group *given = &one->given[0];
+    unsigned turn = 0;
+    for (int piece = 0; piece < 32 && !(given->ways & LAB_OWN); piece++) {
+        const lab_address at = tile_at(given->a, (int)(warp % 4) * 16 + piece % 16, piece / 16 * 16, 0);
+        touch_as(32 * warp + turn++ % 32, shared_memory + at, 16, kind, one->pc);
+    }
+    const int is_rows = given->ways & LAB_ROWS, rows = is_rows ? depth_of(given->kind) : given->columns;
+    const int pieces = is_rows ? given->columns / 8 : 2, each = is_rows ? 8 : 1;
+    for (int first = 0; first < pieces; first += each)
+        for (int row = 0; row < rows; row++)
+            for (int piece = first; piece < first + each && piece < pieces; piece++) {
+                const lab_address at = tile_at(given->b, row, 16 * piece, is_rows);
+                touch_as(32 * warp + turn++ % 32, shared_memory + at, 16, kind, one->pc);
+            }
+}
+
+static void compute(const Product *one, unsigned warp) {
+    static float a[16][16], b[16][256];
+    const lab_group *given = &one->given[0];
+    const int kind = given->kind, depth = depth_of(kind), size = kind == LAB_OF_MMA_TF32 ? 4 : 2;
+    for (int row = 0; row < 16 && !(given->ways & LAB_OWN); row++)
+        for (int k = 0; k < depth; k++)
+            a[row][k] = element_at(kind, tile_at(given->a, (int)(warp % 4) * 16 + row, k * size, 0));
+    for (unsigned lane = 0; lane < 32 && given->ways & LAB_OWN; lane++)
+        for (unsigned e = 0; e < 4; e++)
+            for (unsigned h = 0; h < 4u / (unsigned)size; h++) {
+                const unsigned halves = 4u / (unsigned)size;
+                a[lane / 4 + e % 2 * 8][lane % 4 * halves + h + e / 2 * 4 * halves] = value_of(kind, one->own[lane][e], h);
+            }
+    for (int k = 0; k < depth; k++)
+        for (int column = 0; column < given->columns; column++)
+            b[k][column] = element_at(kind, given->ways & LAB_ROWS ? tile_at(given->b, k, column * size, 1)
+                                                                   : tile_at(given->b, column, k * size, 0));
+    for (int row = 0; row < 16; row++) {
+        float sum[256] = {0};
+        for (int k = 0; k < depth; k++)
+            for (int column = 0; column < given->columns; column++) sum[column] += a[row][k] * b[k][column];
+        for (int column = 0; column < given->columns; column++) {
+            float *c = one->given[row % 8 * 4 + column % 8 / 2].c + column / 8 * 4 + row / 8 * 2 + column % 2;
+            *c = given->more ? *c + sum[column] : sum[column];
+        }
+    }
+}
+
+static void finish_group(int kind, unsigned members, unsigned first, const unsigned char *answer) {
+    const unsigned warp = first / 32;
+    int *many = &product_count[warp];
+    if (members != ~0u) escape(DIVERGED);
+    if (kind == LAB_OF_GROUP_BEGIN) {
+        has_begun[warp] = 1;
+    } else if (kind == LAB_OF_GROUP_COMMIT) {
+        groups_of[warp]++;
+    } else if (kind == LAB_OF_GROUP_WAIT) {
+        int groups, kept = 0;
+        memcpy(&groups, answer, sizeof groups);
+        for (int k = 0; k < *many; k++) {
+            Product *one = &products[warp][k];
+            if (one->group + (unsigned)groups < groups_of[warp]) {
+                touch_tiles(one, warp, LAB_STILL);
+                compute(one, warp);
+            } else {
+                products[warp][kept++] = *one;
+            }
+        }
+        *many = kept;
+        if (!kept) has_begun[warp] = 0;  // its registers may be set from here on
+    } else {
+        if (!has_begun[warp]) escape(NOT_BEGUN);
+        if (*many == MOST_PRODUCTS) escape(BAD_TILE);
+        Product *one = &products[warp][(*many)++];
+        for (unsigned lane = 0; lane < 32; lane++) {
+            lab_group *mine = &one->given[lane];
+            memcpy(mine, answer + lane * LAB_PAYLOAD, sizeof *mine);
+            const int is_own = mine->ways & LAB_OWN;
+            if (is_own) memcpy(one->own[lane], (const void *)mine->a, sizeof one->own[lane]);
+            const int same = mine->b == one->given[0].b && (is_own || mine->a == one->given[0].a);
+            const int known = mine->b >> 62 == 1 && (is_own || mine->a >> 62 == 1);
+            if (!same || !known) escape(BAD_TILE);
+        }
+        one->group = groups_of[warp], one->pc = table.from;
+        touch_tiles(one, warp, LAB_READ);
+    }
+}

@@ -1,0 +1,61 @@
+// Stand-ins for what only Hopper has: products of four warps, bulk copies, barriers that count bytes.
+//
+// All of it goes on beside the work. A product is computed when it is waited for, a copy arrives when
+// somebody waits at its barrier: as late as can be, so that whoever does not wait finds what was there.
+
+namespace lab_units {
+
+#if defined(LAB_TRACED)
+#define LAB_SAY_FROM lab_now->from = LAB_FROM
+#else
+#define LAB_SAY_FROM
+#endif
+
+// What the functions for each shape come to; `ways` are LAB_ROWS and LAB_OWN.
+static inline LAB_QUIET void lab_wgmma(
+    float *c, lab_address a, lab_address b, int more, int kind, int columns, int ways, int line) {
+    lab_group mine = {c, a, b, (unsigned short)columns, (unsigned char)kind, (unsigned char)ways, more};
+    LAB_SAY_FROM;
+    lab_now->exchange(LAB_OF_GROUP, ~0u, &mine, sizeof mine, line);
+}
+static inline void lab_wgmma_begin(LAB_LINE) { lab_meet(LAB_OF_GROUP_BEGIN, ~0u, 0, lab_line); }
+static inline void lab_wgmma_commit(LAB_LINE) { lab_meet(LAB_OF_GROUP_COMMIT, ~0u, 0, lab_line); }
+static inline void lab_wgmma_wait(int groups, LAB_LINE) {
+    lab_meet(LAB_OF_GROUP_WAIT, ~0u, groups, lab_line);
+}
+
+static inline void lab_wgmma_keep(float *, int) {}
+
+static inline LAB_QUIET void lab_barrier_init(lab_address *at, int threads, LAB_LINE) {
+    LAB_TOUCHED(at, LAB_WRITE);
+    lab_now->count(LAB_INIT, at, threads, lab_line);
+}
+static inline void lab_barrier_seen() {}
+static inline LAB_QUIET void lab_barrier_expect(lab_address *at, int bytes, LAB_LINE) {
+    LAB_TOUCHED(at, LAB_COUNTED);
+    lab_now->count(LAB_EXPECT, at, bytes, lab_line);
+}
+static inline LAB_QUIET void lab_barrier_arrive(lab_address *at, LAB_LINE) {
+    LAB_TOUCHED(at, LAB_COUNTED);
+    lab_now->count(LAB_EXPECT, at, 0, lab_line);
+}
+static inline LAB_QUIET void lab_barrier_wait(lab_address *at, int phase, LAB_LINE) {
+    LAB_TOUCHED(at, LAB_COUNTED);
+    lab_now->count(LAB_WAIT, at, phase, lab_line);
+}
+
+static inline LAB_QUIET void lab_bulk_copy(
+    void *to, const void *from, int bytes, lab_address *at, LAB_LINE) {
+    LAB_SAY_FROM;
+    LAB_TOUCHED(at, LAB_COUNTED);
+    lab_now->bulk(to, 0, from, bytes, 0, at, lab_line);
+}
+static inline LAB_QUIET void lab_bulk_tile(
+    void *to, const void *map, int x, int y, lab_address *at, LAB_LINE) {
+    LAB_SAY_FROM;
+    LAB_TOUCHED(at, LAB_COUNTED);
+    lab_now->bulk(to, (const lab_address *)map, 0, x, y, at, lab_line);
+}
+static inline void lab_bulk_written() {}
+
+}  // namespace lab_units
