@@ -13,7 +13,7 @@ LAB_ARGS ?=
 # More words for `jupyter lite build`, as LITE_ARGS="--pyodide pyodide-314.0.6.tar.bz2".
 LITE_ARGS ?=
 
-.PHONY: help lab notebooks test frontend check docs lite dist bench bench-core dev clean
+.PHONY: help lab notebooks test frontend check docs lite dist bench bench-core bench-viz dev clean
 .SUFFIXES:
 .DEFAULT_GOAL := help
 
@@ -28,6 +28,7 @@ help:
 	@echo 'make dist    wheel and sdist, in dist/, with the bundle and the notebooks in them, and their tests'
 	@echo 'make bench   measure it beside other libraries; BENCH_ARGS="--quick" is luminal-lab bench --quick'
 	@echo 'make bench-core   measure the building of graphs, beside JAX and tinygrad, and the passes'
+	@echo 'make bench-viz   measure what pictures cost, static and in a browser; it needs a Chromium on the PATH'
 	@echo 'make dev     only install what test and check need, for an editor to use'
 	@echo 'make clean   remove .venv and everything else that make has made'
 	@echo 'Each installs what it needs into .venv first. Another Python: make PYTHON=python3.12 ...'
@@ -65,6 +66,7 @@ lite: .venv/.installed-lite
 	mkdir -p build/lite.from/files/notebooks
 	cp notebooks/*.ipynb build/lite.from/files/notebooks
 	cp -R docs README.md ARCHITECTURE.md build/lite.from/files
+	cp luminal_lab/cli/jupyter/overrides.json build/lite.from
 	$(BIN)/python -m hatchling build -t wheel -d build/lite.from/wheels
 	cd build/lite.from && ../../$(BIN)/jupyter lite build --output-dir ../lite --piplite-wheels wheels/*.whl $(LITE_ARGS)
 	@echo 'serve it: $(BIN)/python -m http.server --directory build/lite, and open lab/index.html?path=notebooks/00_quickstart.ipynb'
@@ -81,6 +83,9 @@ bench-core: .venv/.installed-bench
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/passes.py
 
+bench-viz: .venv/.installed-test
+	$(BIN)/python benchmarks/viz.py
+
 dev: .venv/.installed-dev
 
 clean:
@@ -90,7 +95,8 @@ clean:
 # A stamp for each extra: installing happens again only when pyproject.toml has changed.
 .venv/.installed-%: pyproject.toml | $(BIN)/pip
 	@echo 'installing luminal-lab$(if $(filter-out core,$*),[$*]) into .venv ...'
-	@$(PIP) install -e '.$(if $(filter-out core,$*),[$*])'
+	@$(PIP) install -e '.$(if $(filter-out core,$*),[$*])' || { echo 'Not everything could be installed:' \
+	  'is there a network, and room on the disk? The same make again goes on from there.' >&2; exit 1; }
 	@touch $@ $(if $(filter dev,$*),.venv/.installed-test .venv/.installed-docs)
 
 frontend/node_modules/.installed: frontend/package-lock.json | .venv/.installed-test

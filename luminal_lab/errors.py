@@ -160,7 +160,7 @@ def whole_number(like: object) -> int | None:
         return None
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
     """Return a hint that names the known word nearest to `word`, or None."""
-    close = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    close = get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return f"did you mean {close[0]!r}?" if close else None

@@ -167,12 +167,12 @@ class Compiled(Store):
 
         `cx.launches[0]` is the first, `cx.launches[y]` the one that makes the tensor y; names of
         values and of kernels are known, too. Without a device there are none, and the interpreter
-        computes node by node.
+        computes node by node; so it does where the device is not there, and they can only be read.
         """
         from luminal_lab.kernels.launch import Launches  # noqa: PLC0415  # loaded when used
 
         compilation = self.compilation
-        found: Sequence[Launch] = getattr(compilation.runner, "launches", ())
+        found: Sequence[Launch] = getattr(compilation.program, "launches", ())
 
         def lines(node: int) -> tuple[Origin, ...]:
             return compilation.trace(node).lines
@@ -184,15 +184,18 @@ class Compiled(Store):
 
     @property
     def kernels(self) -> Kernels:
-        """The distinct kernels of the last compile; `cx.kernels["softmax"]` is one of them."""
+        """The distinct kernels of the last compile; `cx.kernels["softmax"]` is one of them.
+
+        They are there to be read where they cannot run, as without a C compiler.
+        """
         from luminal_lab.kernels.kernel import Kernels  # noqa: PLC0415  # loaded when used
 
-        return cast("Kernels", getattr(self.compilation.runner, "kernels", Kernels()))
+        return cast("Kernels", getattr(self.compilation.program, "kernels", Kernels()))
 
     @property
     def memory_plan(self) -> MemoryPlan | None:
         """Where the values of a run live, in the last compile's program; None without a device."""
-        return cast("MemoryPlan | None", getattr(self.compilation.runner, "memory_plan", None))
+        return cast("MemoryPlan | None", getattr(self.compilation.program, "memory_plan", None))
 
     @property
     def snapshots(self) -> tuple[Snapshot, ...]:

@@ -11,7 +11,7 @@ from typing import ClassVar
 import pytest
 
 import luminal_lab as ll
-from luminal_lab import session
+from luminal_lab import session, session_compile
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR
 from luminal_lab.errors import ArgumentError, GraphError, PassError
@@ -251,6 +251,7 @@ def test_a_compile_without_a_trace_asks_once_and_makes_nothing(monkeypatch):
             return ()
 
     monkeypatch.setattr(session, "LISTENERS", Asked())
+    monkeypatch.setattr(session_compile, "LISTENERS", Asked())
     monkeypatch.setattr(manager, "LISTENERS", Asked())
     twice().compile("simplify, dce")
     assert len(asked) == 3  # for the graph, before the compile and after it

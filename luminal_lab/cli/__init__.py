@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from typing import cast
 
 import luminal_lab
 from luminal_lab.cli.command import PROGRAM, STATUS, Command, indented
-from luminal_lab.errors import LabError, nearest
+from luminal_lab.errors import LabError, LabWarning, nearest
 
 GROUPS = {
     "learn": {
@@ -85,7 +86,7 @@ def _run(words: list[str]) -> int:
         what = (
             f"it does not take {first!r}" if first[:1] == "-" else f"there is no command {first!r}"
         )
-        hint = nearest(first, COMMANDS) or f"{PROGRAM} --help lists them"
+        hint = nearest(first, [*COMMANDS, "--help", "--version"]) or f"{PROGRAM} --help lists them"
         return _told(f"{PROGRAM}: {what}\nhint: {hint}", 2)
     command = cast("Command", import_module(f"{__name__}.{first}").COMMAND)
     try:
@@ -111,7 +112,18 @@ def _told(text: str, status: int) -> int:
 
 
 def _prepare() -> None:
-    """See to it that letters a terminal does not have are no errors."""
+    """See to it that letters a terminal does not have are no errors, and that notes are short."""
+    usual = warnings.formatwarning
+
+    def written(
+        message: Warning | str, kind: type[Warning], place: str, line: int, text: str | None = None
+    ) -> str:
+        # Of what no line of a user's led to, the line is the program's own.
+        if issubclass(kind, LabWarning) and place in (sys.argv[0], __file__):
+            return f"note: {message}\n"
+        return usual(message, kind, place, line, text)
+
+    warnings.formatwarning = written
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

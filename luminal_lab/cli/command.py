@@ -16,6 +16,7 @@ PROGRAM = "luminal-lab"
 STATUS = """\
 exit status: 0 if all went well; 1 if it was done and the result is not good; 2 if it cannot be
 done as asked; 130 if Ctrl-C stopped it"""
+NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: '(.*)'", re.DOTALL)
 CHOICE = re.compile(r"(?:argument (\S+): )?invalid choice: '(.*?)' \(choose from (.*)\)", re.DOTALL)
 
 
@@ -50,9 +51,16 @@ class Command:
             f"{PROGRAM} {self.name}", self.about, self.epilog() if is_help else self.status
         )
         self.options(reader)
+        if self.rest:
+            reader.usage = f"{reader.format_usage().removeprefix('usage: ').rstrip()} [-- ...]"
         given, unknown = reader.parse_known_args(ours)
         if unknown:
-            reader.refuse(unknown[0])
+            behind = ""
+            if self.rest:
+                known = [word for word in ours if word not in unknown]
+                typed = " ".join([PROGRAM, self.name, *known, "--", *unknown])
+                behind = f"what is {self.rest}'s stands behind --: {typed}"
+            reader.refuse(unknown[0], behind)
         given.rest = after
         return given
 
@@ -82,6 +90,12 @@ class Reader(argparse.ArgumentParser):
 
     @override
     def error(self, message: str) -> NoReturn:
+        wrong = NUMBER.fullmatch(message)
+        if wrong is not None:
+            raise ArgumentError(
+                f"{self.subject}: {wrong[1]} cannot be {wrong[3]!r}",
+                hint=f"give a {'whole number' if wrong[2] == 'int' else 'number'}",
+            )
         wrong = CHOICE.fullmatch(message)
         if wrong is None:
             raise ArgumentError(f"{self.subject}: {message}", hint=f"{self.prog} --help")
@@ -92,14 +106,14 @@ class Reader(argparse.ArgumentParser):
             hint=nearest(wrong[2], known) or f"there are {', '.join(known)}",
         )
 
-    def refuse(self, word: str) -> NoReturn:
-        """Raise an error about a word that nobody takes."""
+    def refuse(self, word: str, behind: str = "") -> NoReturn:
+        """Raise an error about a word that nobody takes, but who gets words behind `--`."""
         name = word.partition("=")[0]
         known = [one for action in self._actions for one in action.option_strings]
+        near = nearest(name, known, 0.75 if behind else 0.5) if name.startswith("-") else None
         raise ArgumentError(
             f"{self.subject}: it does not take {word!r}",
-            hint=(nearest(name, known) if name.startswith("-") else None)
-            or f"{self.prog} --help says what it takes",
+            hint=near or behind or f"{self.prog} --help says what it takes",
         )
 
 

@@ -6,11 +6,15 @@ import argparse
 import json
 import platform
 import sys
+import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 
 import luminal_lab
 from luminal_lab.cli.checks import CHECKS, Check, Found, State
 from luminal_lab.cli.command import Command, Reader
+from luminal_lab.cli.installing import typed
+from luminal_lab.errors import LabWarning
 from luminal_lab.progress import progress
 
 ABOUT = """\
@@ -42,9 +46,11 @@ def options(one: Reader) -> None:
 def run(given: argparse.Namespace) -> int:
     """Look at everything, and say what was found."""
     found: dict[Check, Found] = {}
-    with progress("doctor", len(CHECKS), "check") as bar:
+    with progress("doctor", len(CHECKS), "check") as bar, warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabWarning)  # what there is to say has a row
         for check in bar.each(CHECKS, lambda one: one.name):
-            found[check] = check.found()
+            one = check.found()
+            found[check] = replace(one, mend=typed(one.mend))
     is_well = all(one.state == "works" for check, one in found.items() if check.is_basic)
     if given.json:
         print(json.dumps(as_json(found, is_well=is_well), indent=1, ensure_ascii=False))

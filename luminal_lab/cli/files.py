@@ -31,11 +31,13 @@ def read_bytes(what: str, path: Path) -> bytes:
     except OSError as error:
         why, hint = (error.strerror or type(error).__name__).lower(), None
         if path.is_dir():
-            why = "it is a folder"
+            why, hint = "it is a folder", "give a file in it"
         elif not path.exists():
             why = "there is no such file"
             beside = path.parent.iterdir() if path.parent.is_dir() else ()
-            hint = nearest(path.name, [one.name for one in beside])
+            hint = (
+                nearest(path.name, [one.name for one in beside], 0.75) or "give one that is there"
+            )
         raise ArgumentError(f"{what}: {path} cannot be read: {why}", hint=hint) from None
 
 

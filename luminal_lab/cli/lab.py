@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
 import luminal_lab
 from luminal_lab.cli.command import Command, Reader
+from luminal_lab.cli.installing import typed
 from luminal_lab.errors import ArgumentError, DeviceError
 
 FIRST = "00_quickstart.ipynb"
@@ -22,6 +22,8 @@ PAGES = "notebooks/*.ipynb", "docs/*.md", "docs/images/*", "ARCHITECTURE.md"
 """What is copied: the notebooks, and what their links lead to."""
 SETTINGS = Path(__file__).with_name("jupyter")
 """What JupyterLab does unless its user says otherwise: show pages as pages, and ask for no news."""
+THEIRS = Path(sys.prefix, "share", "jupyter", "lab", "settings")
+"""Where who looks after an installation says that, for whom ours are not taken."""
 ABOUT = f"""\
 Open the notebooks of the course in JupyterLab. In a checkout these are its own; else they are
 copied into FOLDER (default: {FOLDER}) first, with the pages that they link to. A
@@ -44,7 +46,7 @@ def run(given: argparse.Namespace) -> int:
     if not given.copy and find_spec("jupyterlab") is None:
         raise DeviceError(
             "lab: JupyterLab is not installed",
-            hint='pip install "luminal-lab[lab]"',
+            hint=typed('pip install "luminal-lab[lab]"'),
         )
     package = Path(luminal_lab.__file__).resolve().parent
     source = stored(package)
@@ -82,11 +84,8 @@ def copied(source: Path | None, folder: Path) -> Path:
     missing = [path for path, place in places.items() if not place.exists()]
     try:
         for path in missing:
-            place = places[path]
-            place.parent.mkdir(parents=True, exist_ok=True)
-            draft = place.with_name(f"{place.name}.part")  # nobody takes half a file for a whole
-            shutil.copyfile(path, draft)
-            draft.replace(place)
+            places[path].parent.mkdir(parents=True, exist_ok=True)
+            copy_whole(path, places[path])
     except OSError as error:
         why = (error.strerror or type(error).__name__).lower()
         raise ArgumentError(
@@ -100,25 +99,33 @@ def copied(source: Path | None, folder: Path) -> Path:
     return folder
 
 
+def copy_whole(path: Path, place: Path) -> None:
+    """Copy a file, or raise and leave nothing: half a file would stay, and be taken for a whole."""
+    draft = place.with_name(f"{place.name}.part")
+    try:
+        shutil.copyfile(path, draft)
+        draft.replace(place)
+    except OSError:
+        with suppress(OSError):
+            draft.unlink()
+        raise
+
+
 def opened(root: Path, arguments: list[str]) -> int:
     """Run JupyterLab until it ends."""
     # From the root links lead from the notebooks to the pages.
     first = next(one for one in ("notebooks/" + FIRST, FIRST) if (root / one).is_file())
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={root.resolve()}"]
-    command += [f"--LabApp.default_url=/lab/tree/{first}", *arguments]
+    command += [f"--LabApp.default_url=/lab/tree/{first}"]
+    if not THEIRS.is_dir():
+        command += [f"--LabApp.app_settings_dir={SETTINGS}"]
     # Ctrl-C is JupyterLab's, which asks whether it is meant; not ignored, which it would inherit.
     before = signal.signal(signal.SIGINT, _left_to_it)
     try:
-        done = subprocess.run(command, cwd=root, env=with_settings(os.environ), check=False)
+        done = subprocess.run([*command, *arguments], cwd=root, check=False)
         return 1 if done.returncode else 0
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def with_settings(around: Mapping[str, str]) -> dict[str, str]:
-    """Return variables for JupyterLab that add our defaults to whatever it is set to."""
-    known = around.get("JUPYTER_CONFIG_PATH")
-    return {**around, "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, (known, str(SETTINGS))))}
 
 
 def _left_to_it(number: int, frame: object) -> None:

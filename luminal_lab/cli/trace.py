@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import runpy
 import sys
+import tempfile
 import traceback
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -84,7 +85,14 @@ def traced(script: Path, out: Path, arguments: Sequence[str]) -> int:
         record.save(out)
     except LabError as error:
         print(error, file=sys.stderr)
-        return status or 2
+        # The script may have run for hours, and what it made is not to be had again for nothing.
+        out = Path(tempfile.mkdtemp(prefix="luminal_lab-"), out.name)
+        status = status or 2
+        try:
+            record.save(out)
+        except LabError as again:
+            print(again, file=sys.stderr)
+            return status
     print(summary(record), file=sys.stderr)
     return told(out, status)
 

@@ -9,6 +9,8 @@ from typing import TypeAlias
 from luminal_lab.errors import LabError
 
 RIGHT, OPEN = "right: ", "not yet: "
+LONGEST = 200
+"""How many letters of an error are told."""
 Found: TypeAlias = bool | str
 """Whether a claim holds, or a sentence of what is wrong with it, empty if nothing is."""
 Claim: TypeAlias = (
@@ -44,7 +46,7 @@ class Verdict:
                     continue
                 found = _asked(found)
             holds = not found if isinstance(found, str) else bool(found)
-            fault = f": {found}" if isinstance(found, str) and found else ""
+            fault = f", but {found}" if isinstance(found, str) and found else ""
             said.append(f"{RIGHT}{text}" if holds else f"{OPEN}{text}{fault}")
             if not holds:
                 hint = hint or (hints[0] if hints else "")
@@ -79,17 +81,23 @@ def is_open(answer: object) -> bool:
 
 
 def told(error: BaseException) -> str:
-    """Return what an error says, in one line that is not too long.
+    """Return what an error says, in one line that is not too long, and what it advises.
 
     >>> told(ValueError("it is odd"))
     'ValueError: it is odd'
     """
+    is_ours = isinstance(error, LabError)
     try:
-        words = error.message if isinstance(error, LabError) else str(error)
+        words = error.message if is_ours else str(error)
     except Exception:  # whatever a student's own error does
         words = ""
-    words = " ".join(words.split())
-    words = words if len(words) <= 160 else f"{words[:159]}…"
+    lines = [" ".join(line.split()) for line in words.splitlines()]
+    words = " ".join(filter(None, lines))
+    if len(words) > LONGEST and (found := [line for line in lines[1:] if "error: " in line]):
+        words = f"{lines[0]}: {found[0]}"  # of all that a compiler says, what is wrong
+    elif is_ours and error.hint and len(words) + len(error.hint) < LONGEST:
+        words = f"{words} ({error.hint})"
+    words = words if len(words) <= LONGEST else f"{words[: LONGEST - 1]}…"
     return f"{type(error).__name__}: {words}" if words else type(error).__name__
 
 

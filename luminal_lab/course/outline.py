@@ -44,8 +44,11 @@ def exercise(id: object) -> Exercise:
     """Return the exercise of an id such as "04.2"; "4.2" is the same."""
     match = re.fullmatch(r"\s*(\d{1,2})\.(\d+)\s*", id) if isinstance(id, str) else None
     if match is None:
+        text = repr(id)
+        shown = text if len(text) < 80 else f"{text[:79]}…"
         raise ArgumentError(
-            f"exercise: {id!r} is not the number of an exercise", hint='one is "04.2", a text'
+            f"exercise: {shown} is not the number of an exercise",
+            hint='one is "04.2", a text',
         )
     chapter, place = match[1].zfill(2), int(match[2])
     if chapter not in numbers():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
+from types import UnionType
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -23,6 +24,13 @@ from luminal_lab.session import Graph
 from luminal_lab.tensor import Tensor
 
 Shape: TypeAlias = tuple[int, ...]
+KINDS: tuple[tuple[type | UnionType, str], ...] = (
+    (str, "a text"),
+    (bool | int | float | complex | np.number | np.bool, "a number"),
+    (np.ndarray, "an array of NumPy"),
+    (bytes | bytearray, "some bytes"),
+    (Tensor, "a tensor"),
+)
 LARGEST = 1 << 26
 """The most elements of an answer that are looked at."""
 
@@ -181,13 +189,12 @@ def graph(what: object) -> IR | None:
 def kind(what: object) -> str:
     """Return what a thing is, for a sentence.
 
-    >>> kind("a"), kind(3), kind([])
-    ('a text', 'a number', 'a list')
+    >>> kind("a"), kind(3), kind([]), kind(np.zeros(2))
+    ('a text', 'a number', 'a list', 'an array of NumPy')
     """
-    if isinstance(what, str | bool | int | float):
-        return "a text" if isinstance(what, str) else "a number"
-    if isinstance(what, Tensor):
-        return "a tensor"
+    for known, name in KINDS:
+        if isinstance(what, known):
+            return name
     if isinstance(what, type):
         return f"the class {what.__name__} itself"
     if callable(what):

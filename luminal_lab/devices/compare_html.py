@@ -17,7 +17,7 @@ from luminal_lab.devices.timings import MARK
 LINE = "1px solid rgba(128,128,128,.35)"
 FRAME = "overflow-x:auto;font-variant-numeric:tabular-nums;font-size:13px;line-height:1.45"
 TABLE = "border-collapse:collapse;border:0;margin:.5em 0;color:inherit;background:none"
-CELL = "padding:3px 8px;text-align:right;vertical-align:top;white-space:nowrap;border:0;"
+CELL = "padding:3px 6px;text-align:right;vertical-align:top;white-space:nowrap;border:0;"
 NAME = "padding:3px 12px 3px 0;text-align:left;vertical-align:top;border:0;"
 SPREAD = "opacity:.65;font-size:85%"
 LOOKS = {

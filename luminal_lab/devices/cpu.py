@@ -8,7 +8,7 @@ form in C) NumPy does, as in the interpreter.
 
 worklist.py says what is launched, plan.py where values live; program.py and run.py have what any
 device does with both; cpu_plan.py, cpu_program.py and cpu_run.py add the CPU's part, and
-cpu_library.py calls C.
+cpu_library.py calls C. cpu_source.py has what there is without a compiler: kernels to be read.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing_extensions import override
 from luminal_lab.core.ir import IR
 from luminal_lab.core.origin import warn
 from luminal_lab.devices.cpu_program import CPUProgram
+from luminal_lab.devices.cpu_source import CPUSource
 from luminal_lab.devices.toolchain import find_compiler
 from luminal_lab.errors import ArgumentError, DeviceError, whole_number
 from luminal_lab.kernels.fusion import fusion
@@ -114,7 +115,7 @@ class CPUCompiler(Pipeline):
         return spec_text(self.name, options)
 
     @override
-    def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> CPUProgram | None:
+    def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> CPUProgram | CPUSource:
         try:
             compiler = find_compiler(self.compiler)
         except DeviceError as error:
@@ -125,7 +126,7 @@ class CPUCompiler(Pipeline):
                 f"compile: {error.message.splitlines()[0].removeprefix('compiler: ')}; NumPy's "
                 "interpreter runs the graph, slowly\nhint: pip install ziglang"
             )
-            return None
+            return CPUSource(ir, specialise=specialise, schedules=dict(self.schedules))
         return CPUProgram(
             ir,
             compiler,

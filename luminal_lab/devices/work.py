@@ -67,13 +67,17 @@ def work_of(
     flops = None if None in counted else sum(count or 0 for count in counted)
     own = {part.id for part in parts}
     given = {id for part in parts for id in part.sources if id not in own}
-    behind = {_behind(ir, ir[id]).id: _read(ir, ir[id], dims) for id in sorted(given)}
+    behind: dict[int, int] = {}
+    for id in sorted(given):
+        base = _behind(ir, ir[id])
+        behind[base.id] = _read(ir[id], base, dims)
     work = Work(flops, sum(behind.values()), made, node.dtype)
     match node.op:
         case Region(body=body):
             return _of_body(body, dims, work)
         case Gather():
-            return work._replace(read=made + _read(ir, ir[node.sources[1]], dims))
+            places = ir[node.sources[1]]
+            return work._replace(read=made + _read(places, _behind(ir, places), dims))
         case Update():
             rows = _bytes(ir[node.sources[1]].type, dims)
             return work._replace(read=rows, written=rows)
@@ -84,7 +88,7 @@ def work_of(
 def _gathered(ir: IR, node: Node, inside: Container[int]) -> list[Node]:
     """Return a node and those that are computed with it."""
     found = [node]
-    for part in found:
+    for part in found if inside else ():
         found += [ir[id] for id in part.sources if id in inside and ir[id] not in found]
     return found
 
@@ -96,10 +100,12 @@ def _behind(ir: IR, node: Node) -> Node:
     return node
 
 
-def _read(ir: IR, node: Node, dims: Mapping[str, int]) -> int:
+def _read(node: Node, base: Node, dims: Mapping[str, int]) -> int:
     """Return the bytes that are there to be read: what is repeated by a view is there once."""
-    base = _behind(ir, node)
-    return 0 if isinstance(base.op, Constant) else min(_bytes(n.type, dims) for n in (node, base))
+    if isinstance(base.op, Constant):
+        return 0
+    size = _bytes(base.type, dims)
+    return size if base is node else min(size, _bytes(node.type, dims))
 
 
 def _flops(ir: IR, node: Node, dims: Mapping[str, int]) -> int | None:
@@ -144,7 +150,8 @@ def _defined(body: IR, dims: tuple[tuple[str, int], ...]) -> Work | None:
 
 
 def _size(type: TensorType, dims: Mapping[str, int]) -> int:
-    return evaluate(size_of(type.shape), dims)
+    size = size_of(type.shape)
+    return size if isinstance(size, int) else evaluate(size, dims)
 
 
 def _bytes(type: TensorType, dims: Mapping[str, int]) -> int:

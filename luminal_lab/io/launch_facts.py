@@ -10,9 +10,9 @@ from luminal_lab.core.ir import Node
 from luminal_lab.core.op import Source
 from luminal_lab.core.ops import Pick
 from luminal_lab.devices.column import Covering
-from luminal_lab.devices.worklist import Maker, Worklist
 from luminal_lab.devices.gpu import GPUMaker
 from luminal_lab.devices.machine import this_machine
+from luminal_lab.devices.worklist import Maker, Worklist
 from luminal_lab.errors import LabError
 from luminal_lab.io.facts import Dialect, KernelFacts, LaunchFacts, Line, SourceFacts, Step
 from luminal_lab.kernels.gpu import apple, gpu_of
@@ -34,8 +34,8 @@ class Launched:
 
     @cached_property
     def launches(self) -> tuple[Launch, ...]:
-        """The launches of a run, in order; none without a device."""
-        found: Iterable[Launch] = getattr(self.compilation.runner, "launches", ())
+        """The launches of a run, in order, could it run here or not; none without a device."""
+        found: Iterable[Launch] = getattr(self.compilation.program, "launches", ())
         return tuple(found)
 
     @cached_property

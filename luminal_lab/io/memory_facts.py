@@ -17,8 +17,8 @@ Kind: TypeAlias = Literal["arena", "input", "output", "constant", "alias"]
 
 def memory_facts(launched: Launched) -> tuple[tuple[BufferFacts, ...], MemoryFacts | None]:
     """Return the buffers of a run that computes all outputs, and what its temporaries take."""
-    runner: object = launched.compilation.runner
-    plan, work = getattr(runner, "memory_plan", None), getattr(runner, "list", None)
+    program: object = launched.compilation.program
+    plan, work = getattr(program, "memory_plan", None), getattr(program, "list", None)
     if not isinstance(plan, MemoryPlan) or not isinstance(work, Worklist):
         return (), None
     bound = _bound(plan, launched.dims)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 from luminal_lab.errors import ArgumentError, RecordingError, nearest
@@ -10,29 +12,34 @@ from luminal_lab.errors import ArgumentError, RecordingError, nearest
 
 def as_path(what: str, like: object) -> Path:
     """Return a path that somebody gave."""
-    if isinstance(like, (str, Path)) and str(like):
-        return Path(like).expanduser()
+    if isinstance(like, (str, Path)) and str(like) and "\0" not in str(like):
+        path = Path(like)
+        with suppress(RuntimeError):  # nobody here is called so
+            path = path.expanduser()
+        return path
     raise ArgumentError(f"{what}: {like!r} is no name of a file", hint='as in "run.lab"')
 
 
 def write_bytes(what: str, path: str | Path, data: bytes) -> None:
     """Write a file; until all of it is on the disk, what was there before stays."""
     # What a link points to is written, and the link stays.
-    target = as_path(what, path).resolve()
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    target = Path(os.path.realpath(as_path(what, path)))
+    draft = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
     try:
+        _check(target)
         with draft.open("xb") as stream:
             stream.write(data)
         draft.replace(target)
     except BaseException as error:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
         if not isinstance(error, OSError):
             raise
         hint = "give a file in a folder that is there and may be written to"
         reason = error.strerror or str(error)
-        if target.is_dir():
+        if _is_folder(target):
             reason, hint = "it is a folder", f'name a file in it, as in "{path}/run.lab"'
-        elif not target.parent.is_dir():
+        elif not _is_folder(target.parent):
             reason = f"there is no folder {target.parent.name!r}"
         raise RecordingError(f"{what}: {path} cannot be written: {reason}", hint=hint) from error
 
@@ -41,17 +48,28 @@ def read_bytes(what: str, path: str | Path) -> bytes:
     """Return all that a file holds."""
     target = as_path(what, path)
     try:
+        _check(target)
         return target.read_bytes()
     except OSError as error:
         reason, hint = error.strerror or str(error), "give a file that save(...) has written"
-        if target.is_dir():
+        if _is_folder(target):
             reason = "it is a folder"
-        elif not target.exists():
+        elif not os.path.lexists(target):
             reason = "there is no such file"
-            hint = nearest(target.name, _beside(target)) or hint
+            hint = nearest(target.name, _beside(target), 0.75) or hint
         raise RecordingError(f"{what}: {path} cannot be read: {reason}", hint=hint) from error
+
+
+def _check(target: Path) -> None:
+    """Raise if it is a device or a pipe: some have no end, and a file would take their place."""
+    if target.exists() and not (target.is_file() or target.is_dir()):
+        raise OSError("it is no plain file")
+
+
+def _is_folder(path: Path) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112  # pathlib's raises where a name is too long
 
 
 def _beside(target: Path) -> list[str]:
     folder = target.parent
-    return [one.name for one in folder.glob("*.lab")] if folder.is_dir() else []
+    return [one.name for one in folder.glob("*.lab")] if _is_folder(folder) else []

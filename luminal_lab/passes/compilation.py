@@ -125,7 +125,9 @@ class Compilation(Charted, Examined):
         """The facts that rules were granted, where no pipeline within says others."""
         self.verify_seconds = verify_seconds
         """What verification took, all passes together."""
-        self.runner = runner
+        self.program = runner
+        """What the device made of the last graph, kernels and plans, could they run here or not."""
+        self.runner = runner if getattr(runner, "is_runnable", True) else None
         """What runs the last graph, if it is not the interpreter."""
         self.storage = Storage(self.ir)
         """What is made of inputs when they change, and not at each run."""
@@ -224,7 +226,7 @@ class Compilation(Charted, Examined):
         """Return the node that is meant: of a launch its own, of a kernel that of its first one."""
         if isinstance(what, (int, str)):
             return what
-        launches: Sequence[Launched] = getattr(self.runner, "launches", ())
+        launches: Sequence[Launched] = getattr(self.program, "launches", ())
         used = [one.node for one in launches if one.kernel == what]
         # A launch has its node's number; a tensor has an id, and its node's record.
         own: object = getattr(what, "id", getattr(what, "node", None))
@@ -302,12 +304,16 @@ class Compilation(Charted, Examined):
 
     @override
     def __str__(self) -> str:
-        rows = [f"{'':>5}  {'pass':<32} {'nodes':>6} {'firings':>8} {'ms':>9}"]
+        rows = [("", "pass", "nodes", "firings", "ms")]
         for idle, group in groupby(self.snapshots, key=_is_idle):
             passes = list(group)
             shown = [passes] if idle else [[one] for one in passes]
             rows += [_row(together) for together in shown]
-        return "\n".join(rows)
+        wide = max(32, *(len(row[1]) for row in rows))
+        return "\n".join(
+            f"{number:>5}  {title:<{wide}} {nodes:>6} {firings:>8} {ms:>9}"
+            for number, title, nodes, firings, ms in rows
+        )
 
     _repr_mimebundle_ = as_text
 
@@ -323,13 +329,11 @@ def _is_idle(snapshot: Snapshot) -> bool:
     return snapshot.index > 0 and not snapshot.firings
 
 
-def _row(passes: Sequence[Snapshot]) -> str:
+def _row(passes: Sequence[Snapshot]) -> tuple[str, str, str, str, str]:
     """Return the row of a table for one pass, or for some that did nothing."""
     first, last = passes[0], passes[-1]
     turn = f" (round {first.round})" if first.round > 1 else ""
     title = f"{first.title}{turn}" if len(passes) == 1 else f"{len(passes)} passes without a change"
     number = f"{first.index}" if first is last else f"{first.index}-{last.index}"
     seconds = sum(one.seconds for one in passes)
-    return (
-        f"{number:>5}  {title:<32} {len(last.ir):>6} {len(first.firings):>8} {seconds * 1e3:>9.2f}"
-    )
+    return number, title, f"{len(last.ir)}", f"{len(first.firings)}", f"{seconds * 1e3:.2f}"

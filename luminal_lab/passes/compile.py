@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import logging
-from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from time import perf_counter
 from typing import Literal, TypeAlias, cast
 
@@ -27,6 +25,7 @@ from luminal_lab.errors import (
 from luminal_lab.listeners import LISTENERS
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.check import Checker, Given
+from luminal_lab.passes.collector import uncollected
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.pipeline import LICENCE, PassLike, Pipeline, Runner
@@ -90,7 +89,7 @@ def compile_ir(
             hint="put one last, as in cx.compile(ll.GenericCompiler(), ll.CPUCompiler(), "
             "specialise=…)",
         )
-    with _uncollected():
+    with uncollected():
         compiling = _Compiling(ir, pipeline, check, given or Given(), verifying=verifying)
         try:
             made = compiling.run(facts, sizes)
@@ -101,21 +100,6 @@ def compile_ir(
         for one in LISTENERS.get():
             one.compiled(made, None)
         return made
-
-
-@contextmanager
-def _uncollected() -> Generator[None, None, None]:
-    """Keep Python's collector of cycles from walking over all that lives, time and again.
-
-    A compile makes many records and keeps nearly all of them: there is little to be found.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _sizes(ir: IR, specialise: object) -> Mapping[str, int]:
@@ -188,7 +172,7 @@ class _Compiling:
             told.snapshots = tuple(self.snapshots)
             raise told from error
         made = self.so_far(runner)
-        if self.checker is not None and runner is not None:
+        if self.checker is not None and made.runner is not None:
             try:
                 self.checker.check_device(made)
             except PassError as error:

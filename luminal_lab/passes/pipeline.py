@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
+from importlib import import_module
 from typing import (
     Any,
     ClassVar,
@@ -31,6 +32,11 @@ from luminal_lab.passes.rule import FACTS, Rule, RuleSet
 
 LICENCE = ("no_signed_zero",)
 """What a pipeline may assume unless it says otherwise: that nobody asks for the sign of a zero."""
+LATER = (
+    *(f"passes.{name}" for name in ("generic", "half", "quantised", "inlining", "twelve")),
+    *(f"devices.{name}" for name in ("cpu", "cuda", "metal")),
+)
+"""Modules with passes that are loaded when a text names one of them."""
 PassLike: TypeAlias = "Pass | Pipeline | Rule | RuleSet | str | Iterable[PassLike]"
 
 
@@ -224,6 +230,15 @@ def parse_pipeline(text: str) -> Pipeline:
     return Pipeline(passes)
 
 
+def _loaded(name: str) -> type[Pass] | type[Pipeline] | None:
+    """Return a pass that comes with the library, and was not asked for before."""
+    for module in LATER:
+        import_module(f"luminal_lab.{module}")
+        if name in known_passes():
+            return known_passes()[name]
+    return None
+
+
 class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
@@ -269,7 +284,7 @@ class _Parser:
             self.expect(")")
             return self.made(Pipeline, {"passes": inner})
         place, name = self.place, self.take()
-        cls = known_passes().get(name)
+        cls = known_passes().get(name) or _loaded(name)
         if cls is None:
             self.fail(
                 f"there is no pass {name!r}" if name else "a pass is missing",

@@ -1,12 +1,13 @@
 """`luminal-lab doctor`: what works here, what mends the rest, and its exit status."""
 
 import json
+import warnings
 
 import pytest
 
 from luminal_lab.cli import checks, doctor
 from luminal_lab.cli.checks import Check, Found
-from luminal_lab.errors import DeviceError
+from luminal_lab.errors import DeviceError, LabWarning
 from tests.cli.asking import ask
 
 
@@ -36,13 +37,14 @@ def test_here_the_basics_work(capsys, monkeypatch):
 
 
 def test_what_is_missing_is_told_with_what_mends_it(capsys, monkeypatch):
+    monkeypatch.setattr("sys.executable", "/env/bin/python")
     monkeypatch.setattr(doctor, "CHECKS", (GOOD, BAD, ABSENT))
     status, out, _ = ask(capsys, "doctor")
     assert status == 0
     assert out.partition("\n\n")[2] == (
         "  works     python    3.11\n"
         "  fails     compiler  gcc: it is broken\n"
-        "                      to mend it: pip install ziglang\n"
+        "                      to mend it: /env/bin/python -m pip install ziglang\n"
         "  not here  metal     is on Macs\n"
         "\n"
         "The basics work; what could be better: compiler.\n"
@@ -89,3 +91,12 @@ def test_without_the_built_script_it_says_how_to_build_it(monkeypatch):
 def test_a_wrong_result_is_a_failure(monkeypatch):
     monkeypatch.setattr(checks, "_fault_of", lambda device: "a softmax is off by 2")
     assert checks.interpreter() == Found("fails", "a softmax is off by 2")
+
+
+def test_what_has_a_row_is_no_warning_as_well(capsys, monkeypatch):
+    def warns() -> Found:
+        warnings.warn("kept elsewhere", LabWarning, stacklevel=1)
+        return Found("missing", "read-only: kept elsewhere")
+
+    monkeypatch.setattr(doctor, "CHECKS", (GOOD, Check("cache", warns)))
+    assert ask(capsys, "doctor")[0] == 0  # here a warning is an error

@@ -1,5 +1,6 @@
 """`luminal-lab lab`: which notebooks are opened, and whose answers stay."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -12,9 +13,10 @@ from tests.test_links import broken, prose
 
 
 @pytest.fixture
-def calls(monkeypatch):
+def calls(monkeypatch, tmp_path):
     """What would be started."""
     found = []
+    monkeypatch.setattr(lab, "THEIRS", tmp_path)
 
     def run(command, **how):
         found.append((command, how))
@@ -39,17 +41,20 @@ def test_the_folder_of_a_checkout_is_opened_in_place_as_well(capsys, calls):
         assert calls.pop()[1]["cwd"] == ROOT
 
 
-def test_jupyterlab_gets_our_defaults_beside_whoever_set_others(capsys, calls, monkeypatch):
-    manager = pytest.importorskip("jupyter_server.services.config.manager")
-    monkeypatch.setenv("JUPYTER_CONFIG_PATH", "/theirs")
-    assert ask(capsys, "lab")[0] == 0
-    path = calls[0][1]["env"]["JUPYTER_CONFIG_PATH"]
-    assert path.startswith(f"/theirs{os.pathsep}")
-    monkeypatch.setenv("JUPYTER_CONFIG_PATH", path)
-    found = manager.ConfigManager(config_dir_name="labconfig").get("default_setting_overrides")
+def test_jupyterlab_gets_our_defaults_where_nobody_gave_it_others(calls, monkeypatch, tmp_path):
+    server = pytest.importorskip("jupyterlab_server.settings_utils")
+    monkeypatch.setattr(lab, "THEIRS", tmp_path / "settings")
+    ours = f"--LabApp.app_settings_dir={lab.SETTINGS}"
+    lab.opened(ROOT, [])
+    assert ours in calls[-1][0]
+    found, fault = server._get_overrides(str(lab.SETTINGS))
+    assert not fault
     assert found["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
     viewers = found["@jupyterlab/docmanager-extension:plugin"]["defaultViewers"]
     assert viewers == {"markdown": "Markdown Preview"}
+    lab.THEIRS.mkdir()
+    lab.opened(ROOT, [])
+    assert ours not in calls[-1][0]
 
 
 def test_copies_never_take_the_place_of_answers(capsys, tmp_path):
@@ -99,12 +104,28 @@ def test_a_place_that_cannot_be_written_to(capsys, tmp_path):
     assert taken.read_text() == "a file"
 
 
+def test_a_copy_that_fails_leaves_no_half_file(capsys, tmp_path, monkeypatch):
+    def full(path, draft):
+        draft.write_text("half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(lab.shutil, "copyfile", full)
+    status, _, err = ask(capsys, "lab", tmp_path, "--copy")
+    assert (status, err.partition("\n")[0]) == (
+        2,
+        f"lab: {tmp_path} cannot be written to: no space left on device",
+    )
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
 def test_without_jupyterlab_it_says_how_to_get_it(capsys, monkeypatch):
     monkeypatch.setattr(lab, "find_spec", lambda name: None)
+    monkeypatch.setattr("sys.executable", "/env/bin/python")
+    monkeypatch.chdir(ROOT)
     assert ask(capsys, "lab") == (
         2,
         "",
-        'lab: JupyterLab is not installed\nhint: pip install "luminal-lab[lab]"\n',
+        "lab: JupyterLab is not installed\nhint: /env/bin/python -m pip install -e '.[lab]'\n",
     )
 
 

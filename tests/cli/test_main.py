@@ -45,7 +45,29 @@ def test_every_command_teaches_by_examples(capsys, name):
         ),
         (
             ["--hlep"],
-            "luminal-lab: it does not take '--hlep'\nhint: luminal-lab --help lists them\n",
+            "luminal-lab: it does not take '--hlep'\nhint: did you mean '--help'?\n",
+        ),
+        (
+            ["--quiet"],
+            "luminal-lab: it does not take '--quiet'\nhint: luminal-lab --help lists them\n",
+        ),
+        (
+            ["open", "run.lab", "--port", "eighty"],
+            "open: --port cannot be 'eighty'\nhint: give a whole number\n",
+        ),
+        (
+            ["lab", "mine", "--port", "8889"],
+            "lab: it does not take '--port'\n"
+            "hint: what is JupyterLab's stands behind --: luminal-lab lab mine -- --port 8889\n",
+        ),
+        (
+            ["lab", "--cpoy"],
+            "lab: it does not take '--cpoy'\nhint: did you mean '--copy'?\n",
+        ),
+        (
+            ["trace", "fit.py", "--epochs", "3"],
+            "trace: it does not take '--epochs'\n"
+            "hint: what is the script's stands behind --: luminal-lab trace fit.py -- --epochs 3\n",
         ),
         (
             ["open", "run.lab", "--prot", "3"],
@@ -120,3 +142,18 @@ def test_graphs_go_from_pipe_to_pipe():
         out, err = process.communicate(GRAPH, timeout=60)
     assert (process.returncode, err) == (0, "")
     assert out == "graph g(%x: f32[2]) -> (%y) {\n  %y = sin %x : f32[2]\n}\n"
+
+
+def test_a_warning_that_no_line_led_to_is_a_note(tmp_path):
+    code = (
+        "import sys, warnings; from luminal_lab import LabWarning, cli;"
+        "sys.argv = ['luminal-lab', 'course', 'list'];"
+        "cli.main();"
+        "warnings.warn_explicit('kept elsewhere', LabWarning, 'luminal-lab', 8);"
+        "warnings.warn_explicit('compiled again', LabWarning, 'train.py', 3)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "default", "-c", code], cwd=ROOT, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert done.stderr == "note: kept elsewhere\ntrain.py:3: LabWarning: compiled again\n"

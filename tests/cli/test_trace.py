@@ -83,6 +83,21 @@ def test_an_error_is_shown_from_the_script_on(capsys, script):
     assert "Traceback" not in err
 
 
+def test_what_cannot_be_saved_there_is_saved_elsewhere(capsys, script, tmp_path, monkeypatch):
+    spare = tmp_path / "spare"
+    spare.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(spare))
+    path, out = script(f"import shutil; shutil.rmtree({str(tmp_path / 'gone')!r})")
+    out = tmp_path / "gone" / "run.lab"
+    out.parent.mkdir()
+    status, _, err = ask(capsys, "trace", path, "-o", out)
+    [kept] = spare.glob("*/run.lab")
+    assert status == 2
+    assert err.startswith(f"recording: {out} cannot be written: there is no folder 'gone'\n")
+    assert err.endswith(SAVED.format(kept))
+    assert len(ll.open(kept)) == 1
+
+
 def test_a_script_that_makes_nothing(capsys, tmp_path):
     path = tmp_path / "empty.py"
     path.write_text("")

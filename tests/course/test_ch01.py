@@ -29,7 +29,10 @@ WRONG = {
     "01.1": (
         ("answer = lambda x: x.sigmoid()", "it uses where, too"),
         ("answer = lambda x: (1 + (x * 1.4426950408889634).exp2()).recip()", "is wanted"),
-        ("answer = lambda x: (1 + (-x).exp()).recip()", "8 nodes or fewer, views not counted: it"),
+        (
+            "answer = lambda x: (1 + (-x).exp()).recip()",
+            "8 nodes or fewer, views not counted, but it",
+        ),
         ("answer = lambda x: (1 + (-x).exp2()).recip()", "is the sign of the exponent right?"),
     ),
     "01.2": (

@@ -33,7 +33,7 @@ WRONG = {
     "02.1": (
         ("answer = lambda i, j: 8 * i + j", "offset(0, 1) is 1, and 6 is wanted"),
         ("answer = lambda i, j: j + 6 * i", "offset(0, 1) is 1, and 6 is wanted"),
-        ("answer = lambda i, j: 6 * (j % 4) + j // 4", "so are the others: offset(1, 0) is 0"),
+        ("answer = lambda i, j: 6 * (j % 4) + j // 4", "so are the others, but offset(1, 0) is 0"),
         ("answer = lambda i: i", "TypeError"),
         ("answer = lambda i, j: 10**400", "numbers are wanted"),
     ),
@@ -57,7 +57,7 @@ WRONG = {
         ),
         (
             "answer = lambda x: (x.flip(1) * x.graph.eye(x.shape[0])).sum(-1)",
-            "it is made of views alone: it uses",
+            "it is made of views alone, but it uses",
         ),
     ),
     "02.4": (

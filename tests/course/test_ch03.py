@@ -36,7 +36,10 @@ OTHERS = {
 }
 WRONG = {
     "03.1": (
-        ("answer = lambda x: x.softmax(-1)", "its values are right: with an argument of (3, 8)"),
+        (
+            "answer = lambda x: x.softmax(-1)",
+            "its values are right, but with an argument of (3, 8)",
+        ),
         (
             "answer = lambda x: x - x.exp().sum(-1, keepdim=True).log()",
             "first subtract the largest number",
@@ -54,7 +57,7 @@ WRONG = {
         (
             "def f(x):\n    a = x[:, :, ::2].maximum(x[:, :, 1::2])\n"
             "    return a[..., ::2].maximum(a[..., 1::2])\nanswer = f",
-            "views and max_reduce alone: it uses",
+            "views and max_reduce alone, but it uses",
         ),
     ),
     "03.3": (

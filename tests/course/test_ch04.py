@@ -63,7 +63,10 @@ WRONG = {
             "it is right where a pass runs more than once",
         ),
         ("answer = lambda c: c.snapshots[-1].counts", "go through all of"),
-        ("answer = lambda c: {s.name: len(s.firings) for s in c.snapshots}", "'add-zero' fired"),
+        (
+            "answer = lambda c: {s.name: len(s.firings) for s in c.snapshots}",
+            "'add-zero' fired 1 time in all",
+        ),
         ("answer = lambda c: sum(len(s.firings) for s in c.snapshots)", "and a dict is wanted"),
     ),
     "04.3": (

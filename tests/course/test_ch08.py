@@ -52,10 +52,10 @@ WRONG = {
     "08.2": (
         (AFFINE.replace("BODY", "y[i] = 2 * x[i] + 1;"), "out of bounds"),
         (AFFINE.replace("BODY", "if (i < uint(n)) y[i] = 2 * x[i];"), "is wanted"),
-        (TURNED.replace("BODY", TILE), "it is in Metal's language: it is in cuda"),
+        (TURNED.replace("BODY", TILE), "it is in Metal's language, but it is in cuda"),
     ),
     "08.3": (
-        (f"{SOFTMAX}answer = cx.kernels[0]", "its blocks have 64 threads: it has 256"),
+        (f"{SOFTMAX}answer = cx.kernels[0]", "its blocks have 64 threads, but it has 256"),
         (f"{SOFTMAX}answer = str(cx.kernels[0].schedule)", "is a text, and a kernel is wanted"),
         (
             SOFTMAX.replace("softmax(-1)", "relu()") + "answer = cx.kernels[0]",

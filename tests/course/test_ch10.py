@@ -48,15 +48,18 @@ answer = window""",
 }
 WRONG = {
     "10.1": (
-        (STEP.replace("acc * correction", "acc"), "when a larger one comes: after 2 of the scores"),
+        (
+            STEP.replace("acc * correction", "acc"),
+            "when a larger one comes, but after 2 of the scores",
+        ),
         (STEP.replace("top = max(m, score)", "top = m"), "for the first score"),
-        (STEP.replace("weight * value", "value"), "right while scores fall: after 2 of"),
+        (STEP.replace("weight * value", "value"), "right while scores fall, but after 2 of"),
         ("answer = lambda state, score, value: score", "a state of three parts is wanted"),
         (
             "answer = lambda s, x, v: (max(s[0], x), "
             "(s[1] * np.exp(s[0]) + np.exp(x)) / np.exp(max(s[0], x)), "
             "(s[2] * np.exp(s[0]) + np.exp(x) * v) / np.exp(max(s[0], x)))",
-            "very large and very small scores: after 1 of the scores -1000",
+            "very large and very small scores, but after 1 of the scores -1000",
         ),
     ),
     "10.2": (

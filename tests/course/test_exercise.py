@@ -1,7 +1,7 @@
 """Hold how claims become a verdict."""
 
 from luminal_lab.course.exercise import Verdict, is_open, told
-from luminal_lab.errors import ShapeError
+from luminal_lab.errors import DeviceError, ShapeError
 
 
 def test_all_claims_make_a_verdict():
@@ -11,7 +11,7 @@ def test_all_claims_make_a_verdict():
 
 def test_a_fault_is_told_behind_its_claim_with_the_first_hint():
     verdict = Verdict.all(("a", "it is 3", "look"), ("b", False, "listen"))
-    assert verdict == Verdict(False, ("not yet: a: it is 3", "not yet: b"), "look")
+    assert verdict == Verdict(False, ("not yet: a, but it is 3", "not yet: b"), "look")
 
 
 def test_a_claim_without_a_fault_holds():
@@ -27,8 +27,8 @@ def test_a_function_is_called_only_if_all_before_it_holds():
 def test_an_error_in_a_claim_is_a_sentence():
     verdict = Verdict.all(("a", lambda: 1 // 0 == 1, "divide by more"))
     assert verdict.said == (
-        "not yet: a: this could not be seen, for ZeroDivisionError: integer division or modulo by "
-        "zero",
+        "not yet: a, but this could not be seen, for ZeroDivisionError: "
+        "integer division or modulo by zero",
     )
     assert verdict.hint == "divide by more"
 
@@ -51,8 +51,17 @@ def test_errors_are_told_in_a_line():
         def __str__(self) -> str:
             raise ValueError
 
-    assert told(ShapeError("a: b", hint="c")) == "ShapeError: a: b"
+    assert told(ShapeError("a: b", hint="c")) == "ShapeError: a: b (c)"
     assert told(ValueError("one\ntwo")) == "ValueError: one two"
     assert told(KeyboardInterrupt()) == "KeyboardInterrupt"
     assert told(SilentError()) == "SilentError"
-    assert len(told(ValueError("x" * 1000))) < 180
+    assert len(told(ValueError("x" * 1000))) < 220
+
+
+def test_of_what_a_compiler_says_the_error_is_told():
+    said = ["emulator: cc (some system, with a long name) made no library, and ended with status 1"]
+    said += ["  the kernel: In function turned:", "  the kernel:3: warning: " + "w" * 200]
+    said += ["  the kernel:3:51: error: expected ; before y"]
+    assert told(DeviceError("\n".join(said), hint="mend the marked line")) == (
+        f"DeviceError: {said[0]}: {said[3].strip()}"
+    )

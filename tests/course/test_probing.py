@@ -100,6 +100,8 @@ def test_ops_nodes_and_kernels_are_counted():
 
 def test_kinds_are_words():
     assert kind(None) == "a NoneType"
+    assert kind(np.outer([1], [2])) == "an array of NumPy"
+    assert {kind(one) for one in (1j, np.float32(1), np.True_, True)} == {"a number"}
     assert kind(ll.Graph) == "the class Graph itself"
     assert kind(ll.Graph().tensor((2,), name="x")) == "a tensor"
     assert probing.graph(3) is None

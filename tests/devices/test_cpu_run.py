@@ -720,4 +720,4 @@ def test_without_a_compiler_the_interpreter_runs(monkeypatch):
         cx.compile(CPUCompiler())
     cx.execute()
     assert y.tolist() == [2, 4]
-    assert cx.launches == ()
+    assert cx.compilation.runner is None

@@ -76,7 +76,9 @@ def test_kernels_are_found_by_place_and_name():
     assert repr(cx.kernels).startswith("<Kernels: 3 kernels; ")
     plain = ll.Graph()
     (plain.tensor((2,)) * 2).retrieve()
-    assert error_of(lambda: plain.kernels["mul"], UnknownNameError).hint == "there are none"
+    hint = "a device makes them: cx.compile(ll.GenericCompiler(), ll.CPUCompiler())"
+    assert error_of(lambda: plain.kernels["mul"], UnknownNameError).hint == hint
+    assert error_of(lambda: plain.kernels[0], RangeError).hint == hint
 
 
 def test_the_last_line_of_a_cell_is_text():

@@ -89,3 +89,30 @@ def test_what_is_not_there_cannot_be_read(tmp_path):
         ll.open(None)  # pyright: ignore[reportArgumentType]  # a caller may err
     with pytest.raises(ArgumentError, match="open: the limit is 'much'"):
         ll.open(tmp_path / "runs.lab", limit="much")  # pyright: ignore[reportArgumentType]  # likewise
+
+
+def test_what_is_no_plain_file_is_neither_read_nor_put_aside(tmp_path):
+    pipe = tmp_path / "pipe.lab"
+    os.mkfifo(pipe)
+    assert message(lambda: ll.open(pipe)) == (
+        f"recording: {pipe} cannot be read: it is no plain file\n"
+        "hint: give a file that save(...) has written"
+    )
+    assert "it is no plain file" in message(lambda: write_bytes("recording", pipe, b"new"))
+    assert pipe.is_fifo()
+    assert [one.name for one in tmp_path.iterdir()] == ["pipe.lab"]
+
+
+def test_names_that_no_file_has(tmp_path):
+    with pytest.raises(ArgumentError, match=r"open: 'a\\x00b' is no name of a file"):
+        ll.open("a\0b")
+    assert "there is no folder '~nobody-here'" in message(
+        lambda: write_bytes("recording", "~nobody-here/run.lab", b"")
+    )
+    long = tmp_path / f"{'a' * 300}.lab"
+    assert "File name too long" in message(lambda: write_bytes("recording", long, b""))
+    assert "there is no such file" in message(lambda: ll.open(long))
+    (tmp_path / "loop.lab").symlink_to("loop.lab")
+    assert "symbolic links" in message(lambda: ll.open(tmp_path / "loop.lab"))
+    # As long as a name may be; what it is written to first has none longer.
+    write_bytes("recording", tmp_path / f"{'a' * 251}.lab", b"new")

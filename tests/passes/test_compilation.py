@@ -146,3 +146,11 @@ class Renaming(Pass):
 
     def run(self, ir, edit):
         edit.replace("p", edit.insert(ops.Sin(), "x", like="p"), rule="r", renames=True)
+
+
+def test_the_table_of_passes_is_as_wide_as_its_longest_title():
+    text = "graph g(%x: f32[2]) -> (%2) {\n  %1 = constant{value = 1.0} : f32[2]\n"
+    ir = parse(f"{text}  %2 = mul %x, %1 : f32[2]\n}}")
+    table = str(compile_ir(ir, "simplify{without = [add-zero, sub-self]}, dce")).splitlines()
+    assert table[2].startswith("    1  simplify{without = [add-zero, sub-self]}      3        1 ")
+    assert len({len(row) for row in table}) == 1

@@ -1,5 +1,7 @@
 """Pipelines as text: what is written parses back, and what does not parse is pointed at."""
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -213,3 +215,13 @@ def test_of_two_passes_with_one_name_the_later_is_meant():
     second = cell()
     assert parse_pipeline("twice").passes[0] == second
     assert first != second
+
+
+def test_text_knows_what_comes_with_the_library_before_anybody_has_used_it():
+    # In a process of its own: here others have used them.
+    names = "generic, half, quantised, inline, to-twelve, from-twelve, fuse-rows, cpu, cuda, metal"
+    code = f"from luminal_lab.passes.pipeline import parse_pipeline as p; print(p({names!r}))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == names

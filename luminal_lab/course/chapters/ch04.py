@@ -142,7 +142,8 @@ def not_the_counts(function: Callable[..., object], compilation: Compilation) ->
     for rule, count in right.items():
         if counts.get(rule, 0) != count:
             got = counts.get(rule, "not there")
-            return f"the rule {rule!r} fired {count} times in all, but in the dict it is {got}"
+            often = f"{count} time{'s' * (count != 1)}"
+            return f"the rule {rule!r} fired {often} in all, but in the dict it is {got}"
     extra = [rule for rule, count in counts.items() if count and rule not in right]
     return f"{extra[0][:40]!r} is in the dict, but is no rule that fired" if extra else ""
 
