@@ -1,7 +1,7 @@
 """A plugin of pytest for nbval: what no reader of a saved notebook sees is not compared.
 
 A progress bar comes up where a machine is slow enough, and nbval does not hear that it went away.
-A widget is there where its packages are; the still picture beside it is what a notebook keeps.
+A widget or a figure is there where its packages are; still pictures are what a notebook keeps.
 """
 
 from collections.abc import Iterable
@@ -10,6 +10,8 @@ from typing import Any
 from nbval import plugin
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
+ALIVE = {WIDGET, "application/vnd.plotly.v1+json"}
+"""What a page shows by a script of its own, if it has that."""
 _merged = plugin.coalesce_streams
 
 
@@ -17,7 +19,7 @@ def is_seen(output: Any) -> bool:
     """Say whether a reader without a kernel sees anything of an output, whole streams included."""
     if "data" in output:
         shown = output["data"]
-        return WIDGET not in shown and any(str(text).strip() for text in shown.values())
+        return not ALIVE & set(shown) and any(str(text).strip() for text in shown.values())
     return output["output_type"] != "stream" or bool(output["text"].strip())
 
 

@@ -1,8 +1,9 @@
 """Execute the notebooks anew and store what they show: `make notebooks`, or some by name.
 
 What is stored is what a reader without a kernel sees, with the same ids and metadata each time: no
-execution times, no state of widgets, no bars, and nothing of who ran it: neither their IPython's
-settings nor their progress in the exercises. A notebook that fails, or that warns, stays as it was.
+execution times, no state of widgets, no bars, and nothing of who ran it: not the name of their
+processor, nor their IPython's settings, nor their progress in the exercises. A notebook that fails
+or warns stays as it was.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from typing import Any
 import nbformat
 from nbclient import NotebookClient
 
+from luminal_lab.devices.probe import cpu_name, peak_rates
 from tests.quiet_bars import is_seen, without_bars
 
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+PAINT = re.compile(r"\x1b\[[0-9;]*m")
 LIMIT = 180
 """Seconds for a cell."""
 SECONDS, KILOBYTES = 15, 300
@@ -32,7 +35,7 @@ from pathlib import Path
 
 import luminal_lab.course.desk
 
-luminal_lab.course.desk.data_folder = lambda: Path({folder!r})
+luminal_lab.course.desk.data_folder = lambda own=Path({folder!r}): own
 del Path, luminal_lab
 """
 """What runs before a notebook, so that the progress it shows is that of somebody who begins."""
@@ -46,27 +49,27 @@ def main(names: list[str]) -> int:
         if name not in known:
             print(f"there is no {name} in notebooks/; there are {', '.join(known)}")
             return 1
-    print(f"{len(asked)} notebooks run, one after the other, and store the times they measure:")
-    busy = load()
-    if busy > 0.5:
-        print(f"this machine is doing other things (a load of {busy:.1f}), and those will be slow")
+    print("notebooks run, one after the other, and store the times that they measure:")
+    if is_busy():
+        print("other things run on this machine, so that these times are no good: later, again")
     began, failed = monotonic(), 0
     for name in asked:
         try:
-            print(f"  {name:36}", end="", flush=True)
+            print(f"  {name:38}", end="", flush=True)
             print(refreshed(known[name]), flush=True)
         except Exception as error:
             failed += 1
-            print(f"it stays as it was: {error}")
+            print(f"it stays as it was: {PAINT.sub('', str(error))}")
     print(f"{len(asked) - failed} of {len(asked)} are stored, in {monotonic() - began:.0f} s")
     if not failed:
         print("git diff notebooks/ shows what students will see otherwise than before")
     return failed
 
 
-def load() -> float:
-    """Return how much runs on this machine, in cores; 0 where that is not known."""
-    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+def is_busy() -> bool:
+    """Say whether other things run here; the rates that are kept for comparisons are measured."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return peak_rates(fresh=True).is_doubtful or load > 0.5
 
 
 def refreshed(path: Path) -> str:
@@ -82,6 +85,7 @@ def refreshed(path: Path) -> str:
             timeout=LIMIT,
             record_timing=False,
             resources={"metadata": {"path": str(FOLDER)}},
+            extra_arguments=["--log-level=ERROR"],
         )
         client.execute(env={**os.environ, "IPYTHONDIR": folder})
     seconds = monotonic() - began
@@ -90,7 +94,7 @@ def refreshed(path: Path) -> str:
         for output in cell.get("outputs", ()):
             if output.get("name") == "stderr":
                 raise ValueError(f"cell {cell.id} warns: {output['text'].strip()}")
-    text = nbformat.writes(notebook) + "\n"
+    text = nbformat.writes(notebook).replace(cpu_name(), "some CPU") + "\n"
     path.write_text(text, encoding="utf-8", newline="\n")
     size = len(text.encode()) / 1e3
     much = [f"more than {SECONDS} s"] if seconds > SECONDS else []
