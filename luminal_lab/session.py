@@ -274,7 +274,7 @@ class Graph(Compiled):
         with self.whole():
             newest = self._newest()
             ir = self.ir if newest is None else newest.snapshots[-1].ir
-            launches: Iterable[Launch] = getattr(newest and newest.runner, "launches", ())
+            launches: Iterable[Launch] = getattr(newest and newest.program, "launches", ())
             known = Asked(
                 parameters=frozenset(self._parameters.values()),
                 kept=frozenset(self._kept),

@@ -79,7 +79,7 @@ export function drawn(data: Columns<Header>, host: HTMLElement): Pane {
     if (next) (at[0] = +next.value), draw();
   };
   const canvas = h("canvas", { tabindex: 0, role: "img" }), table = h("table", { class: "ll-mono" });
-  const area = h("div", { class: "ll-acc", tabindex: -1 }, canvas, table);
+  const area = h("div", { class: "ll-acc", role: "group", "aria-label": "accesses", tabindex: -1 }, canvas, table);
   const said = h("div", { class: "ll-acc-said", role: "status" }), summary = h("span", { class: "ll-faint" });
   const asTable = button("Table", "Table or picture", () => ((isTable = !isTable), draw()));
   fill(
@@ -119,6 +119,8 @@ export function drawn(data: Columns<Header>, host: HTMLElement): Pane {
     said.textContent = `${isShared ? "A colour is a bank, dark for 0, light for 31" : "Neighbours of one colour are one transaction of 32 bytes"}; a stroke: written; a ring: it waits for its bank. ${shown}. Arrow keys go from one to the next, [ and ] through the phases.`;
     canvas.hidden = isTable;
     table.hidden = !isTable;
+    // A table is scrolled by the keyboard, too.
+    area.tabIndex = isTable ? 0 : -1;
     asTable.setAttribute("aria-pressed", String(isTable));
     if (isTable)
       fill(

@@ -15,6 +15,8 @@ export interface Size {
 }
 
 const MOST = 4, LEAST = 0.001;
+/** What fits is no larger than this: small graphs have no larger letters than what is around them. */
+const NEAREST = 1.2;
 
 export function moved(camera: Camera, x: number, y: number): Camera {
   return { ...camera, x: camera.x + x, y: camera.y + y };
@@ -28,15 +30,37 @@ export function zoomed(camera: Camera, factor: number, x: number, y: number): Ca
 }
 
 /** All of a rectangle in the middle of the screen, as large as may be. */
-export function fitted(rect: Rect, screen: Size, most = 1, border = 18): Camera {
+export function fitted(rect: Rect, screen: Size, most = NEAREST, border = 18): Camera {
   const scale = Math.min(most, (screen.width - 2 * border) / rect.width, (screen.height - 2 * border) / rect.height);
   return centred(rect, screen, Math.max(scale, LEAST));
 }
 
 /** The width of a rectangle, from its top on: what is much higher than wide is read downwards. */
-export function fromTop(rect: Rect, screen: Size, most = 1, border = 18): Camera {
+export function fromTop(rect: Rect, screen: Size, most = NEAREST, border = 18): Camera {
   const scale = Math.max(LEAST, Math.min(most, (screen.width - 2 * border) / rect.width));
   return { ...centred(rect, screen, scale), y: border - rect.y * scale };
+}
+
+/** A part of a whole at a scale, in the middle or from its upper left corner on; no nearer to a border than the whole is. */
+export function towards(part: Rect, whole: Rect, screen: Size, scale: number, border = 18): Camera {
+  const { x, y } = centred(part, screen, scale);
+  const within = (at: number, from: number, length: number, own: number, all: number, room: number): number => {
+    // What is longer than the screen begins at its start; what is whole stands in the middle.
+    if (all * scale + 2 * border <= room) return (room - all * scale) / 2 - own * scale;
+    const start = length * scale + 2 * border > room ? border - from * scale : at;
+    return Math.min(border - own * scale, Math.max(room - border - (own + all) * scale, start));
+  };
+  return { scale, x: within(x, part.x, part.width, whole.x, whole.width, screen.width), y: within(y, part.y, part.height, whole.y, whole.height, screen.height) };
+}
+
+/** The rectangle around some. */
+export function around(rects: readonly Rect[]): Rect {
+  const x = Math.min(...rects.map((one) => one.x)), y = Math.min(...rects.map((one) => one.y));
+  return {
+    x, y,
+    width: Math.max(...rects.map((one) => one.x + one.width)) - x,
+    height: Math.max(...rects.map((one) => one.y + one.height)) - y,
+  };
 }
 
 export function centred(rect: Rect, screen: Size, scale: number): Camera {

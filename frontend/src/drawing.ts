@@ -2,6 +2,7 @@
 
 import { s, type Attributes, type Child } from "./dom";
 import type { Level } from "./lod";
+import { textWidth } from "./metrics";
 import type { Presence } from "./presence";
 import { TOP, type Cell, type Piece, type Placed, type Rect, type Scene } from "./scene";
 import { courseData, outline, shortened, tenth, tip } from "./shapes";
@@ -11,14 +12,16 @@ import { count } from "./units";
 import { ADDED, KEPT, PASSING, RECOMPUTED, REMOVED, RETRIEVED, REWIRED, UNUSED, type Box } from "./view";
 
 css`
-.ll-graph text { font-family: Helvetica, Arial, "Liberation Sans", "DejaVu Sans", sans-serif; font-size: calc(10.5px * var(--ll-fit, 1)); fill: var(--ll-text); text-anchor: middle; pointer-events: none; }
+.ll-graph text { font-family: Helvetica, Arial, "Liberation Sans", "DejaVu Sans Condensed", "DejaVu Sans", sans-serif; font-size: calc(10.5px * var(--ll-fit, 1)); fill: var(--ll-text); text-anchor: middle; pointer-events: none; }
 .ll-graph .ll-name { font-size: calc(12.5px * var(--ll-fit, 1)); font-weight: bold; }
 .ll-graph .ll-id { font-size: calc(10px * var(--ll-fit, 1)); font-weight: normal; fill: var(--ll-faint); }
 .ll-graph .ll-below { fill: var(--ll-faint); }
+.ll-graph .ll-under { stroke: var(--ll-ground); stroke-width: 3px; paint-order: stroke; }
 .ll-graph .ll-title { font-size: calc(12px * var(--ll-fit, 1)); font-weight: bold; fill: var(--ll-faint); text-anchor: start; stroke: var(--ll-ground); stroke-width: 3px; paint-order: stroke; }
 .ll-graph .ll-far { stroke: var(--ll-ground); stroke-width: .25em; paint-order: stroke; font-weight: bold; }
 .ll-graph .ll-way { font-size: calc(9.5px * var(--ll-fit, 1)); font-style: italic; fill: var(--ll-faint); text-anchor: start; stroke: var(--ll-ground); stroke-width: 3px; paint-order: stroke; }
-.ll-graph .ll-gone { text-decoration: line-through; }
+.ll-graph .ll-word { font-size: calc(16px * var(--ll-fit, 1)); }
+.ll-graph .ll-gone { fill: var(--ll-removed-line); }
 .ll-graph .ll-wire { fill: none; }
 .ll-graph .ll-broken { stroke-dasharray: 5 3; }
 .ll-graph .ll-pale { opacity: .5; }
@@ -29,9 +32,9 @@ export const STATUS: Readonly<Record<number, readonly [name: string, sign: strin
   [ADDED]: ["added", "+"], [REMOVED]: ["removed", "−"], [REWIRED]: ["rewired", "~"], [PASSING]: ["rewired", "±"],
 };
 const SIGNS: readonly (readonly [number, string])[] = [[KEPT, "◆"], [RECOMPUTED, "↻"]];
-const LONGEST = 34, TITLE = 40;
-/** How wide a bold letter is, of its size. */
-const WIDE = 0.66;
+const LONGEST = 44, TITLE = 60;
+/** How high a node is, or lower. */
+const LOW = 40;
 
 /** All that decides how things look. */
 export interface Look {
@@ -84,7 +87,7 @@ export function drawn(look: Look, placed: Placed, cell: Cell, shown: Shown): Dra
 // -- boxes ----------------------------------------------------------------------------------------
 
 /** How thick a line is that shall be one pixel or nearly so, also far out. */
-const thick = (level: Level) => (level.detail ? 1 : level.letters / 18);
+export const thick = (level: Level): number => (level.detail ? 1 : level.letters / 16);
 const paint = (name: string) => ({ fill: `var(--ll-${name}-fill)`, stroke: `var(--ll-${name}-line)` });
 
 function openBox(look: Look, one: number, rect: Rect): SVGElement[] {
@@ -103,11 +106,14 @@ function sheets(box: Box | undefined, rect: Rect, colours: Attributes): SVGPathE
   return [6, 3].map((at) => shape("op", { ...rect, x: rect.x + at, y: rect.y - at }, 0, colours));
 }
 
-/** A text in a room, with letters as large as may be, or shortened; nothing where it could not be read. */
-function fitting(size: number, text: string, width: number, height: number): readonly [text: string, letters: number] | null {
-  const letters = Math.max(0.6 * size, Math.min(size, width / (WIDE * text.length))), most = Math.floor(width / (WIDE * letters));
-  return letters < 0.85 * height && (most > 3 || text.length <= most) ? [shortened(text, most), tenth(letters)] : null;
+/** The name of a box in a room, or a shorter one, in letters of a size; nothing is cut off. */
+function fitting(box: Box, size: number, width: number, height: number): string | undefined {
+  const last = box.times > 1 ? `×${box.times}` : box.name.slice(box.name.lastIndexOf(".") + 1);
+  return size < 0.85 * height ? [titleOf(box), last].find((one) => textWidth(one, size) <= width) : undefined;
 }
+
+/** Letters of a size that is no class's own. */
+const lettered = (size: number) => `font-size:calc(${tenth(size)}px*var(--ll-fit,1))`;
 
 export function titleOf(box: Box): string {
   return shortened(box.name, TITLE) + (box.times > 1 ? `  ×${box.times}` : "");
@@ -118,11 +124,11 @@ function title({ scene, level }: Look, placed: Placed): SVGTextElement | null {
   const { view } = scene, one = view.frame.box[placed.frame]!, box = view.box(one), rect = scene.rect(one);
   if (!box || !rect) return null;
   const left = rect.x - placed.x, text = titleOf(box), size = level.letters;
-  if (level.detail) return s("text", { class: "ll-title", x: tenth(left + 10), y: 17 - TOP }, text);
+  if (level.detail) return s("text", { class: `ll-title${level.detail < 2 ? " ll-word" : ""}`, x: tenth(left + 10), y: (level.detail < 2 ? 20 : 17) - TOP }, text);
   // Far out there is a name where it has room, below that of the box around it.
-  const outer = scene.rect(view.frame.box[view.thing.frame[one]!]!), name = fitting(size, text, rect.width - size, rect.height / 2);
+  const outer = scene.rect(view.frame.box[view.thing.frame[one]!]!), name = fitting(box, size, rect.width - size, rect.height / 2);
   if (!name || (outer && rect.y - outer.y < 1.3 * size)) return null;
-  return s("text", { class: "ll-title ll-far", x: tenth(left + size / 2), y: tenth(1.1 * size - TOP), style: `font-size:${name[1]}px` }, name[0]);
+  return s("text", { class: "ll-title ll-far", x: tenth(left + size / 2), y: tenth(1.1 * size - TOP), style: lettered(size) }, name);
 }
 
 // -- wires ----------------------------------------------------------------------------------------
@@ -148,13 +154,14 @@ function wires(look: Look, placed: Placed, shown: readonly Piece[]): SVGElement[
   };
   for (const piece of shown) {
     const wire = firstWire + piece.wire, status = there.wireStatus(wire), { course } = piece;
+    if (!level.detail && isShort(course, 4 * thick(level))) continue;
     // Between two closed boxes several values may go one and the same way.
     add(lines, status, wireData(scene, placed, piece));
     const target = view.wire.target[wire]!;
     if (!level.detail || !piece.isEnd || target < 0 || scene.isOpen(first + target)) continue;
     add(tips, status, tip(course));
     const label = level.detail > 1 ? there.run.string(view.wire.label[wire]!) : "";
-    if (label) words.push(s("text", { class: "ll-way", x: tenth(course[course.length - 2]! + 5), y: tenth(course[course.length - 1]! - 5) }, shortened(label, 28)));
+    if (label) words.push(s("text", { class: "ll-way", x: tenth(course[course.length - 2]! + 5), y: tenth(course[course.length - 1]! - 5) }, label));
   }
   const colour = (status: number) => (STATUS[status] ? `var(--ll-${STATUS[status][0]}-line)` : "var(--ll-edge)");
   const found: SVGElement[] = [];
@@ -165,6 +172,12 @@ function wires(look: Look, placed: Placed, shown: readonly Piece[]): SVGElement[
     }));
   for (const [status, data] of tips) found.push(s("path", { fill: colour(status), d: [...data].join("") }));
   return [...found, ...words];
+}
+
+/** Whether a wire is hardly longer than it is thick, so that one would see no wire. */
+function isShort(course: Float32Array, least: number): boolean {
+  const end = course.length;
+  return Math.abs(course[end - 2]! - course[1]!) + Math.abs(course[end - 1]! - course[2]!) < least;
 }
 
 // -- things ---------------------------------------------------------------------------------------
@@ -185,7 +198,7 @@ function kindOf(look: Look, one: number): string {
 /** Far out: all outlines of a kind as one path, and the names of what is large. */
 function far(look: Look, placed: Placed, shown: readonly number[], first: number): SVGElement[] {
   const paths = new Map<string, string>(), tints = new Map<string, string>(), names: SVGElement[] = [];
-  const { letters } = look.level;
+  const letters = 0.75 * look.level.letters, isTiny = LOW < 4 * thick(look.level);
   for (const place of shown) {
     if (placed.placement.inner.has(place)) continue;
     const { x, y, width, height } = placed.placement.rect(place), one = first + place;
@@ -194,11 +207,11 @@ function far(look: Look, placed: Placed, shown: readonly number[], first: number
     paths.set(colour, (paths.get(colour) ?? "") + data);
     const tint = tintOf(worthOf(look, one));
     if (tint) tints.set(tint, (tints.get(tint) ?? "") + data);
-    const name = fitting(letters, look.scene.view.label(one), width, height);
-    if (name) names.push(s("text", { class: "ll-name", x: tenth(x + width / 2), y: tenth(y + height / 2 + name[1] / 3), style: `font-size:${name[1]}px` }, name[0]));
+    const box = look.scene.view.box(one), name = box && fitting(box, letters, width - letters / 2, height);
+    if (name) names.push(s("text", { class: "ll-name", x: tenth(x + width / 2), y: tenth(y + height / 2 + letters / 3), style: lettered(letters) }, name));
   }
   return [
-    ...[...paths].map(([name, d]) => s("path", { d, ...paint(name), "stroke-width": tenth(thick(look.level)) })),
+    ...[...paths].map(([name, d]) => s("path", { d, ...(isTiny ? { fill: `var(--ll-${name}-line)`, "fill-opacity": 0.6 } : { ...paint(name), "stroke-width": tenth(thick(look.level)) }) })),
     ...[...tints].map(([tint, d]) => s("path", { d, fill: tint.split("|")[0], "fill-opacity": tint.split("|")[1] })),
     ...names,
   ];
@@ -223,31 +236,38 @@ function thing(look: Look, one: number, rect: Rect): SVGGElement {
   const isPale = (isUnused && !status) || (overlay && !worth?.text && !worth?.heat && !worth?.tint);
   const group = s("g", { class: isPale ? "ll-pale" : null }, ...sheets(box, rect, lines), shape(kind, rect, 0, lines));
   if (marks & RETRIEVED) group.append(shape(kind, rect, 3, lines));
-  if (tint[0]) group.append(shape("op", rect, 2, { fill: tint[0], "fill-opacity": tint[1] }));
+  if (tint[0]) group.append(shape(kind, rect, 2, { fill: tint[0], "fill-opacity": tint[1] }));
   if (worth?.heat)
     group.append(s("rect", { x: tenth(x + 8), y: tenth(y + height - 5), width: tenth(Math.min(1, worth.heat) * (width - 16)), height: 3, fill: "var(--ll-heat)" }));
-  const below = worth?.text || (box || level.detail < 2 || kind === "constant" ? "" : there.run.type(row));
+  const isNear = level.detail > 1;
+  const below = !isNear ? "" : worth?.text || (box || kind === "constant" ? "" : there.run.type(row));
   const hasTwo = height >= 40, isUnder = below && !hasTwo && !box;
-  const base = box ? 18.5 : hasTwo && (below || level.detail < 2) ? 16.5 : height / 2 + 4.5;
+  const base = !isNear ? height / 2 + 5.5 : box ? 18.5 : hasTwo && below ? 16.5 : height / 2 + 4.5;
   const signs = sign + SIGNS.filter(([mark]) => marks & mark).map(([, text]) => text).join("");
   group.append(
     s(
       "text",
-      { class: `ll-name${status === REMOVED ? " ll-gone" : ""}`, x: middle, y: tenth(y + base) },
+      { class: `ll-name${isNear ? "" : " ll-word"}${status === REMOVED ? " ll-gone" : ""}`, x: middle, y: tenth(y + base) },
       signs !== "" && s("tspan", { fill: sign ? `var(--ll-${name}-line)` : null }, `${signs} `),
       box ? titleOf(box) : view.label(one),
-      row >= 0 && !/^(input|parameter|constant)$/.test(kind) && s("tspan", { class: "ll-id", dx: 5 }, `%${shortened(there.run.name(row), 20)}`),
+      isNear && row >= 0 && !/^(input|parameter|constant)$/.test(kind) && s("tspan", { class: "ll-id", dx: 5 }, `%${shortened(there.run.name(row), 28)}`),
     ),
   );
-  if (below || box)
+  if (isNear && (below || box))
     group.append(
       s(
         "text",
-        { class: "ll-below", x: middle, y: tenth(y + (isUnder ? height + 9 : box ? 34.5 : 31.5)) },
-        below ? shortened(below, LONGEST) : inBox(look, box!),
+        { class: `ll-below${isUnder ? " ll-under" : ""}`, x: middle, y: tenth(y + (isUnder ? height + 9 : box ? 34.5 : 31.5)) },
+        below ? worded(below, width - 6) : inBox(look, box!),
       ),
     );
   return group;
+}
+
+/** What an overlay or a type says, in the room that a thing has: its first words, where all of them are too many. */
+function worded(text: string, room: number): string {
+  const found = [text, text.split(", ")[0]!].find((one) => textWidth(one, 10.5) <= room) ?? text;
+  return shortened(found, LONGEST);
 }
 
 /** The second line of a closed box: how much is in it, and what changed there. */

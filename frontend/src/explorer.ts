@@ -118,7 +118,10 @@ export function explorer(store: Store, host: HTMLElement, live: Live): Pane {
     cells.hidden = !cells.hidden;
     picture.hidden = !cells.hidden;
     set(tabled, { "aria-pressed": String(!cells.hidden) });
-    if (cells.hidden) return store.say("Picture");
+    if (cells.hidden) {
+      graph.element.focus({ preventScroll: true });
+      return store.say("Picture");
+    }
     isMade ??= table(store, cells);
     shown(cells);
     cells.querySelector<HTMLElement>("[role=grid]")?.focus();

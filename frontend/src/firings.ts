@@ -1,27 +1,32 @@
 // Into one pass, firing by firing: which rule, what it took out and put in, and why.
 
-import { button, div, fill, h, span } from "./dom";
+import { button, div, fill, h, span, type Child } from "./dom";
 import { drawn, tokens } from "./highlight";
 import { listing } from "./listing";
 import type { Live } from "./live";
-import { named } from "./named";
 import { rules } from "./rules";
 import type { Pane, Store } from "./store";
 import { css } from "./styles";
 import { count } from "./units";
 
 css`
-.ll-firings { flex: 0 1 32%; min-height: 66px; border-bottom: 1px solid var(--ll-line); }
+.ll-firings { flex: 0 1 36%; min-height: 66px; border-bottom: 1px solid var(--ll-line); }
+.ll-firings .ll-row { width: 100%; } .ll-row > .ll-why { flex: 1 1 0; min-width: 0; overflow: hidden; text-overflow: ellipsis; }
+.ll-fired { display: inline-block; min-width: 14ch; padding-right: 1ch; } .ll-todo { color: var(--ll-faint); } .ll-todo .ll-fired { font-weight: 400; }
+.ll-out, .ll-in, .ll-change { display: inline-flex; align-items: center; gap: 7px; } .ll-out { color: var(--ll-bad); } .ll-in { color: var(--ll-good); }
+.ll-kind { display: inline-block; width: 11px; height: 9px; margin-right: 4px; border: 1.5px solid; border-radius: 2px; }
 .ll-detail { flex: 1 1 0; overflow: auto; padding: 4px 8px; min-height: 0; }
-.ll-detail h4 { margin: 8px 0 4px; color: var(--ll-faint); }
-.ll-detail p { margin: 4px 0; }
+.ll-detail h2 { font-size: 13px; margin: 8px 0 4px; color: var(--ll-faint); }
+.ll-detail p { margin: 4px 0; white-space: pre-line; }
 .ll-ir { display: block; width: 100%; text-align: left; border: 0; border-left: 3px solid transparent; padding: 1px 6px; white-space: pre-wrap; overflow-wrap: anywhere; background: none; color: inherit; cursor: pointer; font: 12px/18px Menlo, Consolas, "DejaVu Sans Mono", monospace; }
 .ll-ir:hover { background: var(--ll-hover); } .ll-ir.ll-is-gone { background: var(--ll-removed-fill); } .ll-ir.ll-is-new { background: var(--ll-added-fill); }
 .ll-ir.ll-lit { border-color: var(--ll-accent); }
 `;
 
 const BEAT = 700;
-const FEW = 60;
+const FEW = 60, HIGH = 22;
+/** So many nodes a row names. */
+const SOME = 3;
 
 /** Goes through the firings of a pass, or those of one rule; keys, buttons and a clock share it. */
 export class Stepper {
@@ -113,7 +118,7 @@ export function firings(store: Store, host: HTMLElement, live: Live, stepper: St
     level: "firing",
     label: "firings",
     class: "ll-mono ll-firings",
-    height: 22,
+    height: HIGH,
     draw: () => {
       const { run, stage, firing } = store.place;
       const { counts } = store.run.stages[stage]!;
@@ -127,14 +132,17 @@ export function firings(store: Store, host: HTMLElement, live: Live, stepper: St
       fill(play, stepper.isPlaying ? "❚❚" : "▶");
       fill(where, `${firing < 0 ? "all" : firing} of ${count(of().count, "firing")} done`);
       shown = stepper.shown();
+      // No higher than what is in it.
+      list.rows.element.style.flexBasis = `min(36%, ${HIGH * shown.length + 6}px)`;
       show();
       return [shown.length];
     },
     row: (at) => {
       const firing = shown[at]!;
       const because = of().because(firing);
-      return [span("ll-lineno", firing + 1), firing <= stepper.current ? "● " : "○ ", h("b", null, of().rule(firing)), span("ll-faint", `  ${became(firing)}${because && `, ${because}`}`)];
+      return [span("ll-lineno", firing + 1), firing <= stepper.current ? "● " : "○ ", h("b", { class: "ll-fired" }, of().rule(firing)), span("ll-change", changed(firing)), because && span("ll-faint ll-why", `  ${because}`)];
     },
+    look: (at) => (shown[at]! > stepper.current ? "ll-todo" : ""),
     isLit: (at) => !!store.related.firings[store.place.stage]?.has(shown[at]!),
     what: (at) => ({ kind: "firing", stage: store.place.stage, firing: shown[at]! }),
     act: (at) => {
@@ -152,20 +160,33 @@ export function firings(store: Store, host: HTMLElement, live: Live, stepper: St
   });
   const changes = h("div");
   const about = h("div");
-  const became = (firing: number): string => {
-    const ids = (rows: Uint32Array): Set<number> => new Set(Array.from(rows, (row) => store.run.id[row]!));
-    const [gone, fresh] = [ids(of().gone(firing)), ids(of().fresh(firing))];
-    const names = (from: Set<number>, but: Set<number>): string => {
-      const found = [...from].filter((id) => !but.has(id));
-      return found.length > 5 ? count(found.length, "node") : named(store.run, found);
-    };
-    const [out, put, both] = [names(gone, fresh), names(fresh, gone), [...fresh].filter((id) => gone.has(id))];
-    return out || put ? `${out || "·"} → ${put || "·"}` : both.length ? `rewires ${named(store.run, both)}` : "another order";
+  /** A node with the colours of its kind: "exp2 %7", a constant's value, a call's body, an input's name. */
+  const node = (row: number): Child => {
+    const { run } = store, kind = run.kind(row), view = run.viewOf(store.place.stage);
+    const thing = /^(constant|call|launch)$/.test(kind) ? view.thingOf(row) : -1, op = thing < 0 ? run.op(row) : view.label(thing);
+    const words = /^(input|parameter)$/.test(kind) ? run.name(row) : kind === "constant" ? op : `${op} %${run.name(row)}`;
+    return span("", h("i", { class: "ll-kind", style: `background:var(--ll-${kind}-fill);border-color:var(--ll-${kind}-line)` }), words);
   };
+  /** What a firing put in and took out. */
+  const changed = (firing: number): Child => {
+    const { run } = store, byId = (rows: Uint32Array) => new Map(Array.from(rows, (row) => [run.id[row]!, row] as const));
+    const gone = byId(of().gone(firing)), fresh = byId(of().fresh(firing));
+    const nodes = (sign: string, look: string, from: Map<number, number>, but?: Map<number, number>): Child => {
+      const rows = [...from].flatMap(([id, row]) => (but?.has(id) ? [] : [row]));
+      return rows.length > 0 && span(look, span("", sign), rows.length > SOME ? count(rows.length, "node") : rows.map(node), gone.size + fresh.size === 1 && span("ll-faint", run.type(rows[0]!)));
+    };
+    // A node that keeps its id has another op, or reads others.
+    const both = [...fresh].filter(([id]) => gone.has(id)), other = new Map(both.filter(([id, row]) => run.op(row) !== run.op(gone.get(id)!)));
+    const put = nodes("+", "ll-in", new Map([...fresh].filter(([id]) => other.has(id) || !gone.has(id)))), out = nodes("−", "ll-out", gone, new Map(both));
+    return out || put ? [put, out] : both.length ? nodes("rewires", "ll-change", new Map(both)) : "";
+  };
+  /** A line of the text form, without digits that nobody reads. */
+  const brief = (row: number): (Node | string)[] =>
+    drawn(tokens(store.run.text(row), "form")[0]!.map(([kind, text]) => [kind, kind === "number" && text.length > 9 ? String(Number(Number(text).toPrecision(6))) : text]));
   const lines = (rows: Uint32Array, kind: "gone" | "new", stage: number): Node[] => [
     ...Array.from(rows.subarray(0, FEW), (row) => {
       const id = store.run.id[row]!;
-      return h("button", { type: "button", class: `ll-ir ll-is-${kind}`, "data-id": id, "data-stage": stage, onclick: () => list.watch.select({ kind: "node", stage, ids: [id] }) }, span("ll-sign", kind === "gone" ? "− " : "+ "), drawn(tokens(store.run.text(row), "form")[0]!));
+      return h("button", { type: "button", class: `ll-ir ll-is-${kind}`, title: store.run.text(row), "data-id": id, "data-stage": stage, onclick: () => list.watch.select({ kind: "node", stage, ids: [id] }) }, span("ll-sign", kind === "gone" ? "− " : "+ "), brief(row));
     }),
     ...(rows.length > FEW ? [h("p", null, `and ${count(rows.length - FEW, "line")} more; the diff has them`)] : []),
   ];
@@ -178,7 +199,7 @@ export function firings(store: Store, host: HTMLElement, live: Live, stepper: St
         ? h("p", null, stage ? `${store.run.stages[stage]!.title} has changed nothing: no rule fired.` : "This is the graph as written; each pass has its firings here.")
         : at < 0
           ? h("p", null, "Before the first firing: step on, or choose one.")
-          : [h("h4", null, `${of().rule(at)}, firing ${at + 1} of ${of().count}`), h("p", null, of().because(at)), lines(of().gone(at), "gone", stage - 1), lines(of().fresh(at), "new", stage)],
+          : [h("h2", null, `${of().rule(at)}, firing ${at + 1} of ${of().count}`), h("p", null, of().because(at)), lines(of().gone(at), "gone", stage - 1), lines(of().fresh(at), "new", stage)],
     );
   };
   host.append(bar, list.rows.element, h("div", { class: "ll-detail", tabindex: 0, role: "group", "aria-label": "what the firing did" }, changes, about));

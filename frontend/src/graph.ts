@@ -1,10 +1,10 @@
 // The picture of a graph that one can move in, by hand and by keys.
 
-import { centred, fitted, fromTop, gestures, moved, seen, zoomed, type Camera } from "./camera";
+import { around, centred, fitted, fromTop, gestures, moved, seen, towards, zoomed, type Camera } from "./camera";
 import { h, s, set } from "./dom";
 import { listen } from "./keys";
 import { levelAt } from "./lod";
-import { litOf, marksOf, ringsOf } from "./marks";
+import { dashes, lengthOf, litOf, marksOf, ringsOf } from "./marks";
 import { minimap } from "./minimap";
 import { amountOf, nameOf, toldOf } from "./naming";
 import { painter, SHORT, type Sight } from "./painter";
@@ -16,12 +16,13 @@ import { css } from "./styles";
 
 css`
 .ll-graph { position: relative; flex: 1 1 0; width: 100%; height: 100%; min-height: 0; min-width: 0; overflow: hidden; background: var(--ll-ground); cursor: grab; touch-action: none; user-select: none; }
+.ll-root:not(.ll-page, :focus-within) .ll-graph { touch-action: pan-y; }
 .ll-graph.ll-moving { cursor: grabbing; }
 .ll-graph.ll-over { cursor: pointer; }
 .ll-graph:focus-visible { outline: 2px solid var(--ll-accent); outline-offset: -2px; }
 .ll-cursor path { fill: none; stroke: var(--ll-accent); stroke-width: 2px; stroke-dasharray: 2 3; vector-effect: non-scaling-stroke; visibility: hidden; }
 .ll-graph:focus-visible .ll-cursor path { visibility: visible; }
-.ll-graph > p { position: absolute; left: 8px; bottom: 6px; margin: 0; font-size: 11.5px; color: var(--ll-faint); background: var(--ll-ground); padding: 0 4px; border-radius: 3px; pointer-events: none; }
+.ll-graph > p { position: absolute; left: 8px; bottom: 6px; max-width: calc(100% - 130px); margin: 0; font-size: 11.5px; color: var(--ll-faint); background: var(--ll-ground); padding: 0 4px; border-radius: 3px; pointer-events: none; }
 `;
 
 export interface GraphOptions {
@@ -30,8 +31,6 @@ export interface GraphOptions {
   /** Whether it says below how much is shown. */
   readonly caption?: boolean;
   readonly minimap?: boolean;
-  /** Whether the wheel zooms at any time, or only with the focus or with Ctrl, so that a page scrolls on. */
-  readonly wheel?: "always" | "focused";
 }
 
 export interface GraphView extends Pane {
@@ -50,7 +49,11 @@ export interface GraphView extends Pane {
 }
 
 /** Smaller than this a picture cannot be read. */
-const READABLE = 0.5, COMFORTABLE = 0.9;
+const READABLE = 0.45, COMFORTABLE = 0.9, FIRST = 0.5;
+/** Of more than so many that are selected not all are brought into sight at first. */
+const FEW = 12;
+/** Which way a camera fits what there is. */
+type Fitting = "first" | "whole" | "top";
 /** Milliseconds between two taps that are one double tap. */
 const DOUBLE = 400;
 let made = 0;
@@ -59,6 +62,12 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   const { side } = options;
   const view = store.run.viewOf(store.place.stage);
   if (!store.open.size && view.open.length) store.setOpen(new Set(view.open));
+  // What is selected when one begins is not behind a closed box.
+  if (store.selected?.kind === "node" && store.selected.ids.length <= FEW) {
+    const rows = store.selected.ids.map((id) => store.run.alive(store.place.stage).row(id)).filter((row) => row >= 0);
+    const boxes = rows.map((row) => view.thingOf(row)).filter((thing) => thing >= 0).flatMap((thing) => view.above(thing));
+    if (boxes.length) store.setOpen(new Set([...store.open, ...boxes.map((box) => view.box(box)!.path)]));
+  }
   const now: Sight = {
     scene: sceneOf(view, store.open), there: new Presence(store.run, store.place, side), level: levelAt(1), overlay: store.overlay,
     camera: { x: 0, y: 0, scale: 1 }, size: { width: 0, height: 0 },
@@ -78,7 +87,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   /** The thing that the keyboard is at, and the one under the pointer; -1 for none. */
   let cursor = -1, over = -1;
   /** Whether the camera is as `fit` left it, and which way. */
-  let fitting: "whole" | "top" | null = null;
+  let fitting: Fitting | null = null;
   let lastTap = { thing: -1, time: 0 }, flight = 0;
 
   // -- the camera ---------------------------------------------------------------------------------
@@ -86,18 +95,26 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   /** What there is to see: in a pass all of both graphs, else what is there. */
   const whole = (): Rect => {
     const { scene, there } = now, { root, view } = scene;
-    let [left, top, right, bottom] = [0, 0, scene.width, scene.height];
     const here = [...Array(view.frame.things[1]).keys()].filter((thing) => there.has(thing));
-    if (!there.isOwn && here.length && here.length < view.frame.things[1]!) {
-      const rects = here.map((thing) => root.rect(thing));
-      left = Math.min(...rects.map(({ x }) => x));
-      top = Math.min(...rects.map(({ y }) => y));
-      right = Math.max(...rects.map(({ x, width }) => x + width));
-      bottom = Math.max(...rects.map(({ y, height }) => y + height));
-    }
-    return { x: left - 8, y: top - 8, width: right - left + 16, height: bottom - top + 16 };
+    const isPart = !there.isOwn && here.length && here.length < view.frame.things[1]!;
+    const { x, y, width, height } = isPart ? around(here.map((thing) => root.rect(thing))) : { x: 0, y: 0, width: scene.width, height: scene.height };
+    return { x: x - 8, y: y - 8, width: width + 16, height: height + 16 };
   };
-  const fitCamera = (): Camera => (fitting === "top" ? fromTop : fitted)(whole(), now.size);
+  /** Where one sees all; or all of the width, from the top on; or, at first, as much as one can read. */
+  const cameras: Readonly<Record<Fitting, () => Camera>> = {
+    whole: () => fitted(whole(), now.size),
+    top: () => fromTop(whole(), now.size),
+    first: () => {
+      const { size, scene } = now, all = whole(), readable = [cameras.whole(), fromTop(all, size, COMFORTABLE)].find(({ scale }) => scale >= READABLE);
+      if (readable) return readable;
+      const chosen = [...litOf(store, now).strong].filter((thing) => scene.isVisible(thing)).map((thing) => scene.rect(thing)!);
+      if (chosen.length) return towards(around(chosen), all, size, COMFORTABLE);
+      const changed = scene.frames.flatMap(({ frame }) => scene.view.changedIn(frame)).filter((thing) => !scene.isOpen(thing)).map((thing) => scene.rect(thing)!);
+      const [first] = changed.sort((one, other) => one.y - other.y), together = changed.length ? around(changed) : all;
+      return towards(first && fitted(together, size).scale < FIRST ? first : together, all, size, FIRST);
+    },
+  };
+  const fitCamera = (): Camera => cameras[fitting ?? "whole"]();
   const tell = (): void => {
     for (const listener of [...listeners]) listener(now.camera);
   };
@@ -138,7 +155,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   const fit = (): void => {
     const { scale } = fitted(whole(), now.size);
     const isThread = scale < READABLE && scale * whole().width < now.size.width / 4;
-    fitting = isThread && fitting !== "top" ? "top" : "whole";
+    fitting = isThread && fitting !== "top" && fitting !== "first" ? "top" : "whole";
     fly(fitCamera());
   };
   const onScreen = (x: number, y: number): [number, number] => [x * now.camera.scale + now.camera.x, y * now.camera.scale + now.camera.y];
@@ -186,7 +203,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     if (width === size.width && height === size.height) return;
     now.size = { width, height };
     if (!width || !height) return;
-    if (paint.isEmpty && !fitting) fitting = fitted(whole(), now.size).scale < READABLE ? "top" : "whole";
+    if (paint.isEmpty) fitting ??= "first";
     if (fitting) {
       look(fitCamera());
       tell();
@@ -235,6 +252,8 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   const describe = (): void => {
     const { run, place } = store, stage = run.stages[place.stage]!, amount = amountOf(now);
     caption.textContent = amount;
+    // Where nothing is hidden there is nothing to say.
+    caption.hidden = !amount.includes(";");
     const which = { before: "before", after: "after", both: "before and after" }[side];
     element.setAttribute("aria-label", `Graph ${run.title}, ${place.stage ? `${which} ${stage.name || stage.title}` : "as written"}: ${amount}`);
     map?.show(now.scene, now.there);
@@ -246,7 +265,8 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   const mark = (): void => {
     const apart = 4 + 1.5 / now.camera.scale;
     marks.replaceChildren(...marksOf(store, now, apart));
-    ring.setAttribute("d", ringsOf(now, cursor < 0 ? [] : [cursor], apart + 3 / now.camera.scale));
+    const at = cursor < 0 ? [] : [cursor];
+    set(ring, { d: ringsOf(now, at, apart + 3 / now.camera.scale), style: dashes(2, 3, lengthOf(now, at)) });
     markHover();
   };
   const markHover = (): void => {
@@ -367,7 +387,8 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
       tap: (x, y, event) => tapped(at(x, y), event),
       point: (x, y) => pointed(at(x, y)),
       leave: () => pointed(-1),
-      wheels: (event) => options.wheel !== "focused" || event.ctrlKey || event.metaKey || element.contains(document.activeElement),
+      // In a notebook the wheel scrolls on, until somebody has gone into the picture.
+      wheels: (event) => event.ctrlKey || event.metaKey || !!element.closest(".ll-page, .ll-root:focus-within"),
     }),
     store.on("place", renew),
     store.on("open", renew),
@@ -398,8 +419,8 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
       stay();
       look(camera);
       // A picture that another one led to where it would have gone itself goes there again.
-      for (const way of ["whole", "top"] as const) {
-        const own = (way === "top" ? fromTop : fitted)(whole(), now.size);
+      for (const way of ["first", "whole", "top"] as const) {
+        const own = cameras[way]();
         if (Math.abs(own.scale / camera.scale - 1) < 1e-6 && Math.abs(own.x - camera.x) < 1 && Math.abs(own.y - camera.y) < 1) fitting = way;
       }
     },
@@ -430,7 +451,7 @@ function nearest(things: readonly number[], far: (thing: number) => number): num
 function fontFit(): number {
   const pen = typeof CanvasRenderingContext2D === "function" ? document.createElement("canvas").getContext("2d") : null;
   if (!pen) return 1;
-  pen.font = 'bold 12.5px Helvetica, Arial, "Liberation Sans", "DejaVu Sans", sans-serif';
+  pen.font = 'bold 12.5px Helvetica, Arial, "Liberation Sans", "DejaVu Sans Condensed", "DejaVu Sans", sans-serif';
   // 25 letters, which are 11.67 of their size wide in Helvetica, with the room that sizes leave.
   return Math.min(1, (12.5 * 11.67) / pen.measureText("layers.0.attn_weight.bias").width);
 }

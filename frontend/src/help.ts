@@ -45,7 +45,7 @@ export function help(root: HTMLElement, areas: readonly Where[]): void {
         h("h3", null, where),
         h("dl", null, Object.values<readonly [string, string]>(SHORTCUTS[where]).map(([keys, what]) => h("div", null, h("dt", null, keys.split(" ").map((key) => h("kbd", null, SIGNS[key] ?? key))), h("dd", null, what)))),
       ]),
-      h("p", { class: "ll-faint" }, "Drag to move the picture, turn the wheel to zoom, click to select, double-click to open or close a box. Tab goes from part to part."),
+      h("p", { class: "ll-faint" }, "Drag to move the picture, turn the wheel to zoom (in a notebook after a click into it, or with Ctrl), click to select, double-click to open or close a box. Tab goes from part to part."),
     ),
   );
   listen(shown, { escape: close, help: close });

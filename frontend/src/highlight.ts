@@ -5,10 +5,10 @@ import { css } from "./styles";
 
 css`
 .ll-comment { color: var(--ll-faint); font-style: italic; }
-.ll-string { color: var(--ll-added-line); }
-.ll-directive { color: var(--ll-rewired-line); }
+.ll-string { color: var(--ll-good); }
+.ll-directive { color: var(--ll-odd); }
 .ll-number { color: var(--ll-accent); }
-.ll-keyword { color: var(--ll-removed-line); }
+.ll-keyword { color: var(--ll-bad); }
 .ll-type { color: var(--ll-parameter-line); }
 .ll-called { font-weight: 600; }
 `;

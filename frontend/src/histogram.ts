@@ -1,7 +1,7 @@
 // The values of a node, which the kernel computes when somebody asks: numbers and a histogram.
 
 import { button, fill, h, s, type Child } from "./dom";
-import { NO_KERNEL, type Live, type Reply } from "./live";
+import type { Live, Reply } from "./live";
 import { css } from "./styles";
 
 css`
@@ -39,7 +39,7 @@ export function valuesOf(live: Live, asked: Asked): HTMLElement {
   const before = known.get(key);
   if (before) fill(host, told(before), button("Compute again", "Compute the values again", ask));
   else if (live.hasKernel) fill(host, button("Compute values", "Compute the values with the interpreter", ask));
-  else fill(host, h("p", { class: "ll-faint" }, NO_KERNEL));
+  else fill(host, h("p", { class: "ll-faint" }, live.sorry));
   return host;
 }
 

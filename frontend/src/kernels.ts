@@ -56,7 +56,7 @@ export function kernels(store: Store, host: HTMLElement): Pane {
     act: (at) => {
       const all = kernel().steps;
       const step = all[at - 1];
-      fill(nest, h("h4", null, step ? `the nest before and after step ${at}` : "the nest"), step ? textsDiffer(at > 1 ? all[at - 2]!.nest : kernel().first, step.nest) : code(kernel().nest, "form"));
+      fill(nest, h("h2", null, step ? `the nest before and after step ${at}` : "the nest"), step ? textsDiffer(at > 1 ? all[at - 2]!.nest : kernel().first, step.nest) : code(kernel().nest, "form"));
     },
   });
   const show = (): void => {
@@ -68,12 +68,12 @@ export function kernels(store: Store, host: HTMLElement): Pane {
     fill(
       body,
       values([["operations", many(of.flops)], ["memory", bytes(of.bytes)], ["operations per byte", of.flops && of.bytes ? (of.flops / of.bytes).toFixed(2) : null]]),
-      h("h4", null, "what it computes"),
+      h("h2", null, "what it computes"),
       code(of.definition, "form"),
-      of.reason && [h("h4", null, "why it is one kernel"), of.reason],
-      of.steps.length > 0 && [h("h4", null, `its schedule: ${count(of.steps.length, "step")}`), steps.element],
+      of.reason && [h("h2", null, "why it is one kernel"), of.reason],
+      of.steps.length > 0 && [h("h2", null, `its schedule: ${count(of.steps.length, "step")}`), steps.element],
       nest,
-      h("h4", null, count(own.length, "launch", "launches")),
+      h("h2", null, count(own.length, "launch", "launches")),
       own.map(({ at, makes, reads, origins }) => {
         const line = store.run.origins[origins[0] ?? -1];
         return h("button", { type: "button", class: "ll-ir", "data-launch": at, onclick: () => watch.select({ kind: "launch", launch: at }) }, `${at}: ${named(store.run, makes)} of ${named(store.run, reads)}${line ? `; ${line.file}, line ${line.line}` : ""}`);

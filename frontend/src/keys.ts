@@ -92,13 +92,19 @@ function isTyped(event: KeyboardEvent): boolean {
 export function alone(root: HTMLElement): void {
   const attribute = "data-lm-suppress-shortcuts";
   root.setAttribute(attribute, "true");
+  // It is asked of what has the focus first, and matched there before anything around it is looked at.
+  root.addEventListener("focusin", ({ target }) => (target as Element).setAttribute(attribute, "true"));
+  const isTheirs = (event: KeyboardEvent): boolean => (event.ctrlKey || event.metaKey) && !isTyped(event);
   root.addEventListener(
     "keydown",
     (event) => {
-      if (!(event.ctrlKey || event.metaKey) || isTyped(event)) return;
-      root.removeAttribute(attribute);
-      setTimeout(() => root.setAttribute(attribute, "true"));
+      if (!isTheirs(event)) return;
+      const marked = [root, event.target as Element];
+      for (const one of marked) one.removeAttribute(attribute);
+      setTimeout(() => marked.forEach((one) => one.setAttribute(attribute, "true")));
     },
     true,
   );
+  // Those around have no use for a key that was pressed here.
+  root.addEventListener("keydown", (event) => isTheirs(event) || event.stopPropagation());
 }

@@ -6,6 +6,8 @@ export type Reply = Readonly<Record<string, unknown>>;
 export interface Live {
   /** Whether there may be a kernel; whether it answers is only known by asking. */
   readonly hasKernel: boolean;
+  /** What is said where there is none. */
+  readonly sorry: string;
   /** Ask; what goes wrong is a sentence in the error. */
   ask(what: string, body?: Readonly<Record<string, unknown>>): Promise<Reply>;
   dispose(): void;
@@ -24,6 +26,7 @@ export interface Model {
 }
 
 export const NO_KERNEL = "This needs a kernel: open the notebook, or the recording, in JupyterLab and run it there.";
+export const GONE = "The kernel that made this is gone, or was started anew: run the cell again.";
 const SILENT = "The kernel has not answered for a minute: it is busy, or gone. Run the cell again if it was restarted.";
 const PATIENCE = 60_000;
 /** So many times as long once the kernel has said that it is at work. */
@@ -31,7 +34,7 @@ const LONGER = 60;
 
 /** Where there is none: in a page, or in a saved notebook. */
 export function withoutKernel(): Live {
-  return { hasKernel: false, ask: () => Promise.reject(new Error(NO_KERNEL)), dispose: () => undefined };
+  return { hasKernel: false, sorry: NO_KERNEL, ask: () => Promise.reject(new Error(NO_KERNEL)), dispose: () => undefined };
 }
 
 interface Waiting {
@@ -80,10 +83,12 @@ export function throughModel(model: Model, patience = PATIENCE): Live {
     get hasKernel() {
       return hasKernel();
     },
+    // What has a model was made by a kernel.
+    sorry: GONE,
     ask: (what, body) =>
       new Promise((answered, failed) => {
         if (!hasKernel()) {
-          failed(new Error(NO_KERNEL));
+          failed(new Error(GONE));
           return;
         }
         const request = ++requests;
@@ -95,7 +100,7 @@ export function throughModel(model: Model, patience = PATIENCE): Live {
         } catch {
           waiting.delete(request);
           clearTimeout(asked.clock);
-          failed(new Error(NO_KERNEL));
+          failed(new Error(GONE));
         }
       }),
     dispose: () => {

@@ -1,7 +1,7 @@
 // Rings around what is selected and related, and the wires of the selection.
 
 import { s } from "./dom";
-import { wireData, type Look } from "./drawing";
+import { thick, wireData, type Look } from "./drawing";
 import { route } from "./routes";
 import { outline, tenth } from "./shapes";
 import type { Selected, Store } from "./store";
@@ -17,6 +17,8 @@ css`
 
 /** The wires of more than so many are not followed. */
 const FEW = 12;
+/** How many dashes a path has at most. */
+const DASHES = 400;
 
 /** The ids that are selected themselves, in any stage. */
 function chosen({ run }: Store, selected: Selected): Set<number> {
@@ -64,9 +66,25 @@ export function ringsOf({ scene, there }: Look, things: Iterable<number>, apart:
   return data;
 }
 
+/** How far it is around things, in pixels or nearly so. */
+export function lengthOf({ scene, level }: Look, things: Iterable<number>): number {
+  let length = 0;
+  for (const thing of things) {
+    const rect = scene.rect(thing);
+    if (rect) length += 2 * (rect.width + rect.height);
+  }
+  return length / thick(level);
+}
+
+/** A style for dashes: browsers work out all of them, in sight or not, so that what is very long has long ones. */
+export function dashes(on: number, off: number, length: number): string | null {
+  const times = length / (DASHES * (on + off));
+  return times > 1 ? `stroke-dasharray:${tenth(on * times)} ${tenth(off * times)}` : null;
+}
+
 export function marksOf(store: Store, look: Look, apart: number): SVGPathElement[] {
   const { strong, soft } = litOf(store, look), { scene, there } = look;
-  const wires = { up: "", down: "" };
+  const wires = { up: "", down: "" }, far = { up: 0, down: 0 };
   if (strong.size <= FEW)
     for (const way of ["up", "down"] as const) {
       const seen = new Set<number>();
@@ -76,11 +94,16 @@ export function marksOf(store: Store, look: Look, apart: number): SVGPathElement
           if (!placed || seen.has(one)) continue;
           seen.add(one);
           const wire = one - scene.view.frame.wires[frame]!, course = placed.placement.course(wire);
-          if (course.length > 2) wires[way] += shifted(wireData(scene, placed, { wire, course, isStart: true, isEnd: true }), placed.x, placed.y);
+          if (course.length < 3) continue;
+          wires[way] += shifted(wireData(scene, placed, { wire, course, isStart: true, isEnd: true }), placed.x, placed.y);
+          far[way] += Math.abs(course.at(-1)! - course[2]!) / thick(look.level);
         }
     }
-  const paths = [["ll-lit", wires.up], ["ll-read", wires.down], ["ll-near", ringsOf(look, soft, apart)], ["ll-ring", ringsOf(look, strong, apart)]] as const;
-  return paths.filter(([, d]) => d).map(([name, d]) => s("path", { class: name, d }));
+  const paths = [
+    ["ll-lit", wires.up, null], ["ll-read", wires.down, dashes(7, 3, far.down)],
+    ["ll-near", ringsOf(look, soft, apart), dashes(6, 3, lengthOf(look, soft))], ["ll-ring", ringsOf(look, strong, apart), null],
+  ] as const;
+  return paths.filter(([, d]) => d).map(([name, d, style]) => s("path", { class: name, d, style }));
 }
 
 /** The data of a wire elsewhere: all of its commands name places outright. */

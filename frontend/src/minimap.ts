@@ -10,13 +10,13 @@ import { css } from "./styles";
 css`
 .ll-map { position: absolute; right: 10px; bottom: 10px; background: var(--ll-ground); border: 1px solid var(--ll-line); border-radius: 4px; cursor: crosshair; touch-action: none; opacity: .92; }
 .ll-map { overflow: hidden; }
-.ll-map svg { display: block; will-change: transform; }
+.ll-map svg { display: block; will-change: transform; pointer-events: none; }
 .ll-map div { position: absolute; left: 0; top: 0; border: 1.5px solid var(--ll-accent); transform-origin: 0 0; will-change: transform; }
 .ll-map div::before { content: ""; position: absolute; inset: 0; background: var(--ll-accent); opacity: .14; }
 `;
 
 /** The most that it takes of a picture. */
-const WIDTH = 150, HEIGHT = 190;
+const WIDTH = 110, HEIGHT = 150;
 /** More of the scene than this on the screen, and no map is needed. */
 const ENOUGH = 0.45;
 const MOST = 4000;

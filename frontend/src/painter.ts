@@ -1,8 +1,8 @@
 // Draws what one sees of a scene, and keeps it drawn while one moves about.
 //
 // A picture is made of the parts of frames (scene.ts), each drawn once and then only moved. The sheet
-// that it is drawn on is somewhat larger than what one sees of it: while one pans, it is moved as it
-// is and not painted again, until its border comes into sight.
+// that it is drawn on is somewhat larger than what one sees of it: while one pans or zooms, it is moved
+// and stretched as it is and not painted again, until its border comes into sight or one pauses.
 
 import { seen, type Camera, type Size } from "./camera";
 import { h, s } from "./dom";
@@ -14,18 +14,24 @@ import { tenth } from "./shapes";
 import { css } from "./styles";
 
 css`
-.ll-sheet { position: absolute; inset: -300px; will-change: transform; }
+.ll-sheet { position: absolute; inset: -300px; will-change: transform; transform-origin: 300px 300px; }
 .ll-sheet svg { display: block; width: 100%; height: 100%; }
+.ll-sheet g { pointer-events: none; }
 `;
 
 /** By how many pixels the sheet is larger than what one sees, on each side: as its style says. */
 const MARGIN = 300;
+/** Of a box that is narrower or lower than so many pixels one sees nothing but its outline. */
+const LEAST = 8;
 /** How far around what one sees parts are drawn, and how far away they are taken off. */
 const NEAR = MARGIN + 160, FAR = 1400;
 /** After how many pixels one looks for what came into sight. */
 const STEP = 80;
-/** Milliseconds of drawing in one go, and of an animation. */
-const GO = 10;
+/** By how much a painting is stretched at most, and for how many milliseconds after the scale has changed. */
+const MOST = 3, PAUSE = 80;
+/** Milliseconds of drawing in one go: while one moves, and after something was done. */
+const GO = 10, LONG = 30;
+/** Milliseconds of an animation. */
 export const SHORT = 140;
 /** More than this does not glide, but is there at once. */
 const MANY = 300;
@@ -72,6 +78,8 @@ export function painter(sight: Sight, levelled: () => void): Painter {
   const parts = new Map<string, Part>(), layers: SVGGElement[] = [];
   /** The cameras of the last painting, and of the last look for what should be drawn: none yet. */
   let base: Camera = { x: 0, y: 0, scale: 0 }, looked = base, queue: Wanted[] = [], waiting = 0;
+  /** The scale of the last move, and the clock that waits for a pause. */
+  let last = 0, pause = 0;
 
   const place = (part: Part, { x, y }: Placed): void => {
     part.x = x;
@@ -85,7 +93,7 @@ export function painter(sight: Sight, levelled: () => void): Painter {
   };
 
   /** Find what should be drawn, take off what is far away, and draw the rest, the nearest first. */
-  const look = (): void => {
+  const look = (most = LONG): void => {
     const { camera, size, scene, there } = sight, level = levelAt(camera.scale), isOther = level !== sight.level;
     if (!size.width) return;
     looked = camera;
@@ -95,6 +103,7 @@ export function painter(sight: Sight, levelled: () => void): Painter {
     queue = [];
     for (const placed of scene.frames) {
       const { placement, below } = placed;
+      if (placed.frame && Math.min(placement.width, placement.height) * camera.scale < LEAST) continue;
       if (!meets({ left: -8, top: -50, right: placement.width + 8, bottom: placement.height + below + 50 }, far, placed.x, placed.y)) continue;
       placement.parts.forEach((cell, at) => {
         if (!meets(cell, far, placed.x, placed.y)) return;
@@ -110,7 +119,7 @@ export function painter(sight: Sight, levelled: () => void): Painter {
     }
     for (const [key, part] of parts) if (!kept.has(key)) away(key, part);
     queue.sort((a, b) => a[0] - b[0]);
-    work(GO);
+    work(most);
     if (isOther) levelled();
   };
 
@@ -136,15 +145,32 @@ export function painter(sight: Sight, levelled: () => void): Painter {
     if (queue.length) waiting = idle.ask(work);
   };
 
+  /** Paint at the present scale and place. */
+  const settle = (): void => {
+    clearTimeout(pause);
+    base = sight.camera;
+    world.setAttribute("transform", `matrix(${base.scale} 0 0 ${base.scale} ${base.x + MARGIN} ${base.y + MARGIN})`);
+    sheet.style.transform = "translate(0px,0px)";
+  };
+  const refresh = (): void => {
+    settle();
+    look();
+  };
+
   const move = (): void => {
-    const { camera } = sight, { x, y, scale } = camera;
-    const isFar = (from: Camera, most: number) => from.scale !== scale || Math.abs(x - from.x) > most || Math.abs(y - from.y) > most;
-    if (isFar(base, MARGIN)) {
-      base = camera;
-      world.setAttribute("transform", `matrix(${scale} 0 0 ${scale} ${x + MARGIN} ${y + MARGIN})`);
+    const { camera, size } = sight, times = camera.scale / base.scale, x = camera.x - times * base.x, y = camera.y - times * base.y;
+    const covers = (from: number, length: number): boolean => from <= times * MARGIN && from + times * (length + MARGIN) >= length;
+    if (!(times <= MOST && covers(x, size.width) && covers(y, size.height))) settle();
+    else {
+      sheet.style.transform = `translate(${x}px,${y}px)${times === 1 ? "" : ` scale(${times})`}`;
+      if (camera.scale !== last) {
+        clearTimeout(pause);
+        if (times !== 1) pause = setTimeout(refresh, PAUSE) as unknown as number;
+      }
     }
-    sheet.style.transform = `translate(${x - base.x}px,${y - base.y}px)`;
-    if (isFar(looked, STEP)) look();
+    last = camera.scale;
+    const isFar = looked.scale !== camera.scale || Math.abs(camera.x - looked.x) > STEP || Math.abs(camera.y - looked.y) > STEP;
+    if (camera.scale === base.scale && isFar) look(GO);
   };
 
   return {
@@ -153,6 +179,7 @@ export function painter(sight: Sight, levelled: () => void): Painter {
       return !parts.size;
     },
     draw: (afresh) => {
+      if (sight.camera.scale !== base.scale) settle();
       if (afresh) for (const part of parts.values()) [part.shown, part.there] = ["", null];
       look();
     },
@@ -174,8 +201,14 @@ export function painter(sight: Sight, levelled: () => void): Painter {
           }
       }
     },
-    flush: () => work(Infinity),
-    dispose: () => idle.cancel(waiting),
+    flush: () => {
+      if (sight.camera.scale !== base.scale) refresh();
+      work(Infinity);
+    },
+    dispose: () => {
+      clearTimeout(pause);
+      idle.cancel(waiting);
+    },
   };
 }
 
@@ -189,7 +222,7 @@ function keyOf({ there }: Look, { frame }: Placed, { things, pieces }: Shown): s
 const idle = {
   ask: (work: (left: number) => void): number =>
     typeof requestIdleCallback === "function"
-      ? requestIdleCallback((deadline) => work(Math.max(4, Math.min(GO, deadline.timeRemaining()))), { timeout: 100 })
+      ? requestIdleCallback((deadline) => work(Math.max(4, Math.min(LONG, deadline.timeRemaining()))), { timeout: 100 })
       : requestAnimationFrame(() => work(GO)),
   cancel: (asked: number): void => (typeof cancelIdleCallback === "function" ? cancelIdleCallback(asked) : cancelAnimationFrame(asked)),
 };

@@ -9,21 +9,23 @@ import { count } from "./units";
 
 css`
 .ll-pair, .ll-half { flex: 1 1 0; min-height: 0; min-width: 0; display: flex; position: relative; }
-.ll-half + .ll-half { border-left: 1px solid var(--ll-line); }
-.ll-caption { position: absolute; left: 8px; top: 6px; z-index: 2; padding: 1px 8px; border-radius: 9px; background: var(--ll-panel); border: 1px solid var(--ll-line); font-size: 11.5px; pointer-events: none; max-width: calc(100% - 16px); }
+.ll-half { flex-direction: column; } .ll-half + .ll-half { border-left: 1px solid var(--ll-line); }
+.ll-caption { flex: none; padding: 2px 10px; border-bottom: 1px solid var(--ll-line); background: var(--ll-panel); font-size: 11.5px; font-weight: 600; }
 .ll-over > .ll-half { position: absolute; inset: 0; }
 .ll-over > .ll-half + .ll-half { border: 0; clip-path: inset(0 0 0 var(--ll-cut)); background: var(--ll-ground); }
-.ll-over > .ll-half + .ll-half > .ll-caption { left: auto; right: 8px; }
+.ll-over > .ll-half + .ll-half > .ll-caption { text-align: right; }
 .ll-cut { position: absolute; top: 0; bottom: 0; left: var(--ll-cut); width: 2px; background: var(--ll-high); z-index: 3; pointer-events: none; }
 .ll-slide { display: flex; align-items: center; gap: 8px; padding: 2px 8px; border-top: 1px solid var(--ll-line); flex: none; } .ll-slide input { flex: 1 1 0; margin: 0; accent-color: var(--ll-high); }
 `;
 
+/** Halves narrower than this are no help: both graphs are one picture then, unless somebody wants it otherwise. */
+const NARROW = 380;
 const MODES = { beside: "side by side", over: "slider", both: "union", after: "after only" } as const;
 type Mode = keyof typeof MODES;
 
 export function pair(store: Store, host: HTMLElement): Pane {
-  let mode = chosen("pair", "beside") as Mode;
-  if (!Object.hasOwn(MODES, mode)) mode = "beside";
+  let mode = chosen("pair", "") as Mode | "";
+  if (!Object.hasOwn(MODES, mode)) mode = "";
   let shown: string | null = null;
   let views: { view: GraphView; caption: HTMLElement; side: Side }[] = [];
   let stops: (() => void)[] = [];
@@ -44,10 +46,9 @@ export function pair(store: Store, host: HTMLElement): Pane {
   };
   const make = (side: Side): void => {
     const caption = div("ll-caption ll-one");
-    const half = div("ll-half");
+    const half = div("ll-half", caption);
     area.append(half);
-    views.push({ view: graphView(store, half, { side }), caption, side });
-    half.append(caption);
+    views.push({ view: graphView(store, half, { side, minimap: side !== "before" }), caption, side });
   };
   /** One camera moves the other; what one tells because it was moved is no news. */
   const bind = (): void => {
@@ -63,12 +64,14 @@ export function pair(store: Store, host: HTMLElement): Pane {
       );
   };
   const show = (): void => {
-    const now = store.place.stage === 0 ? "after" : mode;
+    const { clientWidth } = area, fits = !clientWidth || clientWidth >= 2 * NARROW;
+    const now = store.place.stage === 0 ? "after" : mode || (fits ? "beside" : "both");
     for (const one of buttons) {
       one.setAttribute("aria-pressed", String(one.dataset["mode"] === now));
       one.disabled = store.place.stage === 0;
     }
     if (now !== shown) {
+      const hadFocus = area.contains(document.activeElement);
       clear();
       fill(area);
       area.className = `ll-pair${now === "over" ? " ll-over" : ""}`;
@@ -79,6 +82,7 @@ export function pair(store: Store, host: HTMLElement): Pane {
       slide.hidden = now !== "over";
       cut();
       bind();
+      if (hadFocus) views.at(-1)!.view.element.focus({ preventScroll: true });
       shown = now;
     }
     const { stage, firing } = store.place;

@@ -39,6 +39,7 @@ export function query(run: Run, typed: string): Query {
     let test = (text: string): boolean => (isName ? text.toLowerCase().startsWith(word) : text.toLowerCase().includes(word));
     if (isExpression) {
       if (!value.endsWith("/") || value.length < 3) return wrong("A regular expression stands between two slashes: /mul|add/.");
+      if (isEndless(value)) return wrong(`${value} repeats what repeats itself or has a choice, which can take for ever.`);
       try {
         const found = new RegExp(value.slice(1, -1), "i");
         test = (text) => found.test(text);
@@ -53,18 +54,44 @@ export function query(run: Run, typed: string): Query {
   return {
     error: "",
     matches: (row) => terms.every(({ fields, isWithout, test }) => isWithout !== fields.some((field) => test(textOf(run, row, field)))),
-    isExact: (row) => terms.some(({ word }) => word !== "" && (run.name(row).toLowerCase() === word || run.op(row).toLowerCase() === word)),
+    isExact: (row) => terms.some(({ word }) => word !== "" && (isWord(run.name(row), word) || isWord(run.op(row), word))),
   };
 }
 
-/** The rows that match, those first that are just what was asked for. */
-export function search(rows: ArrayLike<number>, asked: Query): number[] {
-  const exact: number[] = [], found: number[] = [];
+/** Milliseconds that a search may keep a page from all else. */
+const PATIENCE = 1000;
+
+/** Whether a text is a word but for its case; most differ in length. */
+function isWord(text: string, word: string): boolean {
+  return text.length === word.length && text.toLowerCase() === word;
+}
+
+/** The rows that match, those first that are just what was asked for; `stopped` hears how far it came in its time. */
+export function search(rows: ArrayLike<number>, asked: Query, stopped?: (at: number) => void): number[] {
+  const exact: number[] = [], found: number[] = [], end = performance.now() + PATIENCE;
   for (let at = 0; at < rows.length; at++) {
     const row = rows[at]!;
+    if (at && performance.now() > end) {
+      stopped?.(at);
+      break;
+    }
     if (asked.matches(row)) (asked.isExact(row) ? exact : found).push(row);
   }
   return [...exact, ...found];
+}
+
+/** Whether something is repeated that repeats itself or has a choice: nobody can stop such a search of a long name. */
+function isEndless(expression: string): boolean {
+  const groups = [false];
+  for (const [sign] of expression.replace(/\\.|\[(?:\\.|[^\]\\])*\]/g, "x").matchAll(/\(|\)[*+{]?|[*+{|]/g)) {
+    if (sign === "(") groups.push(false);
+    else if (sign.startsWith(")")) {
+      const inner = groups.pop(), isRepeated = sign.length > 1;
+      if (inner && isRepeated) return true;
+      if (inner || isRepeated) groups[groups.length - 1] = true;
+    } else groups[groups.length - 1] = true;
+  }
+  return false;
 }
 
 function textOf(run: Run, row: number, field: Field): string {

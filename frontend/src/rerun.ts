@@ -12,7 +12,9 @@ import { Watch } from "./watch";
 
 css`
 .ll-switch { display: flex; align-items: center; gap: 6px; }
+.ll-switch > [type] { margin: 0; }
 .ll-switch > .ll-field { flex: 1 1 0; min-width: 8ch; min-height: 22px; } .ll-switch > .ll-faint { flex: 0 0 19ch; white-space: nowrap; }
+.ll-answer { padding: 0 8px; } .ll-answer > p { margin: 6px 0; }
 .ll-grid td, .ll-grid th { padding: 2px 12px 2px 0; text-align: left; }
 `;
 
@@ -52,14 +54,20 @@ export function summed({ stages, facts }: Run): Map<string, readonly [number, st
   return sums;
 }
 
+let made = 0;
+
 export function rerun(store: Store, host: HTMLElement, live: Live): Pane {
+  // One stop for the keyboard, in which arrow keys choose.
+  const name = `ll-from-${made++}`;
   let passes: Switch[] = [];
   let from = 1;
   let other = -1;
   const list = h("div", { role: "group", "aria-label": "passes" });
-  const note = h("div", { role: "status" });
+  // Above what scrolls, so that an answer is seen.
+  const note = h("div", { role: "status", class: "ll-answer" });
   const text = h("div");
   const difference = h("div");
+  const detail = div("ll-detail", difference, list, h("h2", null, "the Python that does this"), text);
 
   const ask = async (what: string, body: Record<string, unknown>): Promise<number | null> => {
     const reply = await asked(live, note, what, { run: store.place.run, ...body });
@@ -101,7 +109,7 @@ export function rerun(store: Store, host: HTMLElement, live: Live): Pane {
         const disabled = at + 1 < from;
         const field = h("input", { class: "ll-field ll-mono", value: one.text, "aria-label": `pass ${at + 1}`, disabled, oninput: () => ((one.text = field.value), python()) });
         const box = h("input", { type: "checkbox", title: "on or off", "aria-label": `run ${one.text}`, disabled, checked: one.isOn, onchange: () => ((one.isOn = box.checked), python()) });
-        const start = h("input", { type: "radio", title: "run again from here on", "aria-label": `from ${one.text} on`, checked: from === at + 1, onchange: () => ((from = at + 1), show(), list.querySelectorAll<HTMLElement>("[type=radio]")[at]!.focus()) });
+        const start = h("input", { type: "radio", name, title: "run again from here on", "aria-label": `from ${one.text} on`, checked: from === at + 1, onchange: () => ((from = at + 1), show(), list.querySelectorAll<HTMLElement>("[type=radio]")[at]!.focus()) });
         return div("ll-switch", start, box, field, span("ll-faint", effect ? `${signed(after - before)} nodes, ×${firings}` : "no effect"));
       }),
       !passes.length && "This graph was not compiled: there are no passes to run again.",
@@ -121,7 +129,7 @@ export function rerun(store: Store, host: HTMLElement, live: Live): Pane {
       one.facts.kernels.filter((kernel) => !two.facts.kernels.some((other) => other.definition === kernel.definition)).map((kernel) => div(`ll-ir ll-is-${kind}`, `${sign} ${kernel.name}`));
     fill(
       difference,
-      h("h4", null, "beside ", choice),
+      h("h2", null, "beside ", choice),
       h(
         "table",
         { class: "ll-grid" },
@@ -139,6 +147,7 @@ export function rerun(store: Store, host: HTMLElement, live: Live): Pane {
     passes = store.run.stages.slice(1).map((stage) => ({ text: stage.title, isOn: true }));
     from = 1;
     show();
+    detail.scrollTop = 0;
   };
   const watch = new Watch(store, host, { level: "run", draw: begin });
   host.append(
@@ -150,7 +159,8 @@ export function rerun(store: Store, host: HTMLElement, live: Live): Pane {
       button("Copy the Python", "that does what the switches say", () => void copy()),
       span("ll-faint", live.hasKernel ? "" : "to run needs a kernel"),
     ),
-    div("ll-detail", note, difference, list, h("h4", null, "the Python that does this"), text),
+    note,
+    detail,
   );
   watch.begin();
   return { dispose: () => watch.dispose() };

@@ -5,7 +5,8 @@ import { keyed } from "./keys";
 import { css } from "./styles";
 
 css`
-.ll-rows { position: relative; overflow: auto; min-height: 0; flex: 1 1 auto; contain: strict; overscroll-behavior: contain; background: var(--ll-ground); }
+.ll-rows { position: relative; overflow: auto; min-height: 0; flex: 1 1 auto; contain: strict; background: var(--ll-ground); }
+.ll-root:focus-within .ll-rows { overscroll-behavior: contain; }
 .ll-rows > div { position: relative; min-width: 100%; }
 .ll-row { position: absolute; left: 0; min-width: 100%; display: flex; align-items: center; padding: 0 8px; white-space: pre; border-left: 3px solid transparent; }
 .ll-row:hover { background: var(--ll-hover); }

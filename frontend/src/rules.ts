@@ -12,6 +12,7 @@ import { css } from "./styles";
 import { Watch } from "./watch";
 
 css`
+.ll-root .ll-whole pre { white-space: pre-wrap; }
 .ll-sides { display: flex; flex-wrap: wrap; align-items: center; gap: 4px 14px; margin: 4px 0; }
 .ll-sides > svg { max-width: 100%; font: 11px Menlo, Consolas, "DejaVu Sans Mono", monospace; fill: var(--ll-text); text-anchor: middle; }
 .ll-sides rect { fill: var(--ll-op-fill); stroke: var(--ll-op-line); } .ll-sides [rx="9"] { fill: var(--ll-input-fill); stroke: var(--ll-input-line); }
@@ -75,7 +76,7 @@ export function rules(store: Store, host: HTMLElement, into: HTMLElement, live: 
   const answer = h("div", { role: "status" });
   const choice = h("select", { class: "ll-select", "aria-label": "rule to look at", onchange: () => ((wanted = choice.value), show()) });
   const why = button("Why did it not fire here?", "at the node that is selected; asks the kernel", () => void ask());
-  fill(into, h("h4", null, "the rule"), div("ll-sides", choice, why), answer, body);
+  fill(into, h("h2", null, "the rule"), div("ll-sides", choice, why), answer, body);
 
   const ask = async (): Promise<void> => {
     const { run, stage } = store.place;
@@ -119,7 +120,7 @@ export function rules(store: Store, host: HTMLElement, into: HTMLElement, live: 
       body,
       rule
         ? [
-            code(rule.text, "form"),
+            div("ll-whole", code(rule.text, "form")),
             rule.because && h("p", null, rule.because),
             rule.needs.length > 0 && h("p", null, `assumes: ${rule.needs.join(", ")}`),
             rule.left && div("ll-sides", side(rule.left, "what it looks for"), "→", side(rule.right, "what it puts there")),

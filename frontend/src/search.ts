@@ -34,6 +34,7 @@ export function searching(store: Store, host: HTMLElement, graph: Pick<GraphView
     "aria-label": "Search nodes",
     title: `Words, /regular expressions/, or fields: ${FIELDS.map((one) => `${one}:`).join(" ")}\nop:mul dtype:f16 scope:attn line:"cell 3" -name:bias`,
     spellcheck: "false",
+    maxlength: 1000,
     oninput: () => find(),
     onkeydown: (event: KeyboardEvent) => key(event),
   });
@@ -48,7 +49,7 @@ export function searching(store: Store, host: HTMLElement, graph: Pick<GraphView
     draw: (at) => {
       const { run } = store;
       const row = rows[at]!;
-      return h("div", { class: "ll-found" }, h("div", null, `%${run.name(row)} ${run.op(row)}`), h("div", { class: "ll-faint" }, [run.type(row), run.scope(row)].filter(Boolean).join(" · ")));
+      return h("div", { class: "ll-found" }, h("div", null, `%${run.name(row)} ${run.op(row)} `, h("span", { class: "ll-faint" }, run.type(row))), h("div", { class: "ll-faint" }, run.scope(row)));
     },
     look: (at) => (isSelected(rows[at]!) ? "ll-lit" : ""),
     act: (at) => choose(at),
@@ -77,10 +78,11 @@ export function searching(store: Store, host: HTMLElement, graph: Pick<GraphView
     const asked = query(run, typed);
     const alive = run.alive(stage, firing);
     const lines = firing < 0 ? run.lines(stage) : [...new Set([...run.lines(Math.max(0, stage - 1)), ...run.lines(stage)])].filter((row) => alive.has(row));
-    rows = asked.error ? [] : search(lines, asked);
+    let tried = lines.length;
+    rows = asked.error ? [] : search(lines, asked, (at) => (tried = at));
     const none = /\w:/.test(typed) ? `No node is so. Fields are ${FIELDS.join(", ")}.` : "No node is so.";
     const words = asked.error || (rows.length ? `${rows.length.toLocaleString("en")} of ${count(lines.length, "node")}` : none);
-    summary.textContent = words;
+    summary.textContent = tried < lines.length ? `${words} It took too long: ${count(lines.length - tried, "node")} were not searched.` : words;
     all.hidden = rows.length < 2;
     list.current = 0;
     list.show(rows.length);

@@ -7,7 +7,8 @@ import { explorer } from "./explorer";
 import { help } from "./help";
 import { alone, listen, type Where } from "./keys";
 import type { Live } from "./live";
-import { Store, type Pane } from "./store";
+import { ofPython, type Given } from "./overlays";
+import { sound, Store, type Pane, type Place } from "./store";
 import { css, sheet, themed } from "./styles";
 import { workbench } from "./workbench";
 
@@ -33,11 +34,21 @@ export function shell(at: HTMLElement, given: Store | Uint8Array | Error, { what
   const host = h("div", { class: "ll-host", tabindex: -1 });
   const region = h("div", { class: "ll-unseen", role: "status" });
   const words = { explorer: "Graph", workbench: "Workbench", accesses: "Accesses of a kernel" }[what];
-  const root = h("div", { class: `${themed(theme)}${isPage ? " ll-page" : ""}`, role: "region", "aria-label": words }, h("style", null, sheet()), host, region);
+  const root = h("div", { class: `${themed(theme)}${isPage ? " ll-page" : ""}`, role: "region", "aria-label": words }, h("style", null, sheet()), isPage && h("h1", { class: "ll-unseen" }, document.title), host, region);
   const areas: Where[] = ["Everywhere", "Picture", "Lists and tables"];
   if (what === "workbench") areas.push("Passes and firings");
   const explain = (): void => help(root, areas);
   alone(root);
+  // What had the focus may be gone after what it did: the keys stay here all the same.
+  const stay = (event: Event): void => {
+    if ((event as KeyboardEvent).key !== "Tab") setTimeout(() => document.activeElement === document.body && host.focus({ preventScroll: true }));
+  };
+  for (const event of ["keydown", "click"]) root.addEventListener(event, stay, true);
+  // JupyterLab leaves the focus here when somebody clicks at another cell's side.
+  const left = ({ target }: Event): void => {
+    if (!root.contains(target as Node) && root.contains(document.activeElement)) (document.activeElement as HTMLElement).blur();
+  };
+  document.addEventListener("pointerdown", left, true);
   listen(root, { help: explain });
   root.addEventListener("ll-help", explain);
   at.append(root);
@@ -59,6 +70,7 @@ export function shell(at: HTMLElement, given: Store | Uint8Array | Error, { what
   if (isPage) (host.querySelector<HTMLElement>(".ll-graph") ?? host).focus({ preventScroll: true });
   return {
     dispose: () => {
+      document.removeEventListener("pointerdown", left, true);
       stop();
       pane?.dispose();
       root.remove();
@@ -66,10 +78,21 @@ export function shell(at: HTMLElement, given: Store | Uint8Array | Error, { what
   };
 }
 
+/** Where a page begins: as Python has it. */
+export interface State {
+  readonly place?: Partial<Place>;
+  readonly selection?: unknown;
+  readonly overlay?: Given | null;
+}
+
 /** What is drawn of bytes: their store, themselves, or what is wrong with them. */
-export async function content(bytes: Uint8Array, what: What): Promise<Store | Uint8Array | Error> {
+export async function content(bytes: Uint8Array, what: What, state: State = {}): Promise<Store | Uint8Array | Error> {
   try {
-    return what === "accesses" ? bytes : new Store(await decode(bytes));
+    if (what === "accesses") return bytes;
+    const store = new Store(await decode(bytes), state.place);
+    store.select(sound(state.selection, store.run));
+    if (state.overlay) store.setOverlay(ofPython(store.run, state.overlay));
+    return store;
   } catch (error) {
     return error as Error;
   }

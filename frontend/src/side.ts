@@ -14,11 +14,12 @@ css`
 .ll-side h2 { font: 600 13px var(--ll-mono); margin: 0 0 6px; }
 .ll-side h3 { font-size: 12px; font-weight: 600; margin: 12px 0 3px; color: var(--ll-faint); }
 .ll-side pre { padding: 5px 7px; margin: 4px 0; background: var(--ll-panel); border-radius: 4px; white-space: pre-wrap; }
-.ll-side dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 10px; margin: 0; }
+.ll-side dl { display: grid; grid-template-columns: fit-content(45%) minmax(0, 1fr); gap: 2px 10px; margin: 0; }
 .ll-side dt { color: var(--ll-faint); }
 .ll-side dd { margin: 0; }
+.ll-many { display: block; background: linear-gradient(var(--ll-chosen) 0 0) 0 50% / var(--ll-share) 14px no-repeat; padding-left: 4px; }
 .ll-side ol { margin: 0; padding-left: 18px; }
-.ll-side .ll-link { font: 12px var(--ll-mono); }
+.ll-side .ll-link { font: 12px/1.5 var(--ll-mono); }
 `;
 
 /** How many links a list has before it says how many more there are. */
@@ -56,7 +57,7 @@ function told(store: Store, live: Live): Child[] {
   const where = stage ? `after ${stageName(stage)}` : "as written";
   // Where it is not in the graph at hand, as it was at last.
   const rowOf = (id: number): number => (alive.row(id) < 0 ? (run.rowsOf(id).at(-1) ?? -1) : alive.row(id));
-  const to = (words: string, what: Selected): Child => link(words, () => store.select(what));
+  const to = (words: Child, what: Selected): Child => link(words, () => store.select(what));
   const nodes = (ids: Iterable<number>): Child[] =>
     listed([...ids].map(rowOf).filter((row) => row >= 0), (row) => [to(`%${run.name(row)}`, { kind: "node", stage, ids: [run.id[row]!] }), ` ${run.op(row)} `, h("span", { class: "ll-faint" }, run.type(row))]);
   const line = (origin: number): Child => to(lineOf(run, origin), { kind: "line", origin });
@@ -75,7 +76,8 @@ function told(store: Store, live: Live): Child[] {
   const ops = (rows: readonly number[]): Child => {
     const found = new Map<string, number>();
     for (const row of rows) found.set(run.op(row), (found.get(run.op(row)) ?? 0) + 1);
-    return facts([...found].sort((a, b) => b[1] - a[1]).slice(0, MOST).map(([op, times]) => [op, times.toLocaleString("en")]));
+    const most = Math.max(...found.values());
+    return facts([...found].sort((a, b) => b[1] - a[1]).slice(0, MOST).map(([op, times]) => [op, h("span", { class: "ll-many", style: `--ll-share:${(100 * times) / most}%` }, times.toLocaleString("en"))]));
   };
 
   if (selected?.kind === "node" && selected.ids.length === 1) {
@@ -91,9 +93,9 @@ function told(store: Store, live: Live): Child[] {
       facts([
         ["shape", run.shape(row)],
         ["dtype", run.dtype(row)],
-        ["kind", [run.kind(row), inputs.includes(id) && ", an input", outputs.includes(id) && ", an output"]],
+        ["kind", [run.kind(row), inputs.includes(id) && run.kind(row) !== "input" && ", an input", outputs.includes(id) && ", an output"]],
         ...amounts([row]),
-        ["scope", run.scope(row) && to(run.scope(row), { kind: "scope", stage, path: run.scope(row) })],
+        ["scope", run.scope(row) && to(run.scope(row).split(/(?<=\.)/).flatMap((part) => [part, h("wbr")]), { kind: "scope", stage, path: run.scope(row) })],
         ["written at", origin >= 0 && line(origin)],
         ["made by", run.rule(row) && rule(run.rule(row))],
       ]),

@@ -1,7 +1,7 @@
 // The source of a kernel in each language, its lines linked with nodes; what it takes of a GPU; PTX.
 
 import { asked } from "./asking";
-import { button, div, fill, h, span } from "./dom";
+import { button, div, fill, h, s, span } from "./dom";
 import { drawn, tokens, widest, type Language, type Token } from "./highlight";
 import { listing } from "./listing";
 import type { Live } from "./live";
@@ -9,11 +9,14 @@ import type { Source } from "./model";
 import type { Pane, Selected, Store } from "./store";
 import { css } from "./styles";
 import { tabList } from "./tabs";
+import { HOW, tookBy } from "./times";
+import { seconds } from "./units";
 
 css`
 .ll-lineno { flex: none; min-width: 5ch; text-align: right; color: var(--ll-faint); margin-right: 8px; user-select: none; }
 .ll-known > .ll-lineno { color: var(--ll-accent); font-weight: 700; text-decoration: underline; text-underline-offset: 2px; }
 .ll-facts { display: flex; flex-wrap: wrap; gap: 2px 14px; padding: 5px 8px; border-bottom: 1px solid var(--ll-line); flex: none; }
+.ll-took-by { display: grid; grid-template-columns: max-content minmax(60px, 1fr) max-content max-content; align-items: center; gap: 1px 10px; padding: 5px 10px; border-bottom: 1px solid var(--ll-line); font-size: 12px; } .ll-took-by > svg { width: 100%; height: 14px; }
 .ll-pick { max-width: 100%; min-width: 0; }
 `;
 
@@ -86,6 +89,22 @@ export function source(store: Store, host: HTMLElement, live: Live): Pane {
     place = "";
     list.show();
   };
+  /** What its launches took together, on each device. */
+  const took = (): Node | false => {
+    const { launches, times } = store.run.facts;
+    const own = new Set(launches.flatMap((launch, at) => (launch.kernel === choice.current ? [at] : [])));
+    const all = times.flatMap(({ device, how, rows }, at) => {
+      const found = rows.filter((row) => own.has(row.launch)), { share, bound } = found[0] ?? { share: null, bound: null };
+      return found.length ? [{ device, how, at, sum: found.reduce((sum, { median }) => sum + median, 0), share: found.length === 1 ? share : null, bound }] : [];
+    });
+    const most = Math.max(...all.map((one) => one.sum));
+    return all.length > 0 && div("ll-took-by", all.map(({ device, how, at, sum, share, bound }) => [
+      device,
+      s("svg", { role: "img", "aria-label": HOW[how] }, s("rect", { class: tookBy(at, how), x: 1, y: 3, height: 8, width: `${(96 * sum) / most + 0.5}%` })),
+      h("strong", null, seconds(sum)),
+      h("span", { class: "ll-faint" }, share === null ? HOW[how] : `${HOW[how]} · ${Math.round(100 * share)} % of roof${bound ? ` (${bound})` : ""}`),
+    ]));
+  };
   const draw = (): [number, number] => {
     const kernel = store.run.facts.kernels[choice.current];
     const from = kernel?.sources.find((one) => one.dialect === (dialect === "ptx" ? "cuda" : dialect));
@@ -96,7 +115,7 @@ export function source(store: Store, host: HTMLElement, live: Live): Pane {
     if (key !== place) {
       place = key;
       const words = dialect === "ptx" ? "compile to PTX" : `write the ${NAMES[dialect]}`;
-      fill(facts, values(Object.entries((ptx && dialect !== "metal" && dialect !== "c" ? ptx : from)?.resources ?? {}).map(([name, value]) => [name.replaceAll("_", " "), value.toLocaleString("en")])));
+      fill(facts, took(), values(Object.entries((ptx && dialect !== "metal" && dialect !== "c" ? ptx : from)?.resources ?? {}).map(([name, value]) => [name.replaceAll("_", " "), value.toLocaleString("en")])));
       fill(note, kernel ? !text && ["Not in this run: ", button(words, `${words}; no such device is needed`, () => void ask(dialect === "ptx" ? "ptx" : "sources", { dialect, kernel: choice.current }))] : NO_KERNELS);
       note.hidden = !note.firstChild;
       lines = text ? tokens(text.replace(/\n$/, ""), dialect as Language) : [];

@@ -81,8 +81,12 @@ export class Store {
   private readonly listeners = new Map<keyof Events, Set<Listener<never>>>();
   private found: Related | null = null;
 
+  /** Whether somebody said where to look at first. */
+  readonly isPlaced: boolean;
+
   constructor(bundle: Bundle, place?: Partial<Place>) {
     this.bundle = bundle;
+    this.isPlaced = place?.stage !== undefined;
     this.place = this.inside({ run: 0, firing: -1, ...place });
   }
 

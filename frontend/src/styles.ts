@@ -30,11 +30,12 @@ const KINDS: Readonly<Record<string, string>> = {
   rewired: "fff8c5 9a6700 362a07 e3b341",
 };
 // Ground, text, faint text, edges, ground of open boxes, highlight, heat; then what panes are made
-// of: the ground of bars and heads, thin lines, what is under the pointer, what is selected, links.
-const NAMES = "ground text faint edge open high heat panel line hover chosen accent".split(" ");
-const LIGHT = "ffffff 1f2328 57606a 6e7781 f6f8fa d1242f fb8f44 f6f8fa d0d7de eaeef2 ddf4ff 0550ae".split(" ");
-const DARK = "0d1117 e6edf3 9aa4af 8b949e 13181f ff7b72 db6d28 161b22 30363d 21262d 12304f 79c0ff".split(" ");
-const FORCED = "Canvas CanvasText CanvasText CanvasText Canvas Highlight GrayText Canvas CanvasText Canvas Canvas LinkText";
+// of: the ground of bars and heads, thin lines, what is under the pointer, what is selected, links,
+// and of words alone what is good, bad and odd.
+const NAMES = "ground text faint edge open high heat panel line hover chosen accent good bad odd".split(" ");
+const LIGHT = "ffffff 1f2328 57606a 6e7781 f6f8fa d1242f fb8f44 f6f8fa d0d7de eaeef2 ddf4ff 0550ae 116329 a40e26 7d4e00".split(" ");
+const DARK = "0d1117 e6edf3 9aa4af 8b949e 13181f ff7b72 db6d28 161b22 30363d 21262d 12304f 79c0ff 56d364 ff9790 e3b341".split(" ");
+const FORCED = "Canvas CanvasText CanvasText CanvasText Canvas Highlight GrayText Canvas CanvasText Canvas Canvas LinkText CanvasText CanvasText CanvasText";
 
 /** Of classes of things, as grounds of text. */
 const TINTS = ["cfe2ff ffdfb3 cdeed2 ffd1e0 e2d7ff ccecf1 efeaa6 e1e4e8", "1c3f70 5b3c10 1c4b28 5c203b 3d2c70 124b54 4c4911 3a4048"];

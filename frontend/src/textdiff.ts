@@ -15,7 +15,7 @@ css`
 .ll-row.ll-is-gone.ll-lit, .ll-row.ll-is-new.ll-lit { box-shadow: inset 0 0 0 1px var(--ll-accent); }
 .ll-is-fold { color: var(--ll-accent); background: var(--ll-panel); }
 .ll-sign { flex: none; width: 2ch; font-weight: 700; }
-.ll-is-gone > .ll-sign { color: var(--ll-removed-line); } .ll-is-new > .ll-sign { color: var(--ll-added-line); }
+.ll-is-gone > .ll-sign { color: var(--ll-bad); } .ll-is-new > .ll-sign { color: var(--ll-good); }
 `;
 
 /** A line of a diff as what stands in its row. */

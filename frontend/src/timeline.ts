@@ -9,20 +9,29 @@ import { count, seconds, signed } from "./units";
 import { Watch } from "./watch";
 
 css`
-.ll-passes { display: flex; flex: 1 1 0; min-height: 0; overflow: auto hidden; padding: 2px 6px 6px; gap: 2px; }
-.ll-round { display: flex; flex: none; gap: 2px; position: relative; padding-top: 15px; }
-.ll-round::before { content: attr(aria-label); position: absolute; top: 0; left: 0; right: 0; font-size: 11px; line-height: 13px; padding-left: 4px; }
-.ll-round[aria-label]::before { border-top: 2px solid var(--ll-edge); color: var(--ll-faint); }
-.ll-pass { display: flex; flex-direction: column; width: 120px; padding: 3px 5px; border: 1px solid var(--ll-line); border-radius: 5px; cursor: pointer; overflow: hidden; font-size: 11.5px; line-height: 15px; white-space: nowrap; }
-.ll-pass:hover { background: var(--ll-hover); }
-.ll-pass[aria-selected="true"] { background: var(--ll-chosen); outline: 2px solid var(--ll-accent); outline-offset: -2px; }
-.ll-pass.ll-lit { border-top: 4px solid var(--ll-high); }
-.ll-idle { width: 20px; padding: 3px 1px; color: var(--ll-faint); background: var(--ll-panel); border-style: dashed; writing-mode: vertical-rl; }
-.ll-bars { display: flex; align-items: flex-end; gap: 3px; flex: 1 1 0; min-height: 6px; }
-.ll-bars > i { flex: 1 1 0; min-height: 1px; }
-.ll-key { display: inline-block; width: 10px; height: 10px; margin: 0 3px 0 8px; }
+.ll-timeline { flex: none; border-bottom: 1px solid var(--ll-line); background: var(--ll-panel); }
+.ll-timeline > .ll-bar { border: 0; padding: 3px 8px 0; gap: 10px; font-size: 11.5px; }
+.ll-passes { display: flex; overflow: auto hidden; padding: 3px 8px 7px; gap: 4px; }
+.ll-round { min-width: 52px; display: flex; flex: none; gap: 4px; position: relative; padding-top: 15px; }
+.ll-round:not([aria-label]):only-child { padding-top: 0; }
+.ll-round::before { content: attr(aria-label); position: absolute; top: 0; left: 0; right: 0; font-size: 11px; line-height: 12px; padding-left: 5px; white-space: nowrap; }
+.ll-round[aria-label]::before { border-left: 2px solid var(--ll-edge); color: var(--ll-faint); }
+.ll-pass { display: flex; flex-direction: column; min-width: 112px; padding: 3px 7px 5px; border: 1px solid var(--ll-line); border-radius: 6px; background: var(--ll-ground); cursor: pointer; overflow: hidden; font-size: 11.5px; line-height: 15px; white-space: nowrap; font-variant-numeric: tabular-nums; }
+.ll-pass:hover { border-color: var(--ll-edge); background: var(--ll-hover); }
+.ll-pass[aria-selected="true"] { background: var(--ll-chosen); border-color: var(--ll-accent); box-shadow: inset 0 0 0 1px var(--ll-accent); }
+.ll-pass.ll-lit { box-shadow: inset 0 3px var(--ll-high); }
+.ll-pass.ll-lit[aria-selected="true"] { box-shadow: inset 0 3px var(--ll-high), inset 0 0 0 1px var(--ll-accent); }
+.ll-fell { color: var(--ll-good); } .ll-grew { color: var(--ll-odd); }
+.ll-skipped { display: flex; flex: none; gap: 2px; position: relative; min-width: 44px; padding: 12px 2px 22px; justify-content: center; }
+.ll-skipped::after { content: attr(data-count); position: absolute; bottom: 6px; left: 0; right: 0; text-align: center; font-size: 11px; line-height: 14px; white-space: nowrap; color: var(--ll-faint); }
+.ll-idle { min-width: 0; width: 7px; padding: 0; border: 1px dashed var(--ll-edge); border-radius: 3px; background: none; color: var(--ll-faint); text-indent: 9px; }
+.ll-idle[aria-selected="true"] { width: auto; padding: 2px 6px; text-indent: 0; border-style: solid; }
+.ll-bars { margin-top: auto; padding-top: 3px; display: grid; gap: 2px; }
+.ll-bars > i { height: 4px; min-width: 1px; border-radius: 2px; }
+.ll-key { display: inline-block; width: 16px; height: 5px; margin: 0 4px 2px 10px; border-radius: 2px; }
 .ll-bars > i, .ll-key { background: var(--ll-accent); }
-.ll-bars > i + i, .ll-key + .ll-key { background: repeating-linear-gradient(45deg, var(--ll-heat) 0 2px, transparent 2px 4px); border: 1px solid var(--ll-heat); }
+.ll-bars > i + i, .ll-key.ll-hatched { background: repeating-linear-gradient(115deg, var(--ll-heat) 0 3px, transparent 3px 5px); box-shadow: inset 0 0 0 1px var(--ll-heat); }
+.ll-runs { max-width: 60%; }
 `;
 
 /** Stages that stand together: a round of a repeated pipeline, or what is around it. */
@@ -87,7 +96,8 @@ export function timeline(store: Store, host: HTMLElement): Pane {
   let passes: HTMLElement[] = [];
 
   const pass = (stage: Stage, at: number, most: { firings: number; seconds: number }): HTMLElement => {
-    const tall = (share: number): Node => h("i", { style: `height:${100 * share}%` });
+    const wide = (share: number): Node => h("i", { style: `width:${100 * share}%` });
+    const by = stage.after - stage.before;
     return h(
       "div",
       { role: "option", id: `${id}-${at}`, class: `ll-pass${stage.effect || !at ? "" : " ll-idle"}`, title: told(stage, at), onclick: () => store.go({ stage: at }) },
@@ -95,12 +105,23 @@ export function timeline(store: Store, host: HTMLElement): Pane {
       at === 0
         ? count(stage.after, "node")
         : stage.effect && [
-            span("", `${stage.before} → ${stage.after} `, h("b", null, signed(stage.after - stage.before))),
-            div("ll-bars", tall(stage.firings / most.firings), tall(stage.seconds / most.seconds)),
-            span("", `×${stage.firings.toLocaleString("en")} · ${seconds(stage.seconds)}`),
-            span("ll-faint", `${stage.verified ? "✓ verified" : "○ not verified"}${stage.checked ? " ≡" : ""}`),
+            span("", `${stage.before.toLocaleString("en")} → ${stage.after.toLocaleString("en")} `, h("b", { class: by < 0 ? "ll-fell" : by > 0 ? "ll-grew" : "ll-faint" }, signed(by))),
+            span("ll-faint", `×${stage.firings.toLocaleString("en")} · ${seconds(stage.seconds)} ${stage.verified ? "✓" : "○"}${stage.checked ? "≡" : ""}`),
+            div("ll-bars", wide(stage.firings / most.firings), wide(stage.seconds / most.seconds)),
           ],
     );
+  };
+  /** Passes in a row, those without effect that follow each other together. */
+  const gathered = (from: number, to: number): Node[] => {
+    const found: Node[] = [];
+    for (let at = from; at < to; at++) {
+      const first = at;
+      while (at < to && at && !store.run.stages[at]!.effect) at++;
+      const idle = passes.slice(first, at);
+      if (idle.length) found.push(h("div", { class: "ll-skipped", "data-count": `${idle.length} idle` }, idle));
+      if (at < to) found.push(passes[at]!);
+    }
+    return found;
   };
   const draw = (): void => {
     const { run, bundle } = store;
@@ -110,11 +131,11 @@ export function timeline(store: Store, host: HTMLElement): Pane {
       seconds: Math.max(1e-9, ...stages.filter((stage) => stage.effect).map((stage) => stage.seconds)),
     };
     passes = stages.map((stage, at) => pass(stage, at, most));
-    fill(list, rounds(stages).map(({ round, from, to }) => h("div", { class: "ll-round", role: "group", "aria-label": round ? `round ${round}` : null }, passes.slice(from, to))));
+    fill(list, rounds(stages).map(({ round, from, to }) => h("div", { class: "ll-round", role: "group", "aria-label": round ? `round ${round}` : null }, gathered(from, to))));
     const idle = stages.filter((stage, at) => at && !stage.effect).length;
     const runs = h(
       "select",
-      { class: "ll-select", "aria-label": "run", onchange: () => store.go({ run: Number(runs.value) }) },
+      { class: "ll-select ll-runs", "aria-label": "run", onchange: () => store.go({ run: Number(runs.value) }) },
       bundle.runs.map((one, at) => h("option", { value: at, selected: at === store.place.run }, one.title || `run ${at + 1}`)),
     );
     fill(
@@ -122,7 +143,7 @@ export function timeline(store: Store, host: HTMLElement): Pane {
       bundle.runs.length > 1 && [runs, `of ${bundle.runs.length}`],
       h("div", { class: "ll-grow ll-one ll-faint", title: run.pipeline }, run.pipeline || run.title),
       span("ll-faint", `${count(stages.length - 1, "pass", "passes")}, ${idle} without effect; ${seconds(stages.reduce((sum, stage) => sum + stage.seconds, 0))}`),
-      h("span", { "aria-hidden": "true" }, h("i", { class: "ll-key" }), "firings", h("i", { class: "ll-key" }), "time"),
+      h("span", { "aria-hidden": "true", class: "ll-faint" }, h("i", { class: "ll-key" }), "firings", h("i", { class: "ll-key ll-hatched" }), "time"),
     );
     mark();
   };
@@ -130,9 +151,8 @@ export function timeline(store: Store, host: HTMLElement): Pane {
     const { stage } = store.place;
     passes.forEach((one, at) => one.setAttribute("aria-selected", String(at === stage)));
     list.setAttribute("aria-activedescendant", `${id}-${stage}`);
-    const at = passes[stage]!;
-    if (at.offsetLeft < list.scrollLeft + 20 || at.offsetLeft + at.offsetWidth > list.scrollLeft + list.clientWidth - 20)
-      list.scrollLeft = at.offsetLeft - (list.clientWidth - at.offsetWidth) / 2;
+    const at = passes[stage]!.getBoundingClientRect(), { left, right } = list.getBoundingClientRect();
+    if (at.left < left + 20 || at.right > right - 20) list.scrollLeft += at.left - left - (right - left - at.width) / 2;
   };
   keyed(list, ({ key, shiftKey }) => {
     const { stage } = store.place;
@@ -151,7 +171,10 @@ export function timeline(store: Store, host: HTMLElement): Pane {
     },
   });
   const stop = store.on("place", () => passes.length === store.run.stages.length && mark());
-  host.append(bar, list);
+  host.append(div("ll-timeline", bar, list));
   watch.begin();
-  return { dispose: () => (watch.dispose(), stop()) };
+  // In a notebook it is drawn before it has a width.
+  const observer = typeof ResizeObserver === "undefined" ? null : new ResizeObserver(mark);
+  observer?.observe(list);
+  return { dispose: () => (watch.dispose(), observer?.disconnect(), stop()) };
 }

@@ -14,14 +14,19 @@ css`
 .ll-launch { display: grid; grid-template-columns: 13ch 1fr 27ch; column-gap: 8px; width: 100%; font-size: 11.5px; line-height: 17px; }
 .ll-launch > b { grid-column: 1 / -1; } .ll-launch > svg { width: 100%; height: 17px; } .ll-launch > span { overflow: hidden; text-overflow: ellipsis; }
 .ll-totals { display: grid; grid-template-columns: auto auto 1fr; gap: 1px 12px; padding: 6px 8px; flex: none; } .ll-totals > details { min-width: 0; }
-.ll-took { fill: var(--ll-accent); stroke: var(--ll-accent); stroke-width: 1.2; } .ll-took.ll-recorded { fill: url(#ll-hatch); } .ll-took.ll-modelled { fill: transparent; stroke-dasharray: 3 2; }
+.ll-took { fill: var(--ll-mine, var(--ll-accent)); stroke: var(--ll-mine, var(--ll-accent)); stroke-width: 1.2; } .ll-took.ll-recorded { fill: url(#ll-hatch); fill-opacity: 1; }
+.ll-device-1 { --ll-mine: var(--ll-reduce-line); } .ll-device-2 { --ll-mine: var(--ll-source-line); } .ll-device-3 { --ll-mine: var(--ll-call-line); } .ll-device-4 { --ll-mine: var(--ll-kernel-line); } .ll-took.ll-modelled { fill: transparent; stroke-dasharray: 3 2; }
 .ll-spread { stroke: var(--ll-text); stroke-width: 1.5; fill: none; }
+.ll-roof { stroke: var(--ll-mine, var(--ll-accent)); stroke-width: 1.8; fill: none; }
 .ll-plot { flex: none; width: 100%; max-height: 42%; border-top: 1px solid var(--ll-line); font-size: 11px; }
 .ll-plot text { fill: var(--ll-faint); } .ll-axis { stroke: var(--ll-line); fill: none; }
 .ll-plot .ll-took { cursor: pointer; } .ll-plot .ll-lit { stroke: var(--ll-high); stroke-width: 3; }
 `;
 
-const HOW = { measured: "measured here", recorded: "recorded elsewhere", modelled: "modelled, not run" } as const;
+/** What a device is drawn with: how its times came about tells by its shape, and its colour repeats which it is. */
+export const tookBy = (device: number, how: Times["how"]): string => `ll-took ll-${how} ll-device-${device % 5}`;
+
+export const HOW = { measured: "measured here", recorded: "recorded elsewhere", modelled: "modelled, not run" } as const;
 
 interface Line {
   readonly launch: number;
@@ -53,7 +58,7 @@ export function times(store: Store, host: HTMLElement): Pane {
   /** Operations a second over operations a byte, both by powers of ten. */
   const roofline = (): Node | null => {
     const { times: all, roofline: roofs } = store.run.facts;
-    const points = all.flatMap(({ device, how, rows }) => rows.flatMap(({ flops, bytes, median, launch }) => (flops && bytes && median > 0 ? [{ device, how, launch, x: Math.log10(flops / bytes), y: Math.log10(flops / median) }] : [])));
+    const points = all.flatMap(({ device, how, rows }, at) => rows.flatMap(({ flops, bytes, median, launch }) => (flops && bytes && median > 0 ? [{ device, at, how, launch, x: Math.log10(flops / bytes), y: Math.log10(flops / median) }] : [])));
     if (!points.length) return null;
     // Two names of one device have one roof.
     const peaks = [...new Map(roofs.map((one) => [`${one.flops} ${one.bytes}`, { ...one, y: Math.log10(one.flops), x: Math.log10(one.flops / one.bytes) }])).values()];
@@ -76,13 +81,13 @@ export function times(store: Store, host: HTMLElement): Pane {
       text(wide - 10, high - 4, "end", "operations per byte"),
       text(2, high - 4, "start", "↑ operations per second"),
       peaks.map((one) => [
-        s("path", { class: "ll-spread", d: `M${x(one.x)} ${y(one.y)}H${wide - 10}M${x(one.x)} ${y(one.y)}L${[Math.max(xs[0]!, one.x - one.y + ys[0]!)].map((from) => `${x(from)} ${y(one.y + from - one.x)}`)[0]}` }),
+        s("path", { class: `ll-roof ll-device-${Math.max(0, all.findIndex(({ device }) => device === one.device)) % 5}`, d: `M${x(one.x)} ${y(one.y)}H${wide - 10}M${x(one.x)} ${y(one.y)}L${[Math.max(xs[0]!, one.x - one.y + ys[0]!)].map((from) => `${x(from)} ${y(one.y + from - one.x)}`)[0]}` }),
         text(wide - 12, y(one.y) - 3, "end", `${one.device}: ${many(one.flops)}/s, ${bytes(one.bytes)}/s`),
       ]),
       points.map((one) => {
         const [px, py] = [x(one.x), y(one.y)];
         const shape = { measured: "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0-10 0z", recorded: "M-5-5h10v10h-10z", modelled: "M0-6l6 10h-12z" }[one.how];
-        return s("path", { class: `ll-took ll-${one.how}`, d: shape, transform: `translate(${px} ${py})`, "data-launch": one.launch, onclick: () => list.watch.select({ kind: "launch", launch: one.launch }) }, s("title", null, `${launchName(store, one.launch)}, ${one.device}: ${digits(10 ** one.x)} operations a byte, ${many(10 ** one.y)} operations a second, ${HOW[one.how]}`));
+        return s("path", { class: tookBy(one.at, one.how), d: shape, transform: `translate(${px} ${py})`, "data-launch": one.launch, onclick: () => list.watch.select({ kind: "launch", launch: one.launch }) }, s("title", null, `${launchName(store, one.launch)}, ${one.device}: ${digits(10 ** one.x)} operations a byte, ${many(10 ** one.y)} operations a second, ${HOW[one.how]}`));
       }),
     );
   };
@@ -104,7 +109,7 @@ export function times(store: Store, host: HTMLElement): Pane {
             const part = (value: number): string => `${((98 * value) / most + 0.5).toFixed(2)}%`;
             return [
               h("span", { title: name }, name),
-              s("svg", { role: "img", "aria-label": HOW[how] }, time && [s("rect", { class: `ll-took ll-${how}`, x: "0.5%", y: 4, height: 9, width: part(time.median) }), time.high > time.low && s("line", { class: "ll-spread", x1: part(time.low), x2: part(time.high), y1: 8.5, y2: 8.5 })]),
+              s("svg", { role: "img", "aria-label": HOW[how] }, time && [s("rect", { class: tookBy(device, how), x: "0.5%", y: 4, height: 9, width: part(time.median) }), time.high > time.low && s("line", { class: "ll-spread", x1: part(time.low), x2: part(time.high), y1: 8.5, y2: 8.5 })]),
               time ? h("span", { title: `${seconds(time.low)} to ${seconds(time.high)}; ${bytes(time.bytes)}, ${many(time.flops)} operations` }, seconds(time.median), time.share !== null && ` · ${Math.round(100 * time.share)} % of roof`, time.bound && ` (${time.bound})`) : span("ll-faint", "no time"),
             ];
           }),
@@ -121,8 +126,8 @@ export function times(store: Store, host: HTMLElement): Pane {
         sort.setAttribute("aria-pressed", String(isSlowestFirst));
         fill(
           totals,
-          times.map(({ device, how, rows, clock, note }) => [
-            h("span", null, s("svg", { width: 28, height: 11 }, s("rect", { class: `ll-took ll-${how}`, x: 1, y: 1, width: 22, height: 9 })), device),
+          times.map(({ device, how, rows, clock, note }, at) => [
+            h("span", null, s("svg", { width: 28, height: 11 }, s("rect", { class: tookBy(at, how), x: 1, y: 1, width: 22, height: 9 })), device),
             h("strong", null, seconds(rows.reduce((sum, time) => sum + time.median, 0))),
             note || clock ? h("details", null, h("summary", null, HOW[how]), [clock, note].filter(Boolean).join("; ")) : h("span", null, HOW[how]),
           ]),

@@ -28,7 +28,8 @@ export function count(number: number, what: string, more = `${what}s`): string {
 
 /** +2, −11, ±0. */
 export function signed(number: number): string {
-  return number > 0 ? `+${number}` : number < 0 ? `−${-number}` : "±0";
+  const size = Math.abs(number).toLocaleString("en");
+  return number > 0 ? `+${size}` : number < 0 ? `−${size}` : "±0";
 }
 
 /** Three digits that say something. */

@@ -154,6 +154,16 @@ export class View {
     return this.boxLists[frame]!;
   }
 
+  /** The things of a frame that a pass changed, and the boxes with such in them. */
+  changedIn(frame: number): number[] {
+    const found: number[] = [];
+    for (let thing = this.frame.things[frame]!; thing < this.frame.things[frame + 1]!; thing++) {
+      const box = this.box(thing);
+      if (this.thing.status[thing] || box?.added || box?.removed || box?.rewired) found.push(thing);
+    }
+    return found;
+  }
+
   /** The things that a thing stands in, inner ones first. */
   above(thing: number): number[] {
     const found: number[] = [];

@@ -58,6 +58,7 @@ class Shared {
       store.on("place", (place) => this.tell("place", place)),
     );
     this.tell("place", store.place);
+    this.hear("comm_live_update", () => this.live.hasKernel || store.say(this.live.sorry));
     return store;
   }
 

@@ -26,20 +26,24 @@ css`
 .ll-bench { display: flex; flex-direction: column; flex: 1 1 0; min-height: 0; }
 .ll-bench > .ll-bar { flex-wrap: nowrap; }
 .ll-panel > .ll-side { flex: 1 1 0; border: 0; }
+.ll-strip { flex: none; min-width: 0; }
 .ll-one { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 `;
 
 export function workbench(store: Store, host: HTMLElement, live: Live): Pane {
+  const { place: { stage }, run: { stages }, isPlaced } = store;
+  // What the last passes changed says more than that some after them had nothing to do.
+  if (!isPlaced && !stages[stage]!.effect) store.go({ stage: nextStage(store.run, stage, -1) || stage });
   const stepper = new Stepper(store);
-  const words = div("ll-grow ll-mono ll-one");
+  const words = div("ll-grow ll-one");
   const clear = button("×", "select nothing (Esc)", () => store.select(null));
-  const bench = div("ll-bench", div("ll-bar", h("strong", null, store.bundle.title || store.run.title), words, clear, helpButton()));
+  const passes = div("ll-strip");
+  const bench = div("ll-bench", div("ll-bar", h("strong", null, store.bundle.title || store.run.title), words, clear, helpButton()), passes);
   host.append(bench);
-  const [left, right] = split(bench, "across", "pictures and details", 58);
-  const [top, below] = split(left, "down", "passes and pictures", 27);
+  const [left, right] = split(bench, "across", "pictures and details", 60);
   const panes: Pane[] = [
-    timeline(store, top),
-    pair(store, below),
+    timeline(store, passes),
+    pair(store, left),
     tabs(
       right,
       "details",
@@ -62,6 +66,7 @@ export function workbench(store: Store, host: HTMLElement, live: Live): Pane {
     const { selected } = store;
     fill(words, selected ? wordsOf(store, selected) : "select anything: its relatives light up everywhere");
     words.classList.toggle("ll-faint", !selected);
+    words.classList.toggle("ll-mono", !!selected);
     words.title = words.textContent;
     clear.hidden = !selected;
   };
@@ -75,7 +80,7 @@ export function workbench(store: Store, host: HTMLElement, live: Live): Pane {
   const stops = [
     store.on("selection", mark),
     store.on("place", mark),
-    listen(bench, {
+    listen(host, {
       previousPass: go(-1),
       nextPass: go(1),
       previousAny: go(-1, true),

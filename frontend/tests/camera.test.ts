@@ -2,7 +2,7 @@
 // Where one looks from, and the gestures that change it.
 
 import { beforeEach, expect, test, vi } from "vitest";
-import { centred, fitted, fromTop, gestures, moved, seen, zoomed, type Gestures } from "../src/camera";
+import { around, centred, fitted, fromTop, gestures, moved, seen, towards, zoomed, type Gestures } from "../src/camera";
 
 const screen = { width: 400, height: 300 };
 
@@ -14,19 +14,29 @@ test("zooming leaves the point under the hand where it is", () => {
   expect(zoomed(camera, 1e-9, 0, 0).scale).toBe(0.001);
 });
 
-test("fitting shows all of it in the middle, never larger than life", () => {
+test("fitting shows all of it in the middle, never much larger than life", () => {
   const rect = { x: -4, y: -4, width: 1000, height: 200 }, camera = fitted(rect, screen), area = seen(camera, screen);
   expect(area.x).toBeLessThan(rect.x);
   expect(area.x + area.width).toBeGreaterThan(996);
   expect(area.x + area.width / 2).toBeCloseTo(496);
   expect(area.y + area.height / 2).toBeCloseTo(96);
-  expect(fitted({ x: 0, y: 0, width: 10, height: 10 }, screen).scale).toBe(1);
+  expect(fitted({ x: 0, y: 0, width: 10, height: 10 }, screen).scale).toBe(1.2);
 });
 
 test("what is high is read from its top", () => {
   const camera = fromTop({ x: 0, y: 0, width: 800, height: 1e5 }, screen);
   expect(camera.y).toBe(18);
   expect(camera.scale).toBeCloseTo(364 / 800);
+});
+
+test("a part is in the middle, or from its upper left corner on; nothing is seen beyond the whole", () => {
+  const whole = { x: 0, y: 0, width: 2000, height: 1000 }, at = (x: number, y: number, width = 100, height = 50) => towards({ x, y, width, height }, whole, screen, 1);
+  expect(at(900, 500)).toEqual({ scale: 1, x: 200 - 950, y: 150 - 525 });
+  expect(at(900, 500, 900)).toEqual({ scale: 1, x: 18 - 900, y: 150 - 525 });
+  expect(at(0, 0)).toEqual({ scale: 1, x: 18, y: 18 });
+  expect(at(1900, 950)).toEqual({ scale: 1, x: 400 - 18 - 2000, y: 300 - 18 - 1000 });
+  expect(towards(whole, whole, screen, 0.1)).toEqual({ scale: 0.1, x: 100, y: 100 });
+  expect(around([{ x: 3, y: 4, width: 5, height: 6 }, { x: -1, y: 7, width: 2, height: 9 }])).toEqual({ x: -1, y: 4, width: 9, height: 12 });
 });
 
 test("what is seen, and what is around it", () => {

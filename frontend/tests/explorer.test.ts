@@ -41,7 +41,7 @@ beforeEach(() => begin(SIMPLE, { stage: 0 }));
 
 test("it finds nodes, and goes through them by Enter and arrow keys", () => {
   const field = find("op:/mul|add/");
-  expect(found()).toEqual(["%4 add", "%5 mul"]);
+  expect(found()).toEqual(["%4 add f32[4]", "%5 mul f32[4]"]);
   expect(root.querySelector(".ll-search [role=status]")!.textContent).toBe("2 of 5 nodes");
   press("Enter", field);
   expect(store.selected).toEqual({ kind: "node", stage: 0, ids: [4] });

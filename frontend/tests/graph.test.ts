@@ -234,7 +234,7 @@ test("pictures move together: who is led tells nobody", () => {
   stop();
   press("0", "-", "f");
   expect(heard).toHaveBeenCalledTimes(1);
-  expect(graph.camera.scale).toBe(1);
+  expect(graph.camera.scale).toBe(1.2);
 });
 
 test("a box stays where it is when it opens", () => {

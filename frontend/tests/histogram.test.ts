@@ -10,7 +10,7 @@ const ASKED = { run: 0, stage: 1, id: 5 };
 const settled = () => new Promise((done) => setTimeout(done));
 
 function kernel(ask: Live["ask"]): Live {
-  return { hasKernel: true, ask, dispose: () => undefined };
+  return { hasKernel: true, sorry: "", ask, dispose: () => undefined };
 }
 
 test("nothing is computed before somebody asks; then it is known", async () => {

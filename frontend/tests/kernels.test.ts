@@ -6,7 +6,7 @@ import { opened, press, texts } from "./rich";
 
 test("from the definition to the launches", () => {
   const { host } = opened(kernels);
-  expect(texts(host, "h4")).toEqual(["what it computes", "why it is one kernel", "its schedule: 1 step", "the nest", "1 launch"]);
+  expect(texts(host, "h2")).toEqual(["what it computes", "why it is one kernel", "its schedule: 1 step", "the nest", "1 launch"]);
   expect(texts(host, "option")).toEqual(["product", "other"]);
   expect(host.textContent).toContain("elementwise: 1 op");
   expect(texts(host, "[data-launch]")).toEqual(["0: %7 of %x, %y; cell 1, line 2"]);

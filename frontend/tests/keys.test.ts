@@ -79,12 +79,22 @@ test("no key means two things at one place", () => {
 test("JupyterLab's shortcuts are kept away, but not those with Ctrl", () => {
   vi.useFakeTimers();
   alone(host);
-  expect(host.hasAttribute("data-lm-suppress-shortcuts")).toBe(true);
-  let during = true;
-  document.body.addEventListener("keydown", () => (during = host.hasAttribute("data-lm-suppress-shortcuts")), { once: true });
-  press("s", { ctrlKey: true });
-  expect(during).toBe(false);
+  const inner = h("button"), field = h("input");
+  host.append(inner, field);
+  const marked = (): boolean[] => [host, inner].map((one) => one.hasAttribute("data-lm-suppress-shortcuts"));
+  // What has the focus is asked before what is around it.
+  inner.focus();
+  expect(marked()).toEqual([true, true]);
+  for (const key of ["d", "Enter", "Escape"]) press(key, {}, inner);
+  press("Enter", { shiftKey: true }, inner);
+  press("z", { ctrlKey: true }, field);
+  expect(outside).not.toHaveBeenCalled();
+  let during = [true];
+  document.body.addEventListener("keydown", () => (during = marked()), { once: true });
+  press("s", { ctrlKey: true }, inner);
+  expect(during).toEqual([false, false]);
+  expect(outside).toHaveBeenCalledOnce();
   vi.runAllTimers();
-  expect(host.hasAttribute("data-lm-suppress-shortcuts")).toBe(true);
+  expect(marked()).toEqual([true, true]);
   vi.useRealTimers();
 });

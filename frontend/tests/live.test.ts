@@ -1,7 +1,7 @@
 // Questions to the kernel, answers in any order, and sentences where none comes.
 
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { NO_KERNEL, throughModel, withoutKernel } from "../src/live";
+import { GONE, NO_KERNEL, throughModel, withoutKernel } from "../src/live";
 import { FakeModel } from "./fakemodel";
 
 beforeEach(() => void vi.useFakeTimers());
@@ -44,7 +44,7 @@ test("without a kernel, every question is answered by a sentence at once", async
   model.widget_manager = { kernel: null };
   const live = throughModel(model);
   expect(live.hasKernel).toBe(false);
-  await expect(live.ask("values")).rejects.toThrow(NO_KERNEL);
+  await expect(live.ask("values")).rejects.toThrow(GONE);
   expect(model.sent).toEqual([]);
 });
 
@@ -55,7 +55,8 @@ test("a connection that is cut is known", async () => {
   model.comm_live = false;
   model.emit("comm_live_update");
   expect(live.hasKernel).toBe(false);
-  await expect(live.ask("values")).rejects.toThrow(NO_KERNEL);
+  expect(live.sorry).toBe(GONE);
+  await expect(live.ask("values")).rejects.toThrow(GONE);
 });
 
 test("nothing is heard any more when it is over", () => {

@@ -4,14 +4,14 @@ import { expect, test } from "vitest";
 import { levelAt } from "../src/lod";
 
 test("nearer there is more", () => {
-  expect([0.01, 0.41, 0.43, 0.61, 0.63, 3].map((scale) => levelAt(scale).detail)).toEqual([0, 0, 1, 1, 2, 2]);
+  expect([0.01, 0.29, 0.31, 0.61, 0.63, 3].map((scale) => levelAt(scale).detail)).toEqual([0, 0, 1, 1, 2, 2]);
 });
 
 test("letters of names are about as large on the screen, however far away one is", () => {
-  for (let scale = 0.001; scale < 0.42; scale *= 1.1) {
+  for (let scale = 0.001; scale < 0.3; scale *= 1.1) {
     const size = levelAt(scale).letters * scale;
-    expect(size).toBeGreaterThan(9.5);
-    expect(size).toBeLessThan(15);
+    expect(size).toBeGreaterThan(9);
+    expect(size).toBeLessThan(14);
   }
 });
 

@@ -4,7 +4,7 @@
 import { expect, test } from "vitest";
 import type { Look } from "../src/drawing";
 import { levelAt } from "../src/lod";
-import { litOf, marksOf } from "../src/marks";
+import { dashes, litOf, marksOf } from "../src/marks";
 import { Presence } from "../src/presence";
 import { sceneOf } from "../src/scene";
 import { Store, type Selected, type Side } from "../src/store";
@@ -44,4 +44,9 @@ test("wires are followed through borders, what is read apart from what reads", (
   const { paths } = lit(blocks(2), 0, { kind: "node", stage: 0, ids: [10] }, ["h0", "h0.mlp", "h1"]);
   expect(paths.map((one) => one.getAttribute("class"))).toEqual(["ll-lit", "ll-read", "ll-ring"]);
   expect(paths[1]!.getAttribute("d")!.match(/M/g)!.length).toBeGreaterThan(3);
+});
+
+test("what is very long has no more dashes than what is long", () => {
+  expect(dashes(6, 3, 400 * 9)).toBe(null);
+  expect(dashes(6, 3, 400 * 9 * 50)).toBe("stroke-dasharray:300 150");
 });

@@ -44,6 +44,44 @@ test("panning moves the sheet and paints nothing, until its border comes into si
   expect(elements()).toEqual(drawn);
 });
 
+test("zooming stretches what is painted; at a pause it is painted anew", () => {
+  vi.useFakeTimers();
+  begin();
+  const world = paint.sheet.querySelector("svg > g")!, [drawn] = elements(), before = world.getAttribute("transform");
+  const to = (x: number, y: number, scale: number) => {
+    sight.camera = { x, y, scale };
+    paint.move();
+  };
+  to(-30, -20, 1.1);
+  expect(paint.sheet.style.transform).toBe("translate(-30px,-20px) scale(1.1)");
+  vi.advanceTimersByTime(60);
+  to(-60, -40, 0.75);
+  expect(paint.sheet.style.transform).toBe("translate(-60px,-40px) scale(0.75)");
+  vi.advanceTimersByTime(60);
+  expect([world.getAttribute("transform"), elements()[0]]).toEqual([before, drawn]);
+  vi.advanceTimersByTime(60);
+  expect(paint.sheet.style.transform).toBe("translate(0px,0px)");
+  expect(world.getAttribute("transform")).toBe("matrix(0.75 0 0 0.75 240 260)");
+  // What would show that the sheet ends, or be much too coarse, is painted at once.
+  to(0, 0, 0.3);
+  expect(world.getAttribute("transform")).toBe("matrix(0.3 0 0 0.3 300 300)");
+  to(0, 0, 1);
+  expect(world.getAttribute("transform")).toBe("matrix(1 0 0 1 300 300)");
+  paint.dispose();
+  vi.useRealTimers();
+});
+
+test("what would be a few pixels large is a box without what is in it", () => {
+  begin(undefined, 0, ["h0", "h1", "h2"]);
+  look(0, 0, 0.2);
+  const count = elements().length;
+  expect(count).toBeGreaterThan(3);
+  look(0, 0, 0.02);
+  expect(elements().length).toBeLessThan(count);
+  look(0, 0, 0.2);
+  expect(elements().length).toBe(count);
+});
+
 test("another level draws anew and says so", () => {
   begin();
   const [drawn] = elements();
@@ -57,7 +95,7 @@ test("another level draws anew and says so", () => {
 
 test("opening a box draws what changed, and only moves the rest", () => {
   begin(undefined, 0, ["h0", "h1", "h2"]);
-  look(0, 0, 0.1);
+  look(0, 0, 0.2);
   const before = elements();
   sight.scene = sceneOf(sight.there.view, new Set(["h0", "h1", "h2", "h0.mlp"]));
   paint.draw();

@@ -72,6 +72,14 @@ test("both as one", () => {
   named(host, "fit the picture (f)").click();
   expect(fits).toBe(1);
 });
+test("where halves would be too narrow both are one picture, until somebody chooses", () => {
+  const width = vi.spyOn(HTMLElement.prototype, "clientWidth", "get").mockReturnValue(700);
+  const { host } = opened(pair, { stage: 1 });
+  expect(sides()).toEqual(["both"]);
+  named(host, "side by side").click();
+  expect(sides()).toEqual(["before", "after"]);
+  width.mockRestore();
+});
 test("within a pass it says how far", () => {
   const { store, host } = opened(pair, { stage: 1 });
   store.go({ firing: 1 });

@@ -1,6 +1,6 @@
 // Searches: words, fields, expressions, and sentences for what cannot be read.
 
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { lineOf, query, search } from "../src/query";
 import { blocks, SIMPLE } from "./graphs";
 import { made, type Node } from "./made";
@@ -57,11 +57,26 @@ test("what is called just so comes first", () => {
 test.each([
   ["/(/", "/(/ is no regular expression: unterminated group."],
   ["op:/mul", "A regular expression stands between two slashes: /mul|add/."],
+  ["/(a+)+$/", "/(a+)+$/ repeats what repeats itself or has a choice, which can take for ever."],
+  ["name:/((\\w|_)x?)*y/", "/((\\w|_)x?)*y/ repeats what repeats itself or has a choice, which can take for ever."],
+  ["/(a{2,})+/", "/(a{2,})+/ repeats what repeats itself or has a choice, which can take for ever."],
   ["//", "A regular expression stands between two slashes: /mul|add/."],
 ])("%s is answered with a sentence", (typed, sentence) => {
   const asked = query(run, typed);
   expect(asked.error).toBe(sentence);
   expect(search(run.lines(0), asked)).toEqual([]);
+});
+
+test.each(["/(mul|add)/", "/(h\\.)+x*/", "/[(a+)]+/", "/\\(a+\\)+/", "/(a+)b|(c*)?/"])("%s may be searched for", (typed) => {
+  expect(query(run, typed).error).toBe("");
+});
+
+test("a search that takes too long ends, and says how far it came", () => {
+  const clock = vi.spyOn(performance, "now").mockReturnValueOnce(0).mockReturnValueOnce(10).mockReturnValue(5000);
+  const stopped = vi.fn();
+  search(made(blocks(3)).runs[0]!.lines(0), query(run, "a"), stopped);
+  expect(stopped).toHaveBeenCalledWith(2);
+  clock.mockRestore();
 });
 
 test("half of a division is a word, not an expression", () => {

@@ -25,6 +25,15 @@ test("changed and off: the passes as text", () => {
   named(host, "the passes as they were").click();
   expect(python(host)).toBe('cx.compile("simplify, nothing, fuse")');
 });
+test("what the compile was given beside passes stays: its device, its licence", () => {
+  const facts = { ...RICH.facts, python: 'cx.compile("a", ll.CPUCompiler(threads=2))', besides: ["ll.CPUCompiler(threads=2).alone()", "licence=['no_nan']"] };
+  const { host } = on(silent, { ...RICH, facts });
+  expect(python(host)).toBe(facts.python);
+  boxes(host)[1]!.click();
+  expect(python(host)).toBe(`cx.compile(\n    "simplify, fuse",\n    ${facts.besides[0]!},\n    ${facts.besides[1]!},\n)`);
+  for (const one of [0, 2]) boxes(host)[one]!.click();
+  expect(python(host)).toBe(`cx.compile(\n    ${facts.besides[0]!},\n    ${facts.besides[1]!},\n)`);
+});
 test("many passes are several lines of one string", () => {
   const run = made(RICH).runs[0]!;
   const text = pythonOf(run, Array.from({ length: 12 }, (_, at) => ({ text: `a-long-name-${at}`, isOn: true })));

@@ -27,6 +27,11 @@ test("arrow keys go from language to language; resources stand above", () => {
   expect(lines(host)).toEqual(["__global__ void product() {}"]);
   expect(host.querySelector(".ll-facts")!.textContent).toBe("registers 12shared bytes 1,024");
 });
+test("what its launches took on each device stands above", () => {
+  const { host } = opened((store, at) => source(store, at, silent));
+  expect(texts(host, ".ll-took-by > strong")).toEqual(["1.00 µs", "2.00 µs", "1.00 µs"]);
+  expect(host.querySelector(".ll-took-by")!.textContent).toContain("this CPU1.00 µsmeasured here · 50 % of roof (memory)");
+});
 test("a language that is not there can be asked for", async () => {
   const live = answering({ text: "done" });
   const { host } = opened((store, at) => source(store, at, live));

@@ -33,7 +33,8 @@ test.each(THEMES.slice(0, 2))("words can be read on every ground: $name", ({ of 
     expect(contrast(of["text"]!, of[ground]!), `text on ${ground}`).toBeGreaterThan(4.5);
     if (!/tint|chosen/.test(ground)) expect(contrast(of["faint"]!, of[ground]!), `faint on ${ground}`).toBeGreaterThan(4.4);
   }
-  for (const ground of ["ground", "panel", "chosen", "hover"]) expect(contrast(of["accent"]!, of[ground]!), `links on ${ground}`).toBeGreaterThan(4.5);
+  for (const ground of ["ground", "panel", "chosen", "hover", "added-fill", "removed-fill"])
+    for (const words of ["accent", "good", "bad", "odd"]) expect(contrast(of[words]!, of[ground]!), `${words} on ${ground}`).toBeGreaterThan(4.5);
 });
 
 test("the colours of nodes are those of the static pictures", () => {

@@ -26,6 +26,10 @@ test("each pass is an option, those without effect are told apart", () => {
   expect(texts(host, ".ll-idle")).toEqual(["nothing"]);
   expect(host.querySelector("[aria-selected=true]")!.textContent).toContain("fuse");
 });
+test("passes without effect that follow each other are counted together", () => {
+  const { host } = opened(timeline);
+  expect([...host.querySelectorAll<HTMLElement>(".ll-skipped")].map((one) => [one.dataset["count"], one.childElementCount])).toEqual([["1 idle", 1]]);
+});
 test("arrows skip what did nothing, with Shift they do not", () => {
   const { store, host } = opened(timeline);
   const list = host.querySelector("[role=listbox]")!;

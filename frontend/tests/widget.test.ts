@@ -2,7 +2,7 @@
 // The widget: one store for all views of a model, in step with Python, and errors where the reader sees them.
 
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { open, start } from "../src/page";
+import { start } from "../src/page";
 import made from "../src/widget";
 import { FakeModel } from "./fakemodel";
 import { SIMPLE } from "./graphs";
@@ -125,10 +125,20 @@ describe("a page", () => {
   });
 
   test("it says what is wrong with its data", async () => {
-    const { host } = page("workbench", BYTES.slice(0, 40));
+    const { host, picture } = page("workbench", BYTES.slice(0, 40));
     start();
     await settled();
     expect(host.querySelector("[role=alert]")!.textContent).toBe("The data of this picture is damaged: it ends within its header.");
+    expect(picture.hidden).toBe(false);
+  });
+
+  test.each(["?", "{}"])("what is no base64, or no state, is said, too: %s", async (state) => {
+    const { host } = page("workbench", BYTES);
+    host.dataset["state"] = state;
+    if (state === "{}") document.getElementById("ll-data")!.textContent = "no base64!";
+    start();
+    await settled();
+    expect(host.querySelector("[role=alert]")!.textContent).toBe("The data of this picture is damaged: the page was cut off, or changed.");
   });
 
   test("nothing happens in a document without data", async () => {
@@ -138,9 +148,10 @@ describe("a page", () => {
   });
 
   test("a workbench is opened, too", async () => {
-    const host = document.createElement("div");
-    document.body.append(host);
-    await open(BYTES, host, "workbench", "dark");
+    const { host } = page("workbench", BYTES);
+    host.dataset["theme"] = "dark";
+    start();
+    await settled();
     expect(host.querySelector(".ll-root.ll-dark .ll-bench")).not.toBe(null);
   });
 });

@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 import { beforeEach, expect, test } from "vitest";
 import { workbench } from "../src/workbench";
-import { named, opened, press, silent, texts } from "./rich";
+import { named, opened, press, RICH, silent, texts } from "./rich";
 
 beforeEach(() => localStorage.clear());
 const on = (stage = 1) => opened((store, host) => workbench(store, host, silent), { stage });
@@ -20,6 +20,11 @@ test("tabs: arrow keys go through them, each makes its pane when it is first see
   expect(document.activeElement!.textContent).toBe("re-run");
   pane.dispose();
   expect(tab(on().host, "re-run").getAttribute("aria-selected")).toBe("true");
+});
+test("it begins at the last pass that changed something, unless somebody says where", () => {
+  const stages = [...RICH.stages, { title: "late", nodes: RICH.stages.at(-1)!.nodes }];
+  expect(opened((store, host) => workbench(store, host, silent), {}, { ...RICH, stages }).store.place.stage).toBe(3);
+  expect(opened((store, host) => workbench(store, host, silent), { stage: 4 }, { ...RICH, stages }).store.place.stage).toBe(4);
 });
 test("a pane that is hidden catches up when it is seen", () => {
   const { store, host } = on();
@@ -46,6 +51,14 @@ test("passes and firings by key", () => {
   expect(store.place.firing).toBe(0);
   expect(press(bench(host), ",").defaultPrevented).toBe(false);
 });
+test("where one picture takes the place of two, the keys stay in it", () => {
+  const { store, host } = on();
+  host.querySelector<HTMLElement>(".ll-graph")!.focus();
+  press(document.activeElement!, "[");
+  expect([store.place.stage, document.activeElement!.classList.contains("ll-graph")]).toEqual([0, true]);
+  press(document.activeElement!, "]");
+  expect(store.place.stage).toBe(1);
+});
 test("Escape selects nothing, and is somebody else's when nothing is", () => {
   const { store, host } = on();
   store.select({ kind: "launch", launch: 0 });
@@ -69,11 +82,11 @@ test("areas move, close and open by the keyboard, and what is closed is not reac
   const bar = host.querySelector<HTMLElement>("[aria-label='between pictures and details']");
   const area = bar!.nextElementSibling as HTMLElement;
   press(bar!, "ArrowRight");
-  expect(bar!.getAttribute("aria-valuenow")).toBe("61");
+  expect(bar!.getAttribute("aria-valuenow")).toBe("63");
   press(bar!, "Enter");
   expect([bar!.getAttribute("aria-valuenow"), area.style.visibility]).toEqual(["100", "hidden"]);
   press(bar!, "Enter");
-  expect([bar!.getAttribute("aria-valuenow"), area.style.visibility]).toEqual(["61", ""]);
+  expect([bar!.getAttribute("aria-valuenow"), area.style.visibility]).toEqual(["63", ""]);
 });
 test("it goes without a trace", () => {
   const { store, host, pane } = on();

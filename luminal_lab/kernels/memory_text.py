@@ -67,7 +67,8 @@ def table(plan: MemoryPlan, bound: BoundPlan | None = None) -> str:
             )
         )
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [f"memory plan: {steps} steps, {len(rows)} values", *_numbers(plan, bound)]
+    many = f"{steps} step{'s' * (steps != 1)}, {len(rows)} values"
+    lines = [f"memory plan: {many}", *_numbers(plan, bound)]
     for name, size, *others in cells:
         texts = [name.ljust(widths[0]), size.rjust(widths[1])]
         texts += [

@@ -100,10 +100,15 @@ def _settle(
     weights: list[float] = []
     is_rising, last = True, float("-inf")
     for one, start in zip(layer, offset, strict=True):
-        total = weight = 0.0
-        for other, distance, force in pulls[one]:
-            total += (x[other] + distance) * force
-            weight += force
+        own = pulls[one]
+        if len(own) == 1:  # as most have
+            other, distance, weight = own[0]
+            total = (x[other] + distance) * weight
+        else:
+            total = weight = 0.0
+            for other, distance, force in own:
+                total += (x[other] + distance) * force
+                weight += force
         if weight:
             mean = total / weight - start
         else:

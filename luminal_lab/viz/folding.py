@@ -36,7 +36,7 @@ BUDGET = 60
 """How many things scopes are opened up to, where no depth is asked for."""
 MOST = 400
 """How many things are shown of a graph that says nothing about its scopes."""
-LABEL = 30
+LABEL = 44
 """The longest label, in characters; the title of a node has all of it."""
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from luminal_lab.core.ir import IR
 from luminal_lab.display import Engine, Theme
 from luminal_lab.errors import ArgumentError, whole_number
+from luminal_lab.passes.collector import uncollected
 from luminal_lab.passes.diff import Diff
 from luminal_lab.viz import exports, overlays
 from luminal_lab.viz.entries import Entries, entries_of, union_of
@@ -47,6 +48,7 @@ class GraphPicture(Picture):
         return overlays.to_node_data(self.payload)
 
 
+@uncollected()
 def graph_picture(
     graph: IR | Diff,
     *,

@@ -208,17 +208,15 @@ class _Rows:
             steps: list[Step] = [(attached[path[0]][0], begins[uppers[path[0]]])]
             for number in path:
                 start, end = attached[number]
-                lower = lowers[number]
+                if start == end:
+                    continue
+                top, lower = below[uppers[number]], lowers[number]
+                _go_down(steps, start, top)
                 y = above[lower]
-                if start != end:
-                    top = below[uppers[number]]
-                    _go_down(steps, start, top)
-                    if lower < count:
-                        y = round(y - 3 - (TALL if layers.labels[number] else 0.0), 1)
-                    middle = round((top + y) / 2, 1)
-                    steps.append((start, middle, end, middle, end, y))
-                else:
-                    _go_down(steps, end, y)
+                if lower < count:
+                    y = round(y - 3 - (TALL if layers.labels[number] else 0.0), 1)
+                middle = round((top + y) / 2, 1)
+                steps.append((start, middle, end, middle, end, y))
             last = lowers[path[-1]]
             _go_down(steps, steps[-1][-2], self.places[last][1])
             found.append(tuple(steps))

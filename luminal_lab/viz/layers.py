@@ -205,18 +205,33 @@ class Layers:
                 found.append([])
                 continue
             points, path = trunks.setdefault(trunk, ([upper], []))
-            while len(points) < span:
-                before, point = points[-1], len(layer)
-                layer.append(layer[before] + 1)
-                self.width.append(0.0)
-                start = None if path else leaves
-                path.append(self._add(before, point, start, None, 0.0))  # that nobody else has
-                self.up.append([path[-1]])
-                self.down.append([])
-                points.append(point)
+            if len(points) < span:
+                self._prolong(points, path, span, leaves)
             last = self._segment(points[span - 1], lower, None, ends, wire.kind, wire.label)
             found.append([*path[: span - 1], last])
         return found
+
+    def _prolong(
+        self, points: list[int], path: list[int], length: int, leaves: float | None
+    ) -> None:
+        """Add points below the last of some, and segments that are theirs alone."""
+        count, above = length - len(points), points[-1]
+        new = range(len(self.layer), len(self.layer) + count)
+        numbers = range(len(self.uppers), len(self.uppers) + count)
+        first = self.layer[above] + 1
+        self.layer += range(first, first + count)
+        self.width += [0.0] * count
+        self.uppers += [above, *new[:-1]]
+        self.lowers += new
+        self.leaves += [None if path else leaves] + [None] * (count - 1)
+        self.stops += [None] * count
+        self.labels += [0.0] * count
+        self.down[above].append(numbers[0])
+        self.up += [[number] for number in numbers]
+        self.down += [[number] for number in numbers[1:]]
+        self.down.append([])
+        points += new
+        path += numbers
 
     def _segment(
         self,
@@ -231,22 +246,16 @@ class Layers:
         segment = upper, lower, leaves, ends, kind
         number = self._numbers.get(segment)
         if number is None:
-            number = self._numbers[segment] = self._add(upper, lower, leaves, ends, label)
+            number = self._numbers[segment] = len(self.uppers)
+            self.uppers.append(upper)
+            self.lowers.append(lower)
+            self.leaves.append(leaves)
+            self.stops.append(ends)
+            self.labels.append(label)
+            self.down[upper].append(number)
             self.up[lower].append(number)
         elif label > self.labels[number]:
             self.labels[number] = label
-        return number
-
-    def _add(
-        self, upper: int, lower: int, leaves: float | None, ends: float | None, label: float
-    ) -> int:
-        number = len(self.uppers)
-        self.uppers.append(upper)
-        self.lowers.append(lower)
-        self.leaves.append(leaves)
-        self.stops.append(ends)
-        self.labels.append(label)
-        self.down[upper].append(number)
         return number
 
     # -- order -------------------------------------------------------------------------------------
@@ -286,11 +295,13 @@ class Layers:
                 position[one] = at
         counts = [self._crossings(layer, position, above) for layer in self.layers]
         best, least = self.layers.copy(), sum(counts)
+        idle = 0  # sweeps that changed nothing: both ways, and none will
         for sweep in range(sweeps):
-            if not least:
+            if not least or idle == 2:
                 break
             is_down = sweep % 2 == 0
             changed = self._sweep(is_down, above if is_down else below, position)
+            idle = 0 if changed else idle + 1
             for at in changed.union([at + 1 for at in changed if at + 1 < len(counts)]):
                 counts[at] = self._crossings(self.layers[at], position, above)
             crossings = sum(counts)
@@ -332,24 +343,20 @@ class Layers:
         self, layer: Sequence[int], position: Sequence[int], above: Sequence[Sequence[int]]
     ) -> int:
         """Return how many pairs of the segments above a layer cross."""
-        ends: list[tuple[int, int]] = []
-        for at, one in enumerate(layer):
-            others = above[one]
-            if len(others) == 1:
-                ends.append((position[others[0]], at))
-            else:
-                ends += [(position[other], at) for other in others]
-        if len(ends) < 2:
+        if len(layer) < 2:
             return 0
-        ends.sort()
         total, last, seen = 0, -1, list[int]()
-        for _, at in ends:
-            if at >= last:  # as most do
-                seen.append(at)
-                last = at
-            else:
-                total += len(seen) - bisect_right(seen, at)
-                insort(seen, at)
+        for one in layer:
+            others = above[one]
+            # Of what goes to one and the same place nothing crosses.
+            for at in others if len(others) < 2 else sorted(others, key=position.__getitem__):
+                place = position[at]
+                if place >= last:  # as most do
+                    seen.append(place)
+                    last = place
+                else:
+                    total += len(seen) - bisect_right(seen, place)
+                    insort(seen, place)
         return total
 
     def _swap(

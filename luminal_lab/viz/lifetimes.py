@@ -16,7 +16,7 @@ from luminal_lab.viz.metrics import shortened, text_width
 from luminal_lab.viz.picture import Picture
 from luminal_lab.viz.svg import framed
 
-WIDE = 760.0
+WIDE = 700.0
 DEEP = 340.0
 LEFT = 92.0
 ROW = 13.0
@@ -59,7 +59,7 @@ def lifetimes(plan: MemoryPlan | BoundPlan, *, theme: Theme = "auto") -> Picture
         always = []
     parts: list[str] = []
     total = 0 if bound is None else bound.arena_bytes
-    y = 22.0
+    y = 30.0
     across = WIDE / steps
     if total:
         parts += _axis(steps, across, y, DEEP)
@@ -86,7 +86,7 @@ def lifetimes(plan: MemoryPlan | BoundPlan, *, theme: Theme = "auto") -> Picture
     size = "sizes are known when dims are bound"
     if bound is not None:
         size = f"arena {size_text(total)}, {size_text(bound.unshared_bytes)} if none were reused"
-    text = f"Memory plan: {steps:,} steps, {len(rows):,} values; {size}."
+    text = f"Memory plan: {steps:,} step{'s' * (steps != 1)}, {len(rows):,} values; {size}."
     parts.append(written(0, 10, text, 10.5, "t"))
     parts.append(written(0, y + 12, WORDS, 10, "i q"))
     inner = f'<g transform="translate(14 14)">{"".join(parts)}</g>'

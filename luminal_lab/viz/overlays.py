@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from luminal_lab.errors import ArgumentError, RecordingError
 from luminal_lab.viz.exports import node_id
 from luminal_lab.viz.payload import Payload
 
+LARGEST = sys.float_info.max
 Overlaid: TypeAlias = "Mapping[str, float] | Mapping[str, object] | Timings | str | Path"
 
 
@@ -49,12 +51,23 @@ def _of_mapping(given: Mapping[object, object]) -> Overlay:
         return _of_node_data(given)
     values: dict[str, float] = {}
     for name, value in given.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise ArgumentError(
-                f"display: the overlay says {value!r} of {name!r}", hint="give numbers"
-            )
-        values[str(name).removeprefix("%")] = float(value)
+        values[str(name).removeprefix("%")] = _number(name, value)
     return Overlay("overlay", values, {name: f"{value:g}" for name, value in values.items()})
+
+
+def _number(name: object, value: object) -> float:
+    """Return a number that can be drawn, or raise."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if abs(value) <= LARGEST:
+            return float(value)
+        # Python does not spell whole numbers of some thousand digits.
+        shown = f"more than {LARGEST:.3g}" if isinstance(value, int) else str(value)
+    else:
+        shown = repr(value)
+    raise ArgumentError(
+        f"display: the overlay says {shown} of {name!r}",
+        hint="give finite numbers, and leave out the nodes that have none",
+    )
 
 
 def _of_file(path: Path) -> Overlay:
@@ -65,7 +78,7 @@ def _of_file(path: Path) -> Overlay:
             f"display: {path} cannot be read: {error.strerror or error}",
             hint="give a file of Model Explorer's node data",
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RecordingError(
             f"display: {path} is no JSON: {error}",
             hint="give a file of Model Explorer's node data",
@@ -82,8 +95,8 @@ def _of_node_data(given: object) -> Overlay:
         if "results" not in data:  # a file for several graphs: title, graph, data
             (_, data), *_ = data.items()
         for key, result in data["results"].items():
-            values[str(key).removeprefix("%")] = float(result["value"])
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+            values[str(key).removeprefix("%")] = _number(key, float(result["value"]))
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise RecordingError(
             "display: this is no node data of Model Explorer's",
             hint='it looks like {"main": {"results": {"%y": {"value": 0.5}}}}',

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from luminal_lab.errors import ArgumentError, DeviceError, RecordingError
+from luminal_lab.errors import ArgumentError, DeviceError
+from luminal_lab.io.writing import as_path, write_bytes
 from luminal_lab.viz.markup import plain
 
 BROWSERS = "chromium", "chromium-browser", "google-chrome", "chrome", "msedge"
@@ -57,13 +58,13 @@ class Picture:
 
     def save(self, path: str | Path) -> None:
         """Write it to a file whose name ends in .svg, .png or .html."""
-        kind = Path(path).suffix.lower()
+        kind = as_path("display", path).suffix.lower()
         if kind == ".svg":
-            write(path, self.svg.encode())
+            write_bytes("display", path, self.svg.encode())
         elif kind == ".png":
-            write(path, self.to_png())
+            write_bytes("display", path, self.to_png())
         elif kind in (".html", ".htm"):
-            write(path, page(self.html, self.text).encode())
+            write_bytes("display", path, page(self.html, self.text.partition(". ")[0]).encode())
         else:
             raise ArgumentError(
                 f"display: {str(path)!r} does not say what kind of picture it is",
@@ -72,7 +73,7 @@ class Picture:
 
     def to_svg(self, path: str | Path) -> None:
         """Write the SVG to a file."""
-        write(path, self.svg.encode())
+        write_bytes("display", path, self.svg.encode())
 
     def to_png(self, path: str | Path | None = None) -> bytes:
         """Return it as a PNG, twice as large, which a browser on this machine draws."""
@@ -103,7 +104,7 @@ class Picture:
                 )
             data = target.read_bytes()
         if path is not None:
-            write(path, data)
+            write_bytes("display", path, data)
         return data
 
     @override
@@ -127,12 +128,12 @@ class Page:
 
     def save(self, path: str | Path) -> None:
         """Write it to a file whose name ends in .html."""
-        if Path(path).suffix.lower() not in (".html", ".htm"):
+        if as_path("display", path).suffix.lower() not in (".html", ".htm"):
             raise ArgumentError(
                 f"display: {str(path)!r} is no page of HTML, and nothing else can be written",
                 hint="give a name that ends in .html",
             )
-        write(path, page(self.html, self.text.partition("\n")[0]).encode())
+        write_bytes("display", path, page(self.html, self.text.partition("\n")[0]).encode())
 
     @override
     def __str__(self) -> str:
@@ -145,19 +146,10 @@ class Page:
 
 def page(body: str, title: str) -> str:
     """Return a whole page of HTML, light or dark as its reader prefers."""
+    words = plain(title)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta name="color-scheme" content="light dark"><title>{plain(title)}</title></head>'
-        f"<body>{body}</body></html>\n"
+        f'<meta name="color-scheme" content="light dark"><title>{words}</title></head>'
+        f'<body><main><h1 style="font:600 18px sans-serif">{words}</h1>{body}</main>'
+        "</body></html>\n"
     )
-
-
-def write(path: str | Path, data: bytes) -> None:
-    """Write a file, or raise what says why it cannot be."""
-    try:
-        Path(path).write_bytes(data)
-    except OSError as error:
-        raise RecordingError(
-            f"display: {path} cannot be written: {error.strerror or error}",
-            hint="give a file in a folder that is there",
-        ) from error

@@ -47,7 +47,7 @@ def outline(kind: str, x: float, y: float, width: float, height: float) -> str:
             )
             return _round(x, y, width, height, 2) + bars
         case "kernel" | "launch":
-            cut = 6.0
+            cut = min(6.0, height / 4)
             found = _polygon(
                 (x + cut, y), (right - cut, y), (right, y + cut), (right, below - cut),
                 (right - cut, below), (x + cut, below), (x, below - cut), (x, y + cut),

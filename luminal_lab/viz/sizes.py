@@ -8,12 +8,14 @@ from luminal_lab.viz.metrics import shortened, text_width
 from luminal_lab.viz.payload import Box, Item, Link
 
 LABEL_SIZE, NAME_SIZE, TYPE_SIZE, VIEW_SIZE, TITLE_SIZE = 12.5, 10.0, 10.5, 9.5, 12.0
+WORD_SIZE = 16.0
+"""What a label is drawn in where a live picture is seen from further away: then it stands alone."""
 PAD = 12.0
 MARK = 15.0
 """The width of one mark, which stands behind the label."""
 TOP, SIDE, BOTTOM = 30.0, 14.0, 14.0
 """What an open box has around what is in it; its title is in the upper part."""
-LONGEST_TYPE = 34
+LONGEST_TYPE = 44
 MARKS = {"retrieved": "", "kept": "◆", "recomputed": "↻", "unused": ""}
 CHANGES = {"added": "+", "removed": "−", "rewired": "~"}
 
@@ -22,7 +24,7 @@ def name_of(item: Item) -> str:
     """Return the name as a node shows it behind its label; what is labelled by it has none."""
     if item.kind in ("input", "parameter", "constant", "outside"):
         return ""
-    return f"%{shortened(item.name, 20)}"
+    return f"%{shortened(item.name, 28)}"
 
 
 def type_of(item: Item, shapes: bool) -> str:
@@ -49,15 +51,21 @@ def size_of_item(item: Item, shapes: bool, labels: float) -> tuple[float, float]
     below = type_of(item, shapes)
     second = text_width(below, TYPE_SIZE)
     width = max(first, second, labels - 2 * PAD + 20, 14.0) + 2 * PAD
+    width = max(width, alone(item.label, len(marks_of(item))))
     width += 12 if item.kind in ("parameter", "reduce", "input") else 0
     height = 40.0 if below else 24.0
     return float(round(width)), height
 
 
+def alone(label: str, marks: int = 0) -> float:
+    """Return the room of a label that stands alone in larger letters, with its marks."""
+    return text_width(label, WORD_SIZE) + marks * MARK * WORD_SIZE / LABEL_SIZE + PAD
+
+
 def title_of(box: Box) -> str:
     """Return what stands above a box."""
     times = f"  ×{box.times}" if box.times > 1 else ""
-    return f"{shortened(box.name, 40)}{times}"
+    return f"{shortened(box.name, 60)}{times}"
 
 
 def below_title(box: Box) -> str:
@@ -72,7 +80,7 @@ def size_of_box(box: Box) -> tuple[float, float]:
     """Return the width and height of a closed box."""
     title = text_width(title_of(box), LABEL_SIZE)
     width = max(title, text_width(below_title(box), TYPE_SIZE)) + 2 * PAD + 12
-    return float(round(width)), 44.0
+    return float(round(max(width, alone(title_of(box))))), 44.0
 
 
 def label_of(link: Link) -> str:
@@ -82,7 +90,7 @@ def label_of(link: Link) -> str:
 
 def words_of(views: Iterable[str]) -> str:
     """Return what an edge says of the views on its way."""
-    return shortened(" ".join(dict.fromkeys(views)), 28)
+    return shortened(" ".join(dict.fromkeys(views)), 44)
 
 
 def label_width(link: Link) -> float:

@@ -6,6 +6,7 @@ Equal payloads in equal layouts make equal bytes.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -42,6 +43,7 @@ MARKS = {
     "recomputed": "↻ computed again",
     "unused": "broken outline: used by no result",
 }
+CLASSES = re.compile(r' class="([^"]*)"')
 STATUS = {"added": "+ added", "removed": "− removed", "rewired": "~ reads other nodes"}
 
 
@@ -72,12 +74,13 @@ def drawing(
 
 def framed(inner: str, width: float, height: float, theme: Theme, title: str) -> str:
     """Return a whole SVG around what is in it, on a ground of its own."""
+    used = {"g"}.union(*[found.split() for found in CLASSES.findall(inner)])
     size = f'width="{number(width)}" height="{number(height)}"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} '
         f'viewBox="0 0 {number(width)} {number(height)}" role="img" class="ll-{theme}" '
         f'aria-label="{plain(title)}"><title>{plain(title)}</title>'
-        f"<style>{style_sheet(theme)}</style>"
+        f"<style>{style_sheet(theme, used)}</style>"
         f'<rect class="g" {size} rx="6"/>{inner}</svg>'
     )
 
@@ -133,12 +136,12 @@ def _node(item: Item, place: Rectangle, shapes: bool) -> str:
     first += text_width(name, NAME_SIZE) + 6 if name else 0
     base = y + (16.5 if below else height / 2 + 4.5)
     at = x + (width - first) / 2
-    crossed = " x" if item.status == "removed" else ""
+    gone = " removed" if item.status == "removed" else ""
     if signs:
         kind = item.status if item.status not in ("", "kept") else ""
         parts.append(written(at, base, signs, LABEL_SIZE, f"b {kind}".strip()))
         at += 15 * len(signs)
-    parts.append(written(at, base, item.label, LABEL_SIZE, f"b{crossed}"))
+    parts.append(written(at, base, item.label, LABEL_SIZE, f"b{gone}"))
     if name:
         at += text_width(item.label, LABEL_SIZE) + 6
         parts.append(written(at, base, name, NAME_SIZE, "i q"))

@@ -7,10 +7,12 @@ only repeat that.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Set as AbstractSet
+
 from luminal_lab.display import Theme
 from luminal_lab.errors import ArgumentError
 
-FONT = 'Helvetica,Arial,"Liberation Sans","DejaVu Sans",sans-serif'
+FONT = 'Helvetica,Arial,"Liberation Sans","DejaVu Sans Condensed","DejaVu Sans",sans-serif'
 MONO = 'Menlo,Consolas,"DejaVu Sans Mono",monospace'
 # Of each kind of node: its fill and its outline, on light and on dark.
 KINDS = {
@@ -39,40 +41,42 @@ LIGHT = ("#ffffff", "#1f2328", "#57606a", "#6e7781", "#f6f8fa", "#d1242f", "#fb8
 DARK = ("#0d1117", "#e6edf3", "#9aa4af", "#8b949e", "#13181f", "#ff7b72", "#db6d28")
 
 
-def style_sheet(theme: Theme) -> str:
-    """Return the rules of a picture; `auto` follows what its reader prefers."""
+def style_sheet(theme: Theme, used: AbstractSet[str]) -> str:
+    """Return the rules of a picture with such classes; `auto` follows what its reader prefers."""
     if theme not in ("auto", "light", "dark"):
         raise ArgumentError(
             f"display: the theme is {theme!r}", hint='give "light", "dark" or "auto"'
         )
     root = f".ll-{theme}"
-    rules = _shared(root) + _colours(root, theme == "dark")
+
+    def written(rules: Iterable[tuple[str, str]]) -> str:
+        return "".join(
+            f"{root} {name}{{{rule}}}" for name, rule in rules if used >= set(name.split(".")[1:])
+        )
+
+    rules = written(SHARED) + written(_colours(theme == "dark"))
     if theme == "auto":
-        rules += f"@media (prefers-color-scheme:dark){{{_colours(root, True)}}}"
+        rules += f"@media (prefers-color-scheme:dark){{{written(_colours(True))}}}"
     return rules
 
 
-def _shared(root: str) -> str:
-    return "".join(
-        f"{root} {name}{{{rule}}}"
-        for name, rule in (
-            ("text", f"font-family:{FONT};font-size:12.5px"),
-            (".b", "font-weight:bold"),
-            (".m", f"font-family:{MONO};font-size:11px;white-space:pre"),
-            (".t", "font-size:10.5px"),
-            (".i", "font-size:10px"),
-            (".v", "font-size:9.5px;font-style:italic"),
-            (".s", "stroke-width:1.2"),
-            (".e", "fill:none;stroke-width:1.2"),
-            (".d", "stroke-dasharray:5 3"),
-            (".w", "stroke-width:2"),
-            (".f", "opacity:.55"),
-            (".x", "text-decoration:line-through"),
-        )
-    )
+SHARED = (
+    ("text", f"font-family:{FONT};font-size:12.5px"),
+    (".b", "font-weight:bold"),
+    (".m", f"font-family:{MONO};font-size:11px;white-space:pre"),
+    (".t", "font-size:10.5px"),
+    (".i", "font-size:10px"),
+    (".v", "font-size:9.5px;font-style:italic"),
+    (".s", "stroke-width:1.2"),
+    (".e", "fill:none;stroke-width:1.2"),
+    (".d", "stroke-dasharray:5 3"),
+    (".w", "stroke-width:2"),
+    (".f", "opacity:.55"),
+)
+"""The rules that are the same on light and on dark."""
 
 
-def _colours(root: str, dark: bool) -> str:
+def _colours(dark: bool) -> list[tuple[str, str]]:
     ground, text, faint, edge, open_box, high, heat = DARK if dark else LIGHT
     rules = [
         (".g", f"fill:{ground}"),
@@ -97,4 +101,4 @@ def _colours(root: str, dark: bool) -> str:
             (f".a.{status}", f"fill:{line}"),
             (f"text.{status}", f"fill:{line}"),
         ]
-    return "".join(f"{root} {name}{{{rule}}}" for name, rule in rules)
+    return rules

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from luminal_lab.errors import DeviceError
+from luminal_lab.viz.live.static import script
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 ARGUMENTS = [
     "--headless",
@@ -27,6 +30,14 @@ def missing(what: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(f"{what} (CI must not skip what a browser shows)", pytrace=False)
     pytest.skip(what)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _the_script_is_built():
+    try:
+        script()
+    except DeviceError as error:
+        missing(error.message)
 
 
 @pytest.fixture(scope="session")
@@ -69,8 +80,15 @@ def watched() -> Watched:
 @pytest.fixture
 def page(chromium: Any, watched: Watched) -> Iterator[Any]:
     """A page without a network; an error in its console, a dialog or a request fails the test."""
-    context = chromium.new_context(offline=True, viewport={"width": 1400, "height": 900})
+    yield from watched_page(chromium, watched)
+
+
+def watched_page(chromium: Any, watched: Watched, **how: Any) -> Iterator[Any]:
+    """Yield a page without a network, and then hold it to account."""
+    size = {"width": 1400, "height": 900}
+    context = chromium.new_context(offline=True, viewport=size, **how)
     made = context.new_page()
+    made.set_default_timeout(10_000)
     follow(made, watched)
     context.on("page", lambda other: watched.complaints.append(f"a window opened: {other.url}"))
     yield made

@@ -44,6 +44,15 @@ class Server:
         nbformat.write(made, path)
         return path
 
+    def receive(self, own: Path, name: str) -> Path:
+        """Write a notebook as from somebody else: the same outputs, which nobody has signed."""
+        # What is signed is the content, and not its name.
+        found = nbformat.read(own, 4)
+        found.cells.append(nbformat.v4.new_code_cell("# received"))
+        path = self.folder / name
+        nbformat.write(found, path)
+        return path
+
     def address(self, name: str) -> str:
         """Return where a notebook opens."""
         # A workspace of its own, so that no tab of an earlier test comes back.
@@ -149,6 +158,34 @@ class Notebook:
             }""",
             timeout=LONG,
         )
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether JupyterLab trusts all that its cells put out."""
+        return self.page.evaluate(
+            """() => [...window.jupyterapp.shell.currentWidget.content.model.cells]
+              .every((cell) => cell.trusted)"""
+        )
+
+    def cells(self) -> list[str]:
+        """Return the sources of its cells as they are now."""
+        return self.page.evaluate(
+            """() => [...window.jupyterapp.shell.currentWidget.content.model.cells]
+              .map((cell) => cell.sharedModel.source)"""
+        )
+
+    def scrolled(self) -> int:
+        """Return how far down it is scrolled."""
+        return self.page.evaluate(
+            """() => [...document.querySelectorAll('.jp-WindowedPanel-outer')]
+              .reduce((most, one) => Math.max(most, one.scrollTop), 0)"""
+        )
+
+    def restart(self) -> None:
+        """Start the kernel anew, and wait until it is there."""
+        session = "window.jupyterapp.shell.currentWidget.context.sessionContext.session"
+        self.page.evaluate(f"() => {session}.kernel.restart()")
+        self.ready()
 
     def save(self) -> dict[str, Any]:
         """Save it, and return what the file has."""

@@ -1,7 +1,6 @@
 """Pictures, explorers and workbenches in a real JupyterLab: run, clicked, saved, opened again."""
 
 import importlib.util
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,11 +48,11 @@ def test_a_static_picture_where_nobody_trusts_the_notebook(server: Server, tab: 
     image = tab.locator(".jp-OutputArea img").first
     image.wait_for()
     own.save()
-    # Under another name nobody has signed its outputs.
-    shutil.copy(own.path, server.folder / "received.ipynb")
-    Notebook(tab, server, "received.ipynb")
+    server.receive(own.path, "received.ipynb")
+    received = Notebook(tab, server, "received.ipynb")
     image = tab.locator(".jp-OutputArea img").first
     image.wait_for()
+    assert not received.is_trusted
     assert image.evaluate("one => one.naturalWidth") > 100
     assert "softmax" in image.get_attribute("alt")
 
@@ -105,20 +104,152 @@ def test_a_workbench_steps_and_selects_across_its_panes(server: Server, tab: Any
     assert len(text) < 400_000
 
 
-def test_after_a_restart_the_saved_notebook_shows_its_picture(server: Server, tab: Any):
+def test_after_a_restart_it_says_what_is_gone_and_the_saved_notebook_has_its_picture(
+    server: Server, tab: Any
+):
     server.write("again.ipynb", [SOFTMAX, "cx.explore()"])
     notebook = Notebook(tab, server, "again.ipynb")
     notebook.run()
-    tab.locator(".ll-root svg").first.wait_for()
+    root = tab.locator(".ll-root")
+    root.locator("svg").first.wait_for()
     notebook.save()
+    notebook.restart()
+    # What is there needs no kernel, and what needs one says so.
+    root.get_by_role("searchbox").fill("op:max_reduce")
+    tab.keyboard.press("Enter")
+    root.get_by_role("heading", name="max_reduce").wait_for()
+    root.get_by_role("button", name="Compute values").click()
+    root.locator(".ll-side").get_by_text("run the cell again").wait_for()
     kernel = "window.jupyterapp.shell.currentWidget.context.sessionContext"
-    tab.evaluate(f"() => {kernel}.session.kernel.restart()")
-    notebook.ready()
-    # What is there needs no kernel.
-    assert tab.locator(".ll-root svg").first.is_visible()
     tab.evaluate(f"() => {kernel}.shutdown()")
-    Notebook(tab, server, "again.ipynb")
+    reopened = Notebook(tab, server, "again.ipynb")
     tab.locator("img[data-ll-for]").first.wait_for(state="visible")
+    assert reopened.is_trusted
+    # JupyterLab's own words about a widget that is not there are not seen.
+    assert tab.get_by_text("widget", exact=False).locator("visible=true").count() == 0
+    server.receive(notebook.path, "others.ipynb")
+    others = Notebook(tab, server, "others.ipynb")
+    tab.locator(".jp-OutputArea img").first.wait_for(state="visible")
+    tab.get_by_text("run the cell to have it here").wait_for()
+    assert not others.is_trusted
+
+
+@pytest.fixture(scope="module")
+def bench(server: Server, chromium: Any) -> Iterator[tuple[Notebook, Any]]:
+    """A workbench of kernels in a notebook, in two views, with a kernel that answers."""
+    context = chromium.new_context(viewport={"width": 1500, "height": 1000})
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    page.set_default_timeout(LONG)
+    compiled = SOFTMAX + "cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1))\n"
+    server.write("bench.ipynb", [compiled + "w = cx.workbench()\nw", "w", "'last'"])
+    notebook = Notebook(page, server, "bench.ipynb")
+    notebook.run()
+    page.locator(".ll-root").nth(1).locator("svg").first.wait_for()
+    yield notebook, page
+    context.close()
+
+
+def test_the_keys_of_the_picture_are_not_jupyterlabs(bench: tuple[Notebook, Any]):
+    notebook, page = bench
+    before = notebook.cells()
+    root = page.locator(".ll-root").first
+    places = [".ll-graph", "[role=listbox]", "[role=tab][tabindex='0']", "[role=separator]"]
+    for place in places:
+        root.locator(place).first.focus()
+        for key in (*"ddaabbxxzzjkmyrvcloq", "0", "0", "Enter", "Escape", "Shift+Enter", "Delete"):
+            page.keyboard.press(key)
+            if not root.evaluate("one => one.contains(document.activeElement)"):
+                root.locator(place).first.focus()
+    assert notebook.cells() == before
+    # None was run, and none became a cell of text.
+    prompts = page.locator(".jp-CodeCell .jp-InputPrompt").all_inner_texts()
+    assert [one.strip() for one in prompts] == ["[1]:", "[2]:", "[3]:"]
+    # Saving is JupyterLab's.
+    stamp = notebook.path.stat().st_mtime_ns
+    root.locator(".ll-graph").first.focus()
+    page.keyboard.press("Control+s")
+    page.wait_for_function(
+        "() => !window.jupyterapp.shell.currentWidget.context.model.dirty", timeout=LONG
+    )
+    assert notebook.path.stat().st_mtime_ns > stamp
+
+
+def test_the_wheel_scrolls_the_notebook_until_the_widget_has_the_focus(
+    bench: tuple[Notebook, Any],
+):
+    notebook, page = bench
+    page.locator(".jp-CodeCell .jp-InputPrompt").first.click()
+    graph = page.locator(".ll-root").first.locator(".ll-graph").first
+    graph.scroll_into_view_if_needed()
+    box = graph.bounding_box()
+    page.mouse.move(box["x"] + 20, box["y"] + 20)
+    was = notebook.scrolled()
+    page.mouse.wheel(0, 40)
+    page.wait_for_timeout(300)
+    assert notebook.scrolled() != was
+    graph.focus()
+    page.wait_for_timeout(100)
+    was = notebook.scrolled()
+    box = graph.bounding_box()
+    page.mouse.move(box["x"] + 20, box["y"] + 60)
+    page.mouse.wheel(0, 40)
+    page.wait_for_timeout(300)
+    assert notebook.scrolled() == was
+
+
+def test_several_views_agree_and_python_hears(bench: tuple[Notebook, Any]):
+    notebook, page = bench
+    one, other = page.locator(".ll-root").first, page.locator(".ll-root").nth(1)
+    assert notebook.python('w.go(0); w.select("%x"); print(w.selected)') == "(%x,)"
+    for root in (one, other):
+        root.locator(".ll-pass[aria-selected=true]", has_text="as written").wait_for()
+        root.locator(".ll-bar").first.get_by_text("%x: f32[4, 8]").wait_for()
+    one.get_by_role("option", name="recognise").first.click()
+    other.locator(".ll-pass[aria-selected=true]", has_text="recognise").wait_for()
+    assert notebook.python("print(w.stage.name)") == "recognise"
+    page.keyboard.press("Escape")
+
+
+def test_a_kernel_answers_all_that_a_workbench_asks(bench: tuple[Notebook, Any]):
+    notebook, page = bench
+    root = page.locator(".ll-root").first
+
+    def tab(name: str) -> None:
+        root.get_by_role("tab", name=name, exact=True).click()
+
+    notebook.python('w.go(0); w.select("%x")')
+    tab("about")
+    root.get_by_role("button", name="Compute values").click()
+    root.get_by_text("32 numbers").first.wait_for()
+    notebook.python('w.go("simplify")')
+    tab("firings")
+    root.get_by_role("button", name="Why did it not fire here?").click()
+    root.get_by_text("The pattern does not match").first.wait_for()
+    tab("source")
+    root.get_by_role("tab", name="CUDA").click()
+    root.get_by_role("button", name="write the CUDA").click()
+    root.get_by_text("__global__").first.wait_for()
+    root.get_by_role("tab", name="PTX").click()
+    root.get_by_role("button", name="compile to PTX").click()
+    root.get_by_text(".version").first.wait_for()
+    # Again without a pass: another run, its times, and the Python that does it.
+    tab("re-run")
+    root.get_by_role("checkbox", name="run fuse-rows").click()
+    root.get_by_role("button", name="Run again").click()
+    root.get_by_text("4 launches instead of 1").wait_for()
+    root.get_by_role("button", name="Time it").click()
+    root.get_by_text("ms together").wait_for()
+    root.get_by_role("button", name="Copy the Python").click()
+    root.get_by_text("Copied.").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.endswith("ll.CPUCompiler(threads=1).alone(),\n)")
+    again = copied.replace("cx.compile(", "c = ll.compile_ir(cx.ir, ", 1)
+    assert notebook.python(f"{again}\nprint(len(c.runner.launches))") == "4"
+    tab("times")
+    root.get_by_text("measured here").first.wait_for()
+    # The session's own compile is as it was.
+    assert notebook.python("print(len(cx.launches))") == "1"
 
 
 def test_a_page_is_exported_from_a_notebook(server: Server, tab: Any, tmp_path: Path):

@@ -3,44 +3,17 @@
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
+from nbconvert import HTMLExporter
 
 import luminal_lab as ll
-from luminal_lab.devices.toolchain import find_compiler
-from luminal_lab.errors import DeviceError
-from luminal_lab.viz.live.alive import Live
 from luminal_lab.viz.live.backed import Backed
 from luminal_lab.viz.live.explorer import explorer
-from luminal_lab.viz.live.static import script
 from luminal_lab.viz.live.workbench import workbench
-from tests.browser.conftest import Watched, missing
+from tests.browser.conftest import Watched
 from tests.browser.hostile import hostile_subject
-
-LIMIT = 6_000
-
-
-@pytest.fixture(autouse=True)
-def _the_script_is_built():
-    try:
-        script()
-    except DeviceError as error:
-        missing(error.message)
-
-
-def softmax() -> ll.Graph:
-    cx = ll.Graph("softmax")
-    x = cx.tensor((4, 8), name="x")
-    with cx.scope("head"):
-        (x.softmax(-1) * 1).named("p").retrieve()
-    return cx
-
-
-def opened(page: Any, live: Live, folder: Path) -> None:
-    """Export something and open it."""
-    path = folder / "page.html"
-    live.export(path)
-    page.goto(path.as_uri())
-    page.wait_for_selector(".ll-root svg", timeout=LIMIT)
+from tests.browser.pages import LIMIT, compiled, opened, softmax
 
 
 def test_an_explorer_opens_without_a_network(page: Any, tmp_path: Path):
@@ -61,7 +34,7 @@ def test_it_can_be_searched_and_asked(page: Any, tmp_path: Path):
     page.keyboard.press("Enter")
     page.get_by_text("sum_reduce").first.wait_for(timeout=LIMIT)
     body = page.locator("body").inner_text()
-    assert "test_page.py" in body  # the line that wrote it
+    assert "pages.py" in body  # the line that wrote it
 
 
 def test_what_needs_a_kernel_says_so(page: Any, tmp_path: Path):
@@ -86,15 +59,24 @@ def test_a_workbench_steps_through_passes(page: Any, tmp_path: Path):
 
 
 def test_kernels_and_sources_are_there(page: Any, tmp_path: Path):
-    try:
-        find_compiler()
-    except DeviceError as error:
-        pytest.skip(str(error))
-    cx = softmax()
-    cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
-    opened(page, cx.workbench(dialects=["cuda", "metal"]), tmp_path)
+    opened(page, compiled(), tmp_path)
     page.get_by_role("tab", name="source").click()
     page.get_by_text("lab_buffers").first.wait_for(timeout=LIMIT)
+
+
+def test_nbconverts_page_has_the_picture(chromium: Any, tmp_path: Path):
+    shown = nbformat.v4.new_output("display_data", softmax().display()._repr_mimebundle_())
+    cell = nbformat.v4.new_code_cell("cx.display()", outputs=[shown])
+    html, _ = HTMLExporter().from_notebook_node(nbformat.v4.new_notebook(cells=[cell]))
+    (tmp_path / "notebook.html").write_text(html, "utf-8")
+    # Its own scripts come from elsewhere, and are not needed.
+    context = chromium.new_context(offline=True)
+    page = context.new_page()
+    page.goto((tmp_path / "notebook.html").as_uri(), wait_until="commit")
+    image = page.get_by_role("img", name="Graph softmax")
+    image.wait_for(timeout=LIMIT)
+    assert image.evaluate("one => one.naturalWidth") > 100
+    context.close()
 
 
 def test_where_no_script_runs_the_picture_is_there(chromium: Any, tmp_path: Path):
@@ -152,6 +134,67 @@ def test_no_text_of_the_users_runs_where_no_script_is_ours(chromium: Any, tmp_pa
     assert (dialogs, page.evaluate("window.hit")) == ([], None)
     assert page.evaluate("document.querySelectorAll('script, iframe').length") == 0
     context.close()
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (lambda data: data[: len(data) // 2], "it cannot be unpacked"),
+        (lambda data: data[: len(data) // 8 * 4 + 1], "the page was cut off, or changed"),
+        (lambda data: "", "This is no data of a picture"),
+        (lambda data: "AAAA" + data, "This is no data of a picture"),
+        (lambda data: data[:400] + "A" * 80 + data[480:], "it cannot be unpacked"),
+        (lambda data: "\u00fc" + data, "the page was cut off, or changed"),
+    ],
+)
+def test_a_damaged_page_says_so_below_its_picture(
+    page: Any, tmp_path: Path, damage: Any, sentence: str
+):
+    softmax().explore().export(tmp_path / "page.html")
+    whole = (tmp_path / "page.html").read_text("utf-8")
+    before, head, rest = whole.partition('id="ll-data">')
+    data, tail, after = rest.partition("</script>")
+    (tmp_path / "damaged.html").write_text(f"{before}{head}{damage(data)}{tail}{after}", "utf-8")
+    page.goto((tmp_path / "damaged.html").as_uri())
+    page.get_by_role("alert").get_by_text(sentence).wait_for(timeout=LIMIT)
+    assert page.locator("img[data-ll-static]").is_visible()
+
+
+HOSTILE_SEARCHES = [
+    "/(/", "/[/", "/*/", "/(?<a>/", "/\\/", "/(a+)+$/", "/(\\w|_)*\\d!/", "/./", "/^/", "/$/",
+    "\"", "-", "--", "op:", "op:op:op:", ":::", "%", "%%", "-%x", "/", "//", "///", "op:/",
+    "<img src=x onerror=alert(1)>", "\u202e\u0000\ud800", "x" * 100_000, "a " * 50_000,
+    "constructor", "__proto__", "name:__proto__",
+]  # fmt: skip
+"""What somebody may type: bad expressions, those that never end, huge texts, signs alone."""
+
+
+def test_whatever_is_searched_for_is_answered_at_once(page: Any, tmp_path: Path):
+    opened(page, softmax().explore(), tmp_path)
+    field, summary = page.get_by_role("searchbox"), page.locator(".ll-search [role=status]")
+    for typed in HOSTILE_SEARCHES:
+        field.fill(typed)
+        page.keyboard.press("Enter")
+        assert summary.inner_text() != "", typed
+    field.fill("op:exp2")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="exp2").wait_for(timeout=LIMIT)
+
+
+def test_a_long_name_and_a_long_line_do_not_break_it(page: Any, tmp_path: Path):
+    cx = ll.Graph("g" * 5_000)
+    x = cx.tensor((4,), name="x" * 20_000)
+    scope = ".".join(["deep"] * 60)
+    with cx.scope(scope):
+        y = (x + 1).named("y" * 20_000)
+    y.retrieve()
+    cx.compile("dce")
+    opened(page, cx.workbench(), tmp_path)
+    size = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    assert size[0] == size[1]
+    page.keyboard.press("ArrowDown")
+    page.get_by_role("tab", name="about", exact=True).click()
+    page.locator(".ll-side h2").wait_for(timeout=LIMIT)
 
 
 def test_the_policy_forbids_other_scripts_and_all_requests(

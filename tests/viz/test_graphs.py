@@ -82,7 +82,20 @@ def test_what_is_highlighted_has_a_ring_even_in_a_closed_box():
         (
             lambda cx: cx.display(overlay={"x": "much"}),
             ArgumentError,
-            "display: the overlay says 'much' of 'x'\nhint: give numbers",
+            "display: the overlay says 'much' of 'x'\n"
+            "hint: give finite numbers, and leave out the nodes that have none",
+        ),
+        (
+            lambda cx: cx.display(overlay={"x": float("nan")}),
+            ArgumentError,
+            "display: the overlay says nan of 'x'\n"
+            "hint: give finite numbers, and leave out the nodes that have none",
+        ),
+        (
+            lambda cx: cx.display(overlay={"x": 10**5000}),
+            ArgumentError,
+            "display: the overlay says more than 1.8e+308 of 'x'\n"
+            "hint: give finite numbers, and leave out the nodes that have none",
         ),
     ],
 )

@@ -58,6 +58,7 @@ def test_files_have_what_their_name_says(tmp_path):
     assert (tmp_path / "a.svg").read_text() == (tmp_path / "b.svg").read_text() == shown.svg
     page = (tmp_path / "c.html").read_text()
     assert shown.html in page
+    assert "<h1" in page
     assert page.startswith("<!doctype html>")
     assert str(error_of(lambda: shown.save("d.gif"), ArgumentError)) == (
         "display: 'd.gif' does not say what kind of picture it is\n"
@@ -65,8 +66,8 @@ def test_files_have_what_their_name_says(tmp_path):
     )
     where = tmp_path / "none" / "a.svg"
     assert str(error_of(lambda: shown.to_svg(where), RecordingError)) == (
-        f"display: {where} cannot be written: No such file or directory\n"
-        "hint: give a file in a folder that is there"
+        f"display: {where} cannot be written: there is no folder 'none'\n"
+        "hint: give a file in a folder that is there and may be written to"
     )
 
 

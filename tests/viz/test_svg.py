@@ -72,6 +72,18 @@ def test_a_theme_is_what_is_asked_for():
     )
 
 
+def test_the_style_has_the_rules_that_are_used_and_no_others():
+    svg = graph_picture(SOFTMAX, theme="light").svg
+    classes = {name for found in re.findall(r' class="([^"]*)"', svg) for name in found.split()}
+    style = svg[svg.index("<style>") : svg.index("</style>")]
+    named = {
+        name for rule in re.findall(r"\.ll-light ([^{]*)\{", style) for name in rule.split(".")
+    }
+    assert named - {"", "text"} <= classes
+    assert {"input", "reduce", "op", "constant", "b", "q"} <= named
+    assert "launch" not in named
+
+
 def test_every_kind_of_node_has_a_shape_of_its_own():
     shapes = {kind: outline(kind, 0, 0, 80, 40) for kind in KINDS if kind != "box"}
     same = {"constant": "outside", "op": "view"}  # the second of each is dashed

@@ -20,10 +20,10 @@ from luminal_lab.devices.emulator.trace import Trace
 from luminal_lab.display import Theme
 from luminal_lab.viz.accesses_svg import accesses_picture
 from luminal_lab.viz.live.columns import Columns
-from luminal_lab.viz.live.export import Exported, page_of
-from luminal_lab.viz.live.notebook import outputs
+from luminal_lab.viz.live.export import Exported, check_name, write_page
+from luminal_lab.viz.live.notebook import outputs, with_widget
 from luminal_lab.viz.live.static import new_widget
-from luminal_lab.viz.picture import Picture, write
+from luminal_lab.viz.picture import Picture
 
 if TYPE_CHECKING:
     from luminal_lab.viz.live.widget import LabWidget
@@ -64,8 +64,9 @@ class AccessMap:
 
     def export(self, path: str | Path, *, theme: Theme = "auto") -> None:
         """Write it as one page of HTML: no server, no network, no kernel."""
+        check_name(path)
         static = self.static("data-ll-static")
-        write(path, page_of(Exported(WHAT, str(self), self.data, static, theme)).encode())
+        write_page(path, Exported(WHAT, str(self), self.data, static, theme))
 
     def display(self) -> None:
         """Show it now: in a notebook as the last line of a cell does, elsewhere in words."""
@@ -79,8 +80,8 @@ class AccessMap:
         if show is None:
             raise NotImplementedError  # IPython then shows the repr
         widget = self.widget
-        still = self.static(f'data-ll-for="{html.escape(widget.picture)}"')
-        show({"text/html": still, "text/plain": str(self)}, raw=True)
+        mark = f'data-ll-for="{html.escape(widget.picture)}"'
+        show({"text/html": with_widget(self.static(mark), mark), "text/plain": str(self)}, raw=True)
         show(widget)
 
     @override

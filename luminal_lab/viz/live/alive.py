@@ -7,6 +7,7 @@ which keeps no widget's state, shows the picture.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,14 +22,14 @@ from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.viz import overlays
 from luminal_lab.viz.live.backed import Backed
-from luminal_lab.viz.live.export import Exported, page_of
+from luminal_lab.viz.live.export import Exported, check_name, write_page
 from luminal_lab.viz.live.held import Held
 from luminal_lab.viz.live.meaning import Chosen, Selected, chosen, selected
-from luminal_lab.viz.live.notebook import outputs
+from luminal_lab.viz.live.notebook import outputs, with_widget
 from luminal_lab.viz.live.replies import Replies
 from luminal_lab.viz.live.static import new_widget
 from luminal_lab.viz.markup import plain
-from luminal_lab.viz.picture import Picture, write
+from luminal_lab.viz.picture import Picture
 
 if TYPE_CHECKING:
     from luminal_lab.viz.live.widget import LabWidget
@@ -122,9 +123,15 @@ class Live:
 
     @property
     def _stage(self) -> int:
-        last = len(self._held.all[self._run].snapshots) - 1
-        number = whole_number(self._place.get("stage", last))
-        return last if number is None or not 0 <= number <= last else number
+        snapshots = self._held.all[self._run].snapshots
+        number = whole_number(self._place.get("stage", -1))
+        if number is None or not 0 <= number < len(snapshots):
+            return self._first_look(snapshots)
+        return number
+
+    def _first_look(self, snapshots: Sequence[Snapshot]) -> int:
+        """Return the stage that is looked at where nobody has said which."""
+        return len(snapshots) - 1
 
     @property
     def stage(self) -> Snapshot:
@@ -265,24 +272,21 @@ class Live:
         """Return what stands above the picture where no script runs."""
         return ""
 
-    def static(self, mark: str = "") -> str:
+    def static(self, mark: str = "", theme: Theme = "auto") -> str:
         """Return the picture and its words as HTML without a script, each with an attribute."""
         words, more = self.words(), f" {mark}" if mark else ""
         style = ' style="font-family:monospace"'
         text = f"<pre{more}{style}>{plain(words)}</pre>" if words else ""
-        image = self.picture().html.replace("<img", f"<img{more}", 1)
+        image = self.picture(theme).html.replace("<img", f"<img{more}", 1)
         return f"<div{more}>{text}{image}</div>"
 
     def export(self, path: str | Path, *, theme: Theme = "auto") -> None:
         """Write all that needs no kernel as one page of HTML: no server, no network, no kernel."""
-        if Path(path).suffix.lower() not in (".html", ".htm"):
-            raise ArgumentError(
-                f"export: {str(path)!r} is no page of HTML, and nothing else can be written",
-                hint="give a name that ends in .html; display().save(…) writes pictures",
-            )
-        given = self.what, self.title, self.data, self.static("data-ll-static"), theme
-        # A text of the user's may have half a surrogate, which no file can.
-        write(path, page_of(Exported(*given)).encode(errors="replace"))
+        check_name(path)
+        static = self.static("data-ll-static", theme)
+        state = {"place": self._place, "selection": self._selection, "overlay": self._overlay}
+        given = Exported(self.what, self.title, self.data, static, theme, json.dumps(state))
+        write_page(path, given)
 
     def display(self) -> None:
         """Show it now: in a notebook as the last line of a cell does, elsewhere in words."""
@@ -312,7 +316,7 @@ class Live:
             # What can be seen without the widget is seen before what is missing is said.
             show({"text/html": self.static(), "text/plain": str(self)}, raw=True)
             raise
-        show({"text/html": self.static(mark), "text/plain": str(self)}, raw=True)
+        show({"text/html": with_widget(self.static(mark), mark), "text/plain": str(self)}, raw=True)
         show(self._widget)
         return True
 
@@ -333,9 +337,10 @@ def _stage(to: str | int | Snapshot, snapshots: Sequence[Snapshot]) -> int:
     if isinstance(to, str):
         named = [number for number, one in enumerate(snapshots) if to in (one.name, one.title)]
         if not named:
+            names = [*dict.fromkeys(one.name for one in snapshots)]
             raise GraphError(
                 f"go: no pass {to!r} ran",
-                hint=nearest(to, [one.name for one in snapshots]),
+                hint=nearest(to, names) or f"there are {', '.join(names)}",
             )
         # The last in which it did something, as `cx.compilation["…"]` has it.
         return next((one for one in reversed(named) if snapshots[one].firings), named[-1])

@@ -8,6 +8,7 @@ from typing import Any
 from luminal_lab.core.origin import Origin
 from luminal_lab.io.cells import package_version, short_files
 from luminal_lab.io.facts import Facts, Subject
+from luminal_lab.passes.collector import uncollected
 from luminal_lab.viz.live.columns import Columns
 from luminal_lab.viz.live.rows import KINDS, Rows
 from luminal_lab.viz.live.stages import Stages
@@ -30,6 +31,7 @@ class Bundling:
         self._runs: list[dict[str, Any]] = []
         self._origins: list[dict[Origin, int]] = []
 
+    @uncollected()
     def add(self, subject: Subject) -> None:
         """Add a graph or a compile."""
         origins: dict[Origin, int] = {}

@@ -12,8 +12,11 @@ import hashlib
 import re
 import zlib
 from dataclasses import dataclass
+from pathlib import Path
 
 from luminal_lab.display import Theme
+from luminal_lab.errors import ArgumentError
+from luminal_lab.io.writing import as_path, write_bytes
 from luminal_lab.viz.live.columns import ZLIB
 from luminal_lab.viz.live.static import unpacked_script
 from luminal_lab.viz.markup import plain
@@ -36,11 +39,14 @@ PAGE = """\
 <title>{title}</title>
 </head>
 <body style="margin:0">
+<main>
+<h1 data-ll-static style="font:600 18px sans-serif;margin:8px">{title}</h1>
 {static}
 <noscript>
 <p data-ll-static>This page is alive where scripts may run; this is its picture.</p>
 </noscript>
-<div id="ll-page" data-what="{what}" data-theme="{theme}"></div>
+<div id="ll-page" data-what="{what}" data-theme="{theme}" data-state="{state}"></div>
+</main>
 <script type="text/plain" id="ll-data">{data}</script>
 <script type="module">{script}</script>
 </body>
@@ -60,6 +66,23 @@ class Exported:
     static: str
     """The picture for where no script runs, as HTML."""
     theme: Theme = "auto"
+    state: str = "{}"
+    """Where it begins, as JSON: place, selection, overlay."""
+
+
+def check_name(path: str | Path) -> None:
+    """Raise unless this is a name for a page."""
+    if as_path("export", path).suffix.lower() not in (".html", ".htm"):
+        raise ArgumentError(
+            f"export: {str(path)!r} is no page of HTML, and nothing else can be written",
+            hint="give a name that ends in .html; display().save(…) writes pictures",
+        )
+
+
+def write_page(path: str | Path, exported: Exported) -> None:
+    """Write a page."""
+    # A text of the user's may have half a surrogate, which no file can.
+    write_bytes("export", path, page_of(exported).encode(errors="replace"))
 
 
 def page_of(exported: Exported) -> str:
@@ -75,6 +98,7 @@ def page_of(exported: Exported) -> str:
         static=exported.static,
         what=plain(exported.what),
         theme=plain(exported.theme),
+        state=plain(exported.state),
         data=base64.b64encode(packed).decode(),
         script=code,
     )

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from luminal_lab.viz.borders import Borders, Inside, Path, Piece, Port
-from luminal_lab.viz.entries import Entries, Entry, by_key
+from luminal_lab.viz.entries import Entries, Entry, Status, by_key
 from luminal_lab.viz.folded import foldable, roots_of, status_between, used_in, views_between
 from luminal_lab.viz.folding import node_label
 from luminal_lab.viz.layers import Block, Wire
@@ -245,18 +246,25 @@ class _Builder:
             return Block(*size_of_box(thing.box), opens=True)
         assert thing.entry is not None
         node = thing.entry.node
-        item = Item(
-            0,
-            thing.entry.key,
-            node.meta.name or self.rows.number,
-            "",
-            thing.label,
-            self.rows.type_text(node),
-            thing.kind,
-            thing.marks,
-            status=thing.entry.status,
+        name, type = node.meta.name or self.rows.number, self.rows.type_text(node)
+        return _node_block(
+            thing.label, name, type, thing.kind, thing.marks, thing.entry.status, room
         )
-        return Block(*size_of_item(item, shapes=True, labels=room))
+
+
+@lru_cache(maxsize=4096)
+def _node_block(
+    label: str,
+    name: str,
+    type: str,
+    kind: Kind,
+    marks: tuple[Mark, ...],
+    status: Status,
+    room: float,
+) -> Block:
+    """Return the block of a node: those of equal layers of a model are equal."""
+    item = Item(0, 0, name, "", label, type, kind, marks, status=status)
+    return Block(*size_of_item(item, shapes=True, labels=room))
 
 
 def ends_of(inside: Inside, piece: Piece) -> tuple[int, int]:

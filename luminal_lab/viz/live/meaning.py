@@ -211,6 +211,9 @@ def _shown(what: object) -> str:
 
 def selected(given: Mapping[str, Any], backed: Backed, origins: Sequence[Origin]) -> Selected:
     """Return what is selected as values of ours; nothing for what is not there (any more)."""
+    # To Python a place before the first is one from the end.
+    if any(isinstance(one, (int, float)) and one < 0 for one in given.values()):
+        return ()
     try:
         return _selected(given, backed, origins)
     except (LookupError, TypeError, ValueError, GraphError):

@@ -5,6 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+# Where a saved notebook is opened, JupyterLab looks for the widget in vain, and says so below the
+# picture. What has no element in it is that sentence.
+QUIET = (
+    "<style>.jp-OutputArea-child:has([{mark}])+.jp-OutputArea-child "
+    ".jp-OutputArea-output:not(:has(*)){{display:none}}</style>"
+)
+
+
+def with_widget(static: str, mark: str) -> str:
+    """Return a static picture as it stands above the widget that hides it while it lives."""
+    return static + QUIET.format(mark=mark)
+
 
 def outputs() -> Callable[..., object] | None:
     """Return IPython's `display`, or None outside notebooks; IPython is not imported for it."""

@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 from luminal_lab.core.binding import bound_shape
 from luminal_lab.core.interpret import interpret
 from luminal_lab.core.op import ints
-from luminal_lab.devices.worklist import Worklist
 from luminal_lab.devices.gpu import GPUMaker
 from luminal_lab.devices.measure import measured
+from luminal_lab.devices.worklist import Worklist
 from luminal_lab.errors import ArgumentError, DeviceError, GraphError, LabError, whole_number
 from luminal_lab.io.facts import Dialect
 from luminal_lab.io.launch_facts import ARCH, Launched

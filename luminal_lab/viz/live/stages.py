@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from luminal_lab.core.ir import IR
-from luminal_lab.passes.snapshot import Snapshot
+from luminal_lab.passes.snapshot import Firing, Snapshot
 from luminal_lab.viz.entries import Entries, entries_of
 from luminal_lab.viz.live.columns import Columns
 from luminal_lab.viz.live.frames import View, view_of
@@ -42,19 +42,23 @@ class Stages:
         """Add the stage of a snapshot."""
         ir, number = snapshot.ir, len(self.stages)
         prefix = f"{self.prefix}s{number}/"
-        before, names = self._names or Names.of(ir), Names.of(ir)
+        # A pass that changed nothing left the graph itself.
+        last = self._names if ir is snapshot.before else None
+        names = last or Names.of(ir)
+        before = self._names or names
         is_first = not number
         firings = () if is_first else snapshot.firings
         steps = [step_of(firing.changes) for firing in firings]
         born = [node for step in steps for node in step.new]
         gone, new = self._stepped(steps, names.beside(before, born), snapshot.before, ir)
-        lines = self._lines_of(ir, names, before, snapshot.before)
+        lines = self._lines if last else self._lines_of(ir, names, before, snapshot.before)
         if gone:
             _settle(self._lines, lines, gone, new)
         self._put_splices(prefix, lines)
         text, put = self.columns.text, self.columns.put
         put(f"{prefix}firing.rule", "u32", [text(firing.rule) for firing in firings])
-        put(f"{prefix}firing.because", "u32", [text(firing.because) for firing in firings])
+        reasons = map(_reason, firings, gone, new)
+        put(f"{prefix}firing.because", "u32", [text(one) for one in reasons])
         for name, parts in (("gone", gone), ("new", new)):
             put(f"{prefix}firing.{name}_at", "u32", offsets(map(len, parts)))
             put(f"{prefix}{name}", "u32", [row for part in parts for row in part])
@@ -149,6 +153,11 @@ class Stages:
             "outputs": snapshot.ir.output_ids,
             "inputs": snapshot.ir.input_ids,
         }
+
+
+def _reason(firing: Firing, gone: list[int], new: list[int]) -> str:
+    """Return why a rule fired; of what touches no row, an output that is another, what it did."""
+    return firing.because if gone or new else str(firing).removeprefix(f"{firing.rule}: ")
 
 
 def _ends(ir: IR) -> tuple[frozenset[int], frozenset[int]]:

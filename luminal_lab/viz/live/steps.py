@@ -51,8 +51,10 @@ def splices(old: Sequence[int], new: Sequence[int]) -> list[Splice]:
     >>> splices([1, 2, 3, 4], [1, 3, 5, 4])
     [Splice(place=1, out=1, new=[]), Splice(place=3, out=0, new=[5])]
     """
-    kept = _kept(old, new)
     found: list[Splice] = []
+    if old == new:
+        return found
+    kept = _kept(old, new)
     a = b = 0
     while a < len(old) or b < len(new):
         if a < len(old) and b < len(new) and old[a] == new[b] and old[a] in kept:

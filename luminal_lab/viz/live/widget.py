@@ -11,6 +11,7 @@ from typing import Any
 
 import anywidget
 import traitlets
+from typing_extensions import override
 
 Answer = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -31,6 +32,11 @@ class LabWidget(anywidget.AnyWidget):
         super().__init__(_esm=script, **traits)
         self._answer = answer
         self.on_msg(self._asked)
+
+    @override
+    def __repr__(self) -> str:
+        # What stands below the picture in a notebook that nobody trusts yet.
+        return f"<{self.what}, alive while its kernel runs: run the cell to have it here>"
 
     def _asked(self, _: object, message: object, __: object) -> None:
         """Answer a question of the page's; whatever goes wrong is in the answer."""

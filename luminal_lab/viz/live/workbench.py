@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.pipeline import Pipeline
+from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.viz.live.alive import Live
 from luminal_lab.viz.live.backed import Backed
 from luminal_lab.viz.live.explorer import SEEN
@@ -17,6 +18,12 @@ class Workbench(Live):
     """Compiles, pass by pass and firing by firing, with kernels, sources, times and memory."""
 
     what = "workbench"
+
+    @override
+    def _first_look(self, snapshots: Sequence[Snapshot]) -> int:
+        # What the last passes changed says more than that some after them had nothing to do.
+        last = len(snapshots) - 1
+        return next((at for at in range(last, 0, -1) if snapshots[at].firings), last)
 
     @override
     def words(self) -> str:

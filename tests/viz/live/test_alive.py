@@ -1,5 +1,6 @@
 """Explorers and workbenches in Python: what is selected, where one is, numbers, errors."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from luminal_lab.devices.toolchain import find_compiler
 from luminal_lab.errors import ArgumentError, DeviceError, GraphError, RecordingError
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.snapshot import Record, Snapshot
-from luminal_lab.viz.live import alive, static
+from luminal_lab.viz.live import export, static
 from luminal_lab.viz.live.explorer import Explorer
 from luminal_lab.viz.live.meaning import SourceLine
 from luminal_lab.viz.live.shown import compilation_workbench
@@ -228,6 +229,25 @@ def test_a_tensor_of_another_graph_is_an_error(bench: Workbench):
     assert error.message.endswith(" belongs to another graph than g")
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"kind": "line", "origin": -1},
+        {"kind": "line", "origin": 1 << 30},
+        {"kind": "firing", "stage": 1, "firing": -5},
+        {"kind": "node", "stage": "0", "ids": [None, {}, "1", 1e99]},
+        {"kind": "rule", "rule": ["x"]},
+        {"kind": "scope", "stage": 0, "path": None},
+        {"kind": ["x"]},
+        {"a": {"b": [1]}},
+    ],
+)
+def test_a_selection_from_a_page_that_is_none_selects_nothing(bench: Workbench, given: Any):
+    bench.select("%x")
+    bench.widget.selection = given
+    assert bench.selected == ()
+
+
 def test_selecting_a_tensor_writes_no_node(cx: ll.Graph, bench: Workbench):
     before = len(cx.ir)
     bench.select(cx["x"])
@@ -314,6 +334,17 @@ def test_numbers_are_shown_on_nodes(cx: ll.Graph, bench: Workbench):
     assert error.hint == "did you mean 'y'?"
 
 
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, "[1]", '{"a": {"results": {"%y": {"value": "1e999"}}}}']
+)
+def test_files_of_numbers_that_are_none(cx: ll.Graph, tmp_path: Path, text: str):
+    (tmp_path / "data.json").write_text(text)
+    e = cx.explore()
+    with pytest.raises((ArgumentError, RecordingError), match="display: "):
+        e.overlay = tmp_path / "data.json"
+    assert e.overlay is None
+
+
 def test_timings_are_numbers_too(cx: ll.Graph):
     cx["x"].set([[0.0] * 8] * 4)
     e = cx.explore()
@@ -348,8 +379,30 @@ def test_without_the_script_it_says_how_to_build_it(
     assert error.hint.startswith("in a checkout, make frontend builds it")
 
 
+def test_a_page_begins_where_the_value_stands(
+    cx: ll.Graph, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    given: list[export.Exported] = []
+    monkeypatch.setattr(export, "page_of", lambda one: given.append(one) or "")
+    cx.compile("simplify, dce")
+    w = cx.workbench()
+    w.go("simplify", firing=0)
+    w.select("%x")
+    w.export(tmp_path / "page.html")
+    state = json.loads(given[0].state)
+    assert state["place"] == {"run": 0, "stage": 1, "firing": 0}
+    assert (state["selection"]["kind"], state["overlay"]) == ("node", None)
+
+
+def test_a_workbench_begins_at_the_last_pass_that_changed_something(cx: ll.Graph):
+    cx.compile("simplify, dce, cse, dce")
+    assert not cx.snapshots[-1].firings
+    assert cx.workbench().stage is next(one for one in cx.snapshots[::-1] if one.firings)
+    assert cx.explore().stage is cx.snapshots[-1]
+
+
 def test_pages_go_into_files_of_html(cx: ll.Graph, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(alive, "page_of", lambda given: f"page of {given.title}")
+    monkeypatch.setattr(export, "page_of", lambda given: f"page of {given.title}")
     e = cx.explore()
     e.export(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text() == "page of g"
@@ -357,6 +410,13 @@ def test_pages_go_into_files_of_html(cx: ll.Graph, monkeypatch: pytest.MonkeyPat
     assert "is no page of HTML" in error.message
     error = error_of(lambda: e.export(tmp_path / "no" / "page.html"), RecordingError)
     assert "cannot be written" in error.message
+    wrong: Any  # a caller may err
+    for wrong in (None, 5, "", "a\0.html"):
+        error = error_of(lambda wrong=wrong: e.export(wrong), ArgumentError)
+        assert error.message == f"export: {wrong!r} is no name of a file"
+    for wrong in ("neon", None):
+        error = error_of(lambda wrong=wrong: e.export("a.html", theme=wrong), ArgumentError)
+        assert error.message == f"display: the theme is {wrong!r}"
 
 
 @pytest.mark.parametrize(

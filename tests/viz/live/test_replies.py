@@ -258,8 +258,14 @@ def test_passes_run_again_from_a_snapshot_on_with_other_options(cx: ll.Graph, pa
     reply = page.ask("rerun", run=0, passes=passes, **{"from": 1})
     assert reply["run"] == 1
     again = page.bench._held.all[1]
-    assert again.snapshots[0].ir is cx.snapshots[1].ir
-    assert [one.title for one in again.snapshots[1:]] == ["simplify{limit = 3}", "cse"]
+    # It has the story from the user's lines on, and the Python of all of it.
+    assert again.snapshots[:2] == tuple(cx.snapshots[:2])
+    assert [one.title for one in again.snapshots] == [
+        "written", "simplify", "simplify{limit = 3}", "cse",
+    ]  # fmt: skip
+    assert [one.index for one in again.snapshots] == [0, 1, 2, 3]
+    assert again.snapshots[2].before is cx.snapshots[1].ir
+    assert again.subject.facts.python == ("cx.compile('simplify', 'simplify{limit = 3}', 'cse')")
     assert page.titles[1] == "g again from simplify"
     assert page.ask("rerun", run=1, passes=switches(page, 1), **{"from": 0})["run"] == 2
     assert page.titles[2] == "g again"
@@ -273,7 +279,14 @@ def test_the_device_runs_what_was_run_again(on_cpu: tuple[ll.Graph, Page]):
     again = page.bench.compilations[1]
     assert again.runner is not None
     assert again.runner is not before.runner
-    assert len(page.bench.subjects[1].facts.launches) > 1
+    launches = page.bench.subjects[1].facts.launches
+    assert len(launches) > 1
+    # Its Python does the same: the device runs what these passes leave, and adds none of its own.
+    python = page.bench.subjects[1].facts.python
+    assert python.endswith("    ll.CPUCompiler().alone(),\n)")
+    copied = ll.compile_ir(before.written, *eval(python.removeprefix("cx.compile"), {"ll": ll}))
+    assert str(copied.ir) == str(again.ir)
+    assert len(getattr(copied.runner, "launches", ())) == len(launches)
     assert "error" not in page.ask("time", run=1)
     assert cx.compilation is before
     assert cx["%12"].tolist() == y
