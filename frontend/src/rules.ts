@@ -108,7 +108,8 @@ export function rules(store: Store, host: HTMLElement, into: HTMLElement, live: 
     const name = wanted || current() || choice.options[0]?.value || "";
     choice.value = name;
     if (drawnFor === (drawnFor = `${place.run} ${place.stage} ${name}`)) return;
-    const rule = run.facts.rules[name];
+    // A step of this pass that is called like another pass's has the pass before its name.
+    const rule = run.facts.rules[`${run.stages[place.stage]!.name}/${name}`] ?? run.facts.rules[name];
     const reasons = new Map<string, number[]>();
     for (const one of run.stages[place.stage]!.refusals) {
       const reason = `${one.because}${one.needs.length ? ` (needs ${one.needs.join(", ")})` : ""}`;

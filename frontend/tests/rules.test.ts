@@ -35,6 +35,13 @@ test("a step without a rule of its own", () => {
   store.select({ kind: "rule", rule: "unused" });
   expect(host.textContent).toContain("unused is a step of the pass itself, and has no text.");
 });
+test("a step that has the name of another pass's is told as this pass's", () => {
+  const { store, host } = on(1);
+  const known = store.run.facts.rules as Record<string, unknown>;
+  known[`${store.run.stages[1]!.name}/add-zero`] = { ...store.run.facts.rules["add-zero"]!, text: "a step of this pass" };
+  store.select({ kind: "rule", rule: "add-zero" });
+  expect(texts(host, "pre")[0]).toBe("a step of this pass");
+});
 test("refusals, with their reasons", () => {
   const { store, host } = on(1);
   (store.run.stages[1] as { refusals: unknown }).refusals = [4, 5].map((node) => ({ rule: "cancel", node, because: "x may be 0", needs: ["nonzero"] }));

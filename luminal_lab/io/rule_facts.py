@@ -34,20 +34,35 @@ RULE = re.compile(r"\bRule\(")
 
 
 def rule_facts(compilation: Compilation) -> dict[str, RuleFacts]:
-    """Return all rules that a compile tried, and the steps of passes that are written as code."""
+    """Return all rules that a compile tried, and the steps of passes that are written as code.
+
+    A step that is called like a rule, or like another pass's step, has its pass before its name.
+    """
     found: dict[str, RuleFacts] = {}
     typed = _typed(compilation)
     owners = {one.name: one for one in compilation.pipeline.flat()}
+    rules = {name: _names(owner) for name, owner in owners.items()}
     for one in compilation.pipeline.flat():
         for rule in one.rules():
             if isinstance(rule, Rule) and rule.name not in found:
                 found[rule.name] = _rule(rule, typed)
+    homes: dict[str, str] = {}
     for shot in compilation.snapshots:
         names = dict.fromkeys([*shot.counts, *(refusal.rule for refusal in shot.refusals)])
         for name in names:
-            if name not in found and shot.name in owners:
-                found[name] = _step(owners[shot.name])
+            if shot.name not in owners or name in rules[shot.name]:
+                continue
+            if name not in found:
+                homes[name] = shot.name
+            if homes.get(name) == shot.name:
+                found.setdefault(name, _step(owners[shot.name]))
+            else:
+                found.setdefault(f"{shot.name}/{name}", _step(owners[shot.name]))
     return found
+
+
+def _names(owner: Pass) -> set[str]:
+    return {one.name for one in owner.rules() if isinstance(one, Rule)}
 
 
 def _rule(rule: Rule, typed: Mapping[str, Written]) -> RuleFacts:

@@ -142,6 +142,15 @@ def test_rules_have_their_python_and_both_sides(facts):
     assert "class FuseRows(Pass):" in step.source
 
 
+def test_steps_of_two_passes_that_have_one_name_are_two():
+    cx = ll.Graph()
+    cx.tensor((4,), name="x").exp().retrieve()
+    found = facts_of(cx.compile("recognise, inline, intrinsics")).rules
+    assert found["exp"].text.startswith("a step of recognise: ")
+    assert found["intrinsics/exp"].text.startswith("a step of intrinsics: ")
+    assert found["intrinsics/exp"].file == "intrinsics.py"
+
+
 def test_a_rule_of_the_users_is_there_too():
     x = ll.variables("x")
     cx = ll.Graph()
