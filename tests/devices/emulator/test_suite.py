@@ -15,7 +15,7 @@ from luminal_lab.devices import gpu_program
 from luminal_lab.devices.conformance_kit import cases
 from luminal_lab.devices.emulator import Call, Finding, emulate
 from luminal_lab.devices.emulator.kernels import meaning_of
-from luminal_lab.devices.gpu_engine import Emulated, Launched, Place, _bytes_of
+from luminal_lab.devices.gpu_engine import Emulated, Launched, Place, _given
 from luminal_lab.kernels.gpu_program import gpu_source
 from luminal_lab.passes.check import differences
 
@@ -46,7 +46,7 @@ def traced_call(launched: Launched) -> Call:
         launched.function,
         launched.blocks,
         launched.threads,
-        [_bytes_of(one) if isinstance(one, Place) else one for one in given],
+        [_given(one) for one in given],
         fresh=tuple(fresh) if launched.function == kernel.phases[0].function else (),
     )
 
