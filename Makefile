@@ -13,13 +13,14 @@ LAB_ARGS ?=
 # More words for `jupyter lite build`, as LITE_ARGS="--pyodide pyodide-314.0.6.tar.bz2".
 LITE_ARGS ?=
 
-.PHONY: help lab notebooks test frontend check docs lite dist bench bench-core bench-viz dev clean
+.PHONY: help lab notebooks test test-long frontend check docs lite dist bench bench-core bench-viz dev clean
 .SUFFIXES:
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make lab     open JupyterLab on the first notebook; LAB_ARGS="--no-browser --port 9000" is JupyterLab'"'"'s'
 	@echo 'make test    run the whole test suite; PYTEST_ARGS="-k matmul" narrows it'
+	@echo 'make test-long   the sweeps, whole: make test runs a share of each that a seed draws'
 	@echo 'make frontend   check, test and bundle what runs in the browser; a part of make test'
 	@echo 'make notebooks   run all notebooks anew and store what they show; NOTEBOOKS="00_quickstart.ipynb" for some'
 	@echo 'make check   lint, check the formatting and the types'
@@ -42,6 +43,10 @@ notebooks: .venv/.installed-test
 # A part of the suite, which somebody asks for by PYTEST_ARGS, is Python's alone.
 test: .venv/.installed-test $(if $(filter file,$(origin PYTEST_ARGS)),frontend)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# Hypothesis searches further there, too.
+test-long: .venv/.installed-test
+	$(BIN)/python -m pytest $(PYTEST_ARGS) --long -m sweep --hypothesis-profile=long
 
 frontend: frontend/node_modules/.installed
 	cd frontend && $(NODE) npx tsc --noEmit

@@ -1,13 +1,15 @@
-"""What every test may ask for: golden files with `--bless`, torch as a witness, two profiles."""
+"""What every test may ask for: golden files, torch as a witness, long sweeps and drawn shares."""
 
 import difflib
 import importlib
 import os
+import random
 import shlex
 import signal
 import warnings
 from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -22,6 +24,70 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--bless", action="store_true", help="write what the golden tests got into their files"
     )
+    parser.addoption(
+        "--long", action="store_true", help="run every sweep whole, and not the share that is drawn"
+    )
+    parser.addoption(
+        "--seed", type=int, default=None, help="the seed of drawn shares; the header shows it"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "share(names, cases, count, ids=None): parametrize with `count` of the cases, drawn by "
+        "--seed; with --long, with all of them",
+    )
+    config.addinivalue_line("markers", "sweep: what `make test-long` runs, whole or by its share")
+    if config.option.seed is None:
+        given = getattr(config, "workerinput", {})
+        config.option.seed = given.get("seed", random.SystemRandom().randrange(1_000_000))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Give workers their controller's seed: all have to collect the same tests."""
+    node.workerinput["seed"] = node.config.option.seed
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say which shares are drawn, so that a failure can be had again."""
+    return f"shares: {'all' if config.option.long else f'drawn by --seed {config.option.seed}'}"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Parametrize a sweep with all of its cases, or with the share that the seed draws."""
+    for mark in metafunc.definition.iter_markers("share"):
+        names, cases, count = mark.args
+        cases, ids = list(cases), mark.kwargs.get("ids")
+        chosen = list(range(len(cases)))
+        if not metafunc.config.option.long and count < len(cases):
+            # One seed draws other shares of other tests.
+            rng = random.Random(f"{metafunc.config.option.seed} {metafunc.definition.nodeid}")
+            chosen = sorted(rng.sample(chosen, count))
+        if ids is not None and not callable(ids):
+            ids = [list(ids)[place] for place in chosen]
+        metafunc.parametrize(names, [cases[place] for place in chosen], ids=ids)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark drawn shares as parts of sweeps."""
+    for item in items:
+        if item.get_closest_marker("share") is not None:
+            item.add_marker("sweep")
+
+
+@pytest.fixture
+def long(request: pytest.FixtureRequest) -> bool:
+    """Whether sweeps are run whole."""
+    return bool(request.config.getoption("--long"))
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """What draws the shares; `pytest --seed` repeats it."""
+    drawn: int = request.config.option.seed
+    return drawn
 
 
 class Golden:

@@ -1,5 +1,6 @@
 """The suite's own fixtures: what a golden test says, what blessing writes, when torch may lack."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -50,3 +51,41 @@ def test_without_torch_a_test_is_skipped_but_fails_in_ci(
     outcomes, said = run(suite)
     assert outcomes == {outcome: 1}
     assert "torch is not installed" in said
+
+
+SHARED = """
+import pytest
+
+@pytest.mark.share("n", range(40), 5)
+def test_some(n):
+    print(f"case {n}.")
+
+def test_all():
+    pass
+"""
+
+
+def drawn(said: str) -> list[str]:
+    return re.findall(r"case \d+", said)
+
+
+def test_a_seed_draws_the_share_of_a_sweep_and_repeats_it(suite: pytest.Pytester):
+    suite.makepyfile(test_one=SHARED)
+    outcomes, said = run(suite, "--seed", "3", "-s")
+    assert outcomes == {"passed": 6}
+    assert "shares: drawn by --seed 3" in said
+    assert drawn(run(suite, "--seed", "3", "-s")[1]) == drawn(said)
+    assert drawn(run(suite, "--seed", "4", "-s")[1]) != drawn(said)
+
+
+def test_long_runs_sweeps_whole_and_their_mark_selects_them(suite: pytest.Pytester):
+    suite.makepyfile(test_one=SHARED)
+    outcomes, said = run(suite, "--long", "-m", "sweep")
+    assert outcomes == {"passed": 40, "deselected": 1}
+    assert "shares: all" in said
+
+
+def test_workers_draw_the_same_share(suite: pytest.Pytester):
+    suite.makepyfile(test_one=SHARED)
+    outcomes = suite.runpytest_subprocess("-n", "2", "-p", "no:cacheprovider").parseoutcomes()
+    assert outcomes == {"passed": 6}

@@ -62,7 +62,8 @@ PICTURE_LIBRARIES = {"IPython", "anywidget", "graphviz", "ipywidgets", "matplotl
 PICTURE_LIBRARIES |= {"altair", "bokeh", "networkx", "pydot", "pygraphviz", "seaborn", "traitlets"}
 VAGUE = {"common", "handler", "helper", "manager", "util"}
 ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
-CORE_LINES = 4_000
+# What is read to understand the graph; the catalogue of ops is looked things up in.
+CORE_LINES = 3_400
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -97,6 +98,7 @@ def faults(sources: Mapping[str, str]) -> list[str]:
         # graphlib lists a cycle against the direction of its edges.
         found.append("an import cycle: " + " -> ".join(reversed(error.args[1])))
     core = {m: s for m, s in sources.items() if place_of(m) == "core"}
+    core = {m: s for m, s in core.items() if not m.startswith("luminal_lab.core.ops.")}
     lines = sum(code_lines(source, trees[module]) for module, source in core.items())
     if lines > CORE_LINES:
         found.append(f"core has {lines:,} lines without docstrings; {CORE_LINES:,} are its limit")
@@ -382,8 +384,8 @@ def test_lawful_sources_have_no_faults():
         ),
         pytest.param(
             "luminal_lab.core.long",
-            '"""A docstring\nof two lines."""\n' + "x = 1\n" * 4_000,
-            "core has 4,009 lines without docstrings; 4,000 are its limit",
+            '"""A docstring\nof two lines."""\n' + "x = 1\n" * 3_400,
+            "core has 3,409 lines without docstrings; 3,400 are its limit",
             id="too-long",
         ),
     ],
