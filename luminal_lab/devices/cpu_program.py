@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from typing_extensions import override
 
@@ -14,13 +14,16 @@ from luminal_lab.devices.blocks import Block, Blocks
 from luminal_lab.devices.cpu_library import Library
 from luminal_lab.devices.cpu_plan import CPUBound, CPUPlan
 from luminal_lab.devices.cpu_run import CPURun, Pointers
+from luminal_lab.devices.cpu_trial import CPUTrial
 from luminal_lab.devices.machine import this_machine, usable_cores
 from luminal_lab.devices.plan import Asked
 from luminal_lab.devices.program import DeviceProgram
 from luminal_lab.devices.toolchain import Compiler, compile_library, find_compiler
+from luminal_lab.devices.trial_build import builds
 from luminal_lab.devices.user_check import check_source
 from luminal_lab.devices.worklist import Worklist
 from luminal_lab.kernels.c_program import ENTRIES, program_source
+from luminal_lab.kernels.c_runtime import TRIED
 from luminal_lab.kernels.schedule import Schedule
 
 
@@ -53,10 +56,11 @@ class CPUProgram(DeviceProgram[CPUPlan]):
         found = compiler or find_compiler()
         for op in dict.fromkeys(node.op for node in ir if isinstance(node.op, UserKernel)):
             check_source(op, found)  # what is wrong in a user's lines is said of those lines
-        path = compile_library(self.source, found, entries=ENTRIES, behind=self._behind)
-        self.library = Library(path, self.threads)
+        self.compiler = found
+        self.path = compile_library(self.source, found, entries=ENTRIES, behind=self.behind)
+        self.library = Library(self.path, self.threads)
 
-    def _behind(self, function: str) -> str:
+    def behind(self, function: str) -> str:
         """Return the lines of the user's that a function of a kernel is made from."""
         origins = [
             work.node.meta.origin
@@ -78,6 +82,29 @@ class CPUProgram(DeviceProgram[CPUPlan]):
         trace: list[Step] | None,
     ) -> dict[int, Array]:
         return CPURun(self, plan, environment, known).run(trace)
+
+    def tried(
+        self, environment: Environment, wanted: Iterable[int], known: Mapping[int, Array]
+    ) -> list[dict[int, Array]]:
+        """Return the values of the wanted nodes by each way in which a child process had them.
+
+        Where there can be no such process they are those of a run in this one.
+        """
+        build = builds(self.compiler)
+        if build is None:
+            return [self.run(environment, wanted, known)]
+        wanted = frozenset(wanted)
+        plan = self.plan(wanted, known, (), environment.dims)
+        source = f"{self.source}{TRIED}"
+        checked = build.library(source, behind=self.behind)
+        given = self, plan, environment, known, build
+        ways = [
+            CPUTrial(*given, checked, source, apart=True),
+            CPUTrial(*given, self.path, source, apart=False),
+        ]
+        with self._turn():
+            values = [way.run(None) for way in ways]
+        return [one | {id: known[id] for id in wanted if id in known} for one in values]
 
     # -- memory ------------------------------------------------------------------------------------
 
