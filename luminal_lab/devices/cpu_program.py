@@ -19,9 +19,11 @@ from luminal_lab.devices.machine import this_machine, usable_cores
 from luminal_lab.devices.plan import Asked
 from luminal_lab.devices.program import DeviceProgram
 from luminal_lab.devices.toolchain import Compiler, compile_library, find_compiler
+from luminal_lab.devices.trial import SECONDS
 from luminal_lab.devices.trial_build import builds
 from luminal_lab.devices.user_check import check_source
 from luminal_lab.devices.worklist import Worklist
+from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.c_program import ENTRIES, program_source
 from luminal_lab.kernels.c_runtime import TRIED
 from luminal_lab.kernels.schedule import Schedule
@@ -105,6 +107,25 @@ class CPUProgram(DeviceProgram[CPUPlan]):
         with self._turn():
             values = [way.run(None) for way in ways]
         return [one | {id: known[id] for id in wanted if id in known} for one in values]
+
+    def trial_seconds(
+        self, environment: Environment, *, rounds: int = 10, seconds: float = SECONDS
+    ) -> tuple[float, ...]:
+        """Return how long the launches of a run take in a child process, once for each round.
+
+        What takes longer than `seconds`, all rounds together, ends in a DeviceError.
+        """
+        build = builds(self.compiler)
+        if build is None:
+            raise DeviceError(
+                "cpu: there can be no child process here, in which kernels are timed",
+                hint="cx.time() times them in this process",
+            )
+        plan = self.plan(self.ir.output_ids, (), (), environment.dims)
+        known: dict[int, Array] = {}
+        given = self, plan, environment, known, build, self.path, self.source
+        with self._turn():
+            return CPUTrial(*given, apart=False, seconds=seconds).seconds(rounds)
 
     # -- memory ------------------------------------------------------------------------------------
 

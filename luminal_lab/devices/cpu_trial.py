@@ -12,7 +12,8 @@ What either finds is an error that names the kernel, and its line. The values of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,6 +55,7 @@ class CPUTrial(CPURun):
         source: str,
         *,
         apart: bool,
+        seconds: float = SECONDS,
     ) -> None:
         super().__init__(program, plan, environment, known)
         self.builds, self.apart, self.source = builds, apart, source
@@ -78,7 +80,7 @@ class CPUTrial(CPURun):
             1 if apart else program.threads,
             environment.step & 0xFFFFFFFF,
             plan.no_return,
-            SECONDS + flops / FLOPS,
+            seconds + flops / FLOPS,
         )
 
     # -- memory ------------------------------------------------------------------------------------
@@ -145,9 +147,7 @@ class CPUTrial(CPURun):
         made: list[list[Array]] = []
         with Trial(self.builds, self.job, checked=self.apart) as self.trial:
             for self.fill in FILLS:
-                self.trial.fill(self.fill)
-                for area, array in self.given:
-                    self.trial.raw(area)[:] = array.reshape(-1).view(np.uint8)
+                self._prepare()
                 self._work(None)
                 found.append(self.passed() | self.results())
                 made.append([array.copy() for _, _, array in self._made()] if self.apart else [])
@@ -157,6 +157,30 @@ class CPUTrial(CPURun):
         for id in found[0]:
             self._check_same(None, str(self.ir[id]), found[0][id], found[1][id])
         return found[0]
+
+    def seconds(self, rounds: int) -> tuple[float, ...]:
+        """Return how long all launches take, once for each round; what NumPy does is not timed."""
+        with Trial(self.builds, self.job, checked=self.apart, rounds=rounds) as self.trial:
+            self.fill = FILLS[0]
+            self._prepare()
+            self._work(None)
+            with self._told():
+                return self.trial.seconds(rounds)
+
+    def _prepare(self) -> None:
+        """Fill memory with what nobody may go by, and put in what is given."""
+        self.trial.fill(self.fill)
+        for area, array in self.given:
+            self.trial.raw(area)[:] = array.reshape(-1).view(np.uint8)
+
+    @contextmanager
+    def _told(self) -> Generator[None]:
+        """Have a death told as an error of the kernel that was running."""
+        try:
+            yield
+        except Died as died:
+            at = died.death.launch
+            raise self._error(at, *words(self.trial, died.death, self._names(at))) from None
 
     def _made(self) -> Iterator[tuple[int, str, Array]]:
         """Yield the number of each work, and what it makes, with its name there and its bytes."""
@@ -172,11 +196,8 @@ class CPUTrial(CPURun):
     def _launch(self, first: int, last: int) -> bool:
         for at in range(first, last) if self.apart else (None,):
             begin, end = (first, last) if at is None else (at, at + 1)
-            try:
+            with self._told():
                 done = self.trial.run(begin, end, backwards=self.fill == FILLS[1])
-            except Died as died:
-                told = words(self.trial, died.death, self._names(died.death.launch))
-                raise self._error(died.death.launch, *told) from None
             if done < end - begin:
                 raise self.out_of_range(self.plan.works[begin + done].node, has_written=False)
             area = self.trial.overwritten(self.fill)
@@ -221,8 +242,8 @@ class CPUTrial(CPURun):
     def _error(self, at: int | None, what: str, line: int | None, hint: str) -> DeviceError:
         kernel: Kernel | None = None if at is None else self.plan.kernel_of(self.plan.works[at])
         subject = "the program" if kernel is None else f"kernel {kernel.name}"
-        where = place(self.source, line, self.program.behind) if line else None
-        if where is None and at is not None:
-            origin = self.plan.works[at].node.meta.origin
-            where = None if origin is None else f"from {origin}"
-        return DeviceError(f"{subject}: {what}", where=where, hint=hint)
+        where = [place(self.source, line, self.program.behind)] if line else []
+        origin = None if at is None else self.plan.works[at].node.meta.origin
+        if origin is not None and str(origin) not in "".join(where):
+            where.append(f"from {origin}")
+        return DeviceError(f"{subject}: {what}", where="\n".join(where) or None, hint=hint)

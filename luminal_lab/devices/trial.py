@@ -108,7 +108,7 @@ class Death:
     """How a child died, and where it was."""
 
     cause: Literal["signal", "seconds", "bytes", "report", "status"]
-    number: int
+    number: float
     """The signal, the seconds or bytes of the limit, or the status."""
     launch: int
     phase: int
@@ -142,6 +142,7 @@ class Trial:
     rounds: int = 0
     """The most rounds that `seconds` will be asked for."""
     _file: int = field(default=-1, init=False, repr=False)
+    _map: mmap.mmap | None = field(default=None, init=False, repr=False)
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
     _pipes: list[int] = field(default_factory=list[int], init=False, repr=False)
 
@@ -209,10 +210,10 @@ class Trial:
         if there is not None and at > there:
             raise MemoryError(f"{at:,} bytes, and {there:,} are there")
         self._size = at
-        self._file = _memory()
+        self._file = _nameless()
         os.ftruncate(self._file, at)
         self._map = mmap.mmap(self._file, at)
-        self._numbers = np.frombuffer(self._map, np.int64, len(FIELDS) + len(numbers))
+        self._numbers = np.frombuffer(self._memory(), np.int64, len(FIELDS) + len(numbers))
         self._numbers[:] = [*header.values(), *numbers]
 
     def _start(self) -> None:
@@ -250,6 +251,8 @@ class Trial:
             if self._process is not None:
                 _kill(self._process)
         finally:
+            # It goes with the last array that lies in it.
+            self._map, self._numbers = None, np.empty(0, np.int64)
             left, self._pipes = self._pipes, []
             if self._file >= 0:
                 left.append(self._file)
@@ -258,23 +261,35 @@ class Trial:
                 with suppress(OSError):
                     os.close(one)
 
+    @property
+    def process(self) -> int:
+        """The number of the child."""
+        assert self._process is not None, "a trial runs within its block"
+        return self._process.pid
+
+    def _memory(self) -> mmap.mmap:
+        assert self._map is not None, "a trial has memory within its block"
+        return self._map
+
     # -- memory ------------------------------------------------------------------------------------
 
     def raw(self, area: int) -> Bytes:
         """Return the bytes of an array, as both processes have them."""
-        return np.frombuffer(self._map, np.uint8, self.job.areas[area].bytes, self._begins[area])
+        return np.frombuffer(
+            self._memory(), np.uint8, self.job.areas[area].bytes, self._begins[area]
+        )
 
     def array(
         self, area: int, shape: tuple[int, ...], dtype: np.dtype[np.generic], offset: int = 0
     ) -> Array:
         """Return an array as both processes have it."""
-        return np.ndarray(shape, dtype, self._map, self._begins[area] + offset)
+        return np.ndarray(shape, dtype, self._memory(), self._begins[area] + offset)
 
     def _before(self, area: int) -> Bytes:
         """Return the bytes between the page that nobody may touch and an array."""
         size = self.job.areas[area].bytes
         left = _pages(size) - size
-        return np.frombuffer(self._map, np.uint8, left, self._begins[area] - left)
+        return np.frombuffer(self._memory(), np.uint8, left, self._begins[area] - left)
 
     def fill(self, byte: int) -> None:
         """Fill all arrays with a byte, and what is before each with another."""
@@ -338,7 +353,7 @@ class Trial:
         where = self._told("launch"), self._told("phase"), self._told("task")
         if cause != "signal":
             most = self.job.seconds if cause == "seconds" else self.job.bytes
-            return Death(cause, int(most), *where)
+            return Death(cause, most, *where)
         said = os.pread(self._said, SAID, max(0, os.fstat(self._said).st_size - SAID)).decode(
             "utf-8", "replace"
         )
@@ -348,7 +363,7 @@ class Trial:
                 hint="without check= kernels run in this process",
             )
         if -status == getattr(signal, "SIGXCPU", 0):
-            return Death("seconds", int(self.job.seconds), *where)
+            return Death("seconds", self.job.seconds, *where)
         told = self._told("signal")
         address = self._told("address") if told in FAULTS else 0
         if "Sanitizer" in said or "runtime error:" in said or "panic:" in said:
@@ -377,7 +392,7 @@ def _pages(size: int) -> int:
     return -(-size // PAGE) * PAGE
 
 
-def _memory() -> int:
+def _nameless() -> int:
     """Return a file that has no name, and lies in memory where the system has such files."""
     if sys.platform == "linux":
         return os.memfd_create("luminal_lab")

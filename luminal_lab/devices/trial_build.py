@@ -20,7 +20,8 @@ from luminal_lab.kernels.c_runtime import RUN
 
 CHECKS = "address", "undefined,float-cast-overflow"
 """Integers may overflow (-fwrapv); what NumPy would cast, C may not."""
-FOUND = ("-g", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all")
+FOUND = ("-fno-sanitize=object-size", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g")
+"""AddressSanitizer says more of an object that is too small."""
 PATTERN = "-ftrivial-auto-var-init=pattern"
 PATIENCE = 20.0
 """The seconds in which a child that does nothing must have ended."""

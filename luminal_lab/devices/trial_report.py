@@ -49,7 +49,7 @@ def _meant(trial: Trial, death: Death, names: Mapping[int, Named]) -> tuple[str,
     number = death.number
     match death.cause:
         case "seconds":
-            return f"it was ended after {number} s", ENDLESS
+            return f"it was ended after {number:g} s", ENDLESS
         case "bytes":
             return f"it was ended when it took more than {number:,} bytes", SMALLER
         case "status":
@@ -63,7 +63,7 @@ def _meant(trial: Trial, death: Death, names: Mapping[int, Named]) -> tuple[str,
     if death.is_null:
         hint = "a pointer is not set; malloc gives none where memory is short"
         return f"it {death.access} memory by a null pointer", hint
-    name = signal.Signals(number).name
+    name = signal.Signals(int(number)).name
     return f"it was ended by {name}", "a compiler with sanitizers, such as gcc, would say more"
 
 
