@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 from typing_extensions import override
 
@@ -20,7 +21,7 @@ from luminal_lab.devices.plan import Asked
 from luminal_lab.devices.program import DeviceProgram
 from luminal_lab.devices.toolchain import Compiler, compile_library, find_compiler
 from luminal_lab.devices.trial import SECONDS
-from luminal_lab.devices.trial_build import builds
+from luminal_lab.devices.trial_build import Builds, builds
 from luminal_lab.devices.user_check import check_source
 from luminal_lab.devices.worklist import Worklist
 from luminal_lab.errors import DeviceError
@@ -59,6 +60,8 @@ class CPUProgram(DeviceProgram[CPUPlan]):
         for op in dict.fromkeys(node.op for node in ir if isinstance(node.op, UserKernel)):
             check_source(op, found)  # what is wrong in a user's lines is said of those lines
         self.compiler = found
+        self.patience = SECONDS
+        """The seconds that a trial may take, beside those that its operations do."""
         self.path = compile_library(self.source, found, entries=ENTRIES, behind=self.behind)
         self.library = Library(self.path, self.threads)
 
@@ -85,6 +88,11 @@ class CPUProgram(DeviceProgram[CPUPlan]):
     ) -> dict[int, Array]:
         return CPURun(self, plan, environment, known).run(trace)
 
+    @cached_property
+    def builds(self) -> Builds | None:
+        """What its trials are built of; None where there can be no child process."""
+        return builds(self.compiler)
+
     def tried(
         self, environment: Environment, wanted: Iterable[int], known: Mapping[int, Array]
     ) -> list[dict[int, Array]]:
@@ -92,30 +100,22 @@ class CPUProgram(DeviceProgram[CPUPlan]):
 
         Where there can be no such process they are those of a run in this one.
         """
-        build = builds(self.compiler)
+        build = self.builds
         if build is None:
             return [self.run(environment, wanted, known)]
         wanted = frozenset(wanted)
         plan = self.plan(wanted, known, (), environment.dims)
-        source = f"{self.source}{TRIED}"
-        checked = build.library(source, behind=self.behind)
-        given = self, plan, environment, known, build
-        ways = [
-            CPUTrial(*given, checked, source, apart=True),
-            CPUTrial(*given, self.path, source, apart=False),
-        ]
+        source, values = f"{self.source}{TRIED}", list[dict[int, Array]]()
         with self._turn():
-            values = [way.run(None) for way in ways]
+            for apart in (True, False):
+                library = build.library(source, behind=self.behind) if apart else self.path
+                given = self, plan, environment, known, build, library, source
+                values.append(CPUTrial(*given, apart=apart).run(None))
         return [one | {id: known[id] for id in wanted if id in known} for one in values]
 
-    def trial_seconds(
-        self, environment: Environment, *, rounds: int = 10, seconds: float = SECONDS
-    ) -> tuple[float, ...]:
-        """Return how long the launches of a run take in a child process, once for each round.
-
-        What takes longer than `seconds`, all rounds together, ends in a DeviceError.
-        """
-        build = builds(self.compiler)
+    def trial_seconds(self, environment: Environment, *, rounds: int = 10) -> tuple[float, ...]:
+        """Return how long the launches of a run take in a child process, once for each round."""
+        build = self.builds
         if build is None:
             raise DeviceError(
                 "cpu: there can be no child process here, in which kernels are timed",
@@ -125,7 +125,7 @@ class CPUProgram(DeviceProgram[CPUPlan]):
         known: dict[int, Array] = {}
         given = self, plan, environment, known, build, self.path, self.source
         with self._turn():
-            return CPUTrial(*given, apart=False, seconds=seconds).seconds(rounds)
+            return CPUTrial(*given, apart=False).seconds(rounds)
 
     # -- memory ------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from luminal_lab.core.interpret import Environment, Step
 from luminal_lab.devices.cpu_plan import CPUPlan
 from luminal_lab.devices.cpu_run import CPURun
 from luminal_lab.devices.toolchain import place
-from luminal_lab.devices.trial import FILLS, SECONDS, Area, Died, Job, Trial, first_difference
+from luminal_lab.devices.trial import FILLS, Area, Died, Job, Trial, first_difference
 from luminal_lab.devices.trial_build import Builds
 from luminal_lab.devices.trial_report import INDEX, Named, words
 from luminal_lab.errors import DeviceError
@@ -55,7 +55,6 @@ class CPUTrial(CPURun):
         source: str,
         *,
         apart: bool,
-        seconds: float = SECONDS,
     ) -> None:
         super().__init__(program, plan, environment, known)
         self.builds, self.apart, self.source = builds, apart, source
@@ -80,7 +79,7 @@ class CPUTrial(CPURun):
             1 if apart else program.threads,
             environment.step & 0xFFFFFFFF,
             plan.no_return,
-            seconds + flops / FLOPS,
+            program.patience + flops / FLOPS,
         )
 
     # -- memory ------------------------------------------------------------------------------------

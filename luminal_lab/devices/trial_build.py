@@ -14,14 +14,18 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from luminal_lab.core.origin import warn
 from luminal_lab.devices.toolchain import Behind, Compiler, compile_library
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.c_runtime import RUN
 
-CHECKS = "address", "undefined,float-cast-overflow"
-"""Integers may overflow (-fwrapv); what NumPy would cast, C may not."""
-FOUND = ("-fno-sanitize=object-size", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g")
-"""AddressSanitizer says more of an object that is too small."""
+CHECKS = {"address": "AddressSanitizer", "undefined": "UndefinedBehaviorSanitizer"}
+"""The sanitizers, and what they are called."""
+FOUND = (
+    *("-fsanitize=float-cast-overflow", "-fno-sanitize=object-size"),
+    *("-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"),
+)
+"""What AddressSanitizer says of an object that is too small is more; integers may overflow."""
 PATTERN = "-ftrivial-auto-var-init=pattern"
 PATIENCE = 20.0
 """The seconds in which a child that does nothing must have ended."""
@@ -46,18 +50,24 @@ class Builds:
 
 
 def builds(compiler: Compiler) -> Builds | None:
-    """Return how a compiler builds what is tried; None where there can be no child process."""
+    """Return how a compiler builds what is tried; None where there can be no child process.
+
+    Where less is found than elsewhere it says so.
+    """
     if sys.platform == "win32" or not _starts(compiler, ()):
+        warn("trial: there can be no child process here; kernels are tried in this one")
         return None
     plain = _child(compiler, ())
     checked, checks = _checked(compiler)
+    if not checks:
+        warn(f"trial: {compiler} has no sanitizers; kernels are tried between guard pages alone")
     return Builds(checked, plain, _child(checked, checks) if checks else plain, checks)
 
 
 @cache
 def _checked(compiler: Compiler) -> tuple[Compiler, tuple[str, ...]]:
     """Return a compiler with all checks that work, and which these are."""
-    for checks in (CHECKS, CHECKS[1:]):
+    for checks in (tuple(CHECKS), (*CHECKS,)[1:]):
         for extra in ((PATTERN,), ()):
             left = [flag for flag in compiler.flags if flag not in ("-O3", "-Wl,--no-undefined")]
             added = ("-Og", f"-fsanitize={','.join(checks)}", *FOUND, *extra)
