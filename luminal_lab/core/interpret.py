@@ -23,7 +23,7 @@ from luminal_lab.core.op import Elementwise, Op, Reduce, TensorType, ints, tuple
 from luminal_lab.core.ops import HostCall, Input, Pick, Random
 from luminal_lab.core.ops.structure import Region
 from luminal_lab.core.printer import print_node
-from luminal_lab.errors import DeviceError, GraphError, Interrupted, LabError, VerifyError
+from luminal_lab.errors import DeviceError, Explained, GraphError, Interrupted, VerifyError
 
 LARGE = 64 << 20
 """Bytes from which on a value is made in tiles, if only one op reads it."""
@@ -177,7 +177,7 @@ class _Run:
         """Say in every error which node it is about."""
         try:
             yield
-        except LabError as error:
+        except Explained as error:
             error.where = error.where or self.place()
             raise
         except MemoryError as error:
