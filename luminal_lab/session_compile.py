@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from luminal_lab.kernels.kernel import Kernels
     from luminal_lab.kernels.launch import Launch, Launches
     from luminal_lab.kernels.memory_plan import MemoryPlan
-    from luminal_lab.passes.draws import Given
     from luminal_lab.passes.compilation import Compilation, Following, Trace
+    from luminal_lab.passes.draws import Given
     from luminal_lab.passes.pipeline import PassLike
     from luminal_lab.passes.snapshot import Snapshot
 

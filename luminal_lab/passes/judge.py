@@ -74,15 +74,16 @@ def differences(
         finite = np.isfinite(x) & np.isfinite(y)
         size = np.where(finite, np.maximum(abs(x), abs(y)), 0.0)
         if scaled:
-            size = np.maximum(size, _typical(size))
+            size = np.maximum(size, typical(size))
         with np.errstate(over="ignore", invalid="ignore"):
             near = abs(x - y) <= max(TOLERANCE[dtype], least) * size
         same |= finite & near & ((x != y) | np.logical_not(signs))
     return np.logical_not(same)
 
 
-def _typical(size: Floats) -> float:
+def typical(values: Floats) -> float:
     """Return the root of the mean square, unless it is that of a few values among smaller ones."""
+    size = abs(values[np.isfinite(values)])
     largest = size.max(initial=0.0)
     if not largest:
         return 0.0
@@ -157,7 +158,8 @@ class _Reading:
             about: Any = ml_dtypes.finfo(dtype.numpy)
             # Below the smallest normal number roundings are of one size.
             size = np.maximum(abs(made), float(about.smallest_normal))
-            size = np.where((made != 0) | _underflows(node, given), size, 0.0)
+            is_rounded = np.isfinite(made) & ((made != 0) | _underflows(node, given))
+            size = np.where(is_rounded, size, 0.0)
             made = made + size * self._noise(made.shape, ulps * _epsilon(dtype))
         if self.freedom.signs or isinstance(op, (SumReduce, MaxReduce)):
             # Which zero a sum begins with, and which of two is the largest, no op says.
@@ -219,7 +221,8 @@ def _underflows(node: Node, sources: Sequence[Array]) -> Bools:
     """Return where a zero may be what is left of a number too small to be one."""
     if isinstance(node.op, (Add, Cast)):
         return np.asarray(False)
-    return np.logical_and.reduce([np.not_equal(one, 0) for one in sources])
+    wide = [one.astype(np.float64) for one in sources]
+    return np.logical_and.reduce([np.isfinite(one) & (one != 0) for one in wide])
 
 
 def _epsilon(dtype: DType) -> float:
