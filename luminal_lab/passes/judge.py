@@ -20,7 +20,7 @@ import numpy.typing as npt
 from luminal_lab.core.dtypes import BY_NUMPY, Array, DType
 from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ir import IR, Node
-from luminal_lab.core.op import Elementwise, Unary
+from luminal_lab.core.op import Elementwise, Unary, View
 from luminal_lab.core.ops import Add, Cast, MaxReduce, Mul, StopGradient, SumReduce, Where
 
 Floats = npt.NDArray[np.float64]
@@ -35,7 +35,7 @@ TOLERANCE = {
 """How far two values may be apart, of the larger one, where the order of roundings is open."""
 TYPICAL = 8.0
 """How many times the median an array's typical value may be, however large a few others are."""
-READINGS = 6
+READINGS = 8
 """In how many other ways a graph is read."""
 WIDTH = 4.0
 """How far values may be apart, in distances between the readings of a graph."""
@@ -107,11 +107,28 @@ def readings(
     ir: IR, environment: Environment, wanted: Iterable[int], freedom: Freedom
 ) -> list[dict[int, Array]]:
     """Return the values of nodes in other readings of a graph, all of them as good as the first."""
-    asked = list(wanted)
+    asked, summed = list(wanted), frozenset(_summed(ir))
     return [
-        interpret(ir, environment._replace(altered=_Reading(freedom, number)), wanted=asked)
+        interpret(ir, environment._replace(altered=_Reading(freedom, number, summed)), wanted=asked)
         for number in range(READINGS)
     ]
+
+
+def _summed(ir: IR) -> Iterator[Node]:
+    """Yield products and sums that sums read, also past views: a device adds them as it goes."""
+    for node in ir.nodes:
+        body = node.op.body_of()
+        if body is not None:
+            yield from _summed(body)
+        if not isinstance(node.op, (Add, SumReduce)):
+            continue
+        todo = list(ir.sources(node))
+        while todo:
+            source = todo.pop()
+            if isinstance(source.op, Mul if isinstance(node.op, Add) else (Mul, SumReduce)):
+                yield source
+            elif isinstance(source.op, (View, Cast)):
+                todo += ir.sources(source)
 
 
 def unexplained(wrong: Bools, right: Array, found: Array, others: Sequence[Array]) -> Bools:
@@ -140,8 +157,9 @@ def unexplained(wrong: Bools, right: Array, found: Array, others: Sequence[Array
 class _Reading:
     """Takes each value of a graph as the interpreter computes it, and returns one as good."""
 
-    def __init__(self, freedom: Freedom, number: int) -> None:
+    def __init__(self, freedom: Freedom, number: int, summed: frozenset[Node]) -> None:
         self.freedom = freedom
+        self.summed = summed
         self.number = number
         self.rng = np.random.default_rng(number)
 
@@ -155,12 +173,15 @@ class _Reading:
             made = self._summed(made, given[0], op.axis, dtype)
         elif self.freedom.roundings and _rounds(node, given):
             ulps = ULPS if isinstance(op, Unary) else 1.0
-            about: Any = ml_dtypes.finfo(dtype.numpy)
             # Below the smallest normal number roundings are of one size.
-            size = np.maximum(abs(made), float(about.smallest_normal))
+            size = np.maximum(abs(made), float(_about(dtype).smallest_normal))
             is_rounded = np.isfinite(made) & ((made != 0) | _underflows(node, given))
             size = np.where(is_rounded, size, 0.0)
             made = made + size * self._noise(made.shape, ulps * _epsilon(dtype))
+        if self.freedom.roundings and self.number >= READINGS // 2 and node in self.summed:
+            # A part of a sum that is never rounded is not infinite because it is large.
+            most = float(_about(dtype).max)
+            made = np.where(_all_finite(node, given), np.clip(made, -most, most), made)
         if self.freedom.signs or isinstance(op, (SumReduce, MaxReduce)):
             # Which zero a sum begins with, and which of two is the largest, no op says.
             made = np.where(made == 0, np.copysign(made, self._signs(made)), made)
@@ -188,8 +209,7 @@ class _Reading:
         noise = self._noise(size.shape, max(PARTS, count**0.5) * _epsilon(wide))
         if dtype.is_half and self.freedom.roundings:
             made = made + made * self._noise(size.shape, _epsilon(dtype))
-        about: Any = ml_dtypes.finfo(wide.numpy)
-        limit = float(about.max) * 2.0**-64
+        limit = float(_about(wide).max) * 2.0**-64
         over, under = up >= limit, down >= limit
         near = np.where(np.isfinite(made), made * 2.0**-64, up - down) + noise * size
         inner = np.where(np.isfinite(made), near * 2.0**64, made)
@@ -226,8 +246,20 @@ def _underflows(node: Node, sources: Sequence[Array]) -> Bools:
 
 
 def _epsilon(dtype: DType) -> float:
-    about: Any = ml_dtypes.finfo(dtype.numpy)
-    return float(about.eps)
+    return float(_about(dtype).eps)
+
+
+def _about(dtype: DType) -> Any:  # noqa: ANN401  # ml_dtypes has no types
+    return ml_dtypes.finfo(dtype.numpy)
+
+
+def _all_finite(node: Node, sources: Sequence[Array]) -> Bools:
+    """Return where a product or a sum is one of finite numbers."""
+    axis = node.op.axis if isinstance(node.op, SumReduce) else None
+    finite = [np.isfinite(one.astype(np.float64)) for one in sources]
+    if axis is not None:
+        finite = [one.all(axis, keepdims=True) for one in finite]
+    return np.logical_and.reduce(finite)
 
 
 def broken_facts(node: Node, value: Array, sources: Sequence[Array | None]) -> Iterator[str]:
