@@ -10,7 +10,8 @@ from luminal_lab.devices.cpu_program import CPUProgram
 from luminal_lab.devices.toolchain import compile_library
 from luminal_lab.errors import DeviceError, PassError
 from luminal_lab.kernels.c_program import ENTRIES
-from luminal_lab.passes.check import Checker, Given
+from luminal_lab.passes.check import Checker
+from luminal_lab.passes.draws import Given
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.compile import compile_ir
 from tests.kernels.mutating import Mutant, mutants
