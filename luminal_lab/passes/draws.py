@@ -18,9 +18,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import ml_dtypes
 import numpy as np
 
 from luminal_lab.core.binding import bound_shape
@@ -30,6 +29,7 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import ints
 from luminal_lab.core.ops import Gather, HostCall, Scatter
 from luminal_lab.core.ops.structure import Region
+from luminal_lab.passes.judge import limits_of
 
 MOST_SYMBOLS = 4
 """How many symbolic dims are drawn empty, one at a time."""
@@ -162,9 +162,7 @@ def _integers(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) ->
 
 def _numbers(dtype: DType) -> dict[str, Array]:
     """Return, as float64, numbers at which the arithmetic of a dtype changes."""
-    about: Any = ml_dtypes.finfo(dtype.numpy)
-    most, normal = float(about.max), float(about.smallest_normal)
-    least, step = float(about.smallest_subnormal), float(about.eps)
+    most, normal, least, step = limits_of(dtype)
     root = most**0.5
     edges = [0.0, -0.0, normal, -normal, normal - least, least, -least, normal**0.5, 1 + step]
     large = [most, -most, most / 2, -most * 0.51, root * 1.01, -root * 1.01, root, 0.0]
