@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -194,31 +194,32 @@ class Checker:
 
     def _check_on_device(self, compiled: Compilation, draw: Draw, freedom: Freedom) -> None:
         ir = compiled.ir
-        asked = dict.fromkeys(ir.output_ids)
-        right = self._values(ir, draw.data, draw.dims, tuple(asked))
-        first = self._on_device(compiled, draw, asked)
         judge = _DeviceJudge(ir, self._environment(draw.data, draw.dims), freedom, draw.scaled)
-        if not any(judge.wrong(id, right[id], f[id], asked).any() for f in first for id in asked):
+        asked = dict.fromkeys(ir.output_ids)
+        ways = self._on_device(compiled, draw, asked)
+        if all(judge.first_wrong(asked, found, {}) is None for found in ways):
             return
-        # With all that is launched asked for, the first one that is wrong is the culprit.
+        # With all that is launched asked for, each kernel is held to what it was given itself.
         launched = [node for node in ir.nodes if node.op.body_of() is not None]
         made = {user.id: n for n in launched if n.extra for user in ir.users(n)}
         made |= {n.id: n for n in launched if not n.extra}
         needed = ir.ancestors(asked)
         order = [node.id for node in ir.nodes if node.id in made and node.id in needed]
         wanted = dict.fromkeys(order) | asked
-        right = self._values(ir, draw.data, draw.dims, tuple(wanted))
-        later = self._on_device(compiled, draw, wanted)
-        for values in (*later, *first):
+        again = self._on_device(compiled, draw, wanted)
+        for later in again:
             for id in wanted:
-                if id not in values:
-                    continue
-                wrong = np.argwhere(judge.wrong(id, right[id], values[id], wanted))
-                if wrong.size or (len(wrong) and not right[id].ndim):
-                    place = tuple(int(k) for k in wrong[0])
-                    raise self._wrong_kernel(
-                        compiled, draw, made.get(id, ir[id]), ir[id], place, right[id], values[id]
-                    )
+                call = made.get(id, ir[id])
+                known = {source: later[source] for source in call.sources if source in later}
+                wrong = judge.first_wrong([id], later, known)
+                if wrong is not None:
+                    raise self._wrong_kernel(compiled, draw, call, ir[id], *wrong)
+        # All kernels are right by themselves; what is wrong is what one was given that others made.
+        for later, found in zip(again, ways, strict=True):
+            for id in asked:
+                wrong = judge.first_apart(id, later[id], found[id])
+                if wrong is not None:
+                    raise self._wrong_kernel(compiled, draw, made.get(id, ir[id]), ir[id], *wrong)
 
     def _on_device(
         self, compiled: Compilation, draw: Draw, wanted: Iterable[int]
@@ -243,8 +244,8 @@ class Checker:
         node: Node,
         value: Node,
         place: tuple[int, ...],
-        right: Array,
-        found: Array,
+        right: object,
+        found: object,
     ) -> PassError:
         body = node.op.body_of()
         kernel = node.op.name if body is None else body.name
@@ -257,7 +258,7 @@ class Checker:
         where += "".join(f"\n{line}" for line in compiled.trace(node).lines)
         error = PassError(
             f"pass {_device(compiled)}: the kernel {kernel} computes another value than its graph "
-            f"says: {value} is {right[place]!s}{at}, but the kernel makes it {found[place]!s}; the "
+            f"says: {value} is {right!s}{at}, but the kernel makes it {found!s}; the "
             f"inputs were {shown or 'none'}",
             where=where,
             hint=f"error.inputs has the inputs; without check= print(cx.kernels[{kernel!r}]) shows "
@@ -381,18 +382,46 @@ class _DeviceJudge:
         self.scaled = scaled
         dtypes = (node.dtype for one in _all_graphs(ir) for node in one)
         self.coarse = max((TOLERANCE.get(dtype, 0.0) for dtype in dtypes), default=0.0)
-        self._others: dict[frozenset[int], list[dict[int, Array]]] = {}
 
-    def wrong(self, id: int, right: Array, found: Array, wanted: Iterable[int]) -> Bools:
-        """Return where a value is wrong; other readings of the graph are made for all wanted."""
+    def first_wrong(
+        self, ids: Iterable[int], found: Mapping[int, Array], known: Mapping[int, Array]
+    ) -> Difference | None:
+        """Return the first wrong value of some nodes, if some that they read are known."""
+        asked = list(ids)
+        right = interpret(self.ir, self.environment, wanted=asked, known=known)
+        apart = {id: self._apart(right[id], found[id]) for id in asked}
+        if any(one.any() for one in apart.values()):
+            others = readings(self.ir, self.environment, asked, self.freedom, known)
+            for id, one in apart.items():
+                left = unexplained(one, right[id], found[id], [other[id] for other in others])
+                if left.any():
+                    return _first(left, right[id], found[id])
+        return None
+
+    def first_apart(self, id: int, right: Array, found: Array) -> Difference | None:
+        """Return where two runs of the same kernels differ."""
+        apart = self._apart(right, found)
+        return _first(apart, right, found) if apart.any() else None
+
+    def _apart(self, right: Array, found: Array) -> Bools:
         signs = not self.freedom.signs
-        apart = differences(right, found, scaled=self.scaled, least=self.coarse, signs=signs)
-        if not apart.any():
-            return apart
-        asked = frozenset(wanted)
-        if asked not in self._others:
-            self._others[asked] = readings(self.ir, self.environment, asked, self.freedom)
-        return unexplained(apart, right, found, [one[id] for one in self._others[asked]])
+        return differences(right, found, scaled=self.scaled, least=self.coarse, signs=signs)
+
+
+class Difference(NamedTuple):
+    """Where a value is wrong, what it should be, and what it is."""
+
+    place: tuple[int, ...]
+    right: object
+    found: object
+
+
+def _first(wrong: Bools, right: Array, found: Array) -> Difference:
+    place = tuple(int(k) for k in np.argwhere(wrong)[0])
+    if right.shape != found.shape or right.dtype != found.dtype:
+        types = [f"{one.dtype}{tuple_text(one.shape)}" for one in (right, found)]
+        return Difference((), *types)
+    return Difference(place, right[place], found[place])
 
 
 def _device(compiled: Compilation) -> str:

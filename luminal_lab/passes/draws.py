@@ -6,6 +6,8 @@ The kinds of draws, in the order in which they are tried:
     positive     floats of which roots and logarithms are taken
     edges        zeros of both signs, subnormal numbers, the smallest normal one
     large        the largest numbers, and those that overflow when they are doubled or squared
+    low          all far below zero, where a maximum shows that begins at some number
+    high         all far above zero, likewise
     not finite   infinities and NaN among ordinary numbers
     size 1       all of these, where the bounds of symbolic dims allow the size 1
     size 0       likewise; each symbolic dim by itself
@@ -18,9 +20,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import ml_dtypes
 import numpy as np
 
 from luminal_lab.core.binding import bound_shape
@@ -30,7 +31,10 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import ints
 from luminal_lab.core.ops import Gather, HostCall, Scatter
 from luminal_lab.core.ops.structure import Region
+from luminal_lab.passes.judge import limits_of
 
+FAR = 1024
+"""How many times the largest number is larger than those that lie far from zero."""
 MOST_SYMBOLS = 4
 """How many symbolic dims are drawn empty, one at a time."""
 
@@ -73,7 +77,7 @@ def drawn(ir: IR, given: Given, needed: Container[int]) -> tuple[dict[int, Array
 def draws(ir: IR, given: Given, *, careful: bool = False) -> Iterator[Drawn]:
     """Yield inputs of each kind; when careful, all integers are small enough to be indices."""
     usual = _sizes(ir, given.dims, 2)
-    kinds = ("normal", "positive", "edges", "large", "not finite")
+    kinds = ("normal", "positive", "edges", "large", "low", "high", "not finite")
     ways = [(kind, usual) for kind in kinds]
     for size in (1, 0):
         ways += [(f"size {size}", sizes) for sizes in _all_at(ir, usual, size)]
@@ -137,6 +141,9 @@ def _array(
         return rng.standard_normal(shape).astype(dtype.numpy)
     if kind == "positive":
         return np.exp2(rng.uniform(-2, 2, shape)).astype(dtype.numpy)
+    if kind in ("low", "high"):
+        far = rng.uniform(0.5, 1, shape) * (limits_of(dtype)[0] / FAR)
+        return (-far if kind == "low" else far).astype(dtype.numpy)
     numbers = _numbers(dtype)
     plain = numbers.pop("plain")
     chosen = numbers[kind] if kind in numbers else np.concatenate(list(numbers.values()))
@@ -162,9 +169,7 @@ def _integers(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) ->
 
 def _numbers(dtype: DType) -> dict[str, Array]:
     """Return, as float64, numbers at which the arithmetic of a dtype changes."""
-    about: Any = ml_dtypes.finfo(dtype.numpy)
-    most, normal = float(about.max), float(about.smallest_normal)
-    least, step = float(about.smallest_subnormal), float(about.eps)
+    most, normal, least, step = limits_of(dtype)
     root = most**0.5
     edges = [0.0, -0.0, normal, -normal, normal - least, least, -least, normal**0.5, 1 + step]
     large = [most, -most, most / 2, -most * 0.51, root * 1.01, -root * 1.01, root, 0.0]

@@ -10,8 +10,8 @@ readings are nobody's fault, element by element. All others are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 import ml_dtypes
 import numpy as np
@@ -43,6 +43,26 @@ ULPS = 4.0
 """How many units in the last place a function may be off; one op of arithmetic: one."""
 PARTS = 8.0
 """How many units in the last place of all its terms a short sum may be off."""
+
+
+class Limits(NamedTuple):
+    """Where the arithmetic of a dtype of floats ends."""
+
+    most: float
+    """The largest number."""
+    normal: float
+    """The smallest that has all digits."""
+    least: float
+    """The smallest at all, which has one."""
+    step: float
+    """The distance from 1 to the next number."""
+
+
+def limits_of(dtype: DType) -> Limits:
+    """Return where the arithmetic of a dtype of floats ends."""
+    about = cast("Any", ml_dtypes.finfo(dtype.numpy))
+    given = about.max, about.smallest_normal, about.smallest_subnormal, about.eps
+    return Limits(*map(float, given))
 
 
 def differences(
@@ -84,7 +104,7 @@ def differences(
 def typical(values: Floats) -> float:
     """Return the root of the mean square, unless it is that of a few values among smaller ones."""
     size = abs(values[np.isfinite(values)])
-    largest = size.max(initial=0.0)
+    largest = float(np.max(size, initial=0.0))
     if not largest:
         return 0.0
     root = largest * float(np.sqrt(np.mean((size / largest) ** 2)))
@@ -104,22 +124,34 @@ class Freedom(NamedTuple):
 
 
 def readings(
-    ir: IR, environment: Environment, wanted: Iterable[int], freedom: Freedom
+    ir: IR,
+    environment: Environment,
+    wanted: Iterable[int],
+    freedom: Freedom,
+    known: Mapping[int, Array] | None = None,
 ) -> list[dict[int, Array]]:
-    """Return the values of nodes in other readings of a graph, all of them as good as the first."""
+    """Return the values of nodes in other readings of a graph, all of them as good as the first.
+
+    Values that are known are read as they are.
+    """
     asked, summed = list(wanted), frozenset(_summed(ir))
-    return [
-        interpret(ir, environment._replace(altered=_Reading(freedom, number, summed)), wanted=asked)
-        for number in range(READINGS)
-    ]
+    ways = [_Reading(freedom, number, summed) for number in range(READINGS)]
+    environments = [environment._replace(altered=way) for way in ways]
+    return [interpret(ir, one, wanted=asked, known=known) for one in environments]
 
 
 def _summed(ir: IR) -> Iterator[Node]:
-    """Yield products and sums that sums read, also past views: a device adds them as it goes."""
+    """Yield what a device need not round.
+
+    Products and sums that sums read, also past views, it adds as it goes; what is on the way to
+    a 16-bit float is computed in float32.
+    """
     for node in ir.nodes:
         body = node.op.body_of()
         if body is not None:
             yield from _summed(body)
+        if node.dtype.is_half and isinstance(node.op, Elementwise) and not ir.is_output(node):
+            yield node
         if not isinstance(node.op, (Add, SumReduce)):
             continue
         todo = list(ir.sources(node))
@@ -174,14 +206,19 @@ class _Reading:
         elif self.freedom.roundings and _rounds(node, given):
             ulps = ULPS if isinstance(op, Unary) else 1.0
             # Below the smallest normal number roundings are of one size.
-            size = np.maximum(abs(made), float(_about(dtype).smallest_normal))
+            size = np.maximum(abs(made), limits_of(dtype).normal)
             is_rounded = np.isfinite(made) & ((made != 0) | _underflows(node, given))
             size = np.where(is_rounded, size, 0.0)
-            made = made + size * self._noise(made.shape, ulps * _epsilon(dtype))
-        if self.freedom.roundings and self.number >= READINGS // 2 and node in self.summed:
-            # A part of a sum that is never rounded is not infinite because it is large.
-            most = float(_about(dtype).max)
-            made = np.where(_all_finite(node, given), np.clip(made, -most, most), made)
+            made = made + size * self._noise(made.shape, ulps * limits_of(dtype).step)
+        if self.freedom.roundings and self.number >= READINGS // 2:
+            # What is never rounded is not infinite because it is large.
+            is_kept = (
+                _all_finite(node, given)
+                if node in self.summed
+                else np.isfinite(value.astype(np.float64))
+            )
+            most = limits_of(dtype).most
+            made = np.where(is_kept, np.clip(made, -most, most), made)
         if self.freedom.signs or isinstance(op, (SumReduce, MaxReduce)):
             # Which zero a sum begins with, and which of two is the largest, no op says.
             made = np.where(made == 0, np.copysign(made, self._signs(made)), made)
@@ -206,10 +243,10 @@ class _Reading:
         up = np.sum(np.maximum(terms, 0), axis, keepdims=True)
         down = np.sum(np.maximum(-terms, 0), axis, keepdims=True)
         size = up + down
-        noise = self._noise(size.shape, max(PARTS, count**0.5) * _epsilon(wide))
+        noise = self._noise(size.shape, max(PARTS, count**0.5) * limits_of(wide).step)
         if dtype.is_half and self.freedom.roundings:
-            made = made + made * self._noise(size.shape, _epsilon(dtype))
-        limit = float(_about(wide).max) * 2.0**-64
+            made = made + made * self._noise(size.shape, limits_of(dtype).step)
+        limit = limits_of(wide).most * 2.0**-64
         over, under = up >= limit, down >= limit
         near = np.where(np.isfinite(made), made * 2.0**-64, up - down) + noise * size
         inner = np.where(np.isfinite(made), near * 2.0**64, made)
@@ -243,14 +280,6 @@ def _underflows(node: Node, sources: Sequence[Array]) -> Bools:
         return np.asarray(False)
     wide = [one.astype(np.float64) for one in sources]
     return np.logical_and.reduce([np.isfinite(one) & (one != 0) for one in wide])
-
-
-def _epsilon(dtype: DType) -> float:
-    return float(_about(dtype).eps)
-
-
-def _about(dtype: DType) -> Any:  # noqa: ANN401  # ml_dtypes has no types
-    return ml_dtypes.finfo(dtype.numpy)
 
 
 def _all_finite(node: Node, sources: Sequence[Array]) -> Bools:

@@ -11,9 +11,9 @@ from luminal_lab.devices.toolchain import compile_library
 from luminal_lab.errors import DeviceError, PassError
 from luminal_lab.kernels.c_program import ENTRIES
 from luminal_lab.passes.check import Checker
-from luminal_lab.passes.draws import Given
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.compile import compile_ir
+from luminal_lab.passes.draws import Given
 from tests.kernels.mutating import Mutant, mutants
 
 PATIENCE = 5.0

@@ -1,0 +1,156 @@
+"""Kernels with one thing wrong: the check of values catches each, but for those that are right."""
+
+import random
+import re
+import shutil
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+import pytest
+
+from luminal_lab.devices import cache as libraries
+from tests.kernels.mutated import PROGRAMS, Judge
+from tests.kernels.mutating import KINDS, Mutant, functions, mutants, tokens
+
+SLICES = 20
+"""In how many parts the mutants of a program are tried; a share tries one mutant of each."""
+
+
+class Right(NamedTuple):
+    """Mutants that compute what their graph says all the same."""
+
+    why: str
+    kind: str
+    line: str = ""
+    change: str = ""
+    program: str = ""
+
+    def is_for(self, program: str, mutant: Mutant) -> bool:
+        """Return whether a mutant is one of these; all that is given must be found."""
+        pairs = [(self.kind, mutant.kind), (self.program, program)]
+        found = all(not given or re.fullmatch(given, what) for given, what in pairs)
+        return (
+            found
+            and re.search(self.line, mutant.line) is not None
+            and re.search(self.change, mutant.change) is not None
+        )
+
+
+EQUIVALENT = [
+    Right(
+        "a constant's last place is less than what another order of rounding explains",
+        kind="last place",
+    ),
+]
+"""The mutants that are right, with the reason."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _a_compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Compile into a folder of this run's own."""
+    if shutil.which("cc") is None:
+        pytest.skip("there is no C compiler: install gcc or clang")
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(libraries, "user_folder", lambda: folder)
+        yield
+
+
+@cache
+def judge_of(program: str) -> Judge:
+    """Return the judge of a program's mutants, which finds nothing wrong with the program."""
+    judge = Judge(program)
+    assert judge.verdict(judge.program.source) is None
+    return judge
+
+
+@pytest.mark.share("program, part", [(p, k) for p in PROGRAMS for k in range(SLICES)], 25)
+def test_mutants_are_caught(program: str, part: int, long: bool, seed: int):
+    judge = judge_of(program)
+    chosen = judge.mutants[part::SLICES]
+    if not long:
+        chosen = random.Random(f"{seed} {program} {part}").sample(chosen, min(1, len(chosen)))
+    for mutant in chosen:
+        right = [one.why for one in EQUIVALENT if one.is_for(program, mutant)]
+        if not right:
+            assert judge.verdict(mutant.source) is not None, mutant.name
+
+
+# -- the mutants themselves ------------------------------------------------------------------------
+
+SOURCE = """
+// kernel f(a: f32[8]) -> (O: f32[8])   a < b
+static void kernel_f(LAB_GIVEN) {
+    const float *restrict a = lab_buffers[0];
+    float *restrict O = lab_buffers[1];
+    float t = -LAB_INF;
+#pragma omp simd reduction(+:t)
+    for (lab_i64 i = 0; i < 8; i++) {
+        t = lab_max_f32(t, a[i]);
+    }
+    if (lab_task < 3) O[2*lab_task + 1] = FMA(t, t, "a < b"[0] - 0x1p-3f);
+}
+"""
+
+
+def test_words_are_those_of_c():
+    text = '/* a */ x<<=0x1.8p3f; y = "a\\"b<c"; // z\n#define A(b) \\\n b < c\nw--'
+    words = [token.text for token in tokens(text)]
+    assert words == ["x", "<<=", "0x1.8p3f", ";", "y", "=", '"a\\"b<c"', ";", "w", "--"]
+    assert [text[token.at : token.end] for token in tokens(text)] == words
+
+
+def test_a_function_has_its_loops_subscripts_and_statements():
+    (function,) = functions(SOURCE, lambda name: name == "kernel_f")
+    texts = [token.text for token in function.tokens]
+    assert [texts[first] + texts[last] for first, *_, last in function.loops] == ["()"]
+    elements = [texts[first - 1] for first, _ in function.subscripts]
+    assert elements == ["lab_buffers", "lab_buffers", "a", "O", '"a < b"'][: len(elements)]
+    assert [texts[first] for first, _ in function.statements()][-2:] == ["t", "O"]
+
+
+CHANGED = {
+    "comparison": ["if (lab_task <= 3) O"],
+    "longer loop": ["i < 8 + 1; i++"],
+    "shorter loop": ["i < 8 - 1; i++"],
+    "later loop": ["i = 0 + 1; i < 8"],
+    "earlier loop": ["i = 0 - 1; i < 8"],
+    "sparser loop": ["i < 8; i += 2)"],
+    "sign": ["-(-LAB_INF)"],
+    "finite": ["-3e4f"],
+    "fused": ["FMA(t, t,-("],
+    "next read": ["a[(i) + 1]"],
+    "previous store": ["O[(2*lab_task + 1) - 1] ="],
+    "far store": ["O[(2*lab_task + 1) + 1000003] ="],
+    "unguarded": ["if (1) O"],
+    "uninitialised": ["float t ;"],
+    "min and max": ["((t) < ( a[i]) ? (t) : ( a[i]))"],
+    "one task": ["if (0 * lab_task < 3)", "O[2*0 * lab_task + 1]"],
+    "written input": ["((float *)a)[0] = 1;"],
+}
+
+
+@pytest.mark.parametrize("kind", CHANGED)
+def test_a_mutant_differs_in_one_thing(kind: str):
+    found = [one for one in mutants(SOURCE, lambda name: name == "kernel_f") if one.kind == kind]
+    assert len(found) == len(CHANGED[kind])
+    for one, text in zip(sorted(found, key=_place), CHANGED[kind], strict=True):
+        assert text in one.source
+        assert text not in SOURCE
+        # What is no code stays as it is.
+        assert "// kernel f(a: f32[8]) -> (O: f32[8])   a < b" in one.source
+        assert "#pragma omp simd reduction(+:t)" in one.source
+        assert '"a < b"[0]' in one.source
+
+
+def _place(mutant: Mutant) -> int:
+    pairs = zip(mutant.source, SOURCE, strict=False)
+    return next(at for at, (one, other) in enumerate(pairs) if one != other)
+
+
+def test_programs_have_mutants_of_all_kinds():
+    found = [mutant for program in PROGRAMS for mutant in judge_of(program).mutants]
+    assert len(found) > 1500
+    # C has fused multiply-adds where sums of products are contracted by name.
+    assert {mutant.kind for mutant in found} >= {*KINDS} - {"fused", "bits"}
