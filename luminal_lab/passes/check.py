@@ -19,9 +19,9 @@ from luminal_lab.core.interpret import Altered, Environment, interpret
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import tuple_text
 from luminal_lab.core.printer import print_node
-from luminal_lab.errors import LabError, LabWarning, PassError
+from luminal_lab.errors import LabError, LabWarning, PassError, RangeError
 from luminal_lab.passes.base import Pass
-from luminal_lab.passes.draws import Drawn, Given, draws
+from luminal_lab.passes.draws import ASTRAY, Drawn, Given, draws
 from luminal_lab.passes.judge import (
     TOLERANCE,
     Bools,
@@ -74,11 +74,15 @@ class Checker:
         self.facts: frozenset[str] = frozenset()
         """What the licences of the passes so far have granted."""
         self.draws: list[Draw] = []
+        self.refused: list[Drawn] = []
+        """Inputs with an index that is no position, which a device has to refuse, too."""
         failure: Exception | None = None
         for one in draws(ir, given):
             found = self._drawn(ir, one)
             if isinstance(found, Draw):
                 self.draws.append(found)
+            elif one.kind in ASTRAY and isinstance(found, RangeError):
+                self.refused.append(one)
             else:
                 failure = failure or found
         if not self.draws:
@@ -191,6 +195,32 @@ class Checker:
         freedom = Freedom("no_signed_zero" in self.facts | compiled.licence, roundings=True)
         for draw in self.draws:
             self._check_on_device(compiled, draw, freedom)
+        for one in self.refused:
+            self._check_refused(compiled, one)
+
+    def _check_refused(self, compiled: Compilation, one: Drawn) -> None:
+        """Raise a PassError if a device takes an index that the interpreter refuses."""
+        for id in dict.fromkeys(compiled.ir.output_ids):  # one may refuse it, and another not
+            try:
+                self._values(compiled.ir, one.data, one.dims, (id,))
+            except RangeError as error:
+                refusal = error
+            else:
+                continue  # what was to be indexed is not needed for it
+            try:
+                self._on_device(compiled, one, (id,))
+            except PassError as error:
+                if isinstance(error.__cause__, RangeError):
+                    continue
+                raise
+            told = PassError(
+                f"pass {_device(compiled)}: what it compiled takes an index that is out of range: "
+                f"{refusal.message}",
+                where=refusal.where,
+                hint="NumPy's interpreter refuses the same inputs; error.inputs has them",
+            )
+            told.inputs = {node.name: one.data[node.id] for node in compiled.ir.inputs}
+            raise told
 
     def _check_on_device(self, compiled: Compilation, draw: Draw, freedom: Freedom) -> None:
         ir = compiled.ir
@@ -222,7 +252,7 @@ class Checker:
                     raise self._wrong_kernel(compiled, draw, made.get(id, ir[id]), ir[id], *wrong)
 
     def _on_device(
-        self, compiled: Compilation, draw: Draw, wanted: Iterable[int]
+        self, compiled: Compilation, draw: Draw | Drawn, wanted: Iterable[int]
     ) -> Sequence[dict[int, Array]]:
         """Return what the device computes, by each way in which it tries its kernels."""
 

@@ -11,6 +11,8 @@ The kinds of draws, in the order in which they are tried:
     not finite   infinities and NaN among ordinary numbers
     size 1       all of these, where the bounds of symbolic dims allow the size 1
     size 0       likewise; each symbolic dim by itself
+    below        ordinary numbers, but that an index is -1, which the graph may refuse
+    beyond       likewise, with an index that is the size of an axis
 
 Integers are drawn from the whole range of their dtype, but for those that come to be indices.
 """
@@ -33,8 +35,12 @@ from luminal_lab.core.ops import Gather, HostCall, Scatter
 from luminal_lab.core.ops.structure import Region
 from luminal_lab.passes.judge import limits_of
 
+ASTRAY = "below", "beyond"
+"""The kinds in which an index is no position."""
 FAR = 1024
 """How many times the largest number is larger than those that lie far from zero."""
+MOST_SIZES = 4
+"""How many sizes of axes that are indexed are drawn as indices."""
 MOST_SYMBOLS = 4
 """How many symbolic dims are drawn empty, one at a time."""
 
@@ -77,12 +83,15 @@ def drawn(ir: IR, given: Given, needed: Container[int]) -> tuple[dict[int, Array
 def draws(ir: IR, given: Given, *, careful: bool = False) -> Iterator[Drawn]:
     """Yield inputs of each kind; when careful, all integers are small enough to be indices."""
     usual = _sizes(ir, given.dims, 2)
-    kinds = ("normal", "positive", "edges", "large", "low", "high", "not finite")
-    ways = [(kind, usual) for kind in kinds]
-    for size in (1, 0):
-        ways += [(f"size {size}", sizes) for sizes in _all_at(ir, usual, size)]
     indices = {node.id for node in ir.inputs} if careful else _indices(ir)
-    for number, (kind, dims) in enumerate(ways):
+    kinds = ("normal", "positive", "edges", "large", "low", "high", "not finite")
+    ways = [(kind, usual, None) for kind in kinds]
+    for size in (1, 0):
+        ways += [(f"size {size}", sizes, None) for sizes in _all_at(ir, usual, size)]
+    beyond = sorted({*_indexed(ir, usual)})[:MOST_SIZES]
+    if indices and not careful:
+        ways += [("below" if place < 0 else "beyond", usual, place) for place in (-1, *beyond)]
+    for number, (kind, dims, astray) in enumerate(ways):
         rng = np.random.default_rng(number)
         smallest = _smallest_indexed(ir, dims)
         data: dict[int, Array] = {}
@@ -91,7 +100,10 @@ def draws(ir: IR, given: Given, *, careful: bool = False) -> Iterator[Drawn]:
             known = given.data.get(node.id) if kind == "normal" else None
             if known is None or known.shape != shape:
                 is_index = node.id in indices
-                known = _array(node, shape, "normal" if is_index else kind, smallest, rng)
+                is_ordinary = is_index or astray is not None
+                known = _array(node, shape, "normal" if is_ordinary else kind, smallest, rng)
+                if is_index and astray is not None and known.size:
+                    known.flat[rng.integers(known.size)] = astray
             data[node.id] = known
         yield Drawn(kind, data, dims)
 

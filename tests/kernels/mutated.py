@@ -48,23 +48,27 @@ def matmul(cx: ll.Graph) -> None:
 
 
 def attention(cx: ll.Graph) -> None:
-    """Scores, softmax and the mean of values, causal."""
-    q, k, v = (cx.tensor((2, 9, 8), name=name) for name in "qkv")
+    """Scores, softmax and the mean of values: causal, and of more keys than a block has."""
+    q, k, v = (cx.tensor((6, 9, 8), name=name) for name in "qkv")
     q.scaled_dot_product_attention(k, v, is_causal=True).retrieve()
+    keys, values = (cx.tensor((1, 300, 4), name=name) for name in ("keys", "values"))
+    few = cx.tensor((1, 3, 4), name="few")
+    few.scaled_dot_product_attention(keys, values).retrieve()
 
 
 def convolution(cx: ll.Graph) -> None:
-    """Windows with padding."""
+    """Windows with padding; of numbers whose sums are finite in any order."""
     x, w = cx.tensor((1, 3, 8, 9), name="x"), cx.tensor((4, 3, 3, 3), name="w")
-    x.conv2d(w, padding=1).relu().retrieve()
+    x.tanh().conv2d(w.tanh(), padding=1).relu().retrieve()
 
 
 def gather_scatter(cx: ll.Graph) -> None:
     """Places that are data."""
-    x, i = cx.tensor((6, 5), name="x"), cx.tensor((6, 5), "int64", name="i")
+    x = cx.tensor((6, 5), name="x")
+    i, j = (cx.tensor((6, 5), "int64", name=name) for name in "ij")
     x.gather(0, i).retrieve()
     x.scatter_add(0, i, x * 2).retrieve()
-    (x.scatter(0, i, -x)).retrieve()
+    x.scatter(1, j, -x).retrieve()
 
 
 def argmax(cx: ll.Graph) -> None:
