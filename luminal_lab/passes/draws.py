@@ -6,6 +6,7 @@ The kinds of draws, in the order in which they are tried:
     positive     floats of which roots and logarithms are taken
     edges        zeros of both signs, subnormal numbers, the smallest normal one
     large        the largest numbers, and those that overflow when they are doubled or squared
+    wide         ordinary numbers, a thousand times larger
     low          all far below zero, where a maximum shows that begins at some number
     high         all far above zero, likewise
     not finite   infinities and NaN among ordinary numbers
@@ -37,6 +38,8 @@ from luminal_lab.passes.judge import limits_of
 
 ASTRAY = "below", "beyond"
 """The kinds in which an index is no position."""
+WIDE = 1000
+"""How many times wide numbers are larger than ordinary ones."""
 FAR = 1024
 """How many times the largest number is larger than those that lie far from zero."""
 MOST_SIZES = 4
@@ -84,7 +87,7 @@ def draws(ir: IR, given: Given, *, careful: bool = False) -> Iterator[Drawn]:
     """Yield inputs of each kind; when careful, all integers are small enough to be indices."""
     usual = _sizes(ir, given.dims, 2)
     indices = {node.id for node in ir.inputs} if careful else _indices(ir)
-    kinds = ("normal", "positive", "edges", "large", "low", "high", "not finite")
+    kinds = ("normal", "positive", "edges", "large", "wide", "low", "high", "not finite")
     ways = [(kind, usual, None) for kind in kinds]
     for size in (1, 0):
         ways += [(f"size {size}", sizes, None) for sizes in _all_at(ir, usual, size)]
@@ -151,6 +154,8 @@ def _array(
         return _integers(dtype, shape, rng)
     if kind == "normal":
         return rng.standard_normal(shape).astype(dtype.numpy)
+    if kind == "wide":
+        return (rng.standard_normal(shape) * WIDE).astype(dtype.numpy)
     if kind == "positive":
         return np.exp2(rng.uniform(-2, 2, shape)).astype(dtype.numpy)
     if kind in ("low", "high"):

@@ -49,11 +49,11 @@ def matmul(cx: ll.Graph) -> None:
 
 def attention(cx: ll.Graph) -> None:
     """Scores, softmax and the mean of values: causal, and of more keys than a block has."""
-    q, k, v = (cx.tensor((6, 9, 8), name=name) for name in "qkv")
+    q, k, v = (cx.tensor((3, 150, 4), name=name) for name in "qkv")
     q.scaled_dot_product_attention(k, v, is_causal=True).retrieve()
     keys, values = (cx.tensor((1, 300, 4), name=name) for name in ("keys", "values"))
-    few = cx.tensor((1, 3, 4), name="few")
-    few.scaled_dot_product_attention(keys, values).retrieve()
+    rows = cx.tensor((1, 101, 4), name="rows")
+    rows.scaled_dot_product_attention(keys, values).retrieve()
 
 
 def convolution(cx: ll.Graph) -> None:
@@ -147,9 +147,15 @@ class Judge:
         self.checker = Checker(self.compiled.ir, Given())
 
     @cached_property
-    def mutants(self) -> list[Mutant]:
-        """All mutants of its kernels."""
-        return mutants(self.program.source, lambda name: name.startswith("kernel_"))
+    def mutants(self) -> dict[str, list[Mutant]]:
+        """Some mutants of its kernels of each kind: the first, the last, and one between."""
+        kinds: dict[str, list[Mutant]] = {}
+        for one in mutants(self.program.source, lambda name: name.startswith("kernel_")):
+            kinds.setdefault(one.kind, []).append(one)
+        return {
+            kind: [found[at] for at in sorted({0, len(found) // 2, len(found) - 1})]
+            for kind, found in kinds.items()
+        }
 
     def verdict(self, source: str) -> str | None:
         """Return what the check of values says of other C for the program; None: it is right."""

@@ -172,8 +172,7 @@ def mutants(source: str, wanted: Callable[[str], bool]) -> list[Mutant]:
             found += [_made(function, one._replace(kind=kind)) for one in change_all(function)]
     launches = Function(source, "the launches", 0, 0)
     found += [_made(launches, change) for change in _phases(source)]
-    unique = {one.source: one for one in reversed(found)}
-    return sorted(unique.values(), key=lambda one: (one.kind, one.function))
+    return [*{one.source: one for one in reversed(found)}.values()][::-1]
 
 
 def _made(function: Function, change: Change) -> Mutant:
