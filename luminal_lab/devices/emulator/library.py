@@ -26,6 +26,7 @@ from luminal_lab.devices.toolchain import (
     window,
 )
 from luminal_lab.errors import DeviceError
+from luminal_lab.trust import admit
 
 HERE: Final = Path(__file__).parent
 BUILTIN: Final = {
@@ -148,6 +149,7 @@ def runtime() -> Runtime:
 @functools.lru_cache(maxsize=256)
 def library_of(source: str, dialect: DialectName, traced: bool, above: int = 0) -> Library:
     """Return a source's kernels, compiled and loaded."""
+    admit(source)
     reading = read(source, dialect, stand_ins())
     text = reading.text + "\n" + _entries(reading.kernels, dialect)
     path = _compiled(source, text, dialect, reading.stand_ins, traced, above)
