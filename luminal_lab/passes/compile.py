@@ -176,7 +176,7 @@ class _Compiling:
         if self.checker is not None and made.runner is not None:
             try:
                 self.checker.check_device(made)
-            except PassError as error:
+            except (PassError, TrustError) as error:
                 error.snapshots = made.snapshots
                 raise
         return made
