@@ -1,4 +1,4 @@
-"""A recording: compiles in one file, with every firing, that opens anywhere and runs nothing.
+"""A recording: compiles in one file, with every firing, that opens anywhere; opening runs nothing.
 
     luminal_lab recording 1\\n          what it is, and its schema, for people and for programs
     zlib(JSON)                          texts, subjects (packing.py), facts, environment
