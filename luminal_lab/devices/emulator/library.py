@@ -26,6 +26,7 @@ from luminal_lab.devices.toolchain import (
     window,
 )
 from luminal_lab.errors import DeviceError
+from luminal_lab.trust import admit
 
 HERE: Final = Path(__file__).parent
 BUILTIN: Final = {
@@ -154,6 +155,7 @@ UNSET: Final = {"traced": "pattern", "unset as zero": "zero"}
 @functools.lru_cache(maxsize=256)
 def library_of(source: str, dialect: DialectName, build: Build, above: int = 0) -> Library:
     """Return a source's kernels, compiled and loaded."""
+    admit(source)
     reading = read(source, dialect, stand_ins())
     text = reading.text + "\n" + _entries(reading.kernels, dialect)
     path = _compiled(source, text, dialect, reading.stand_ins, build, above)
