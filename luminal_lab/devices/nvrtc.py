@@ -24,6 +24,7 @@ from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.gpu_program import gpu_source
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.resources import Compiled, Resources
+from luminal_lab.trust import admit
 
 PROGRAM = "program.cu"
 OPTIONS: Final = ("--std=c++17", "-default-device", "--fmad=true", "-w", "--ptxas-options=-v")
@@ -54,6 +55,7 @@ def compile_cuda(
 
     `name` is what an error calls it; `behind` says of a function what it is made from.
     """
+    admit(source)
     check_arch(arch)
     found = _known(source, arch, folder)
     if isinstance(found, Compiled):

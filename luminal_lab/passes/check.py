@@ -19,7 +19,7 @@ from luminal_lab.core.interpret import Altered, Environment, interpret
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import tuple_text
 from luminal_lab.core.printer import print_node
-from luminal_lab.errors import LabError, LabWarning, PassError, RangeError
+from luminal_lab.errors import LabError, LabWarning, PassError, RangeError, TrustError
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.draws import ASTRAY, Drawn, Given, draws
 from luminal_lab.passes.judge import (
@@ -259,6 +259,8 @@ class Checker:
         environment = self._environment(draw.data, draw.dims)
         try:
             return compiled.tried(environment, set(wanted))
+        except TrustError:  # nothing was run, so that nothing is wrong
+            raise
         except LabError as error:
             raise PassError(
                 f"pass {_device(compiled)}: what it compiled fails on drawn inputs: "
