@@ -79,7 +79,7 @@ def test_integers_and_bools_are_equal_or_not():
 
 # -- what a graph leaves open ----------------------------------------------------------------------
 
-NONE, SIGNS, ROUNDINGS = Freedom(), Freedom(signs=True), Freedom(roundings=True)
+NONE, SIGNS, ROUNDINGS = Freedom(), Freedom(signs=True), Freedom(order=True)
 
 
 def left(text: str, x: list[float], found: list[float], freedom: Freedom) -> list[bool]:
