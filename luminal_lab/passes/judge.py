@@ -176,13 +176,14 @@ def unexplained(wrong: Bools, right: Array, found: Array, others: Sequence[Array
             wrong = wrong & np.asarray(other == right)
         return wrong
     x, y = right.astype(np.float64), found.astype(np.float64)
-    is_open: Bools = np.zeros(x.shape, bool)  # in kind, or in the sign of a zero
+    is_open: Bools = np.zeros(x.shape, bool)  # what kind of number it is
     apart: Floats = np.zeros(x.shape)
     for other in others:
         z = other.astype(np.float64)
         finite = np.isfinite(x) & np.isfinite(z)
         equal = (x == z) | (np.isnan(x) & np.isnan(z))
-        is_open |= ~(finite | equal) | ((x == 0) & (np.signbit(x) != np.signbit(z)))
+        is_open |= ~(finite | equal)
+        is_open |= (x == 0) & (y == 0) & (np.signbit(x) != np.signbit(z))
         with np.errstate(all="ignore"):
             apart = np.maximum(apart, np.where(finite, abs(x - z), 0.0))
     with np.errstate(all="ignore"):
