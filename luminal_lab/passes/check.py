@@ -192,7 +192,7 @@ class Checker:
 
     def check_device(self, compiled: Compilation) -> None:
         """Raise a PassError that names the first wrong kernel, if a device gives other values."""
-        freedom = Freedom("no_signed_zero" in self.facts | compiled.licence, roundings=True)
+        freedom = Freedom("no_signed_zero" in self.facts | compiled.licence, functions=True)
         for draw in self.draws:
             self._check_on_device(compiled, draw, freedom)
         for one in self.refused:

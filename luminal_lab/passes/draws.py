@@ -44,6 +44,10 @@ FAR = 1024
 """How many times the largest number is larger than those that lie far from zero."""
 MOST_SIZES = 4
 """How many sizes of axes that are indexed are drawn as indices."""
+LEAST_SIZES = 3, 5, 9, 17, 33
+"""The sizes of symbolic dims that are tried to have room for many numbers."""
+MANY, LARGE = 24, 4096
+"""How many numbers an input should hold, and how many are too many."""
 MOST_SYMBOLS = 4
 """How many symbolic dims are drawn empty, one at a time."""
 
@@ -86,9 +90,10 @@ def drawn(ir: IR, given: Given, needed: Container[int]) -> tuple[dict[int, Array
 def draws(ir: IR, given: Given, *, careful: bool = False) -> Iterator[Drawn]:
     """Yield inputs of each kind; when careful, all integers are small enough to be indices."""
     usual = _sizes(ir, given.dims, 2)
+    wide = _wide(ir, given.dims)
     indices = {node.id for node in ir.inputs} if careful else _indices(ir)
-    kinds = ("normal", "positive", "edges", "large", "wide", "low", "high", "not finite")
-    ways = [(kind, usual, None) for kind in kinds]
+    kinds = ("positive", "edges", "large", "wide", "low", "high", "not finite")
+    ways = [("normal", usual, None), *((kind, wide, None) for kind in kinds)]
     for size in (1, 0):
         ways += [(f"size {size}", sizes, None) for sizes in _all_at(ir, usual, size)]
     beyond = sorted({*_indexed(ir, usual)})[:MOST_SIZES]
@@ -120,6 +125,20 @@ def _sizes(ir: IR, given: Mapping[str, int], least: int) -> dict[str, int]:
     for place, symbol in enumerate(ir.symbols.values()):
         if symbol.name not in sizes:
             sizes[symbol.name] = _size(symbol, least + place)
+    return sizes
+
+
+def _wide(ir: IR, given: Mapping[str, int]) -> dict[str, int]:
+    """Return sizes at which even the smallest input that has symbolic dims holds many numbers."""
+    sizes = _sizes(ir, given, 2)
+    for least in LEAST_SIZES:
+        larger = _sizes(ir, given, least)
+        shapes = [(node.shape, bound_shape(str(node), node.shape, larger)) for node in ir.inputs]
+        if any(math.prod(shape) > LARGE for _, shape in shapes):
+            break
+        sizes = larger
+        if all(math.prod(shape) >= MANY or known == shape for known, shape in shapes):
+            break
     return sizes
 
 

@@ -41,6 +41,8 @@ WIDTH = 4.0
 """How far values may be apart, in distances between the readings of a graph."""
 ULPS = 4.0
 """How many units in the last place a function may be off; one op of arithmetic: one."""
+MIX = 0x9E3779B97F4A7C15
+"""An odd number that spreads bits."""
 PARTS = 8.0
 """How many units in the last place of all its terms a short sum may be off."""
 
@@ -119,8 +121,10 @@ class Freedom(NamedTuple):
 
     signs: bool = False
     """The signs of zeros: the licence grants `no_signed_zero`."""
-    roundings: bool = False
-    """How ops round: the licence grants `reassociate`, or a device has functions of its own."""
+    order: bool = False
+    """In which order ops round: the licence grants `reassociate`."""
+    functions: bool = False
+    """The last places of functions, and of what is added up unrounded: a device computes it."""
 
 
 def readings(
@@ -152,12 +156,12 @@ def _summed(ir: IR) -> Iterator[Node]:
             yield from _summed(body)
         if node.dtype.is_half and isinstance(node.op, Elementwise) and not ir.is_output(node):
             yield node
-        if not isinstance(node.op, (Add, SumReduce)):
+        if not isinstance(node.op, SumReduce):
             continue
         todo = list(ir.sources(node))
         while todo:
             source = todo.pop()
-            if isinstance(source.op, Mul if isinstance(node.op, Add) else (Mul, SumReduce)):
+            if isinstance(source.op, (Mul, SumReduce)):
                 yield source
             elif isinstance(source.op, (View, Cast)):
                 todo += ir.sources(source)
@@ -172,13 +176,14 @@ def unexplained(wrong: Bools, right: Array, found: Array, others: Sequence[Array
             wrong = wrong & np.asarray(other == right)
         return wrong
     x, y = right.astype(np.float64), found.astype(np.float64)
-    is_open: Bools = np.zeros(x.shape, bool)  # in kind, or in the sign of a zero
+    is_open: Bools = np.zeros(x.shape, bool)  # what kind of number it is
     apart: Floats = np.zeros(x.shape)
     for other in others:
         z = other.astype(np.float64)
         finite = np.isfinite(x) & np.isfinite(z)
         equal = (x == z) | (np.isnan(x) & np.isnan(z))
-        is_open |= ~(finite | equal) | ((x == 0) & (np.signbit(x) != np.signbit(z)))
+        is_open |= ~(finite | equal)
+        is_open |= (x == 0) & (y == 0) & (np.signbit(x) != np.signbit(z))
         with np.errstate(all="ignore"):
             apart = np.maximum(apart, np.where(finite, abs(x - z), 0.0))
     with np.errstate(all="ignore"):
@@ -203,14 +208,14 @@ class _Reading:
         op, made = node.op, value.astype(np.float64)
         if isinstance(op, SumReduce):
             made = self._summed(made, given[0], op.axis, dtype)
-        elif self.freedom.roundings and _rounds(node, given):
+        elif self._is_rounded_otherwise(node, given):
             ulps = ULPS if isinstance(op, Unary) else 1.0
             # Below the smallest normal number roundings are of one size.
             size = np.maximum(abs(made), limits_of(dtype).normal)
             is_rounded = np.isfinite(made) & ((made != 0) | _underflows(node, given))
             size = np.where(is_rounded, size, 0.0)
-            made = made + size * self._noise(made.shape, ulps * limits_of(dtype).step)
-        if self.freedom.roundings and self.number >= READINGS // 2:
+            made = made + size * self._same_noise(made) * ulps * limits_of(dtype).step
+        if self._is_free and self.number >= READINGS // 2:
             # What is never rounded is not infinite because it is large.
             is_kept = (
                 _all_finite(node, given)
@@ -223,6 +228,30 @@ class _Reading:
             # Which zero a sum begins with, and which of two is the largest, no op says.
             made = np.where(made == 0, np.copysign(made, self._signs(made)), made)
         return made.astype(value.dtype)
+
+    @property
+    def _is_free(self) -> bool:
+        return self.freedom.order or self.freedom.functions
+
+    def _is_rounded_otherwise(self, node: Node, sources: Sequence[Array]) -> bool:
+        """Return whether another evaluation of an op may come to another last place."""
+        op = node.op
+        if not self._is_free or not isinstance(op, Elementwise):
+            return False
+        if isinstance(op, Cast):
+            return BY_NUMPY[sources[0].dtype].is_float and sources[0].dtype != node.dtype.numpy
+        if isinstance(op, (Add, Mul)):
+            exact = 0 if isinstance(op, Add) else 1
+            if any((abs(one.astype(np.float64)) == exact).all() for one in sources):
+                return False
+            return self.freedom.order or node in self.summed
+        return not isinstance(op, (Where, StopGradient))
+
+    def _same_noise(self, made: Floats) -> Floats:
+        """Return numbers from -1 to 1, the same for the same value: what is equal stays equal."""
+        bits = np.ascontiguousarray(made).view(np.uint64)
+        mixed = (bits ^ (bits >> np.uint64(29))) * np.uint64(MIX * (2 * self.number + 1) % 2**64)
+        return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0
 
     def _noise(self, shape: tuple[int, ...], size: float) -> Floats:
         return self.rng.uniform(-size, size, shape)
@@ -244,8 +273,8 @@ class _Reading:
         down = np.sum(np.maximum(-terms, 0), axis, keepdims=True)
         size = up + down
         noise = self._noise(size.shape, max(PARTS, count**0.5) * limits_of(wide).step)
-        if dtype.is_half and self.freedom.roundings:
-            made = made + made * self._noise(size.shape, limits_of(dtype).step)
+        if dtype.is_half and self._is_free:
+            made = made + made * self._same_noise(made) * limits_of(dtype).step
         limit = limits_of(wide).most * 2.0**-64
         over, under = up >= limit, down >= limit
         near = np.where(np.isfinite(made), made * 2.0**-64, up - down) + noise * size
@@ -261,17 +290,6 @@ class _Reading:
                 ends = np.where(over & under, np.nan, near * 2.0**64)
         is_finite = np.isfinite(x.astype(np.float64)).all(axis, keepdims=True)
         return np.where((over | under) & is_finite, ends, inner)
-
-
-def _rounds(node: Node, sources: Sequence[Array]) -> bool:
-    """Return whether another evaluation of an op may come to another last place."""
-    op = node.op
-    if isinstance(op, Cast):
-        return BY_NUMPY[sources[0].dtype].is_float and sources[0].dtype != node.dtype.numpy
-    if isinstance(op, (Add, Mul)):
-        exact = 0 if isinstance(op, Add) else 1
-        return not any((abs(one.astype(np.float64)) == exact).all() for one in sources)
-    return isinstance(op, Elementwise) and not isinstance(op, (Where, StopGradient))
 
 
 def _underflows(node: Node, sources: Sequence[Array]) -> Bools:

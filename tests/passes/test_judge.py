@@ -79,7 +79,7 @@ def test_integers_and_bools_are_equal_or_not():
 
 # -- what a graph leaves open ----------------------------------------------------------------------
 
-NONE, SIGNS, ROUNDINGS = Freedom(), Freedom(signs=True), Freedom(roundings=True)
+NONE, SIGNS, ROUNDINGS = Freedom(), Freedom(signs=True), Freedom(order=True)
 
 
 def left(text: str, x: list[float], found: list[float], freedom: Freedom) -> list[bool]:
@@ -111,6 +111,12 @@ def test_a_sum_may_overflow_in_another_order_only_if_its_terms_can():
     small = [1.0, 2.0, 3.0, 4.0, -1.0, 1.0, -1.0, 1.0]
     assert left(SUM, small, [10.0, 0.0], NONE) == [False, False]
     assert left(SUM, small, [np.inf, 0.0], NONE) == [True, False]
+
+
+def test_that_the_sign_of_a_zero_is_open_excuses_no_other_number():
+    nothing = "graph g(%x: f32[2, 0]) -> (%y) { %y = sum_reduce{axis = 1} %x : f32[2, 1] }"
+    assert left(nothing, [], [-0.0, 7.0], NONE) == [False, True]
+    assert left(RECIP, [np.inf] * 4, [0.0, -0.0, 1e-30, np.nan], SIGNS) == [False] * 2 + [True] * 2
 
 
 def test_a_sum_may_be_off_by_a_part_of_its_terms_and_no_more():
