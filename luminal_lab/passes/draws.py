@@ -6,6 +6,7 @@ The kinds of draws, in the order in which they are tried:
     positive     floats of which roots and logarithms are taken
     edges        zeros of both signs, subnormal numbers, the smallest normal one
     large        the largest numbers, and those that overflow when they are doubled or squared
+    small        ordinary numbers, a thousand times smaller: what is added to them shows
     wide         ordinary numbers, a thousand times larger
     low          all far below zero, where a maximum shows that begins at some number
     high         all far above zero, likewise
@@ -39,7 +40,7 @@ from luminal_lab.passes.judge import limits_of
 ASTRAY = "below", "beyond"
 """The kinds in which an index is no position."""
 WIDE = 1000
-"""How many times wide numbers are larger than ordinary ones."""
+"""How many times wide numbers are larger than ordinary ones, and small ones smaller."""
 FAR = 1024
 """How many times the largest number is larger than those that lie far from zero."""
 MOST_SIZES = 4
@@ -92,7 +93,7 @@ def draws(ir: IR, given: Given, *, careful: bool = False) -> Iterator[Drawn]:
     usual = _sizes(ir, given.dims, 2)
     wide = _wide(ir, given.dims)
     indices = {node.id for node in ir.inputs} if careful else _indices(ir)
-    kinds = ("positive", "edges", "large", "wide", "low", "high", "not finite")
+    kinds = ("positive", "edges", "large", "small", "wide", "low", "high", "not finite")
     ways = [("normal", usual, None), *((kind, wide, None) for kind in kinds)]
     for size in (1, 0):
         ways += [(f"size {size}", sizes, None) for sizes in _all_at(ir, usual, size)]
@@ -173,8 +174,9 @@ def _array(
         return _integers(dtype, shape, rng)
     if kind == "normal":
         return rng.standard_normal(shape).astype(dtype.numpy)
-    if kind == "wide":
-        return (rng.standard_normal(shape) * WIDE).astype(dtype.numpy)
+    if kind in ("small", "wide"):
+        size = WIDE if kind == "wide" else 1 / WIDE
+        return (rng.standard_normal(shape) * size).astype(dtype.numpy)
     if kind == "positive":
         return np.exp2(rng.uniform(-2, 2, shape)).astype(dtype.numpy)
     if kind in ("low", "high"):
