@@ -81,8 +81,7 @@ def test_sizes_are_1_and_0_where_the_bounds_allow_it():
     shapes = {kind: one.data[0].shape for kind, one in found.items()}
     assert shapes["size 0"] == (0, *shapes["normal"][1:])
     assert shapes["size 1"] == (1, 1, 4)
-    assert shapes["normal"] == shapes["large"]
-    assert not np.isfinite(found["size 1"].data[0]).all()
+    assert not (abs(found["size 1"].data[0]) < 1e9).all()
 
 
 def test_each_symbolic_dim_is_empty_by_itself():
