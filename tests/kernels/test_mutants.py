@@ -3,6 +3,7 @@
 import random
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
@@ -13,8 +14,8 @@ from luminal_lab.devices import cache as libraries
 from tests.kernels.mutated import PROGRAMS, Judge
 from tests.kernels.mutating import KINDS, Mutant, functions, mutants, tokens
 
-SLICES = 20
-"""In how many parts the mutants of a program are tried; a share tries one mutant of each."""
+PARTS = 12
+"""In how many parts the mutants of a program are tried; a share tries one mutant of some."""
 
 
 class Right(NamedTuple):
@@ -28,19 +29,51 @@ class Right(NamedTuple):
 
     def is_for(self, program: str, mutant: Mutant) -> bool:
         """Return whether a mutant is one of these; all that is given must be found."""
-        pairs = [(self.kind, mutant.kind), (self.program, program)]
-        found = all(not given or re.fullmatch(given, what) for given, what in pairs)
         return (
-            found
+            re.fullmatch(self.kind, mutant.kind) is not None
+            and self.program in ("", program)
             and re.search(self.line, mutant.line) is not None
             and re.search(self.change, mutant.change) is not None
         )
 
 
 EQUIVALENT = [
+    Right("one place less than what another order of rounding explains", kind="last place"),
     Right(
-        "a constant's last place is less than what another order of rounding explains",
-        kind="last place",
+        "a difference is squared, whose sign is none of it", "operands", r"const float v0 = .* - s;"
+    ),
+    Right(
+        "a task or an index is below 128 here", "narrower", r"lab_task;|\b[ijk](_i)?\b.*lab_cast"
+    ),
+    Right("an index is below 2 to the 31 here", "dropped cast", "lab_cast_i64_i32"),
+    Right(
+        "both numbers are the same where they are equal", "comparison", r"(\w+) . (\w+)\) \1 = \2;"
+    ),
+    Right(
+        "both numbers are the same where they are equal",
+        "comparison",
+        r"(lab_first \+ \d+) < (lab_\w+) \? (\1|\d+) : \2",
+    ),
+    Right("a copy of no bytes copies nothing", "comparison", "lab_size > 0", "> → >="),
+    Right("index 0 is exchanged for 0", "comparison", r"< 0 \|\| .* \? 0 :", "< → <="),
+    Right("no square is -1: it is asked whether a number is NaN", "comparison", r"-1\.0f < "),
+    Right(
+        "the condition before it says as much",
+        "comparison|min and max|no tail",
+        r"_o < \(lab_min\(.*\) \+ \d+\) / \d+",
+        program="attention",
+    ),
+    Right(
+        "what is too large is infinite, as what it stands for",
+        "constant",
+        "= -3.4028235e",
+        program="attention",
+    ),
+    Right(
+        "a row behind the last is computed and not stored",
+        "uninitialised",
+        "float v0 = 0;",
+        program="attention",
     ),
 ]
 """The mutants that are right, with the reason."""
@@ -65,15 +98,13 @@ def judge_of(program: str) -> Judge:
     return judge
 
 
-@pytest.mark.share("program, part", [(p, k) for p in PROGRAMS for k in range(SLICES)], 25)
+@pytest.mark.share("program, part", [(p, k) for p in PROGRAMS for k in range(PARTS)], 25)
 def test_mutants_are_caught(program: str, part: int, long: bool, seed: int):
     judge = judge_of(program)
-    chosen = judge.mutants[part::SLICES]
-    if not long:
-        chosen = random.Random(f"{seed} {program} {part}").sample(chosen, min(1, len(chosen)))
-    for mutant in chosen:
-        right = [one.why for one in EQUIVALENT if one.is_for(program, mutant)]
-        if not right:
+    whole = [mutant for found in judge.mutants.values() for mutant in found]
+    chosen = whole[part::PARTS]
+    for mutant in chosen if long else random.Random(f"{seed} {program} {part}").sample(chosen, 1):
+        if not any(one.is_for(program, mutant) for one in EQUIVALENT):
             assert judge.verdict(mutant.source) is not None, mutant.name
 
 
@@ -150,7 +181,9 @@ def _place(mutant: Mutant) -> int:
 
 
 def test_programs_have_mutants_of_all_kinds():
-    found = [mutant for program in PROGRAMS for mutant in judge_of(program).mutants]
-    assert len(found) > 1500
+    counts = Counter[str]()
+    for program in PROGRAMS:
+        counts.update({kind: len(found) for kind, found in judge_of(program).mutants.items()})
+    assert counts.total() > 800
     # C has fused multiply-adds where sums of products are contracted by name.
-    assert {mutant.kind for mutant in found} >= {*KINDS} - {"fused", "bits"}
+    assert {*counts} >= {*KINDS} - {"fused", "bits"}
