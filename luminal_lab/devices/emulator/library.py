@@ -218,7 +218,7 @@ def _compiled(
     using = " ".join(f"using lab_units::{name};" for name in used)
     flags = [*found.flags, "-include", str(path), f"-DLAB_DIGEST={key_of(header)}"]
     flags += [f"-DLAB_USING={using}"] * bool(used)
-    flags += ["-ffp-contract=fast", "-fwrapv", "-fno-strict-aliasing"]
+    flags += ["-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing"]
     link = ["-shared"] + ["-lm"] * ("windows" not in found.target)
     try:
         if not traced:

@@ -114,9 +114,10 @@ extern "C" __global__ void __launch_bounds__(256) kernel_attention(
         for (int j_i_i_4_9 = 0; j_i_i_4_9 < 4; j_i_i_4_9++) {
             #pragma unroll
             for (int o_i_3_o = 0; o_i_3_o < 4; o_i_3_o++) {
-                const float v4 = LAB_APART(s[256*j_i_o_4_9 + 64*j_i_i_4_9 + 16*o_i_3_o + o_i_3_i]);
+                const float v4 =
+                    s[256*j_i_o_4_9 + 64*j_i_i_4_9 + 16*o_i_3_o + o_i_3_i] - top[j_i_i_4_9];
                 s[256*j_i_o_4_9 + 64*j_i_i_4_9 + 16*o_i_3_o + o_i_3_i] =
-                    lab_exp2_f32(LAB_APART((v4 - LAB_APART(top[j_i_i_4_9])) * 1.442695f));
+                    lab_exp2_f32(v4 * 1.442695f);
             }
         }
         #pragma unroll
