@@ -82,9 +82,7 @@ class Lanes(Terms):
         if one.how == "+=" and is_fused(one.term):
             left, right = (self.lanes(arg) for arg in one.term.args)
             inside = f"{self.vector(dtype, self.width)}, {left.text}, {right.text}, {place}"
-            self.code.add(
-                f"{place} = LAB_FMA({inside});", (*left.ops, *right.ops, one.term.op.name, *ops)
-            )
+            self.code.add(f"{place} = LAB_FMA({inside});", (*left.ops, *right.ops, Mul.name, *ops))
             return
         value = self.lanes(one.term)
         text = value.text

@@ -229,7 +229,9 @@ class Terms:
             if not values[longest].ops and len(values[longest].text) <= WIDTH // 2:
                 break
             values[longest] = self.named(values[longest], args[longest].dtype)
-        ops = tuple(dict.fromkeys([*(one for value in values for one in value.ops), op.name]))
+        # What the graph has is a product, whether a sum takes it as it is or not.
+        own = Mul.name if isinstance(op, Mul) else op.name
+        ops = tuple(dict.fromkeys([*(one for value in values for one in value.ops), own]))
         return Text(text, level, ops)
 
     def rounded(self, term: Term, value: Text) -> Text:
