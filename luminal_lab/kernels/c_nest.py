@@ -91,7 +91,7 @@ def render_nest(
 ) -> Rendered:
     """Return a nest as C functions whose names start with `name`, given dims in that order.
 
-    Of the results that are `compared` by other kernels each op rounds.
+    Where other kernels compare its results, 16-bit floats are rounded after each op.
     """
     nest = replace(nest, body=mapped(nest.body, _without_loop))
     order = tuple(nest.dims) if dims is None else tuple(dims)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from luminal_lab.core.dtypes import DType
+from luminal_lab.devices.machine import this_machine
 from luminal_lab.kernels.c_exact import exact_names
 from luminal_lab.kernels.c_nest import render_nest
 from luminal_lab.kernels.definition_text import parse_definition
@@ -63,12 +64,12 @@ def test_16_bit_floats_are_rounded_before_they_are_compared(text: str, c: str) -
 
 def test_what_is_behind_a_comparison_is_followed_through_arrays_but_not_through_sums() -> None:
     nest = parse_nest(
-        f"{HEADER.format('f32')}\n"
-        "  local s: f32[] in registers\n  s = 0.0\n"
+        f"{HEADER.format('f16')}\n"
+        "  local s: f16[] in registers\n  s = 0.0_f16\n"
         "  for i < n:\n    s += a[i]\n"
-        "  local t: f32[n] in memory\n"
+        "  local t: f16[n] in memory\n"
         "  for j < n:\n    t[j] = b[j] + s\n"
-        "  for q < n:\n    y[q] = c[q] * 2.0\n    k[q] = t[q] < 1.0"
+        "  for q < n:\n    y[q] = c[q] * 2.0_f16\n    k[q] = t[q] < 1.0_f16"
     )
     assert exact_names(nest) == {"t", "b", "s"}
 
@@ -98,3 +99,40 @@ def test_vectors_round_as_single_numbers_do(dtype: str) -> None:
     wanted = data["a"] * data["b"] + data["c"] * data["d"]
     assert found["x"].tolist() == found["y"].tolist() == wanted.tolist()
     assert not found["k"].any()
+
+
+@pytest.mark.parametrize("width", [2, 4, 8, 16])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_fused_products_of_vectors_have_the_bits_of_single_ones(dtype: str, width: int) -> None:
+    size = width * (4 if dtype == "f32" else 8)
+    given = f"a: {dtype}[64], b: {dtype}[64]"
+    nest = parse_nest(
+        f"nest k({given}) -> (x: {dtype}[{width}], y: {dtype}[{width}])\n"
+        f"  local s: {dtype}[{width}] in registers\n"
+        f"  vector p < {width}:\n    s[p] = 0.0{'' if dtype == 'f32' else '_f64'}\n"
+        f"  for o < {64 // width}:\n    vector l < {width}:\n"
+        f"      s[l] += fused(a[l + {width}*o] * b[l + {width}*o])\n"
+        f"  for q < {width}:\n    x[q] = s[q]\n"
+        f"  for i < {width}:\n    y[i] = 0.0{'' if dtype == 'f32' else '_f64'}\n"
+        f"    for j < {64 // width}:\n      y[i] += fused(a[i + {width}*j] * b[i + {width}*j])"
+    )
+    c = render_nest(nest, "kernel_k")
+    assert f"LAB_FMA(lab_{dtype}x{width}, " in c.text
+    assert f"lab_fma_{dtype}(" in c.text
+    definition = parse_definition(
+        f"kernel k({given}) -> (x: {dtype}[{width}], y: {dtype}[{width}])\n"
+        + "\n".join(
+            f"  {name}[i < {width}] = sum j < {64 // width}: "
+            f"fused(a[i + {width}*j] * b[i + {width}*j])"
+            for name in "xy"
+        )
+    )
+    kernel = Kernel("k", definition, c.text, c.phases, c.locals, c.scratch, nest, vectors=c.vectors)
+    rng = np.random.default_rng(0)
+    numpy = (DType.float32 if dtype == "f32" else DType.float64).numpy
+    data: dict[str, Any] = {name: rng.standard_normal(64).astype(numpy) for name in "ab"}
+    (running,) = run_together([kernel])
+    found = running(data)
+    np.testing.assert_allclose(found["x"], found["y"], rtol=1e-4)
+    if 16 <= size <= this_machine().vector_bytes:  # for others there is no instruction
+        assert found["x"].tolist() == found["y"].tolist()
