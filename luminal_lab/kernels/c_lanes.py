@@ -14,7 +14,7 @@ from luminal_lab.core.views import row_major
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.c_index import PRODUCT, SUM, index_c
 from luminal_lab.kernels.c_names import c_name
-from luminal_lab.kernels.c_terms import Terms, Text, is_fused, number_c
+from luminal_lab.kernels.c_terms import Terms, Text, fused, number_c
 from luminal_lab.kernels.nest import Nest, Set, arrays_in
 from luminal_lab.kernels.terms import Apply, Number, Read, Term, walk
 
@@ -79,8 +79,9 @@ class Lanes(Terms):
             raise self.refuse(f"the maximum in {one.name} has no form for vectors")
         if dtype.is_half and not (one.how == "=" and isinstance(one.term, Read)):
             raise self.refuse(f"{one.name} is {dtype.short}, and is computed in f32")
-        if one.how == "+=" and is_fused(one.term):
-            left, right = (self.lanes(arg) for arg in one.term.args)
+        product = fused(one, dtype)
+        if product is not None:
+            left, right = (self.lanes(arg) for arg in product.args)
             inside = f"{self.vector(dtype, self.width)}, {left.text}, {right.text}, {place}"
             self.code.add(f"{place} = LAB_FMA({inside});", (*left.ops, *right.ops, Mul.name, *ops))
             return

@@ -373,7 +373,7 @@ class _Writer(Lanes):
             return
         scalar = self.is_scalar(one.name)
         place, exact = self.place(one.name, one.index), exact_terms(one, self.exact_names)
-        if one.how == "+=" and (fused := self.added(one.term, place, exact)):
+        if (fused := self.added(one, place, exact)) is not None:
             self.code.add(f"{place} = {fused.text};", (*fused.ops, *ops))
             return
         value = self.text(one.term, exact)

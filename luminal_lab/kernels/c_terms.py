@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Set as AbstractSet
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from luminal_lab.kernels.c_lines import Lines
 from luminal_lab.kernels.c_names import c_name
 from luminal_lab.kernels.c_values import c_type, converted, function_of, key_word, number
 from luminal_lab.kernels.intrinsic_ops import FusedMul
-from luminal_lab.kernels.nest import Nest
+from luminal_lab.kernels.nest import Nest, Set
 from luminal_lab.kernels.terms import Apply, Count, Draw, Guard, Lookup, Number, Read, Term
 
 WIDTH = 72
@@ -83,11 +83,12 @@ class Terms:
         """
         return self.worked_out(term, {}, self.uses(term, exact))
 
-    def added(self, term: Term, old: str, exact: AbstractSet[Term] = frozenset()) -> Text | None:
+    def added(self, one: Set, old: str, exact: AbstractSet[Term]) -> Text | None:
         """Return what a sum is with a product added that need not be rounded before; else None."""
-        if not is_fused(term):
+        product = fused(one, self.types[one.name].dtype)
+        if product is None:
             return None
-        return self.applied(term, {}, self.uses(term, exact), onto=old)
+        return self.applied(product, {}, self.uses(product, exact), onto=old)
 
     def uses(self, term: Term, exact: AbstractSet[Term]) -> Uses:
         """Begin to write a term: return how often each part stands in it."""
@@ -272,9 +273,12 @@ class Terms:
         return "+", args
 
 
-def is_fused(term: Term) -> TypeGuard[Apply]:
-    """Return whether a term is a product that need not be rounded before it is added."""
-    return isinstance(term, Apply) and isinstance(term.op, FusedMul)
+def fused(one: Set, dtype: DType) -> Apply | None:
+    """Return the product that a statement adds to a sum, if it need not be rounded before."""
+    if one.how != "+=" or dtype not in (DType.float32, DType.float64):
+        return None
+    term = one.term
+    return term if isinstance(term, Apply) and isinstance(term.op, FusedMul) else None
 
 
 def _taken(term: Term) -> Term | None:

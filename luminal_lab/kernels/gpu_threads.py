@@ -133,7 +133,7 @@ class Threads(Terms):
         in_registers = self.in_registers(one.name)
         with self.by_first(one):
             place, exact = self.place(one.name, one.index), exact_terms(one, self.exact_names)
-            if one.how == "+=" and (fused := self.added(one.term, place, exact)):
+            if (fused := self.added(one, place, exact)) is not None:
                 self.code.add(f"{place} = {fused.text};", (*fused.ops, *ops))
                 return
             value = self.text(one.term, exact)

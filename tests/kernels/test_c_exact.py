@@ -62,6 +62,12 @@ def test_16_bit_floats_are_rounded_before_they_are_compared(text: str, c: str) -
     assert "\n".join(lines(text, "f16")) == c
 
 
+@pytest.mark.parametrize("dtype", ["f16", "i32"])
+def test_only_float32_and_float64_have_sums_that_take_products_as_they_are(dtype: str) -> None:
+    (line, *more) = lines("z += fused(a[i] * b[i])", dtype)
+    assert "fma" not in " ".join([line, *more])
+
+
 def test_what_is_behind_a_comparison_is_followed_through_arrays_but_not_through_sums() -> None:
     nest = parse_nest(
         f"{HEADER.format('f16')}\n"
