@@ -28,10 +28,13 @@ COMPOSED = (
 
 COMPOSED_TEXT = """\
 /* e^x = 2^n e^f with n whole and |f| <= ln(2)/2; the product of n and the first part of ln(2) is
-   exact. e^f = 1 + f + f^2 p. As in exp2, 2^n is two factors. */
+   exact. e^f = 1 + f + f^2 p. As in exp2, 2^n is two factors, and x is kept within -105 and 89 by
+   minima of its bits. */
 static inline float lab_exp_f32(float x) {
-    float y = x > 89.0f ? 89.0f : x;
-    y = y < -105.0f ? -105.0f : y;
+    lab_i32 capped = (lab_i32)lab_bits_f32(x);
+    capped = capped < 0x42b20000 ? capped : 0x42b20000;
+    lab_u32 bits = (lab_u32)capped < 0xc2d20000 ? (lab_u32)capped : 0xc2d20000;
+    float y = x == x ? lab_from_f32(bits) : x;
     float shifted = lab_fma_f32(y, 0x1.715476p+0f, 0x1.8p23f);
     float n = shifted - 0x1.8p23f;
     float f = lab_fma_f32(n, -0x1.7f7d1cp-20f, lab_fma_f32(n, -0x1.62e4p-1f, y));
