@@ -408,11 +408,13 @@ KINDS = (
     "simple",
     "simple, not finite",
     "ordinary",
+    "ends",
     "corners",
     "corners, not finite",
     "one",
     "ties",
 )
+"""What arrays are drawn from: `one` corner among simple values, `ties` of two corners."""
 
 
 def _array(node: Node, kind: str, rng: np.random.Generator) -> Array:

@@ -293,22 +293,22 @@ class _Writer:
                 raise AssertionError(pattern)
 
     def _sources(self, pattern: Apply, like: TensorType, path: str) -> list[Node]:
+        """Write what has a type of its own first, and what `where` chooses by last of that."""
         found: dict[int, Node] = {}
-        beside: TensorType | None = None
         parts = pattern.sources
-        for place in sorted(range(len(parts)), key=lambda k: not self._has_type(parts[k])):
-            part, chooses = parts[place], pattern.cls is Where and place == 0
-            wanted = beside if beside is not None and is_elementwise(part) else like
-            node = self.node(
-                part,
-                wanted.with_dtype(DType.bool_)
-                if chooses and not isinstance(part, Apply)
-                else wanted,
-                f"{path}{place}.",
-            )
-            found[place] = node
+        beside: TensorType | None = None
+
+        def chooses(place: int) -> bool:
+            return pattern.cls is Where and place == 0
+
+        order = sorted(range(len(parts)), key=lambda k: (not self._has_type(parts[k]), chooses(k)))
+        for place in order:
+            wanted = beside if beside is not None and is_elementwise(parts[place]) else like
+            if chooses(place) and not isinstance(parts[place], Apply):
+                wanted = wanted.with_dtype(DType.bool_)
+            node = found[place] = self.node(parts[place], wanted, f"{path}{place}.")
             if beside is None:
-                beside = node.type.with_dtype(like.dtype) if chooses else node.type
+                beside = node.type.with_dtype(like.dtype) if chooses(place) else node.type
         return [found[place] for place in range(len(parts))]
 
     def _has_type(self, part: Pattern) -> bool:
