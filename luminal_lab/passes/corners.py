@@ -92,7 +92,7 @@ def corners(dtype: DType) -> Array:
 def _whole_corners(dtype: DType) -> list[int]:
     low, high = dtype.limits
     root = math.isqrt(high)
-    found = [*range(21), 100, high // 2, high // 3, high - 2, root, root + 1]
+    found = [*range(21), 100, high // 2, high // 3, *range(high - 2, high + 1), root, root + 1]
     found += [10**k for k in range(19)]
     found += [2**k + by for k in range(8 * dtype.itemsize) for by in (-1, 0, 1)]
     found += [low + 2, low + 3, low // 2, low // 3]
@@ -178,7 +178,9 @@ def constants(dtype: DType) -> tuple[Scalar, ...]:
         found = as_values(more, dtype)
     values = np.concatenate([first, found])
     once = {one.tobytes(): one for one in values}
-    return tuple((float if dtype.is_float else int)(one) for one in once.values())
+    made = float if dtype.is_float else int
+    # A graph has numbers as they were written, rounded only when they are used.
+    return (*map(made, once.values()), *((0.1, 1 / 3) if dtype.is_float else ()))
 
 
 def as_values(numbers: Iterable[float], dtype: DType, *, distinct: bool = True) -> Array:

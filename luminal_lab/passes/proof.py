@@ -7,6 +7,7 @@ that the order of roundings does not matter: then no difference counts that roun
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
@@ -15,14 +16,14 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from luminal_lab.core.dtypes import Array, DType
+from luminal_lab.core.dtypes import BY_NUMPY, Array, DType
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ir import IR, Node
-from luminal_lab.core.op import Elementwise, Scalar, ints
-from luminal_lab.core.ops import Constant, Gather, Input, Log2, Mod, Recip, Scatter, Sqrt
+from luminal_lab.core.op import Elementwise, Scalar, TensorType, ints
+from luminal_lab.core.ops import Cast, Constant, Gather, Input, Log2, Mod, Recip, Scatter, Sqrt
 from luminal_lab.core.printer import as_text
-from luminal_lab.errors import Interrupted, LabError
+from luminal_lab.errors import Interrupted, LabError, LabWarning
 from luminal_lab.passes.corners import (
     corners,
     drawn,
@@ -34,7 +35,7 @@ from luminal_lab.passes.corners import (
     simple,
 )
 from luminal_lab.passes.enclosure import enclosures
-from luminal_lab.passes.pattern import build
+from luminal_lab.passes.pattern import Pattern, build
 from luminal_lab.passes.rule import Rule
 from luminal_lab.passes.trials import DTYPES, Trial, numbers_of, trials
 
@@ -97,7 +98,13 @@ def counterexample(rule: Rule, dtypes: Iterable[DType] = DTYPES) -> Counterexamp
     is wrong for float32: with x = -0.0 the left side is -0.0, but the right side is 0.0
     >>> counterexample(Rule("mul-one", x * 1, x))
     """
-    return examine(rule, dtypes).wrong
+    tried, wrong = examine(rule, dtypes)
+    if not tried:
+        text = (
+            f"rule {rule.name!r}: no graph that is tried matches {rule.pattern}; nothing is shown"
+        )
+        warnings.warn(text, LabWarning, stacklevel=2)
+    return wrong
 
 
 def examine(rule: Rule, dtypes: Iterable[DType] = DTYPES, *, on: Iterable[IR] = ()) -> Examination:
@@ -106,8 +113,9 @@ def examine(rule: Rule, dtypes: Iterable[DType] = DTYPES, *, on: Iterable[IR] = 
     A pattern of many ops whose fields depend on each other is hardly ever met by chance: it is
     tried `on` graphs whose output it matches.
     """
+    graphs = list(on)
     with np.errstate(all="ignore"):
-        return _examined(rule, map(_given, on) if on else trials(rule, tuple(dtypes)))
+        return _examined(rule, map(_given, graphs) if graphs else trials(rule, tuple(dtypes)))
 
 
 def _examined(rule: Rule, tries: Iterable[Trial]) -> Examination:
@@ -219,7 +227,7 @@ def _told(trial: Trial, variables: Mapping[str, object]) -> dict[str, object]:
 
 def _shown(value: Array) -> object:
     """Return a value as it can be typed in; of an array without elements its shape."""
-    return exactly(value) if value.size else f"{value.dtype}{list(value.shape)}"
+    return exactly(value) if value.size else str(TensorType(BY_NUMPY[value.dtype], value.shape))
 
 
 def _values(ir: IR, data: Mapping[int, Array], wanted: Iterable[int] | None) -> dict[int, Array]:
@@ -262,7 +270,7 @@ def _wrong(
             broken = _broken(rule, node, values)
             differ &= ~(broken if lanes else broken.any())
     if "reassociate" in rule.assumes and differ.any():
-        differ &= ~_is_explained(rule, instance, values)
+        differ &= ~_is_explained(rule, instance, values, lanes=lanes)
     return [int(k) for k in places[differ if lanes else slice(None)]] if differ.any() else None
 
 
@@ -292,7 +300,9 @@ def _broken(rule: Rule, node: Node, values: Mapping[int, Array]) -> Bools:
     return broken
 
 
-def _is_explained(rule: Rule, instance: Instance, values: Mapping[int, Array]) -> Bools:
+def _is_explained(
+    rule: Rule, instance: Instance, values: Mapping[int, Array], *, lanes: bool
+) -> Bools:
     """Return where roundings, in some order, make of each side what the other is.
 
     They neither turn the sign of a zero nor make NaN of a number. A finite value and an infinite
@@ -301,7 +311,10 @@ def _is_explained(rule: Rule, instance: Instance, values: Mapping[int, Array]) -
     """
     left, right, ir, behind = instance
     unbounded = "no_inf" in rule.assumes
-    bounds = enclosures(ir.nodes, values, given=behind, overflows=not unbounded)
+    # A number that stands in the rule is meant as it stands; one that is calculated is rounded.
+    written = isinstance(rule.replacement, Pattern)
+    given = [node.id for node in ir.nodes if written or node.id in behind]
+    bounds = enclosures(ir.nodes, values, given=given, overflows=not unbounded)
     a, b = bounds[left.id], bounds[right.id]
     meet = a.meets(b)
     x, y = values[left.id], values[right.id]
@@ -309,12 +322,9 @@ def _is_explained(rule: Rule, instance: Instance, values: Mapping[int, Array]) -
         return meet & (np.not_equal(*a) | np.not_equal(*b))
     nan = np.isnan(x) != np.isnan(y)
     if unbounded and "no_nan" in rule.assumes:
-        overflown: Bools = np.zeros(y.shape, bool)
-        for node in ir.nodes:
-            value = values[node.id]
-            if node.dtype.is_float and value.shape == y.shape:
-                overflown |= np.isinf(value)
-        nan &= ~overflown
+        infinite = [np.isinf(values[node.id]) for node in ir.nodes if node.dtype.is_float]
+        overflown = np.any(infinite, axis=0) if lanes else any(one.any() for one in infinite)
+        nan &= np.logical_not(overflown)
     zeros = np.equal(x, 0) & np.equal(y, 0)
     return meet & ~nan & ~zeros | _same(rule, x, y)
 
@@ -388,14 +398,17 @@ def _related(first: Array, dtype: DType, rng: np.random.Generator) -> Array:
 def _arrays(trial: Trial, ir: IR) -> Iterator[Data]:
     """Yield whole arrays for the variables."""
     rng = np.random.default_rng(0)
-    sizes = {
-        node.sources[1]: ints(ir[node.sources[0]].shape)[node.op.axis]
-        for node in ir.nodes
-        if isinstance(node.op, (Gather, Scatter))
-    }
+    sizes: dict[int, int] = {}
+    for node in ir.nodes:
+        if isinstance(node.op, (Gather, Scatter)):
+            x, index = ir.sources(node)[:2]
+            while isinstance(index.op, Cast):
+                (index,) = ir.sources(index)
+            sizes[index.id] = ints(x.shape)[node.op.axis]
 
-    def indexed(node: Node) -> Array:
-        return rng.integers(0, max(1, sizes[node.id]), ints(node.shape)).astype(node.dtype.numpy)
+    def indexed(node: Node) -> Array:  # an index out of range is an error, on either side
+        most = min(sizes[node.id], node.dtype.limits[1] + 1)
+        return rng.integers(0, max(1, most), ints(node.shape)).astype(node.dtype.numpy)
 
     for kind in KINDS if trial.thorough else KINDS[:2]:
         yield {

@@ -55,6 +55,7 @@ DTYPES = (
 )
 """All dtypes: those first that are met most often."""
 SHAPES = ((2, 3), (1, 3), (2, 1), (1, 1))
+EMPTY = ((0, 3), (2, 0))
 MOST = 1_500
 """How many graphs are tried by enumeration."""
 CHOICES = 100
@@ -62,6 +63,9 @@ CHOICES = 100
 DRAWN = 600
 """How many graphs are drawn for a rule that is not elementwise."""
 SIZES = (2, 3, 1, 4, 2, 3, 0, 5)
+RANKS = (2, 3, 1, 2, 3, 4)
+READABLE = 40
+"""How many elements an array may have that a person may have to read."""
 AXES = (0, 1)
 PER_FIELD: Mapping[tuple[type[Op], str], tuple[object, ...]] = {
     (Permute, "axes"): tuple(permutations(range(2))),
@@ -100,8 +104,9 @@ def trials(rule: Rule, dtypes: Iterable[DType]) -> Iterator[Trial]:
     """Yield the graphs on which a rule is tried, the same ones each time."""
     dtypes = [dtype for dtype in DTYPES if dtype in dtypes]
     lanes = is_elementwise(rule.pattern)
-    for sample, given in _enumerated(rule, dtypes, ((1,),) if lanes else SHAPES):
-        yield from _written(rule.pattern, sample, given, None)
+    for shapes in [((1,),)] if lanes else [SHAPES, EMPTY]:
+        for sample, given in _enumerated(rule, dtypes, shapes):
+            yield from _written(rule.pattern, sample, given, None)
     rng = Random(0)
     if lanes:
         for dtype in dtypes:
@@ -110,9 +115,10 @@ def trials(rule: Rule, dtypes: Iterable[DType]) -> Iterator[Trial]:
         return
     for number in range(DRAWN):
         dtype = dtypes[number % len(dtypes)]
-        rank = rng.choice((2, 3, 1, 2, 3, 4))
-        sample = TensorType(dtype, tuple(rng.choice(SIZES) for _ in range(rank)))
-        yield from _written(rule.pattern, sample, {}, rng)
+        shape = tuple(rng.choices(SIZES, k=rng.choice(RANKS)))
+        if math.prod(shape) > READABLE:
+            shape = tuple(min(size, 2) for size in shape)
+        yield from _written(rule.pattern, TensorType(dtype, shape), {}, rng)
 
 
 def is_elementwise(pattern: Pattern) -> bool:
