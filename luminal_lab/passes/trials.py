@@ -221,6 +221,14 @@ def _constants(pattern: Pattern) -> Iterator[str]:
         yield pattern.name
 
 
+def variables_of(pattern: Pattern) -> tuple[str, ...]:
+    """Return the names of a pattern's variables, in the order in which they are read."""
+    if isinstance(pattern, Variable):
+        return (pattern.name,)
+    sources = pattern.sources if isinstance(pattern, Apply) else ()
+    return tuple(dict.fromkeys(name for source in sources for name in variables_of(source)))
+
+
 def _slots(pattern: Pattern, path: str = "") -> Iterator[tuple[str, tuple[type[Op], str]]]:
     if not isinstance(pattern, Apply):
         return
@@ -259,7 +267,7 @@ def _written(
         raise
     except LabError:
         return
-    edit, inputs = writer.edit, writer.inputs
+    edit, inputs = writer.edit, {name: writer.inputs[name] for name in variables_of(pattern)}
     yield Trial(sample.dtype, edit, left, writer.given, inputs, thorough=rng is not None)
 
 
