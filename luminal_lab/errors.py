@@ -17,7 +17,8 @@ LabError
 ├── PassError           (RuntimeError)       a pass that failed or returned what it may not
 ├── ScheduleError       (ValueError)         a step that a kernel's loops do not allow
 ├── DeviceError         (RuntimeError)       a device or a toolchain that is missing or failed
-└── RecordingError      (ValueError)         a recording that is damaged or of another version
+├── RecordingError      (ValueError)         a recording that is damaged or of another version
+└── TrustError          (RuntimeError)       code that a file brought along, and nobody said to run
 
 KeyboardInterrupt
 └── Interrupted         (KeyboardInterrupt)  Ctrl-C while a graph was running
@@ -145,6 +146,15 @@ class DeviceError(LabError, RuntimeError):
 
 class RecordingError(LabError, ValueError):
     """A recording that is damaged or of another version."""
+
+
+class TrustError(LabError, RuntimeError):
+    """Code that came from a file, and that nobody here has said to run."""
+
+    carried: Sequence[Any] = ()
+    """What it is about: for each, its digest, what it is, and its first line."""
+    snapshots: Sequence[Any] = ()
+    """For a compile that ends with it: those of its passes."""
 
 
 class Interrupted(Explained, KeyboardInterrupt):  # no error of anybody's

@@ -22,22 +22,23 @@ display
 listeners
 progress
 tables    errors
-core      errors display
+trust     errors
+core      errors display trust
 tensor    errors display core
 passes    errors display progress tables listeners core tensor
-kernels   errors display progress tables core tensor passes
-devices   errors display progress tables core tensor passes kernels
+kernels   errors display trust progress tables core tensor passes
+devices   errors display trust progress tables core tensor passes kernels
 search    errors display progress tables core tensor passes kernels devices
 nn        errors display core tensor passes
-io        errors display progress tables core tensor passes kernels devices search nn
-viz       errors display progress tables core tensor passes kernels devices search nn io
+io        errors display trust progress tables core tensor passes kernels devices search nn
+viz       errors display trust progress tables core tensor passes kernels devices search nn io
 session_compile errors listeners core tensor passes kernels devices
 session   errors display listeners progress tables core tensor passes kernels devices search nn io viz session_compile
 tracing   errors display listeners core tensor passes kernels devices io viz session
 magic     errors core tracing viz
 bench     errors display progress core tensor passes kernels devices search nn io viz session __init__
 course    errors display progress tables core tensor passes kernels devices search nn io viz session cli __init__
-cli       errors progress tracing core tensor passes kernels devices search nn io viz session bench course __init__
+cli       errors progress trust tracing core tensor passes kernels devices search nn io viz session bench course __init__
 __init__  errors display tracing magic core tensor passes kernels devices search nn io viz session course cli
 __main__  cli
 """  # noqa: E501  # a row each
@@ -50,6 +51,7 @@ FILES = {
     "progress",
     "tracing",
     "tables",
+    "trust",
     "session",
     "session_compile",
     "__init__",
@@ -233,7 +235,7 @@ def test_importing_luminal_lab_brings_in_the_core_and_nothing_heavier():
     modules = done.stdout.split()
     assert "luminal_lab" in modules
     ours = re.compile(
-        r"luminal_lab(\.(errors|display|listeners|session(_compile)?|core(\..+)?|tensor(\..+)?))?"
+        r"luminal_lab(\.(errors|display|listeners|trust|session(_compile)?|core(\..+)?|tensor(\..+)?))?"
     )
     heavy = [m for m in modules if m.split(".")[0] not in LIGHT and not ours.fullmatch(m)]
     assert not heavy
@@ -281,34 +283,35 @@ def test_lawful_sources_have_no_faults():
             "luminal_lab.core.ir",
             "from luminal_lab.passes import dce",
             "luminal_lab.core.ir:1: imports luminal_lab.passes.dce, and core may import errors, "
-            "display",
+            "display, trust",
             id="upward",
         ),
         pytest.param(
             "luminal_lab.core.ir",
             "from luminal_lab import passes",
             "luminal_lab.core.ir:1: imports luminal_lab.passes, and core may import errors, "
-            "display",
+            "display, trust",
             id="upward-place",
         ),
         pytest.param(
             "luminal_lab.core.ir",
             "import luminal_lab as ll",
-            "luminal_lab.core.ir:1: imports luminal_lab, and core may import errors, display",
+            "luminal_lab.core.ir:1: imports luminal_lab, and core may import errors, display, "
+            "trust",
             id="upward-to-the-top",
         ),
         pytest.param(
             "luminal_lab.core.ir",
             "import typing\nif typing.TYPE_CHECKING:\n    import luminal_lab.passes.dce",
             "luminal_lab.core.ir:3: imports luminal_lab.passes.dce, and core may import errors, "
-            "display",
+            "display, trust",
             id="upward-for-types",
         ),
         pytest.param(
             "luminal_lab.core.ir",
             "import importlib\nimportlib.import_module('luminal_lab.passes.dce')",
             "luminal_lab.core.ir:2: imports luminal_lab.passes.dce, and core may import errors, "
-            "display",
+            "display, trust",
             id="upward-by-name",
         ),
         pytest.param(

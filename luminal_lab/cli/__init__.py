@@ -30,6 +30,7 @@ GROUPS = {
         "trace": "run a script, and record every compile in it",
         "open": "look at a recording in the browser",
         "export": "write a recording as a page that needs nothing",
+        "trust": "sign the kernels that a file brings along",
     },
     "graphs as text": {
         "run": "run passes on a graph: text in, text out",

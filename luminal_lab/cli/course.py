@@ -53,8 +53,8 @@ Write the notebooks of a folder into another one, with an answer to each exercis
 written over."""
 ABOUT_GRADE = """\
 Run the exercises of submitted notebooks, FOLDER/STUDENT/….ipynb or FOLDER/STUDENT.ipynb, each in a
-process of its own with limits, and show who has what. What a notebook says of itself does not
-count."""
+process of its own with limits, and show who has what. This runs the code that students wrote: the
+limits stop accidents and the curious, not malice. What a notebook says of itself does not count."""
 
 
 def folders(one: argparse.ArgumentParser) -> None:

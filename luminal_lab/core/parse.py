@@ -11,11 +11,12 @@ from luminal_lab.core.dims import Dim, Shape, Symbol, free_name, parse_dim
 from luminal_lab.core.dtypes import SHORT, DType
 from luminal_lab.core.ir import IR, NO_META, Derivation, Meta, Node, Table, in_order
 from luminal_lab.core.op import OPS, Op, Scalar, TensorType, fields_of, result_types
-from luminal_lab.core.ops import Input
+from luminal_lab.core.ops import Input, user_kernels
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import dim_declaration
 from luminal_lab.core.verify import verify_signature
 from luminal_lab.errors import LabError, ParseError, nearest
+from luminal_lab.trust import allow, asked, foreign_of
 
 # No token gives back what it has taken, so that a wrong text costs no more than a right one.
 GAP = r"(?:\s|#[^\n]*+)*+"
@@ -66,8 +67,10 @@ LITERALS: dict[object, tuple[str, re.Pattern[str], Callable[[str], object]]] = {
 }
 
 
-def parse(text: str) -> IR:
+def parse(text: str, *, trust: bool = False) -> IR:
     """Read a graph from its text form.
+
+    The kernels of users that are in it run on devices with `trust=True`, or once they are signed.
 
     >>> ir = parse('''
     ... graph double(%x: f32[4]) -> (%y) {
@@ -96,6 +99,8 @@ def parse(text: str) -> IR:
     for name in starts.keys() - bodies.keys():
         message = f"graph {name!r} is not called by the first graph, nor by what it calls"
         fail(text, starts[name], message, "parse it as a text of its own")
+    if asked("parse", trust):
+        allow(map(foreign_of, user_kernels(ir)))
     return ir
 
 

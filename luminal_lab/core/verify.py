@@ -19,7 +19,7 @@ def verify(ir: IR, known: IR | None = None) -> None:
     1. A node's sources are in the graph, and come before it: there is no cycle.
     2. A node's type is what its op makes of its sources' types; of a node with several results
        only a `Pick` reads.
-    3. Names are unique, and words; a record's id is its place.
+    3. Names are unique, and words, those of graphs too; a record's id is its place.
     4. The signature lists each `Input` once and nothing else.
     5. Outputs are in the graph and have one result; a carried one has the type of the input that
        takes it, which takes no other.
@@ -30,6 +30,8 @@ def verify(ir: IR, known: IR | None = None) -> None:
     graphs = [ir]
     done: set[int] = set()
     for graph in graphs:
+        if not NAME.fullmatch(graph.name):  # generated code has it in comments
+            _fail(graph, None, "this cannot be the name of a graph")
         fresh = _fresh_nodes(ir, known) if known is not None and graph is ir else None
         if fresh is None:
             _verify_nodes(graph)
@@ -182,9 +184,9 @@ def _verify_ends(ir: IR) -> None:
 
 
 def _fail(ir: IR, node: Node | None, message: str, cause: LabError | None = None) -> NoReturn:
-    subject, where = ir.name, None
+    subject, where = ir.name if NAME.fullmatch(ir.name) else repr(ir.name), None
     if node is not None:
-        subject, where = f"{ir.name}, {node}", print_node(ir, node)
+        subject, where = f"{subject}, {node}", print_node(ir, node)
         if node.meta.origin is not None:
             where += f"\n{node.meta.origin}"
         if node.meta.made is not None:

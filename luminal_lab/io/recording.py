@@ -1,4 +1,4 @@
-"""A recording: compiles in one file, with every firing, that opens anywhere and runs nothing.
+"""A recording: compiles in one file, with every firing, that opens anywhere; opening runs nothing.
 
     luminal_lab recording 1\\n          what it is, and its schema, for people and for programs
     zlib(JSON)                          texts, subjects (packing.py), facts, environment
@@ -22,6 +22,7 @@ from typing import Final, NoReturn, TypeAlias
 import numpy as np
 
 from luminal_lab.core.dtypes import BY_NUMPY, Array, DType
+from luminal_lab.core.ops import UserKernel, user_kernels
 from luminal_lab.errors import ArgumentError, RecordingError
 from luminal_lab.io.cells import package_version
 from luminal_lab.io.facts import Facts, Line, Subject
@@ -29,6 +30,7 @@ from luminal_lab.io.packing import Packing, Texts
 from luminal_lab.io.plain import Json, listed
 from luminal_lab.io.unpacking import Given, Unpacking, texts_of
 from luminal_lab.io.writing import write_bytes
+from luminal_lab.trust import sign_written
 
 SCHEMA: Final = 1
 """What a file holds; one more whenever that changes."""
@@ -65,9 +67,18 @@ def save_recording(
     """Write graphs and compiles to a file; whoever opens it sees what was seen here.
 
     `values` are arrays by the names of their nodes, of each subject; without them the file holds
-    no value of any input or weight.
+    no value of any input or weight. Kernels that this process has written are signed: this user may
+    run them again.
     """
-    write_bytes("recording", path, recording_bytes(subjects, values))
+    given = tuple(subjects)
+    write_bytes("recording", path, recording_bytes(given, values))
+    sign_written(carried(given))
+
+
+def carried(subjects: Iterable[Subject]) -> tuple[UserKernel, ...]:
+    """Return the kernels of users that graphs and compiles have, in any snapshot."""
+    snapshots = [snapshot for one in subjects for snapshot in one.snapshots]
+    return tuple(user_kernels(*(ir for one in snapshots for ir in (one.before, one.ir))))
 
 
 def recording_bytes(subjects: Iterable[Subject], values: Sequence[Values] = ()) -> bytes:

@@ -29,6 +29,7 @@ from luminal_lab.kernels.emulated import Meaning
 from luminal_lab.kernels.kernel import Kernel, Phase, comment, function_name
 from luminal_lab.kernels.user_kernel import (
     check_text,
+    check_use,
     header_dims,
     header_in,
     header_of,
@@ -36,6 +37,7 @@ from luminal_lab.kernels.user_kernel import (
     operations_of,
     use_dims,
 )
+from luminal_lab.trust import mark
 
 MOST_THREADS: Final = 1024
 NAMES: Final[Mapping[str, Mapping[DType, tuple[str, ...]]]] = {
@@ -290,6 +292,7 @@ def gpu_user_kernel(op: UserKernel, name: str) -> Kernel:
     dims = use_dims(op)
     blocks, threads = launch_of(op, dims)
     inputs, outputs = instantiated(header, dims)
+    check_use(op, inputs, outputs)
     types = [type for _, type in (*inputs, *outputs)]
     given = mentioned([*types, TensorType(DType.int64, op.dims)], ())
     moved: Dim = 0
@@ -349,7 +352,7 @@ def _embedded(op: UserKernel, header: Header, function: str) -> str:
     parts.append(_renamed(op.source[at:], own))
     stated = [] if header_in(op.source) else [comment(op.header)]
     gone = [f"#undef {name}" for name in dict.fromkeys(DEFINE.findall(op.source))]
-    return "\n".join([*stated, "".join(parts).strip("\n"), *gone])
+    return "\n".join([*stated, "".join(parts).strip("\n"), *gone, mark(op)])
 
 
 def _renamed(text: str, own: Mapping[str, str]) -> str:

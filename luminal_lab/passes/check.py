@@ -19,7 +19,7 @@ from luminal_lab.core.interpret import Altered, Environment, interpret
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import tuple_text
 from luminal_lab.core.printer import print_node
-from luminal_lab.errors import LabError, LabWarning, PassError
+from luminal_lab.errors import LabError, LabWarning, PassError, TrustError
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.draws import Drawn, Given, draws
 from luminal_lab.passes.judge import (
@@ -227,6 +227,8 @@ class Checker:
         environment = Environment(data_of, draw.dims, 0, self.given.functions)
         try:
             return compiled.values(environment, set(wanted), {}, None)
+        except TrustError:  # nothing was run, so that nothing is wrong
+            raise
         except LabError as error:
             raise PassError(
                 f"pass {_device(compiled)}: what it compiled fails on drawn inputs: "

@@ -19,6 +19,7 @@ from luminal_lab.errors import (
     LabError,
     PassError,
     ScheduleError,
+    TrustError,
     nearest,
     whole_number,
 )
@@ -164,7 +165,7 @@ class _Compiling:
         """Return what came out, with what runs it."""
         try:
             runner = self.pipeline.runner(self.snapshots[-1].ir, specialise)
-        except (DeviceError, ScheduleError) as error:
+        except (DeviceError, ScheduleError, TrustError) as error:
             error.snapshots = tuple(self.snapshots)
             raise
         except LabError as error:
@@ -176,7 +177,7 @@ class _Compiling:
         if self.checker is not None and made.runner is not None:
             try:
                 self.checker.check_device(made)
-            except PassError as error:
+            except (PassError, TrustError) as error:
                 error.snapshots = made.snapshots
                 raise
         return made

@@ -139,7 +139,8 @@ def test_rules_and_sets_are_readable():
     assert str(one) == (
         "cancel: x * recip(x) → 1, if no value is NaN and no value is infinite and nobody asks for "
         "the sign of a zero and what is divided by is not 0 and what a root or logarithm is taken "
-        "of is not negative and the order of roundings does not matter"
+        "of is not negative and the order of roundings does not matter and a product may be "
+        "rounded together with the sum that it is added to"
     )
     two = Rule("swap", op(Permute, x, axes=a) * 2, op(Permute, x * 2, axes=a))
     rules = RuleSet("both", one, two)
