@@ -18,8 +18,13 @@ LabError
 ├── ScheduleError       (ValueError)         a step that a kernel's loops do not allow
 ├── DeviceError         (RuntimeError)       a device or a toolchain that is missing or failed
 ├── RecordingError      (ValueError)         a recording that is damaged or of another version
-├── TrustError          (RuntimeError)       code that a file brought along, and nobody said to run
+└── TrustError          (RuntimeError)       code that a file brought along, and nobody said to run
+
+KeyboardInterrupt
 └── Interrupted         (KeyboardInterrupt)  Ctrl-C while a graph was running
+
+Interrupted is no LabError, and no Exception either: code that handles errors must not mistake
+Ctrl-C for one.
 
 The text has a fixed form: what is wrong with both values, then where, then one `hint:`.
 """
@@ -31,8 +36,8 @@ from operator import index
 from typing import Any
 
 
-class LabError(Exception):
-    """The root: `message`, `where` (the user's line, or a window of text) and `hint`."""
+class Explained(BaseException):
+    """What is raised with `message`, `where` (the user's line, or a window of text), `hint`."""
 
     def __init__(self, message: str, *, where: str | None = None, hint: str | None = None) -> None:
         super().__init__(message)
@@ -54,11 +59,15 @@ class LabError(Exception):
         What an error of somebody else's is behind, in a user's own pass say, is shown whole.
         """
         cause = self.__cause__
-        foreign = cause is not None and not isinstance(cause, LabError)
+        foreign = cause is not None and not isinstance(cause, Explained)
         lines = traceback.format_exception(cause) if foreign else []
         text = f"{type(self).__name__}: {self}"
         notes: list[str] = getattr(self, "__notes__", [])
         return ["".join(lines) + "\n".join([text, *notes])]
+
+
+class LabError(Explained, Exception):
+    """The root of all errors that luminal_lab raises on purpose."""
 
 
 class ShapeError(LabError, ValueError):
@@ -148,7 +157,7 @@ class TrustError(LabError, RuntimeError):
     """For a compile that ends with it: those of its passes."""
 
 
-class Interrupted(LabError, KeyboardInterrupt):  # noqa: N818  # no error of anybody's
+class Interrupted(Explained, KeyboardInterrupt):  # no error of anybody's
     """Ctrl-C while a graph was running; the session is as it was before."""
 
 

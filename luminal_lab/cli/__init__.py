@@ -18,7 +18,7 @@ from typing import cast
 
 import luminal_lab
 from luminal_lab.cli.command import PROGRAM, STATUS, Command, indented
-from luminal_lab.errors import LabError, LabWarning, nearest
+from luminal_lab.errors import Explained, LabError, LabWarning, nearest
 
 GROUPS = {
     "learn": {
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except KeyboardInterrupt as error:
-        return _told(str(error) if isinstance(error, LabError) else "stopped", 130)
+        return _told(str(error) if isinstance(error, Explained) else "stopped", 130)
     except LabError as error:
         return _told(str(error), 2)
     except BrokenPipeError:

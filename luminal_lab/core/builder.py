@@ -14,7 +14,7 @@ from luminal_lab.core.op import Op, TensorType
 from luminal_lab.core.ops import Input
 from luminal_lab.core.origin import here
 from luminal_lab.core.printer import unique
-from luminal_lab.errors import DimError, GraphError, LabError, ShapeError
+from luminal_lab.errors import DimError, Explained, GraphError, ShapeError
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 DimLike = int | str | Expr
@@ -218,7 +218,7 @@ class Builder(ABC):
         self.supersede(self._revived)
         for name in list(self._dims)[dims:]:
             del self._dims[name]
-        if isinstance(error, LabError) and not error.where:
+        if isinstance(error, Explained) and not error.where:
             error.where = str(here() or "") or None
 
     def whole(self) -> "Whole":

@@ -31,9 +31,9 @@ from luminal_lab.devices.conformance_models import models
 from luminal_lab.devices.conformance_result import Conformance, Row
 from luminal_lab.errors import ArgumentError, LabError, nearest
 from luminal_lab.passes.base import Pass
-from luminal_lab.passes.check import differences
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.inlining import Inlining
+from luminal_lab.passes.judge import differences
 from luminal_lab.passes.pipeline import PassLike, Pipeline, as_pass
 from luminal_lab.passes.rule import Rule, RuleSet
 from luminal_lab.progress import Progress, progress

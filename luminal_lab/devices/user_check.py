@@ -28,7 +28,7 @@ from luminal_lab.errors import ArgumentError, DefinitionError, DeviceError
 from luminal_lab.kernels.user_call import Draft, KernelCall
 from luminal_lab.kernels.user_gpu import gpu_user_kernel
 from luminal_lab.kernels.user_kernel import alone, header_of, tasks_of, use_dims
-from luminal_lab.passes.check import differences
+from luminal_lab.passes.judge import differences
 from luminal_lab.trust import admit_kernels
 
 ENTRY = "lab_alone"

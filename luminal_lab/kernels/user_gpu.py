@@ -82,6 +82,8 @@ NUMBERS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """What a language may call a dim, and what is then passed."""
 MARK: Final = {"cuda": "__global__", "metal": "kernel"}
+NUMBER_OR_NAME = re.compile(r"\.?\d(?:[eEpP][+-]|[\w.])*|[A-Za-z_]\w*")
+"""In `1.0f`, f is no name."""
 BUILTIN = re.compile(r"\b\w+\s*\[\[\s*(?!buffer\b)\w+\s*(?:\([^()]*\))?\s*\]\]")
 BOUND = re.compile(r"\b(\w+)\s*\[\[\s*buffer\s*\(\s*(\d+)\s*\)\s*\]\]")
 ASIDE: Final = {
@@ -358,4 +360,4 @@ def _renamed(text: str, own: Mapping[str, str]) -> str:
         is_part = match[0] in "xyzw" and match.start() > 0 and text[match.start() - 1] == "."
         return match[0] if is_part else own.get(match[0], match[0])
 
-    return re.sub(r"[A-Za-z_]\w*", name, text)
+    return NUMBER_OR_NAME.sub(name, text)

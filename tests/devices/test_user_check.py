@@ -135,6 +135,7 @@ WRONG = {
         "kernel f: y[0] is different when it runs again"
     ),
     RIGHT.replace("2 *", "3 *"): "kernel f: y[0] is 3.0, and its meaning has 2.0",
+    RIGHT.replace("2 * x[i]", "1.0f / 0"): "kernel f: y[0] is inf, and its meaning has 2.0",
 }
 
 
@@ -179,6 +180,7 @@ WRONG_CUDA = {
         "  line 4: if (i < n) y[i] += x[i];"
     ),
     "if (i < n) y[i] = 3 * x[i];": "kernel f: y[0] is 3.0, and its meaning has 2.0",
+    "if (i < n) y[i] = 1.0f / 0;": "kernel f: y[0] is inf, and its meaning has 2.0",
 }
 
 
