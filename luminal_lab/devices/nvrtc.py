@@ -27,10 +27,10 @@ from luminal_lab.kernels.resources import Compiled, Resources
 from luminal_lab.trust import admit
 
 PROGRAM = "program.cu"
-OPTIONS: Final = ("--std=c++17", "-default-device", "--fmad=true", "-w", "--ptxas-options=-v")
-"""What every source is compiled with. Products are fused with sums, as in C; division and square
-roots are correctly rounded, and numbers too small to be normal are kept, since nothing says
-otherwise."""
+OPTIONS: Final = ("--std=c++17", "-default-device", "--fmad=false", "-w", "--ptxas-options=-v")
+"""What every source is compiled with. Products are rounded before they are added, as in C, but for
+lab_fma's; division and square roots are correctly rounded, and numbers too small to be normal are
+kept, since nothing says otherwise."""
 HEAD: Final = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(\w+\) )?(\w+)\(')
 """How a kernel's function begins."""
 ENTRY: Final = re.compile(r"Compiling entry function '(\w+)' for")

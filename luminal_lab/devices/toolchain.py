@@ -213,7 +213,7 @@ def flags_for(target: str) -> tuple[str, ...]:
         flags.append("-march=native")
     elif re.match(r"aarch64|arm|powerpc|ppc", arch):
         flags.append("-mcpu=native")
-    flags += ["-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"]
+    flags += ["-fopenmp-simd", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
     flags.append("-fwrapv")  # integers wrap around, as NumPy's do
     # A warning about generated code helps nobody; without them what is said first is the error.
     flags += ["-w", "-shared"]

@@ -27,6 +27,7 @@ from luminal_lab.kernels.definition import (
     Term,
     axis_of,
 )
+from luminal_lab.kernels.intrinsic_ops import FusedMul
 from luminal_lab.kernels.online import softmax_of
 from luminal_lab.kernels.substitution import counted
 from luminal_lab.kernels.terms import STATES, State, States
@@ -423,6 +424,8 @@ class Reader:
             at = self.dim(self.until_mark("]"))
             self.take(r"\]", "']'")
             return Draw(seed, stream, at)
+        if name.text == "fused":
+            return self.fused(name)
         known = {key for key, cls in OPS.items() if issubclass(cls, Elementwise)}
         if name.text not in known and name.text not in SHORT:
             hint = f"an element is {name.text}[…]" if name.text in self.types else None
@@ -432,6 +435,15 @@ class Reader:
         self.take(r"\(", "'(' and the terms")
         args = [self.term() for _ in self.until(")")]
         return self.apply(name, op, *args)
+
+    def fused(self, name: Piece) -> Term:
+        """Read a product that is rounded together with its sum."""
+        self.take(r"\(", "'(' and a product")
+        found = self.term()
+        self.take(r"\)", "')'")
+        if not isinstance(found, Apply) or found.op != Mul():
+            self.fail(name, f"fused({found}) is no product", "as in sum k < 8: fused(a[k] * b[k])")
+        return self.apply(name, FusedMul(), *found.args)
 
     def op(self, name: Piece, fields: list[Piece]) -> Elementwise:
         """Return the op that a name and fields are."""

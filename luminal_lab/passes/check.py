@@ -1,7 +1,7 @@
 """Whether passes keep values: both graphs are interpreted on drawn inputs; bisection finds why.
 
 Inputs on which a fact does not hold that the licence grants accuse nobody: they are left out. What
-inputs do not show, a rule that has fired may show by itself: each is put to `counterexample`.
+inputs do not show, a rule that has fired may show by itself: each is tried as by `counterexample`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from luminal_lab.core.dtypes import Array
+from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.interpret import Altered, Environment, interpret
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import tuple_text
@@ -31,7 +31,7 @@ from luminal_lab.passes.judge import (
     readings,
     unexplained,
 )
-from luminal_lab.passes.proof import Counterexample, counterexample
+from luminal_lab.passes.proof import Counterexample, examine
 from luminal_lab.passes.rule import FACTS, Rule
 from luminal_lab.passes.snapshot import Firing, Snapshot
 
@@ -175,9 +175,11 @@ class Checker:
     def _prove(self, snapshot: Snapshot, by: Pass) -> None:
         """Raise if a rule that has fired is wrong, though no draw shows it here."""
         rules = {rule.name: rule for rule in by.rules() if isinstance(rule, Rule)}
+        held = {node.dtype for ir in (self.ir, snapshot.ir) for node in ir}
+        dtypes = tuple(dtype for dtype in DType if dtype in held)
         for number, firing in enumerate(snapshot.firings):
             rule = rules.pop(firing.rule, None)
-            wrong = None if rule is None else _counterexample(rule)
+            wrong = None if rule is None else _counterexample(rule, dtypes)
             if wrong is None:
                 continue
             shown = str(wrong).partition("\n")[2]
@@ -192,7 +194,8 @@ class Checker:
 
     def check_device(self, compiled: Compilation) -> None:
         """Raise a PassError that names the first wrong kernel, if a device gives other values."""
-        freedom = Freedom("no_signed_zero" in self.facts | compiled.licence, functions=True)
+        facts = self.facts | compiled.licence
+        freedom = Freedom("no_signed_zero" in facts, functions=True, contract="contract" in facts)
         for draw in self.draws:
             self._check_on_device(compiled, draw, freedom)
         for one in self.refused:
@@ -391,9 +394,9 @@ class Checker:
 
 
 @lru_cache(MOST_RULES)
-def _counterexample(rule: Rule) -> Counterexample | None:
-    """Put a rule to the test, once."""
-    return counterexample(rule)
+def _counterexample(rule: Rule, dtypes: tuple[DType, ...]) -> Counterexample | None:
+    """Put a rule to the test, once for the dtypes of a graph."""
+    return examine(rule, dtypes).wrong
 
 
 def _where(before: IR, firing: Firing) -> str | None:

@@ -125,6 +125,8 @@ class Freedom(NamedTuple):
     """In which order ops round: the licence grants `reassociate`."""
     functions: bool = False
     """The last places of functions, and of what is added up unrounded: a device computes it."""
+    contract: bool = False
+    """Whether products are added up unrounded: the licence grants `contract`."""
 
 
 def readings(
@@ -138,13 +140,13 @@ def readings(
 
     Values that are known are read as they are.
     """
-    asked, summed = list(wanted), frozenset(_summed(ir))
+    asked, summed = list(wanted), frozenset(_summed(ir, freedom))
     ways = [_Reading(freedom, number, summed) for number in range(READINGS)]
     environments = [environment._replace(altered=way) for way in ways]
     return [interpret(ir, one, wanted=asked, known=known) for one in environments]
 
 
-def _summed(ir: IR) -> Iterator[Node]:
+def _summed(ir: IR, freedom: Freedom) -> Iterator[Node]:
     """Yield what a device need not round.
 
     Products and sums that sums read, also past views, it adds as it goes; what is on the way to
@@ -153,7 +155,7 @@ def _summed(ir: IR) -> Iterator[Node]:
     for node in ir.nodes:
         body = node.op.body_of()
         if body is not None:
-            yield from _summed(body)
+            yield from _summed(body, freedom)
         if node.dtype.is_half and isinstance(node.op, Elementwise) and not ir.is_output(node):
             yield node
         if not isinstance(node.op, SumReduce):
@@ -161,7 +163,9 @@ def _summed(ir: IR) -> Iterator[Node]:
         todo = list(ir.sources(node))
         while todo:
             source = todo.pop()
-            if isinstance(source.op, (Mul, SumReduce)):
+            if isinstance(source.op, SumReduce) or (
+                freedom.contract and isinstance(source.op, Mul)
+            ):
                 yield source
             elif isinstance(source.op, (View, Cast)):
                 todo += ir.sources(source)

@@ -30,7 +30,7 @@ from luminal_lab.passes.base import Option, Pass, fault, option_types, options_o
 from luminal_lab.passes.rewrite import Rewrite
 from luminal_lab.passes.rule import FACTS, Rule, RuleSet
 
-LICENCE = ("no_signed_zero",)
+LICENCE = ("contract", "no_signed_zero")
 """What a pipeline may assume unless it says otherwise: that nobody asks for the sign of a zero."""
 LATER = (
     *(f"passes.{name}" for name in ("generic", "half", "quantised", "inlining", "twelve")),

@@ -124,7 +124,8 @@ def _nudge(ir: IR, node: Node, values: Mapping[int, Array], rng: np.random.Gener
             else:
                 total = parts[0] + parts[-1].sum() if op.mode == "add" else np.zeros_like(wide)
             most = float(ml_dtypes.finfo(node.dtype.numpy).max)
-            nudged = wide + eps * total * rng.uniform(-4, 4, wide.shape)
+            reach = np.where(np.isfinite(total), eps * total, 0)
+            nudged = wide + reach * rng.uniform(-4, 4, wide.shape)
             # A sum of numbers on whose way there may be an infinity, or not: the order says which.
             over = np.isfinite(total) & (total >= most / 2) | np.isinf(total) & _all_finite(
                 op, parts

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from luminal_lab.core.interpret import Environment, interpret
+from luminal_lab.core.op import ints
 from luminal_lab.core.parse import parse
 from luminal_lab.passes.judge import READINGS, Freedom, differences, readings, unexplained
 
@@ -85,7 +86,7 @@ NONE, SIGNS, ROUNDINGS = Freedom(), Freedom(signs=True), Freedom(order=True)
 def left(text: str, x: list[float], found: list[float], freedom: Freedom) -> list[bool]:
     """Return which values of a graph's output are wrong, for one input."""
     ir = parse(text)
-    data = np.array(x, np.float32).reshape([int(n) for n in ir.inputs[0].shape])
+    data = np.array(x, np.float32).reshape(ints(ir.inputs[0].shape))
     environment = Environment(lambda _: data)
     (id,) = ir.output_ids
     right = interpret(ir, environment)[id]

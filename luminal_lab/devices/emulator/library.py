@@ -232,7 +232,7 @@ def _compiled(
     using = " ".join(f"using lab_units::{name};" for name in used)
     flags = [*found.flags, "-include", str(path), f"-DLAB_DIGEST={key_of(header)}"]
     flags += [f"-DLAB_USING={using}"] * bool(used)
-    flags += ["-ffp-contract=fast", "-fwrapv", "-fno-strict-aliasing", "-fsanitize=alignment"]
+    flags += ["-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing", "-fsanitize=alignment"]
     link = ["-shared"] + ["-lm"] * ("windows" not in found.target)
     if build in UNSET and can_fill():
         flags += [f"-ftrivial-auto-var-init={UNSET[build]}"]
