@@ -16,6 +16,8 @@ from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.draws import Given
 from tests.kernels.mutating import Mutant, mutants
 
+DIMS = {"symbolic": {"n": 130, "m": 70}}
+"""What a session has run a program with, where a check would draw smaller sizes by itself."""
 PATIENCE = 5.0
 """The seconds that a mutant may take: the programs are small."""
 
@@ -103,9 +105,11 @@ def random(cx: ll.Graph) -> None:
 
 
 def update(cx: ll.Graph) -> None:
-    """Rows of a cache."""
-    cache, rows = cx.tensor((9, 4), name="cache"), cx.tensor((2, 4), name="rows")
-    cx.carry(cache.update(rows * 2, 3), cache)
+    """Rows of a cache, along its second axis, and of one that is carried."""
+    cache, rows = cx.tensor((3, 9, 4), name="cache"), cx.tensor((3, 2, 4), name="rows")
+    cache.update(rows * 2, 3, axis=1).retrieve()
+    old, new = cx.tensor((9, 4), name="old"), cx.tensor((2, 4), name="new")
+    cx.carry(old.update(new, 5), old)
     cache.sum(-1).retrieve()
 
 
@@ -144,7 +148,7 @@ class Judge:
         program = self.compiled.runner
         assert isinstance(program, CPUProgram)
         self.program = program
-        self.checker = Checker(self.compiled.ir, Given())
+        self.checker = Checker(self.compiled.ir, Given(dims=DIMS.get(name, {})))
 
     @cached_property
     def mutants(self) -> dict[str, list[Mutant]]:

@@ -324,11 +324,11 @@ def sign_of_constant(function: Function) -> Iterator[Change]:
 
 
 def constant(function: Function) -> Iterator[Change]:
-    """Change a constant in its third digit; a 0 into 1."""
+    """Change a constant by a twentieth; a 0 into 1."""
     for token in _floats(function):
         value = float(token.text.rstrip("f"))
         suffix = "f" if token.text.endswith("f") else ""
-        yield Change("", token.at, token.end, f"{value * 1.01 if value else 1.0!r}{suffix}")
+        yield Change("", token.at, token.end, f"{value * 1.05 if value else 1.0!r}{suffix}")
 
 
 def last_place(function: Function) -> Iterator[Change]:

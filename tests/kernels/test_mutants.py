@@ -31,50 +31,70 @@ class Right(NamedTuple):
         """Return whether a mutant is one of these; all that is given must be found."""
         return (
             re.fullmatch(self.kind, mutant.kind) is not None
-            and self.program in ("", program)
+            and re.fullmatch(self.program or ".*", program) is not None
             and re.search(self.line, mutant.line) is not None
             and re.search(self.change, mutant.change) is not None
         )
 
 
+SAME = "both numbers are the same where they are equal"
+BITS = "bits are the same with a sign and without, and whoever compares them gives the sign back"
+SMALL = "a task, an index or a size is below 128 here"
+FIRST = "there is one task here, which is 0"
+BEFORE = "the condition before it says as much"
 EQUIVALENT = [
-    Right("one place less than what another order of rounding explains", kind="last place"),
-    Right(
-        "a difference is squared, whose sign is none of it", "operands", r"const float v0 = .* - s;"
-    ),
-    Right(
-        "a task or an index is below 128 here", "narrower", r"lab_task;|\b[ijk](_i)?\b.*lab_cast"
-    ),
+    Right("it is less than what another order of rounding explains", "last place"),
+    Right("a difference is squared, whose sign is none of it", "operands", r"v0 = .* - s;$"),
+    Right(SMALL, "narrower", r"= lab_task;|lab_task \* \d+;|\(lab_task \+ 1\)|lab_whole = \d"),
+    Right(SMALL, "narrower", r"v0 = b\[", program="gather_scatter"),
+    Right(SMALL, "narrower", r"lab_cast_f32_bool", program="casts"),
     Right("an index is below 2 to the 31 here", "dropped cast", "lab_cast_i64_i32"),
-    Right(
-        "both numbers are the same where they are equal", "comparison", r"(\w+) . (\w+)\) \1 = \2;"
-    ),
-    Right(
-        "both numbers are the same where they are equal",
-        "comparison",
-        r"(lab_first \+ \d+) < (lab_\w+) \? (\1|\d+) : \2",
-    ),
+    Right("C converts it as well", "dropped cast", "lab_cast_(bool|i32)_i64"),
+    Right(SAME, "comparison", r"if \((\w+) [<>] (\w+)\) \1 = \2;"),
+    Right(SAME, "comparison", r"(lab_first \+ \d+) < (lab_\w+) \? (\1|\d+) : \2"),
+    Right(SAME, "comparison", r"v0 < v1 \? v1 : v0", program="whole_numbers"),
+    Right("a maximum has no order", "buffers", "less_than_where_max", program="whole_numbers"),
     Right("a copy of no bytes copies nothing", "comparison", "lab_size > 0", "> → >="),
+    Right("a copy onto itself copies nothing", "unguarded", "lab_from != lab_to"),
     Right("index 0 is exchanged for 0", "comparison", r"< 0 \|\| .* \? 0 :", "< → <="),
-    Right("no square is -1: it is asked whether a number is NaN", "comparison", r"-1\.0f < "),
+    Right("whether a number is NaN: no square is below 0", "comparison|constant", r"-1\.0f < "),
+    Right("a fault is any number but 0", "whole number", r"lab_fault = 1;", "1 → 2"),
+    Right("no position is below 0", "arithmetic|operands", "-9223372036854775807LL - 1"),
+    Right("the least number is its own negative", "arithmetic", "-2147483648LL"),
+    Right("the last position counts 0, as none does", "shorter loop", "j < 4;", "", "argmax"),
     Right(
-        "the condition before it says as much",
+        "the least is NaN where an element is, so that this is never true",
+        "sign",
+        r"-1\.0f < v1",
+        "",
+        "argmax",
+    ),
+    Right(BITS, "unsigned", r"lab_i64 \*(restrict )?(O|lab_index|b) = lab_buffers"),
+    Right(BITS, "unsigned", r"lab_i32 \*restrict (a|O) = lab_buffers", "", "casts|whole_numbers"),
+    Right(FIRST, "one task", r"", program="convolution|update"),
+    Right(FIRST, "one task", r"lab_i = lab_task / lab_blocks", "", "gather_scatter"),
+    Right(FIRST, "arithmetic", r"lab_task \* 262144", program="gather_scatter|update"),
+    Right(
+        "there is one task here, which has all of it",
+        "operands|unguarded|removed|uninitialised|whole number",
+        r"lab_tasks = 1;|\(lab_outer \+ lab_tasks - 1\)|lab_last",
+        program="update",
+    ),
+    Right(
+        "a kernel may write what is its own, and reads it no more",
+        "written input",
+        change=r"float \*\)(padded|t_parts|keys)\)",
+    ),
+    Right(
+        BEFORE,
         "comparison|min and max|no tail",
         r"_o < \(lab_min\(.*\) \+ \d+\) / \d+",
         program="attention",
     ),
-    Right(
-        "what is too large is infinite, as what it stands for",
-        "constant",
-        "= -3.4028235e",
-        program="attention",
-    ),
-    Right(
-        "a row behind the last is computed and not stored",
-        "uninitialised",
-        "float v0 = 0;",
-        program="attention",
-    ),
+    Right(BEFORE, "comparison|unguarded|whole number", r": \(1 < j \? a", program="views"),
+    Right("- i - 7 is - 7 - i", "operands", r"- i - 7\]", "i - 7 → 7 - i", "views"),
+    Right("what is too large is infinite, below all", "constant", "= -3.4028235", "", "attention"),
+    Right("a row behind the last is not stored", "uninitialised", "v0 = 0;", "", "attention"),
 ]
 """The mutants that are right, with the reason."""
 
