@@ -101,7 +101,7 @@ def draws(ir: IR, given: Given, *, careful: bool = False) -> Iterator[Drawn]:
     if indices and not careful:
         ways += [("below" if place < 0 else "beyond", usual, place) for place in (-1, *beyond)]
     for number, (kind, dims, astray) in enumerate(ways):
-        rng = np.random.default_rng(number)
+        rng = np.random.default_rng(number + 1)
         smallest = _smallest_indexed(ir, dims)
         data: dict[int, Array] = {}
         for node in ir.inputs:
