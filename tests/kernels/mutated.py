@@ -16,8 +16,8 @@ from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.draws import Given
 from tests.kernels.mutating import Mutant, mutants
 
-DIMS = {"symbolic": {"n": 130, "m": 70}}
-"""What a session has run a program with, where a check would draw smaller sizes by itself."""
+DIMS = {"symbolic": {"n": 7000, "m": 70}}
+"""What a session has run a program with: a check by itself draws sizes of which no sum has parts."""
 PATIENCE = 5.0
 """The seconds that a mutant may take: the programs are small."""
 
@@ -86,7 +86,13 @@ def casts(cx: ll.Graph) -> None:
     (x * 9).cast("int8").cast("float32").retrieve()
     (x * 3).cast("float16").cast("float64").retrieve()
     (i.cast("uint8").cast("int64") + x.cast("bool").cast("int64")).retrieve()
+
+
+def brain_floats(cx: ll.Graph) -> None:
+    """Floats of 16 bits with a large exponent, which all of a graph is compared as coarsely as."""
+    x, y = cx.tensor((40,), name="x"), cx.tensor((3, 9), "bfloat16", name="y")
     x.cast("bfloat16").retrieve()
+    (y * 2 + y.sum(-1, keepdim=True)).retrieve()
 
 
 def whole_numbers(cx: ll.Graph) -> None:
@@ -108,8 +114,8 @@ def update(cx: ll.Graph) -> None:
     """Rows of a cache, along its second axis, and of one that is carried."""
     cache, rows = cx.tensor((3, 9, 4), name="cache"), cx.tensor((3, 2, 4), name="rows")
     cache.update(rows * 2, 3, axis=1).retrieve()
-    old, new = cx.tensor((9, 4), name="old"), cx.tensor((2, 4), name="new")
-    cx.carry(old.update(new, 5), old)
+    old, new = cx.tensor((2, 9, 4), name="old"), cx.tensor((2, 2, 4), name="new")
+    cx.carry(old.update(new, 5, axis=1), old)
     cache.sum(-1).retrieve()
 
 
@@ -133,7 +139,7 @@ PROGRAMS: dict[str, Callable[[ll.Graph], None]] = {
     one.__name__: one
     for one in (
         *(elementwise, softmax, layer_norm, matmul, attention, convolution, gather_scatter),
-        *(argmax, casts, whole_numbers, random, update, views, symbolic),
+        *(argmax, casts, brain_floats, whole_numbers, random, update, views, symbolic),
     )
 }
 

@@ -49,7 +49,7 @@ EQUIVALENT = [
     Right(SMALL, "narrower", r"v0 = b\[", program="gather_scatter"),
     Right(SMALL, "narrower", r"lab_cast_f32_bool", program="casts"),
     Right("an index is below 2 to the 31 here", "dropped cast", "lab_cast_i64_i32"),
-    Right("C converts it as well", "dropped cast", "lab_cast_(bool|i32)_i64"),
+    Right("C converts it as well", "dropped cast", "lab_cast_(bool_i64|i32_i64|i64_f32)"),
     Right(SAME, "comparison", r"if \((\w+) [<>] (\w+)\) \1 = \2;"),
     Right(SAME, "comparison", r"(lab_first \+ \d+) < (lab_\w+) \? (\1|\d+) : \2"),
     Right(SAME, "comparison", r"v0 < v1 \? v1 : v0", program="whole_numbers"),
@@ -92,6 +92,9 @@ EQUIVALENT = [
         program="attention",
     ),
     Right(BEFORE, "comparison|unguarded|whole number", r": \(1 < j \? a", program="views"),
+    Right(
+        "a place in a tile is below its size", "no tail", r"keys_j_i_i < lab_min", "", "attention"
+    ),
     Right("- i - 7 is - 7 - i", "operands", r"- i - 7\]", "i - 7 → 7 - i", "views"),
     Right("what is too large is infinite, below all", "constant", "= -3.4028235", "", "attention"),
     Right("a row behind the last is not stored", "uninitialised", "v0 = 0;", "", "attention"),
