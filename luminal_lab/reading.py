@@ -11,7 +11,7 @@ import json
 import re
 import stat
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NoReturn, cast
 
 from luminal_lab.errors import visible
 
@@ -105,12 +105,13 @@ def shown(value: object, most: int = 40) -> str:
 
 def _repr(value: object, deep: int) -> str:
     match value:
-        case list() | tuple():
-            parts = [_repr(one, deep - 1) for one in value[:8]] if deep else ["…"]
-            return f"[{', '.join(parts if value else [])}{', …' * (len(value) > 8 and deep > 0)}]"
+        case list():
+            found = cast("list[object]", value)
+            parts = [_repr(one, deep - 1) for one in found[:8]] if deep else ["…"][: len(found)]
+            return f"[{', '.join(parts)}{', …' * (len(found) > 8 and deep > 0)}]"
         case dict():
-            names = [_repr(one, 0) for _, one in zip(range(8), value, strict=False)]
-            return "{" + ", ".join(f"{name}: …" for name in names) + "}"
+            names = [repr(one) for _, one in zip(range(8), cast("dict[str, object]", value))]  # noqa: B905  # the first ones
+            return "{" + ", ".join(f"{name[:40]}: …" for name in names) + "}"
         case str():
             return repr(value[:100])
         case int():

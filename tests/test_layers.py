@@ -25,7 +25,7 @@ progress  errors
 tables    errors
 core      errors display
 tensor    errors display core
-passes    errors display progress tables listeners core tensor
+passes    errors display reading progress tables listeners core tensor
 kernels   errors display progress tables core tensor passes
 devices   errors display reading progress tables core tensor passes kernels
 search    errors display progress tables core tensor passes kernels devices
@@ -317,7 +317,7 @@ def test_lawful_sources_have_no_faults():
             "luminal_lab.nn.linear",
             "def f():\n    from luminal_lab.kernels import nest",
             "luminal_lab.nn.linear:2: imports luminal_lab.kernels, and nn may import "
-            "errors, display, core, tensor, passes",
+            "errors, display, reading, core, tensor, passes",
             id="sideways-in-a-function",
         ),
         pytest.param(

@@ -101,11 +101,11 @@ def recording_bytes(subjects: Iterable[Subject], values: Sequence[Values] = ()) 
             hint="keep fewer compiles in one file",
         )
     head = MAGIC + str(SCHEMA).encode() + b"\n"
-    values = b"".join(data)
-    whole = head + zlib.compress(body, 6) + (zlib.compress(values, 1) if data else b"")
-    if not _fits(text, len(values), room(len(whole))):
+    arrays = b"".join(data)
+    whole = head + zlib.compress(body, 6) + (zlib.compress(arrays, 1) if data else b"")
+    if not _fits(text, len(arrays), room(len(whole))):
         # A file may take so many times its size, so that it must not be too small either.
-        whole = head + zlib.compress(body, 0) + (zlib.compress(values, 0) if data else b"")
+        whole = head + zlib.compress(body, 0) + (zlib.compress(arrays, 0) if data else b"")
     return whole
 
 
