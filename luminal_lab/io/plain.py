@@ -24,6 +24,8 @@ from typing import (
     get_type_hints,
 )
 
+from luminal_lab.reading import shown
+
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 T = TypeVar("T")
 WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
@@ -135,5 +137,4 @@ def listed(given: object, place: str) -> list[object]:
 
 
 def _not(place: str, given: object, wanted: str) -> ValueError:
-    shown = repr(given)
-    return ValueError(f"{place} is {shown if len(shown) <= 40 else shown[:37] + '…'}, not {wanted}")
+    return ValueError(f"{place} is {shown(given)}, not {wanted}")
