@@ -97,10 +97,10 @@ def shown(value: object, most: int = 40) -> str:
     """Return the beginning of what a value is, however large it is.
 
     >>> shown([1, [2, [3, [4]]]]), shown("x" * 100)
-    ('[1, [2, [3, […]]]]', "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…")
+    ('[1, [2, [3, […]]]]', "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…")
     """
     text = _repr(value, 3)
-    return visible(text if len(text) <= most else f"{text[: most - 2]}…")
+    return visible(text if len(text) <= most else f"{text[: most - 3]}…")
 
 
 def _repr(value: object, deep: int) -> str:

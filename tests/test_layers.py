@@ -21,24 +21,25 @@ errors
 display
 listeners
 reading   errors
+plain     reading
 progress  errors
 tables    errors
 core      errors display
 tensor    errors display core
-passes    errors display reading progress tables listeners core tensor
+passes    errors display reading plain progress tables listeners core tensor
 kernels   errors display progress tables core tensor passes
-devices   errors display reading progress tables core tensor passes kernels
+devices   errors display reading plain progress tables core tensor passes kernels
 search    errors display progress tables core tensor passes kernels devices
-nn        errors display reading core tensor passes
-io        errors display reading progress tables core tensor passes kernels devices search nn
-viz       errors display reading progress tables core tensor passes kernels devices search nn io
+nn        errors display reading plain core tensor passes
+io        errors display reading plain progress tables core tensor passes kernels devices search nn
+viz       errors display reading plain progress tables core tensor passes kernels devices search nn io
 session_compile errors listeners core tensor passes kernels devices
 session   errors display listeners progress tables core tensor passes kernels devices search nn io viz session_compile
 tracing   errors display listeners core tensor passes kernels devices io viz session
 magic     errors core tracing viz
-bench     errors display reading progress core tensor passes kernels devices search nn io viz session __init__
-course    errors display reading progress tables core tensor passes kernels devices search nn io viz session cli __init__
-cli       errors reading progress tracing core tensor passes kernels devices search nn io viz session bench course __init__
+bench     errors display reading plain progress core tensor passes kernels devices search nn io viz session __init__
+course    errors display reading plain progress tables core tensor passes kernels devices search nn io viz session cli __init__
+cli       errors reading plain progress tracing core tensor passes kernels devices search nn io viz session bench course __init__
 __init__  errors display tracing magic core tensor passes kernels devices search nn io viz session course cli
 __main__  cli
 """  # noqa: E501  # a row each
@@ -48,6 +49,7 @@ FILES = {
     "display",
     "listeners",
     "reading",
+    "plain",
     "magic",
     "progress",
     "tracing",
@@ -317,7 +319,7 @@ def test_lawful_sources_have_no_faults():
             "luminal_lab.nn.linear",
             "def f():\n    from luminal_lab.kernels import nest",
             "luminal_lab.nn.linear:2: imports luminal_lab.kernels, and nn may import "
-            "errors, display, reading, core, tensor, passes",
+            "errors, display, reading, plain, core, tensor, passes",
             id="sideways-in-a-function",
         ),
         pytest.param(

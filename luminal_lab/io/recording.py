@@ -27,9 +27,9 @@ from luminal_lab.errors import UNSEEN, ArgumentError, RecordingError, visible
 from luminal_lab.io.cells import package_version
 from luminal_lab.io.facts import Facts, Line, Subject
 from luminal_lab.io.packing import Packing, Texts
-from luminal_lab.io.plain import Json, listed
 from luminal_lab.io.unpacking import Given, Unpacking, texts_of
 from luminal_lab.io.writing import write_bytes
+from luminal_lab.plain import Json, listed
 from luminal_lab.reading import TIMES, check_json, read_json, room
 
 SCHEMA: Final = 1

@@ -28,9 +28,9 @@ from luminal_lab.core.verify import verify
 from luminal_lab.errors import LabError
 from luminal_lab.io.fragments import Fragments
 from luminal_lab.io.packing import INPUT, KINDS, LOG
-from luminal_lab.io.plain import entries, listed
 from luminal_lab.passes.rule import FACTS
 from luminal_lab.passes.snapshot import Record, Snapshot
+from luminal_lab.plain import entries, listed
 from luminal_lab.reading import shown
 
 MOST_CHUNKS: Final = 2_000_000
@@ -243,13 +243,9 @@ class Unpacking:
     def _refusals(self, given: Given) -> tuple[Refusal, ...]:
         columns(given, "rule", "node", "facts", "because")
         texts = self.texts
-        facts = {
-            word for place in given.numbers("facts", 0, len(texts)) for word in texts[place].split()
-        }
-        if not facts <= FACTS.keys():
-            raise ValueError(
-                f"{given.place} asks for {shown(min(facts - FACTS.keys()))}, which no licence grants"
-            )
+        words = {word for at in given.numbers("facts", 0, len(texts)) for word in texts[at].split()}
+        if not words <= FACTS.keys():
+            raise ValueError(f"{given.place}.facts has {shown(min(words - FACTS.keys()))}")
         return tuple(
             Refusal(texts[rule], node, frozenset(texts[facts].split()), texts[because])
             for rule, node, facts, because in zip(
