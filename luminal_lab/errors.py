@@ -171,6 +171,9 @@ class Interrupted(LabError, KeyboardInterrupt):  # noqa: N818  # no error of any
 class LabWarning(UserWarning):
     """Something that was done but should be known, such as an op class that was replaced."""
 
+    def __str__(self) -> str:
+        return visible(super().__str__())
+
 
 def whole_number(like: object) -> int | None:
     """Return an argument as a whole number, which NumPy's are too, or None if it is none.

@@ -13,7 +13,7 @@ import stat
 from pathlib import Path
 from typing import Final, NoReturn, cast
 
-from luminal_lab.errors import visible
+from luminal_lab.errors import UNSEEN, visible
 
 TIMES: Final = 64
 """How many times its size a file may take of memory, …"""
@@ -25,6 +25,8 @@ MOST_JSON: Final = 1 << 26
 """The most bytes of a file of JSON."""
 # What Python needs for each at most, with what is made of it: measured with tracemalloc.
 MARK, HOLDER, MEMBER, TEXT = 40, 100, 140, 80
+ESCAPED: Final = re.compile(r"\\(?:[bfr]|u(?:00[0189]|00[7aA][fFdD]|061|20[0236]|[dD]|[fF][eEfF]))")
+"""What may be a letter that nobody sees, as JSON writes it."""
 STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 WHOLE: Final = re.compile(r"[-+]?[0-9]{1,18}")
 REAL: Final = re.compile(
@@ -53,11 +55,12 @@ def read_plain(path: Path, most: int = MOST_JSON) -> bytes:
     return data
 
 
-def read_json(data: bytes | str, memory: int | None = None) -> object:
+def read_json(data: bytes | str, memory: int | None = None, *, exact: bool = False) -> object:
     """Return what JSON says, or raise a ValueError that says what is wrong with it.
 
     Numbers are finite, nothing is nested deeper than DEEPEST_JSON, and what would take more memory
     than `memory` is refused before it does; by default that is what a file of this size may take.
+    Texts are as they may be shown, unless they are to be `exact`.
     """
     try:
         text = data if isinstance(data, str) else data.decode("utf-8")
@@ -65,7 +68,8 @@ def read_json(data: bytes | str, memory: int | None = None) -> object:
         raise ValueError(f"byte {error.start:,} is not UTF-8") from None
     check_json(text, room(len(text)) if memory is None else memory)
     try:
-        return json.loads(text, parse_constant=_not_finite, parse_float=_finite)
+        found: object = json.loads(text, parse_constant=_not_finite, parse_float=_finite)
+        return found if exact or not (ESCAPED.search(text) or UNSEEN.search(text)) else _seen(found)
     except RecursionError:  # whoever called us is deep already
         raise ValueError("it is nested too deep") from None
 
@@ -91,6 +95,17 @@ def check_json(text: str, memory: int) -> None:
             return
     if left:
         raise ValueError(f"it is nested more than {DEEPEST_JSON} deep")
+
+
+def _seen(found: object) -> object:
+    if isinstance(found, str):
+        return visible(found)
+    if isinstance(found, list):
+        return [_seen(one) for one in cast("list[object]", found)]
+    if isinstance(found, dict):
+        pairs = cast("dict[str, object]", found).items()
+        return {visible(name): _seen(one) for name, one in pairs}
+    return found
 
 
 def shown(value: object, most: int = 40) -> str:

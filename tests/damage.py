@@ -6,14 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 STRANGE: Sequence[Any] = (
-    None, True, False, 0, 1, -1, 2, 7, 1 << 31, 1 << 62, 1 << 70, 0.5, -0.0, 1e308, "", "%x", "é\x1b[2J",
-    [], [[]], {}, {"a": 1}, [0], [0, 0, 0], "f32[2]", "call{body = body}", "n", "0", "written",
+    None, True, False, 0, 1, -1, 2, 7, 1 << 31, 1 << 62, 1 << 70, 0.5, -0.0, 1e308, "", "%x",
+    "é\x1b[2J", [], [[]], {}, {"a": 1}, [0], [0, 0, 0], "f32[2]", "call{body = body}", "n", "0",
+    "written",
 )  # fmt: skip
 WORDS = re.compile(r'"(?:[^"\\]|\\.)*"|[A-Za-z_][\w.]*|[0-9]+|\s+|.', re.DOTALL)
 ODD = (
-    "%", "@", "{", "}", "(", ")", "[", "]", ",", ":", "=", "->", "=>", "\n", "#", '"', "..", "//", "*",
-    "-", "0", "1", "99999999999999999999", "1e999", "nan", "inf", "1if", "0x_", "é", "\x00", "\x1b[2J",
-    "\u202e", "n", "x", "call{body = g}", "via", "f32[2]", "where", "let", "sum", "((((", "min(",
+    "%", "@", "{", "}", "(", ")", "[", "]", ",", ":", "=", "->", "=>", "\n", "#", '"', "..", "//",
+    "*", "-", "0", "1", "99999999999999999999", "1e999", "nan", "inf", "1if", "0x_", "é", "\x00",
+    "\x1b[2J", "\u202e", "n", "x", "call{body = g}", "via", "f32[2]", "where", "let", "sum",
+    "((((", "min(",
 )  # fmt: skip
 
 
@@ -87,9 +89,11 @@ def parts_damaged(drawn: random.Random, document: Any, ways: Sequence[tuple[Any,
             old = holder[key]
         except (LookupError, TypeError):  # it went with an earlier one
             continue
+        if not isinstance(holder, (dict, list)):  # a text, where a list was
+            continue
         match drawn.randrange(8):
             case 0:
-                holder[key] = drawn.choice(STRANGE)
+                holder[key] = _copy(drawn.choice(STRANGE))
             case 1 | 2 | 3 if type(old) is int:
                 holder[key] = old + drawn.choice((-1, 1, 2, -2))
             case 4 if isinstance(holder, list):

@@ -58,11 +58,13 @@ class Notebook:
 def read(path: Path) -> Notebook:
     """Read a notebook, or say why it is none."""
     try:
-        content = cast("dict[str, Any]", read_json(read_plain(path, LARGEST)))
+        content = cast("dict[str, Any]", read_json(read_plain(path, LARGEST), exact=True))
         cells = content["cells"]
         if not isinstance(cells, list):
             raise TypeError
         for cell in cast("list[Cell]", cells):
+            if not isinstance(cell.get("metadata", {}), dict):
+                raise TypeError
             _ = cell["cell_type"], source(cell)
     except OSError as error:
         why = (error.strerror or type(error).__name__).lower()

@@ -11,19 +11,18 @@ directory can promise other sizes than there are.
 from __future__ import annotations
 
 import json
-import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import prod
 from pathlib import Path
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from luminal_lab.core.dtypes import BY_NUMPY, Array, DType
-from luminal_lab.errors import UNSEEN, ArgumentError, RecordingError, visible
+from luminal_lab.errors import ArgumentError, RecordingError
 from luminal_lab.io.cells import package_version
 from luminal_lab.io.facts import Facts, Line, Subject
 from luminal_lab.io.packing import Packing, Texts
@@ -39,8 +38,6 @@ LIMIT: Final = 1 << 27
 """The most bytes of JSON that a file may become; a compile of 10,000 nodes has some 5 million."""
 SHARE: Final = 4
 """Of the memory that a file may take, what its JSON may fill: one part of so many."""
-ESCAPED: Final = re.compile(r"\\(?:[bfr]|u(?:00[0189]|00[7a][fFdD]|061|20[0236]|[dD]|[fF][eEfF]))")
-"""What may be a letter that nobody sees, as JSON writes it."""
 MOST_DIMS: Final = 64
 AGAIN: Final = 'save it again where it was made: cx.save("run.lab")'
 Document: TypeAlias = dict[str, object]
@@ -228,25 +225,10 @@ def _inflated(what: str, data: bytes, limit: int) -> tuple[bytes, bytes]:
 
 def _document(body: bytes, schema: int, memory: int) -> Document:
     text = body.decode("utf-8")
-    found = read_json(text, memory)
-    if ESCAPED.search(text) or UNSEEN.search(text):
-        found = _visible(found)
-    given = Given(found, "the file")
+    given = Given(read_json(text, memory), "the file")
     if given.number("schema", 1, 1 << 31) != schema:
         raise ValueError("its first line and its contents have two schemas")
     return given.entries
-
-
-def _visible(found: object) -> object:
-    """Return what JSON says with all its texts as they may be shown."""
-    if isinstance(found, str):
-        return visible(found)
-    if isinstance(found, list):
-        return [_visible(one) for one in cast("list[object]", found)]
-    if isinstance(found, dict):
-        pairs = cast("dict[str, object]", found).items()
-        return {visible(name): _visible(one) for name, one in pairs}
-    return found
 
 
 def _contents(document: Document, rest: bytes, memory: int) -> Contents:

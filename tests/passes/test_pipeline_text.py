@@ -25,7 +25,7 @@ KNOWN = CUDACompiler, Simplify
         ("inline{only = [a, ,]}", "column 19: the value of only is missing: there is ','"),
         ("(" * 5_000, f"column {DEEPEST + 2}: pipelines are nested more than {DEEPEST} deep"),
         ("simplify{limit = 1e400}", "column 18: limit is int, and not '1e400'"),
-        ("simplify{limit = ١}", "column 18: limit is int, and not '١'"),
+        ("simplify{limit = \u0661}", "column 18: limit is int, and not '\u0661'"),
         ("simplify{limit = 1_0}", "column 19: expected ',', but found '_'"),
         (f"simplify{{limit = {'9' * 5_000}}}", "column 18: limit is int, and not '99999"),
     ],
