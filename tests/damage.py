@@ -73,10 +73,16 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(part, (*path, key))
 
 
-def at(document: Any, path: Sequence[Any]) -> Any:
-    """Return the part of a document at the end of a way."""
-    for key in path:
-        document = document[key]
+GONE = object()
+
+
+def _found(document: Any, path: Sequence[Any]) -> Any:
+    """Return the part of a document at the end of a way, or GONE."""
+    try:
+        for key in path:
+            document = document[key]
+    except (LookupError, TypeError):
+        return GONE
     return document
 
 
@@ -84,13 +90,10 @@ def parts_damaged(drawn: random.Random, document: Any, ways: Sequence[tuple[Any,
     """Change some parts of a document: to odd ones, to others, by one, away, twice."""
     for _ in range(drawn.choice((1, 1, 1, 2, 4))):
         way = drawn.choice(ways)
-        try:
-            holder, key = at(document, way[:-1]), way[-1]
-            old = holder[key]
-        except (LookupError, TypeError):  # it went with an earlier one
-            continue
-        if not isinstance(holder, (dict, list)):  # a text, where a list was
-            continue
+        holder, key = _found(document, way[:-1]), way[-1]
+        if not isinstance(holder, (dict, list)) or _found(holder, way[-1:]) is GONE:
+            continue  # it went with an earlier one
+        old = holder[key]
         match drawn.randrange(8):
             case 0:
                 holder[key] = _copy(drawn.choice(STRANGE))
@@ -104,12 +107,8 @@ def parts_damaged(drawn: random.Random, document: Any, ways: Sequence[tuple[Any,
             case 6:
                 del holder[key]
             case _:
-                other = drawn.choice(ways)
-                try:
-                    part = at(document, other)
-                except (LookupError, TypeError):
-                    continue
-                if type(part) is type(old) or drawn.random() < 0.1:
+                part = _found(document, drawn.choice(ways))
+                if type(part) is type(old) or (part is not GONE and drawn.random() < 0.1):
                     holder[key] = _copy(part)
 
 
