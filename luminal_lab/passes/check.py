@@ -7,7 +7,7 @@ inputs do not show, a rule that has fired may show by itself: each is tried as b
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,9 +19,9 @@ from luminal_lab.core.interpret import Altered, Environment, interpret
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import tuple_text
 from luminal_lab.core.printer import print_node
-from luminal_lab.errors import LabError, LabWarning, PassError, TrustError
+from luminal_lab.errors import LabError, LabWarning, PassError, RangeError, TrustError
 from luminal_lab.passes.base import Pass
-from luminal_lab.passes.draws import Drawn, Given, draws
+from luminal_lab.passes.draws import ASTRAY, Drawn, Given, draws
 from luminal_lab.passes.judge import (
     TOLERANCE,
     Bools,
@@ -74,11 +74,15 @@ class Checker:
         self.facts: frozenset[str] = frozenset()
         """What the licences of the passes so far have granted."""
         self.draws: list[Draw] = []
+        self.refused: list[Drawn] = []
+        """Inputs with an index that is no position, which a device has to refuse, too."""
         failure: Exception | None = None
         for one in draws(ir, given):
             found = self._drawn(ir, one)
             if isinstance(found, Draw):
                 self.draws.append(found)
+            elif one.kind in ASTRAY and isinstance(found, RangeError):
+                self.refused.append(one)
             else:
                 failure = failure or found
         if not self.draws:
@@ -194,42 +198,70 @@ class Checker:
         freedom = Freedom("no_signed_zero" in facts, functions=True, contract="contract" in facts)
         for draw in self.draws:
             self._check_on_device(compiled, draw, freedom)
+        for one in self.refused:
+            self._check_refused(compiled, one)
+
+    def _check_refused(self, compiled: Compilation, one: Drawn) -> None:
+        """Raise a PassError if a device takes an index that the interpreter refuses."""
+        for id in dict.fromkeys(compiled.ir.output_ids):  # one may refuse it, and another not
+            try:
+                self._values(compiled.ir, one.data, one.dims, (id,))
+            except RangeError as error:
+                refusal = error
+            else:
+                continue  # what was to be indexed is not needed for it
+            try:
+                self._on_device(compiled, one, (id,))
+            except PassError as error:
+                if isinstance(error.__cause__, RangeError):
+                    continue
+                raise
+            told = PassError(
+                f"pass {_device(compiled)}: what it compiled takes an index that is out of range: "
+                f"{refusal.message}",
+                where=refusal.where,
+                hint="NumPy's interpreter refuses the same inputs; error.inputs has them",
+            )
+            told.inputs = {node.name: one.data[node.id] for node in compiled.ir.inputs}
+            raise told
 
     def _check_on_device(self, compiled: Compilation, draw: Draw, freedom: Freedom) -> None:
         ir = compiled.ir
         judge = _DeviceJudge(ir, self._environment(draw.data, draw.dims), freedom, draw.scaled)
         asked = dict.fromkeys(ir.output_ids)
-        found = self._on_device(compiled, draw, asked)
-        if judge.first_wrong(asked, found, {}) is None:
+        ways = self._on_device(compiled, draw, asked)
+        if all(judge.first_wrong(asked, found, {}) is None for found in ways):
             return
         # With all that is launched asked for, each kernel is held to what it was given itself.
         launched = [node for node in ir.nodes if node.op.body_of() is not None]
         made = {user.id: n for n in launched if n.extra for user in ir.users(n)}
         made |= {n.id: n for n in launched if not n.extra}
-        wanted = dict.fromkeys(id for id in sorted(made) if id in ir.ancestors(asked)) | asked
-        later = self._on_device(compiled, draw, wanted)
-        for id in wanted:
-            call = made.get(id, ir[id])
-            wrong = judge.first_wrong(
-                [id], later, {s: later[s] for s in call.sources if s in later}
-            )
-            if wrong is not None:
-                raise self._wrong_kernel(compiled, draw, call, ir[id], *wrong)
+        needed = ir.ancestors(asked)
+        order = [node.id for node in ir.nodes if node.id in made and node.id in needed]
+        wanted = dict.fromkeys(order) | asked
+        again = self._on_device(compiled, draw, wanted)
+        for later in again:
+            for id in wanted:
+                call = made.get(id, ir[id])
+                known = {source: later[source] for source in call.sources if source in later}
+                wrong = judge.first_wrong([id], later, known)
+                if wrong is not None:
+                    raise self._wrong_kernel(compiled, draw, call, ir[id], *wrong)
         # All kernels are right by themselves; what is wrong is what one was given that others made.
-        for id in asked:
-            wrong = judge.first_apart(id, later[id], found[id])
-            if wrong is not None:
-                raise self._wrong_kernel(compiled, draw, made.get(id, ir[id]), ir[id], *wrong)
+        for later, found in zip(again, ways, strict=True):
+            for id in asked:
+                wrong = judge.first_apart(id, later[id], found[id])
+                if wrong is not None:
+                    raise self._wrong_kernel(compiled, draw, made.get(id, ir[id]), ir[id], *wrong)
 
     def _on_device(
-        self, compiled: Compilation, draw: Draw, wanted: Iterable[int]
-    ) -> dict[int, Array]:
-        def data_of(node: Node) -> Array:
-            return draw.data[node.id]
+        self, compiled: Compilation, draw: Draw | Drawn, wanted: Iterable[int]
+    ) -> Sequence[dict[int, Array]]:
+        """Return what the device computes, by each way in which it tries its kernels."""
 
-        environment = Environment(data_of, draw.dims, 0, self.given.functions)
+        environment = self._environment(draw.data, draw.dims)
         try:
-            return compiled.values(environment, set(wanted), {}, None)
+            return compiled.tried(environment, set(wanted))
         except TrustError:  # nothing was run, so that nothing is wrong
             raise
         except LabError as error:

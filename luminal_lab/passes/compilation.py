@@ -182,6 +182,18 @@ class Compilation(Charted, Examined):
             return self.runner.run(environment, wanted, known, trace)
         return interpret(self.ir, environment, wanted=wanted, known=known, trace=trace)
 
+    def tried(
+        self, environment: Environment, wanted: AbstractSet[int]
+    ) -> Sequence[dict[int, Array]]:
+        """Return the values of nodes as kernels make them that nobody trusts yet.
+
+        A device that tries its kernels apart returns those of each way in which it has run them.
+        """
+        tried = getattr(self.runner, "tried", None)
+        if tried is None:
+            return [self.values(environment, wanted, {}, None)]
+        return tried(environment, wanted, self.storage.values(environment, wanted))
+
     def settle(self) -> None:
         """Do what had to wait until the values of a run were kept, such as Ctrl-C."""
         settle = getattr(self.runner, "settle", None)

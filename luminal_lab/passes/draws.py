@@ -6,9 +6,15 @@ The kinds of draws, in the order in which they are tried:
     positive     floats of which roots and logarithms are taken
     edges        zeros of both signs, subnormal numbers, the smallest normal one
     large        the largest numbers, and those that overflow when they are doubled or squared
+    small        ordinary numbers, a thousand times smaller: what is added to them shows
+    wide         ordinary numbers, a thousand times larger
+    low          all far below zero, where a maximum shows that begins at some number
+    high         all far above zero, likewise
     not finite   infinities and NaN among ordinary numbers
     size 1       all of these, where the bounds of symbolic dims allow the size 1
     size 0       likewise; each symbolic dim by itself
+    below        ordinary numbers, but that an index is -1, which the graph may refuse
+    beyond       likewise, with an index that is the size of an axis
 
 Integers are drawn from the whole range of their dtype, but for those that come to be indices.
 """
@@ -31,6 +37,14 @@ from luminal_lab.core.ops import Gather, HostCall, Scatter
 from luminal_lab.core.ops.structure import Region
 from luminal_lab.passes.judge import limits_of
 
+ASTRAY = "below", "beyond"
+"""The kinds in which an index is no position."""
+WIDE = 1000
+"""How many times wide numbers are larger than ordinary ones, and small ones smaller."""
+FAR = 1024
+"""How many times the largest number is larger than those that lie far from zero."""
+MOST_SIZES = 4
+"""How many sizes of axes that are indexed are drawn as indices."""
 LEAST_SIZES = 3, 5, 9, 17, 33
 """The sizes of symbolic dims that are tried to have room for many numbers."""
 MANY, LARGE = 24, 4096
@@ -78,12 +92,15 @@ def draws(ir: IR, given: Given, *, careful: bool = False) -> Iterator[Drawn]:
     """Yield inputs of each kind; when careful, all integers are small enough to be indices."""
     usual = _sizes(ir, given.dims, 2)
     wide = _wide(ir, given.dims)
-    kinds = ("positive", "edges", "large", "not finite")
-    ways = [("normal", usual), *((kind, wide) for kind in kinds)]
-    for size in (1, 0):
-        ways += [(f"size {size}", sizes) for sizes in _all_at(ir, usual, size)]
     indices = {node.id for node in ir.inputs} if careful else _indices(ir)
-    for number, (kind, dims) in enumerate(ways):
+    kinds = ("positive", "edges", "large", "small", "wide", "low", "high", "not finite")
+    ways = [("normal", usual, None), *((kind, wide, None) for kind in kinds)]
+    for size in (1, 0):
+        ways += [(f"size {size}", sizes, None) for sizes in _all_at(ir, usual, size)]
+    beyond = sorted({*_indexed(ir, usual)})[:MOST_SIZES]
+    if indices and not careful:
+        ways += [("below" if place < 0 else "beyond", usual, place) for place in (-1, *beyond)]
+    for number, (kind, dims, astray) in enumerate(ways):
         rng = np.random.default_rng(number)
         smallest = _smallest_indexed(ir, dims)
         data: dict[int, Array] = {}
@@ -92,7 +109,10 @@ def draws(ir: IR, given: Given, *, careful: bool = False) -> Iterator[Drawn]:
             known = given.data.get(node.id) if kind == "normal" else None
             if known is None or known.shape != shape:
                 is_index = node.id in indices
-                known = _array(node, shape, "normal" if is_index else kind, smallest, rng)
+                is_ordinary = is_index or astray is not None
+                known = _array(node, shape, "normal" if is_ordinary else kind, smallest, rng)
+                if is_index and astray is not None and known.size:
+                    known.flat[rng.integers(known.size)] = astray
             data[node.id] = known
         yield Drawn(kind, data, dims)
 
@@ -154,8 +174,14 @@ def _array(
         return _integers(dtype, shape, rng)
     if kind == "normal":
         return rng.standard_normal(shape).astype(dtype.numpy)
+    if kind in ("small", "wide"):
+        size = WIDE if kind == "wide" else 1 / WIDE
+        return (rng.standard_normal(shape) * size).astype(dtype.numpy)
     if kind == "positive":
         return np.exp2(rng.uniform(-2, 2, shape)).astype(dtype.numpy)
+    if kind in ("low", "high"):
+        far = rng.uniform(0.5, 1, shape) * (limits_of(dtype)[0] / FAR)
+        return (-far if kind == "low" else far).astype(dtype.numpy)
     numbers = _numbers(dtype)
     plain = numbers.pop("plain")
     chosen = numbers[kind] if kind in numbers else np.concatenate(list(numbers.values()))

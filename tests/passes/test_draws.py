@@ -13,6 +13,10 @@ FLOATS = [dtype for dtype in DType if dtype.is_float]
 INTEGERS = [dtype for dtype in DType if dtype.kind == "int"]
 
 
+SIZES = {"small": (1e-4, 1e-2), "normal": (0.1, 10), "wide": (1e2, 1e4)}
+"""Between which sizes half of some numbers are."""
+
+
 def drawn(text: str, **given: object) -> list[Drawn]:
     return list(draws(parse(text), Given(**given)))  # pyright: ignore[reportArgumentType]
 
@@ -25,7 +29,8 @@ def one_input(dtype: DType, shape: str = "30") -> str:
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_floats_reach_all_edges_of_their_dtype(dtype):
     values = {one.kind: one.data[0] for one in drawn(one_input(dtype))}
-    assert list(values) == ["normal", "positive", "edges", "large", "not finite"]
+    kinds = ["normal", "positive", "edges", "large", "small", "wide", "low", "high", "not finite"]
+    assert list(values) == kinds
     limits = limits_of(dtype)
     edges, large, strange = (
         values[kind].astype(np.float64) for kind in ("edges", "large", "not finite")
@@ -46,7 +51,13 @@ def test_floats_reach_all_edges_of_their_dtype(dtype):
     assert {np.inf, -np.inf} <= set(strange.tolist())
     assert np.isnan(strange).any()
     assert np.isfinite(strange).any()
+    for kind, (least, most) in SIZES.items():
+        sizes = abs(values[kind].astype(np.float64))
+        assert least <= np.median(sizes) <= most
     assert (values["positive"].astype(np.float64) > 0).all()
+    # A maximum that begins at some number of the dtype is wrong where all are below it.
+    assert (values["low"].astype(np.float64) <= -limits.most / 2048).all()
+    assert (values["high"].astype(np.float64) >= limits.most / 2048).all()
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
@@ -94,7 +105,10 @@ def test_what_becomes_an_index_stays_one_and_all_else_does_not():
       %r = gather{axis = 0} %a, %b : f32[2, 4]
     }"""
     found = drawn(text)
-    for one in found:
+    assert [one.kind for one in found[-2:]] == ["below", "beyond"]
+    assert [int(one.data[1].min()) < 0 for one in found[-2:]] == [True, False]
+    assert [int(one.data[2].max()) for one in found[-2:]] == [2, 3]
+    for one in found[:-2]:
         for id in (1, 2):
             assert one.data[id].min() >= 0
             assert one.data[id].max() < 3

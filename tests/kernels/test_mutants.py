@@ -1,0 +1,189 @@
+"""Kernels with one thing wrong: the check of values catches each, but for those that are right."""
+
+import random
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+import pytest
+
+from luminal_lab.devices import cache as libraries
+from tests.kernels.mutated import PROGRAMS, Judge
+from tests.kernels.mutating import KINDS, Mutant, functions, mutants, tokens
+
+PARTS = 12
+"""In how many parts the mutants of a program are tried; a share tries one mutant of some."""
+
+
+class Right(NamedTuple):
+    """Mutants that compute what their graph says all the same."""
+
+    why: str
+    kind: str
+    line: str = ""
+    change: str = ""
+    program: str = ""
+
+    def is_for(self, program: str, mutant: Mutant) -> bool:
+        """Return whether a mutant is one of these; all that is given must be found."""
+        return (
+            re.fullmatch(self.kind, mutant.kind) is not None
+            and self.program in ("", program)
+            and re.search(self.line, mutant.line) is not None
+            and re.search(self.change, mutant.change) is not None
+        )
+
+
+EQUIVALENT = [
+    Right("one place less than what another order of rounding explains", kind="last place"),
+    Right(
+        "a difference is squared, whose sign is none of it", "operands", r"const float v0 = .* - s;"
+    ),
+    Right(
+        "a task or an index is below 128 here", "narrower", r"lab_task;|\b[ijk](_i)?\b.*lab_cast"
+    ),
+    Right("an index is below 2 to the 31 here", "dropped cast", "lab_cast_i64_i32"),
+    Right(
+        "both numbers are the same where they are equal", "comparison", r"(\w+) . (\w+)\) \1 = \2;"
+    ),
+    Right(
+        "both numbers are the same where they are equal",
+        "comparison",
+        r"(lab_first \+ \d+) < (lab_\w+) \? (\1|\d+) : \2",
+    ),
+    Right("a copy of no bytes copies nothing", "comparison", "lab_size > 0", "> → >="),
+    Right("index 0 is exchanged for 0", "comparison", r"< 0 \|\| .* \? 0 :", "< → <="),
+    Right("no square is -1: it is asked whether a number is NaN", "comparison", r"-1\.0f < "),
+    Right(
+        "the condition before it says as much",
+        "comparison|min and max|no tail",
+        r"_o < \(lab_min\(.*\) \+ \d+\) / \d+",
+        program="attention",
+    ),
+    Right(
+        "what is too large is infinite, as what it stands for",
+        "constant",
+        "= -3.4028235e",
+        program="attention",
+    ),
+    Right(
+        "a row behind the last is computed and not stored",
+        "uninitialised",
+        "float v0 = 0;",
+        program="attention",
+    ),
+]
+"""The mutants that are right, with the reason."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _a_compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Compile into a folder of this run's own."""
+    if shutil.which("cc") is None:
+        pytest.skip("there is no C compiler: install gcc or clang")
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(libraries, "user_folder", lambda: folder)
+        yield
+
+
+@cache
+def judge_of(program: str) -> Judge:
+    """Return the judge of a program's mutants, which finds nothing wrong with the program."""
+    judge = Judge(program)
+    assert judge.verdict(judge.program.source) is None
+    return judge
+
+
+@pytest.mark.share("program, part", [(p, k) for p in PROGRAMS for k in range(PARTS)], 25)
+def test_mutants_are_caught(program: str, part: int, long: bool, seed: int):
+    judge = judge_of(program)
+    whole = [mutant for found in judge.mutants.values() for mutant in found]
+    chosen = whole[part::PARTS]
+    for mutant in chosen if long else random.Random(f"{seed} {program} {part}").sample(chosen, 1):
+        if not any(one.is_for(program, mutant) for one in EQUIVALENT):
+            assert judge.verdict(mutant.source) is not None, mutant.name
+
+
+# -- the mutants themselves ------------------------------------------------------------------------
+
+SOURCE = """
+// kernel f(a: f32[8]) -> (O: f32[8])   a < b
+static void kernel_f(LAB_GIVEN) {
+    const float *restrict a = lab_buffers[0];
+    float *restrict O = lab_buffers[1];
+    float t = -LAB_INF;
+#pragma omp simd reduction(+:t)
+    for (lab_i64 i = 0; i < 8; i++) {
+        t = lab_max_f32(t, a[i]);
+    }
+    if (lab_task < 3) O[2*lab_task + 1] = FMA(t, t, "a < b"[0] - 0x1p-3f);
+}
+"""
+
+
+def test_words_are_those_of_c():
+    text = '/* a */ x<<=0x1.8p3f; y = "a\\"b<c"; // z\n#define A(b) \\\n b < c\nw--'
+    words = [token.text for token in tokens(text)]
+    assert words == ["x", "<<=", "0x1.8p3f", ";", "y", "=", '"a\\"b<c"', ";", "w", "--"]
+    assert [text[token.at : token.end] for token in tokens(text)] == words
+
+
+def test_a_function_has_its_loops_subscripts_and_statements():
+    (function,) = functions(SOURCE, lambda name: name == "kernel_f")
+    texts = [token.text for token in function.tokens]
+    assert [texts[first] + texts[last] for first, *_, last in function.loops] == ["()"]
+    elements = [texts[first - 1] for first, _ in function.subscripts]
+    assert elements == ["lab_buffers", "lab_buffers", "a", "O", '"a < b"'][: len(elements)]
+    assert [texts[first] for first, _ in function.statements()][-2:] == ["t", "O"]
+
+
+CHANGED = {
+    "comparison": ["if (lab_task <= 3) O"],
+    "longer loop": ["i < 8 + 1; i++"],
+    "shorter loop": ["i < 8 - 1; i++"],
+    "later loop": ["i = 0 + 1; i < 8"],
+    "earlier loop": ["i = 0 - 1; i < 8"],
+    "sparser loop": ["i < 8; i += 2)"],
+    "sign": ["-(-LAB_INF)"],
+    "finite": ["-3e4f"],
+    "fused": ["FMA(t, t,-("],
+    "next read": ["a[(i) + 1]"],
+    "previous store": ["O[(2*lab_task + 1) - 1] ="],
+    "far store": ["O[(2*lab_task + 1) + 1000003] ="],
+    "unguarded": ["if (1) O"],
+    "uninitialised": ["float t ;"],
+    "min and max": ["((t) < ( a[i]) ? (t) : ( a[i]))"],
+    "one task": ["if (0 * lab_task < 3)", "O[2*0 * lab_task + 1]"],
+    "written input": ["((float *)a)[0] = 1;"],
+}
+
+
+@pytest.mark.parametrize("kind", CHANGED)
+def test_a_mutant_differs_in_one_thing(kind: str):
+    found = [one for one in mutants(SOURCE, lambda name: name == "kernel_f") if one.kind == kind]
+    assert len(found) == len(CHANGED[kind])
+    for one, text in zip(sorted(found, key=_place), CHANGED[kind], strict=True):
+        assert text in one.source
+        assert text not in SOURCE
+        # What is no code stays as it is.
+        assert "// kernel f(a: f32[8]) -> (O: f32[8])   a < b" in one.source
+        assert "#pragma omp simd reduction(+:t)" in one.source
+        assert '"a < b"[0]' in one.source
+
+
+def _place(mutant: Mutant) -> int:
+    pairs = zip(mutant.source, SOURCE, strict=False)
+    return next(at for at, (one, other) in enumerate(pairs) if one != other)
+
+
+def test_programs_have_mutants_of_all_kinds():
+    counts = Counter[str]()
+    for program in PROGRAMS:
+        counts.update({kind: len(found) for kind, found in judge_of(program).mutants.items()})
+    assert counts.total() > 800
+    # C has fused multiply-adds where sums of products are contracted by name.
+    assert {*counts} >= {*KINDS} - {"fused", "bits"}
