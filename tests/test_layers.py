@@ -20,25 +20,27 @@ TABLE = """
 errors
 display
 listeners
-progress
+reading   errors
+plain     reading
+progress  errors
 tables    errors
 trust     errors
 core      errors display trust
 tensor    errors display core
-passes    errors display progress tables listeners core tensor
+passes    errors display reading plain progress tables listeners core tensor
 kernels   errors display trust progress tables core tensor passes
-devices   errors display trust progress tables core tensor passes kernels
+devices   errors display trust reading plain progress tables core tensor passes kernels
 search    errors display progress tables core tensor passes kernels devices
-nn        errors display core tensor passes
-io        errors display trust progress tables core tensor passes kernels devices search nn
-viz       errors display trust progress tables core tensor passes kernels devices search nn io
+nn        errors display reading plain core tensor passes
+io        errors display trust reading plain progress tables core tensor passes kernels devices search nn
+viz       errors display trust reading plain progress tables core tensor passes kernels devices search nn io
 session_compile errors listeners core tensor passes kernels devices
 session   errors display listeners progress tables core tensor passes kernels devices search nn io viz session_compile
 tracing   errors display listeners core tensor passes kernels devices io viz session
 magic     errors core tracing viz
-bench     errors display progress core tensor passes kernels devices search nn io viz session __init__
-course    errors display progress tables core tensor passes kernels devices search nn io viz session cli __init__
-cli       errors progress trust tracing core tensor passes kernels devices search nn io viz session bench course __init__
+bench     errors display reading plain progress core tensor passes kernels devices search nn io viz session __init__
+course    errors display reading plain progress tables core tensor passes kernels devices search nn io viz session cli __init__
+cli       errors reading plain progress trust tracing core tensor passes kernels devices search nn io viz session bench course __init__
 __init__  errors display tracing magic core tensor passes kernels devices search nn io viz session course cli
 __main__  cli
 """  # noqa: E501  # a row each
@@ -47,6 +49,8 @@ FILES = {
     "errors",
     "display",
     "listeners",
+    "reading",
+    "plain",
     "magic",
     "progress",
     "tracing",
@@ -100,7 +104,7 @@ def faults(sources: Mapping[str, str]) -> list[str]:
         # graphlib lists a cycle against the direction of its edges.
         found.append("an import cycle: " + " -> ".join(reversed(error.args[1])))
     core = {m: s for m, s in sources.items() if place_of(m) == "core"}
-    core = {m: s for m, s in core.items() if not m.startswith("luminal_lab.core.ops.")}
+    core = {m: s for m, s in core.items() if not f"{m}.".startswith("luminal_lab.core.ops.")}
     lines = sum(code_lines(source, trees[module]) for module, source in core.items())
     if lines > CORE_LINES:
         found.append(f"core has {lines:,} lines without docstrings; {CORE_LINES:,} are its limit")
@@ -318,7 +322,7 @@ def test_lawful_sources_have_no_faults():
             "luminal_lab.nn.linear",
             "def f():\n    from luminal_lab.kernels import nest",
             "luminal_lab.nn.linear:2: imports luminal_lab.kernels, and nn may import "
-            "errors, display, core, tensor, passes",
+            "errors, display, reading, plain, core, tensor, passes",
             id="sideways-in-a-function",
         ),
         pytest.param(
@@ -388,7 +392,7 @@ def test_lawful_sources_have_no_faults():
         pytest.param(
             "luminal_lab.core.long",
             '"""A docstring\nof two lines."""\n' + "x = 1\n" * 3_400,
-            "core has 3,409 lines without docstrings; 3,400 are its limit",
+            "core has 3,406 lines without docstrings; 3,400 are its limit",
             id="too-long",
         ),
     ],

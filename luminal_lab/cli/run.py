@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import runpy
-import sys
 from pathlib import Path
 
 from luminal_lab.cli.command import Command, Reader
 from luminal_lab.cli.files import STDIN, read_bytes, read_text, refused
 from luminal_lab.cli.passes import load_all
+from luminal_lab.cli.saying import say
 from luminal_lab.core.parse import parse
 from luminal_lab.errors import LabError, PassError, TrustError
 from luminal_lab.passes.compilation import Compilation
@@ -69,14 +69,14 @@ def run(given: argparse.Namespace) -> int:
     try:
         compilation = compile_ir(ir, *parts_of(pipeline), check="values" if given.check else None)
     except PassError as error:
-        print(error, file=sys.stderr)
+        say(error, error=True)
         return 1
     except TrustError as error:
         raise refused("run", given.file, error) from error
     del kept
     if given.summary:
-        print(compilation, file=sys.stderr)
-    print(shown(compilation) if given.each else compilation.ir)
+        say(compilation, error=True)
+    say(shown(compilation) if given.each else compilation.ir)
     return 0
 
 

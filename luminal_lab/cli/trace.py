@@ -18,6 +18,7 @@ from luminal_lab.cli.command import Command, Reader
 from luminal_lab.cli.files import check_place, read_bytes, refused
 from luminal_lab.cli.passes import load_all
 from luminal_lab.cli.run import parts_of
+from luminal_lab.cli.saying import say
 from luminal_lab.devices.toolchain import pipeline_of_file
 from luminal_lab.errors import ArgumentError, LabError, TrustError
 from luminal_lab.io.facts import Subject
@@ -89,27 +90,27 @@ def traced(script: Path, out: Path, arguments: Sequence[str]) -> int:
     with trace() as record:
         status = status_of(script, arguments)
     if not len(record):
-        print(f"trace: {script} has made no graph: nothing is saved", file=sys.stderr)
+        say(f"trace: {script} has made no graph: nothing is saved", error=True)
         return status or 1
     try:
         record.save(out)
     except LabError as error:
-        print(error, file=sys.stderr)
+        say(error, error=True)
         # The script may have run for hours, and what it made is not to be had again for nothing.
         out = Path(tempfile.mkdtemp(prefix="luminal_lab-"), out.name)
         status = status or 2
         try:
             record.save(out)
         except LabError as again:
-            print(again, file=sys.stderr)
+            say(again, error=True)
             return status
-    print(summary(record), file=sys.stderr)
+    say(summary(record), error=True)
     return told(out, status)
 
 
 def told(out: Path, status: int) -> int:
     """Say where it is; the script may have used standard output for its own."""
-    print(f"saved to {out}: luminal-lab open {out} shows it", file=sys.stderr)
+    say(f"saved to {out}: luminal-lab open {out} shows it", error=True)
     return status
 
 
@@ -135,13 +136,13 @@ def status_of(script: Path, arguments: Sequence[str]) -> int:
             return 0
         is_text = not isinstance(ended.code, int)
         said = ended.code if is_text else f"{script} ended with status {ended.code}"
-        print(said, file=sys.stderr)
+        say(said, error=True)
         return 1
     except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
+        say("stopped", error=True)
         return 130
     except LabError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        say(f"{type(error).__name__}: {error}", error=True)
         return 1
     except Exception as error:  # whatever a script may raise
         traceback.print_exception(error.with_traceback(within(script, error.__traceback__)))

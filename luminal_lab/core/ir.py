@@ -341,13 +341,20 @@ class IR(Lookup, Drawn):
     @override
     def __eq__(self, other: object) -> bool:
         """Compare by structure: same inputs, outputs and ops; ids and inner names do not count."""
-        if self is other:
-            return True
-        return isinstance(other, IR) and hash(self) == hash(other) and _isomorphic(self, other)
+        if not isinstance(other, IR) or self._kind is other._kind:
+            return isinstance(other, IR)
+        if hash(self) == hash(other) and _isomorphic(self, other):
+            other._kind = self._kind  # bodies within bodies are compared once, and not 2^n times
+        return self._kind is other._kind
 
     @override
     def __hash__(self) -> int:
         return self._hash
+
+    @cached_property
+    def _kind(self) -> object:
+        """What it has in common with all graphs that are known to be equal."""
+        return object()
 
     @cached_property
     def _hash(self) -> int:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from luminal_lab.core.origin import here
 from luminal_lab.devices.cache import Cache, key_of
@@ -24,6 +24,7 @@ from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.gpu_program import gpu_source
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.resources import Compiled, Resources
+from luminal_lab.reading import read_json
 from luminal_lab.trust import admit
 
 PROGRAM = "program.cu"
@@ -243,7 +244,7 @@ def _packed(compiled: Compiled) -> bytes:
 
 def _unpacked(data: bytes) -> Compiled:
     head, _, cubin = data.partition(b"\n")
-    facts = json.loads(head)
+    facts = cast("dict[str, Any]", read_json(head))
     found = {name: Resources(**one) for name, one in facts["resources"].items()}
     return Compiled(facts["arch"], facts["ptx"], cubin, facts["log"], found)
 

@@ -99,8 +99,7 @@ def check_kernel(
 ) -> tuple[Array, ...]:
     """Run a user's kernel on data, hold it to its header and its meaning; return its outputs.
 
-        >>> from luminal_lab.kernels.c_runtime import RUN
-    from luminal_lab.kernels.user_call import kernel
+        >>> from luminal_lab.kernels.user_call import kernel
         >>> half = kernel('''
         ... // kernel half(x: f32[n]) -> (y: f32[n])
         ... void half(const float *x, float *y, long n) {

@@ -12,7 +12,14 @@ from typing_extensions import override
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.ir import IR
 from luminal_lab.display import Drawn, Examined
-from luminal_lab.errors import ArgumentError, GraphError, UnknownNameError, nearest, whole_number
+from luminal_lab.errors import (
+    ArgumentError,
+    GraphError,
+    UnknownNameError,
+    nearest,
+    visible,
+    whole_number,
+)
 from luminal_lab.io.facts import Facts, Subject
 from luminal_lab.io.recording import LIMIT, Contents, carried, contents_of, save_recording
 from luminal_lab.io.writing import as_path, read_bytes
@@ -77,7 +84,7 @@ class Opened(Drawn, Examined):
     """
 
     def __init__(self, name: str, contents: Contents) -> None:
-        self.name = name
+        self.name = visible(name)
         """What the file was called."""
         self.contents = contents
 

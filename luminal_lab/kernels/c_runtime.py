@@ -33,7 +33,7 @@ typedef struct {
 """
 """What a run is given, in C."""
 
-RUNTIME = r"""
+POOL = r"""
 // -- the pool -------------------------------------------------------------------------------------
 
 #ifdef _WIN32
@@ -379,7 +379,7 @@ typedef struct {
     sizeof((const lab_i32[]){__VA_ARGS__}) / sizeof(lab_i32), (const lab_i32[]){__VA_ARGS__}
 #define LAB_NONE 0, 0
 """
-RUNTIME += RUN
+RUNTIME = POOL + RUN
 
 EXECUTE = r"""
 // Runs the launches from first to last. Returns how many of them are done: less than asked for if

@@ -63,6 +63,12 @@ class Term:
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         cls.__hash__ = Term.__hash__  # a dataclass would work it out anew each time
+        if "__eq__" not in vars(cls):
+            cls.__eq__ = Term.__eq__
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Term) and _same(self, other))
 
     @override
     def __hash__(self) -> int:
@@ -316,6 +322,32 @@ def walk(*terms: Term) -> Iterator[Term]:
             seen.add(id(term))
             yield term
             todo += reversed(term.parts)
+
+
+def _same(one: Term, other: Term) -> bool:
+    """Return whether terms are equal; parts that both have often are compared once."""
+    todo: list[tuple[object, object]] = [(one, other)]
+    seen: set[tuple[int, int]] = set()
+    while todo:
+        a, b = todo.pop()
+        if a is b or (id(a), id(b)) in seen:
+            continue
+        if not isinstance(a, Term) or isinstance(a, Number):
+            if a != b:
+                return False
+            continue
+        if type(a) is not type(b) or hash(a) != hash(b):
+            return False
+        seen.add((id(a), id(b)))
+        for field in fields(a):  # pyright: ignore[reportArgumentType]  # subclasses are dataclasses
+            mine, its = getattr(a, field.name), getattr(b, field.name)
+            if field.name == "args":
+                if len(mine) != len(its):
+                    return False
+                todo += zip(mine, its, strict=True)
+            else:
+                todo.append((mine, its))
+    return True
 
 
 def softmaxes(term: Term) -> list[Fold]:
