@@ -22,6 +22,7 @@ from luminal_lab.core.dtypes import (
     promote_all,
     scalar_dtype,
 )
+from luminal_lab.core.ir import Spelling
 from luminal_lab.core.op import Op, Scalar, TensorType, tuple_text
 from luminal_lab.core.ops import Cast, Constant, Expand, Input, Reshape
 from luminal_lab.core.origin import here
@@ -207,6 +208,14 @@ class Lazy:
         """Add a node whose type is known, and return its tensor."""
         graph = self.graph
         return self.__class__(graph, graph.append(op, sources, type), type)
+
+    def _spells(self, function: str, *sources: Lazy, settings: tuple[object, ...] = ()) -> Self:
+        """Say that this ends the formula of a function, which has a derivative of its own."""
+        node, ids = self.node, tuple([source.id for source in sources])
+        if self.id not in ids:
+            spelling = Spelling(function, ids, settings)
+            self.graph.put(node._replace(meta=node.meta._replace(spells=spelling)))
+        return self
 
     def full_like(self, value: Scalar, dtype: DType | None = None) -> Self:
         """Return a constant of this tensor's shape, and of its dtype unless one is given."""
