@@ -104,6 +104,8 @@ class Activations(Functions):
         slope = self._operand(weight, "prelu")
         if isinstance(slope, Lazy) and slope.ndim == 1 and slope.shape != (1,):
             slope = self._aligned("prelu", "weight", slope, range(1, self.ndim)[:1])
+        elif isinstance(slope, Lazy) and slope.shape == (1,):
+            slope = slope._viewed(())
         dtype, (x, slope) = self._floats("prelu", slope)
         return (x > 0).where(x, x * slope).cast(dtype)
 

@@ -14,6 +14,7 @@ from luminal_lab.core.op import Op
 from luminal_lab.core.ops import Add, Exp2, LessThan, Log2, Mod, Mul, Recip, Sqrt, Where
 from luminal_lab.core.origin import here
 from luminal_lab.errors import DTypeError, GraphError, ShapeError
+from luminal_lab.tensor.arguments import told
 from luminal_lab.tensor.lazy import Lazy, broadcast
 from luminal_lab.tensor.operation import operation
 from luminal_lab.tensor.parameter import Parameter
@@ -572,6 +573,7 @@ def _float_power(x: T, y: T) -> T:
     return power._spells("pow", x, y)  # pyright: ignore[reportPrivateUsage]  # a part of the class
 
 
+@told
 def where(condition: T | npt.ArrayLike, x: Operand, y: Operand) -> T:
     """Return x where the condition holds, else y; one of the three must be a tensor."""
     tensors = [value for value in (condition, x, y) if isinstance(value, Arithmetic)]

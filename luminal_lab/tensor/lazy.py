@@ -217,9 +217,10 @@ class Lazy:
             self.graph.put(node._replace(meta=node.meta._replace(spells=spelling)))
         return self
 
-    def full_like(self, value: Scalar, dtype: DType | None = None) -> Self:
+    @operation
+    def full_like(self, value: Scalar, dtype: DTypeLike | None = None) -> Self:
         """Return a constant of this tensor's shape, and of its dtype unless one is given."""
-        return self.constant(value, dtype or self.dtype, self.shape)
+        return self.constant(value, self.dtype if dtype is None else as_dtype(dtype), self.shape)
 
     def constant(self, value: Scalar, dtype: DType, shape: Shape) -> Self:
         """Return a constant in this tensor's graph."""
@@ -422,6 +423,7 @@ class Lazy:
             )
         return value.item()
 
+    @operation
     def tolist(self) -> Any:  # noqa: ANN401  # a number, or lists of lists
         """Return the value as nested lists of Python numbers."""
         return self.numpy().tolist()

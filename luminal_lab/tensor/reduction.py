@@ -10,7 +10,7 @@ from luminal_lab.core.dims import Dim, Expr, bounds, known, maximum
 from luminal_lab.core.dtypes import DType, DTypeLike
 from luminal_lab.core.op import Reduce, Scalar, size_of
 from luminal_lab.core.ops import MaxReduce, SumReduce, Window
-from luminal_lab.errors import ShapeError
+from luminal_lab.errors import DTypeError, ShapeError
 from luminal_lab.tensor import formulas
 from luminal_lab.tensor.activation import Activations, beside, in_float, number, widened
 from luminal_lab.tensor.arithmetic import Operand
@@ -105,7 +105,7 @@ class Reduction(Activations):
     def _summed_as(self, dtype: DTypeLike | None) -> Self:
         if dtype is None and self.type.dtype.kind == "float":
             return self
-        return self.cast(dtype or DType.int64)
+        return self.cast(DType.int64 if dtype is None else dtype)
 
     @operation
     def nansum(
@@ -133,7 +133,13 @@ class Reduction(Activations):
         %3 = mul %1, %2 : f32[2, 1]
         """
         axes = self._reducing("mean", axis)
-        return (self if dtype is None else self.cast(dtype))._mean(axes, keepdim)
+        x = self if dtype is None else self.cast(dtype)
+        if dtype is not None and not x.dtype.is_float:
+            raise DTypeError(
+                f"mean: dtype is {x.dtype}, and a mean is a float",
+                hint=f'cast the mean, as in x.mean().cast("{x.dtype}")',
+            )
+        return x._mean(axes, keepdim)
 
     @in_float
     def _mean(self, axes: tuple[int, ...], keepdim: bool) -> Self:

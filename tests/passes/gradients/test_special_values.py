@@ -45,7 +45,8 @@ def both(function: Function) -> Pair:
 PLAIN = """exp exp2 log log2 log10 log1p expm1 sigmoid logit sqrt rsqrt square sin cos tan asin acos
     atan sinh cosh tanh asinh acosh atanh sinc deg2rad rad2deg floor ceil trunc frac round
     nan_to_num relu erf erfc abs neg reciprocal sign hardtanh relu6 leaky_relu hardsigmoid
-    hardswish hardshrink softshrink silu mish softplus logsigmoid elu celu selu gelu softsign tanhshrink"""
+    hardswish hardshrink softshrink silu mish softplus logsigmoid elu celu selu gelu softsign
+    tanhshrink"""
 SETTINGS: list[tuple[str, dict[str, Any]]] = [
     ("logit", {"eps": 0.1}),
     ("round", {"decimals": 1}),
