@@ -316,6 +316,13 @@ class Builder(ABC):
         try:
             size = int(index(like))  # pyright: ignore[reportArgumentType]  # it is tried
         except TypeError:
+            label = getattr(like, "label", None)
+            if label is not None:
+                raise ShapeError(
+                    f"shape: {label} is a tensor, whose value only a run knows",
+                    hint="shapes are known before: use a number or a symbolic dim, and a mask for "
+                    "what depends on values, as in (positions < t).where(x, 0)",
+                ) from None
             text = " ".join(repr(like).split())
             raise ShapeError(
                 f"shape: {text} is not a dim", hint='a dim is a number or a name such as "seq"'

@@ -29,6 +29,14 @@ class Derivation(NamedTuple):
     parents: tuple[int, ...]
 
 
+class Spelling(NamedTuple):
+    """The function whose formula ends at a node: its name, what it is of, and its settings."""
+
+    function: str
+    sources: tuple[int, ...]
+    settings: tuple[object, ...]
+
+
 class Meta(NamedTuple):
     """What a record says beside its meaning: its name, and where it comes from."""
 
@@ -36,6 +44,7 @@ class Meta(NamedTuple):
     origin: Origin | None = None
     scope: str = ""
     made: Derivation | None = None
+    spells: Spelling | None = None
 
 
 NO_META = Meta()
