@@ -19,12 +19,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from importlib import import_module
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from signal import SIGINT
 from types import FrameType
 from typing import Any, Final, Generic, TypeVar
 
 T = TypeVar("T")
+SUSPENDED: Final = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
+ENTERS: Final = ExitStack.enter_context.__code__
 # What Python's module calls, without its enums, which cost ten times as much.
 _signal: Any = import_module("_signal")
 _get: Final[Callable[[int], Any]] = _signal.getsignal
@@ -148,7 +152,8 @@ def write_over() -> None:
 class Blocks(Generic[T]):
     """What blocks that go on have found, each to be had again at its end.
 
-    A block that Ctrl-C has broken off ends as soon as one looks, if it is known whose frame it is.
+    One that Ctrl-C has broken off ends when somebody looks: its frame is not on the stack. That of
+    a generator need not be there, nor that of an `__enter__` which enters for somebody else.
     """
 
     __slots__ = ("_open",)
@@ -159,9 +164,11 @@ class Blocks(Generic[T]):
     def __bool__(self) -> bool:
         return bool(self._open)
 
-    def begin(self, block: object, frame: FrameType | None, found: T) -> None:
+    def begin(self, block: object, frame: FrameType, found: T) -> None:
         """Begin a block, within those that go on."""
-        self._open.append((block, frame, found))
+        code = frame.f_code
+        lasts = code.co_flags & SUSPENDED or code.co_name == "__enter__" or code is ENTERS
+        self._open.append((block, None if lasts else frame, found))
 
     def end(self, block: object) -> T | None:
         """End a block, with all that is within it; return what it had found."""

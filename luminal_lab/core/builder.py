@@ -13,7 +13,7 @@ from luminal_lab.core.dtypes import DType, DTypeLike, as_dtype
 from luminal_lab.core.ir import IR, NO_META, Derivation, Meta, Node, Signature, Table
 from luminal_lab.core.op import Op, TensorType
 from luminal_lab.core.ops import Input
-from luminal_lab.core.origin import here, is_ours
+from luminal_lab.core.origin import here
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import DimError, GraphError, LabError, ShapeError
 from luminal_lab.interrupts import Blocks, held, is_on_stack
@@ -272,10 +272,8 @@ class Builder(ABC):
         with self.whole():
             outer = self._scope
             inner = check_name(f"{outer}.{name}" if outer else name, "a scope")  # as "mlp.0" is
-        # A frame of the user's may be that of a generator, which goes on after others.
-        mine = frame if is_ours(frame.f_code.co_filename) else None
         with held():
-            self._blocks.begin(block, mine, (outer, self.meta))
+            self._blocks.begin(block, frame, (outer, self.meta))
             self._scope, self.meta = inner, self.meta._replace(scope=inner)
 
     def leave(self, before: tuple[str, Meta] | None) -> None:

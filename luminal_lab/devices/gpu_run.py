@@ -200,8 +200,8 @@ class GPURun(DeviceRun[GPUBound]):
         given = sum(sizes[slot] for _, slot in self.plan.inputs)
         return DeviceError(
             f"execute: out of memory: on {self.engine.name} the program needs {given:,} bytes for "
-            f"inputs, {self.bound.memory.arena_bytes:,} for what is computed on the way and {outputs:,} "
-            f"for what is retrieved, {left}",
+            f"inputs, {self.bound.memory.arena_bytes:,} for what is computed on the way and "
+            f"{outputs:,} for what is retrieved, {left}",
             where=self.largest(),
             hint="use smaller sizes, keep and retrieve fewer values, or ll.HalfPrecision",
         )
