@@ -191,6 +191,7 @@ class Blocks(Generic[T]):
 def is_on_stack(frame: FrameType) -> bool:
     """Return whether a frame is being run, in whatever thread; of one that is not, nothing stays.
 
+    >>> import sys
     >>> frames = []
     >>> def call():
     ...     frames.append(sys._getframe())
