@@ -14,6 +14,7 @@ from luminal_lab.core.interpret import Environment, stoppable
 from luminal_lab.core.ir import IR
 from luminal_lab.core.origin import Origin, here
 from luminal_lab.errors import ArgumentError, GraphError, LabWarning, whole_number
+from luminal_lab.interrupts import held
 from luminal_lab.listeners import LISTENERS
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.lazy import Lazy
@@ -82,15 +83,16 @@ class Compiled(Store):
                 given=self.given(),
                 specialise=specialise,
             )
-        if compilation.rounds or (self._compilation is not None and self._compilation.rounds):
-            self._values = {}  # they are those of another precision
-        # They can be read until the next run, which computes them with what was compiled.
-        self._unseen |= self._values.keys()
-        self._compilation, self._present, self._failed = compilation, None, False
-        # What is copied with the graph, and then compiles the copy.
-        self._compiling = partial(
-            self.compile, *passes, check=check, licence=licence, specialise=specialise
-        )
+        with held():
+            if compilation.rounds or (self._compilation is not None and self._compilation.rounds):
+                self._values = {}  # they are those of another precision
+            # They can be read until the next run, which computes them with what was compiled.
+            self._unseen |= self._values.keys()
+            self._compilation, self._present, self._failed = compilation, None, False
+            # What is copied with the graph, and then compiles the copy.
+            self._compiling = partial(
+                self.compile, *passes, check=check, licence=licence, specialise=specialise
+            )
         return compilation
 
     def given(self) -> Given:
@@ -110,6 +112,7 @@ class Compiled(Store):
 
     def _asked(self, what: str) -> IR:
         """Return what was written, with all that a run may be asked for as an output."""
+        self.within()  # what was broken off is not a part of it
         asked = dict.fromkeys([*self._outputs, *self._probes, *self._kept])
         if not asked:
             raise GraphError(
@@ -259,7 +262,7 @@ class Compiled(Store):
                     "time: dims are sizes for a model, and here the data has them",
                     hint="give data of that size, or the rates of a machine as model=",
                 )
-            with self.turn("time"), stoppable(lambda: None):
+            with stoppable(lambda: None), held(), self.turn("time"):
                 environment = Environment(
                     self._input_value,
                     self._bind(written, frozenset(written.ancestors(written.output_ids))),

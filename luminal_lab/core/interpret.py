@@ -193,7 +193,7 @@ class _Run:
             shape = self.shapes.get(node.id, ())
             size = math.prod(shape) * node.dtype.itemsize
             raise DeviceError(
-                f"execute: %{node.name} needs {size:,} bytes, more than there is memory: it is "
+                f"execute: out of memory: %{node.name} needs {size:,} bytes: it is "
                 f"{tuple_text(shape)} of {node.dtype}",
                 where=self.place(),
                 hint="use smaller sizes, or keep and retrieve fewer values",
@@ -216,7 +216,10 @@ class _Run:
                 op.infer(*sources)
         self.ops[node.id] = op
         self.shapes[node.id] = shape = ints(shape)
-        if len(shape) > MOST_AXES or math.prod(filter(None, shape)) > MOST:
+        if len(shape) > MOST_AXES:
+            told = f"execute: %{node.name} has {len(shape)} axes, and NumPy's most is {MOST_AXES}"
+            raise DeviceError(told, hint="use smaller sizes, or reshape it to fewer axes")
+        if math.prod(filter(None, shape)) > MOST:
             raise MemoryError
 
     def _value(self, node: Node) -> Array | None:

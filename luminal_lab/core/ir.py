@@ -29,6 +29,14 @@ class Derivation(NamedTuple):
     parents: tuple[int, ...]
 
 
+class Spelling(NamedTuple):
+    """The function whose formula ends at a node: its name, what it is of, and its settings."""
+
+    function: str
+    sources: tuple[int, ...]
+    settings: tuple[object, ...]
+
+
 class Meta(NamedTuple):
     """What a record says beside its meaning: its name, and where it comes from."""
 
@@ -36,6 +44,7 @@ class Meta(NamedTuple):
     origin: Origin | None = None
     scope: str = ""
     made: Derivation | None = None
+    spells: Spelling | None = None
 
 
 NO_META = Meta()
@@ -124,9 +133,9 @@ class Table:
     def set(self, id: int, node: Node | None) -> None:
         """Put a record in place, making room up to its id."""
         index = id >> CHUNK_BITS
-        if id >= self.size:
-            self.size = id + 1
-            self._chunks += [EMPTY] * (index + 1 - len(self._chunks))
+        self._chunks += [EMPTY] * (index + 1 - len(self._chunks))
+        # The size before the record: whenever Ctrl-C comes, `truncate` finds what there is.
+        self.size = max(self.size, id + 1)
         if index not in self._own:
             self._chunks[index] = self._chunks[index].copy()
             self._own.add(index)
@@ -136,8 +145,8 @@ class Table:
         """Put a record behind the last one."""
         place = self.size & (CHUNK - 1)
         if place and self.size >> CHUNK_BITS in self._own:
-            self._chunks[-1][place] = node
             self.size += 1
+            self._chunks[-1][place] = node
         else:
             self.set(self.size, node)
 

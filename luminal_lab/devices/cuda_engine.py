@@ -35,6 +35,7 @@ from luminal_lab.devices.cuda_library import Products
 from luminal_lab.devices.cuda_maps import tensor_map
 from luminal_lab.devices.gpu_engine import Argument, Launched, Mapped, Place
 from luminal_lab.errors import DeviceError, Interrupted
+from luminal_lab.interrupts import look
 from luminal_lab.kernels.gpu import DECLARED
 from luminal_lab.kernels.kernel import Kernels
 from luminal_lab.trust import admit
@@ -284,6 +285,7 @@ class CuPyEngine:
         pause = 0.0
         while self.runtime.streamQuery(self.stream.ptr) == NOT_READY:
             sleep(pause)
+            look()
             pause = min(LONGEST, pause + LONGEST / 100)
 
     # -- times -------------------------------------------------------------------------------------

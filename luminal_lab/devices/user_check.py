@@ -99,17 +99,17 @@ def check_kernel(
 ) -> tuple[Array, ...]:
     """Run a user's kernel on data, hold it to its header and its meaning; return its outputs.
 
-        >>> from luminal_lab.kernels.user_call import kernel
-        >>> half = kernel('''
-        ... // kernel half(x: f32[n]) -> (y: f32[n])
-        ... void half(const float *x, float *y, long n) {
-        ...     for (long i = 0; i < n - 1; i++) y[i] = x[i] / 2;
-        ... }''', meaning=lambda x: x / 2)
-        >>> check_kernel(half, [1.0, 2.0, 3.0])
-        Traceback (most recent call last):
-            ...
-        luminal_lab.errors.DefinitionError: kernel half: y[2] is not written
-        hint: each call of the function writes its part of all outputs
+    >>> from luminal_lab.kernels.user_call import kernel
+    >>> half = kernel('''
+    ... // kernel half(x: f32[n]) -> (y: f32[n])
+    ... void half(const float *x, float *y, long n) {
+    ...     for (long i = 0; i < n - 1; i++) y[i] = x[i] / 2;
+    ... }''', meaning=lambda x: x / 2)
+    >>> check_kernel(half, [1.0, 2.0, 3.0])
+    Traceback (most recent call last):
+        ...
+    luminal_lab.errors.DefinitionError: kernel half: y[2] is not written
+    hint: each call of the function writes its part of all outputs
     """
     op, given = _use(call, arrays, dims)
     if call.dialect != "c":

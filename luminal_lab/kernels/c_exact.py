@@ -26,8 +26,8 @@ JUMPING = (LessThan, Mod, Floor, Ceil, Trunc, Round)
 
 
 def jumps(term: Term) -> bool:
-    """Return whether a term may be far from what it was when 16-bit arguments change a little."""
-    if not isinstance(term, Apply) or not term.args[0].dtype.is_half:
+    """Return whether a term may be far from what it was when its arguments change a little."""
+    if not isinstance(term, Apply) or not term.args[0].dtype.is_float:
         return False
     is_whole = isinstance(term.op, Cast) and not term.dtype.is_float
     return is_whole or isinstance(term.op, JUMPING)
@@ -56,7 +56,6 @@ def exact_terms(one: Set, names: AbstractSet[str]) -> Terms:
     for part in walk(one.term):
         if jumps(part):
             found.update(walk(*part.parts))
-    is_largest = one.how == "max=" and one.term.dtype.is_half
-    if is_largest or (one.how == "=" and one.name in names):
+    if one.how == "max=" or (one.how == "=" and one.name in names):
         found.update(walk(one.term))
     return found

@@ -19,17 +19,22 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, cast
 
 from typing_extensions import override
 
+from luminal_lab.core.builder import frame_of
 from luminal_lab.core.dtypes import Array, DTypeLike, as_dtype
-from luminal_lab.core.origin import here
+from luminal_lab.core.origin import here, is_ours
 from luminal_lab.errors import ArgumentError, DefinitionError, DTypeError, GraphError, LabError
+from luminal_lab.interrupts import is_on_stack
 from luminal_lab.nn.arguments import at_user
 from luminal_lab.nn.summary import summary
 from luminal_lab.nn.weights import Loaded, load_file, load_values, save_file
+from luminal_lab.tensor.arguments import told_methods
 from luminal_lab.tensor.lazy import Lazy, Workspace
 from luminal_lab.tensor.parameter import Parameter
 
@@ -45,6 +50,7 @@ class Call(NamedTuple):
     scope: str
     paths: dict[int, tuple[str, Module]]
     """Where modules are in this one, by identity: worked out once a call."""
+    frame: FrameType
 
     def path_of(self, module: Module) -> str | None:
         """Return the path of a module within the one that runs, if it has one."""
@@ -62,11 +68,17 @@ class Call(NamedTuple):
 _CALLER: ContextVar[Call | None] = ContextVar("caller", default=None)
 
 
+@partial(told_methods, on="module.")
 class Module:
     """The base of layers and models; a subclass defines `forward`.
 
     Its parameters and modules are found in its attributes, and in lists, tuples and dicts there.
     """
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        if is_ours(sys.modules[cls.__module__].__file__ or ""):
+            told_methods(cls, on="module.")
 
     training: bool = True
     """Whether dropout drops and batches are measured; `train()` and `eval()` say it."""
@@ -95,6 +107,8 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # what forward returns
         """Call `forward` in the graph and the scope that it belongs to."""
         caller = _CALLER.get()
+        if caller is not None and not is_on_stack(caller.frame):
+            caller = None  # Ctrl-C has broken it off
         graph = _graph_in((args, kwargs)) or (caller and caller.graph)
         if graph is None:
             kinds = ", ".join(type(value).__name__ for value in (*args, *kwargs.values()))
@@ -107,7 +121,7 @@ class Module:
         if not path:  # called by a user, or by a module that it is no part of
             self._values()
         scope = f"{caller.scope}.{path}" if caller and path else kind_of(self)
-        token = _CALLER.set(Call(self, graph, scope, {}))
+        token = _CALLER.set(Call(self, graph, scope, {}, frame_of()))
         try:
             with graph.scope(path or kind_of(self)):
                 return self.forward(*args, **kwargs)

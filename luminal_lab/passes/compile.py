@@ -91,17 +91,30 @@ def compile_ir(
             hint="put one last, as in cx.compile(ll.GenericCompiler(), ll.CPUCompiler(), "
             "specialise=…)",
         )
-    with uncollected():
-        compiling = _Compiling(ir, pipeline, check, given or Given(), verifying=verifying)
-        try:
-            made = compiling.run(facts, sizes)
-        except BaseException as error:  # Ctrl-C, too
-            for one in LISTENERS.get():
-                one.compiled(compiling.so_far(), error)
-            raise
+    return _compiled(ir, pipeline, check, given or Given(), facts, sizes, verifying=verifying)
+
+
+@uncollected
+def _compiled(
+    ir: IR,
+    pipeline: Pipeline,
+    check: Check,
+    given: Given,
+    facts: frozenset[str],
+    sizes: Mapping[str, int],
+    *,
+    verifying: bool,
+) -> Compilation:
+    compiling = _Compiling(ir, pipeline, check, given, verifying=verifying)
+    try:
+        made = compiling.run(facts, sizes)
+    except BaseException as error:  # Ctrl-C, too
         for one in LISTENERS.get():
-            one.compiled(made, None)
-        return made
+            one.compiled(compiling.so_far(), error)
+        raise
+    for one in LISTENERS.get():
+        one.compiled(made, None)
+    return made
 
 
 def _sizes(ir: IR, specialise: object) -> Mapping[str, int]:

@@ -43,7 +43,10 @@ PassLike: TypeAlias = "Pass | Pipeline | Rule | RuleSet | str | Iterable[PassLik
 
 
 class Runner(Protocol):
-    """What runs a graph in place of the interpreter."""
+    """What runs a graph in place of the interpreter.
+
+    One that has `looks = True` says itself where Ctrl-C may break it off; others always may be.
+    """
 
     def run(
         self,

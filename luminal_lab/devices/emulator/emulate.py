@@ -11,7 +11,8 @@ from __future__ import annotations
 import ctypes
 import math
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Final, TypeAlias
@@ -34,6 +35,7 @@ from luminal_lab.devices.emulator.memory import Block, placed
 from luminal_lab.devices.emulator.reading import DialectName
 from luminal_lab.devices.emulator.trace import Trace, joined, launch_trace, unset
 from luminal_lab.errors import ArgumentError, DeviceError, Interrupted, nearest
+from luminal_lab.interrupts import held, look
 from luminal_lab.kernels.tile_map import BYTES, TileMap
 from luminal_lab.progress import Progress, progress
 
@@ -63,6 +65,8 @@ LIMIT: Final = 60.0
 """The seconds that one call may take."""
 ONE: Final = threading.Lock()
 """One kernel runs at a time: the runtime has one set of fibers."""
+WAITING: Final = 0.05
+"""The seconds after which whoever waits looks whether Ctrl-C has come."""
 
 
 @dataclass(frozen=True)
@@ -253,7 +257,7 @@ class _Launch:
     def run(self, written: dict[tuple[int, int], Array], bar: Progress) -> Trace | None:
         """Run it, copy what it wrote back, and return what was seen."""
         blocks: dict[tuple[int, int], Block] = {}
-        with ONE:
+        with held(), _alone():
             try:
                 kept = [
                     self._passed(one, value, blocks)
@@ -442,14 +446,16 @@ class _Launch:
         end, done = monotonic() + self.limit, 0
         try:
             threading.Thread(target=runner.run, daemon=True).start()
-            while not runner.over.wait(max(0.001, min(0.25, end - monotonic()))):
+            while not runner.over.wait(max(0.001, min(WAITING, end - monotonic()))):
+                look()
                 if monotonic() > end:
                     library.stop()
                 bar.step(job.blocks_done - done)
                 done = job.blocks_done
             bar.step(job.blocks_done - done)
         except KeyboardInterrupt:
-            runner.end(library.stop)
+            while not runner.over.wait(0.01):
+                library.stop()
             raise Interrupted(
                 f"{self.subject}: it was stopped, and its arrays are as they were"
             ) from None
@@ -494,35 +500,26 @@ class _Launch:
 
 
 class _Runner:
-    """Something that is done in another thread, unless it was given up before it began."""
+    """Something that is done in another thread."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         self.work = work
         self.over = threading.Event()
-        self.gate = threading.Lock()
-        self.has_begun = False
-        self.is_given_up = False
 
     def run(self) -> None:
         """Do it."""
-        with self.gate:
-            if self.is_given_up:
-                return
-            self.has_begun = True
         try:
             self.work()
         finally:
             self.over.set()
 
-    def end(self, stop: Callable[[], object]) -> None:
-        """Return when it is over, or will never begin; no second Ctrl-C keeps that from being."""
-        while True:
-            try:
-                with self.gate:
-                    self.is_given_up = True
-                while self.has_begun and not self.over.is_set():
-                    stop()
-                    self.over.wait(0.05)
-            except KeyboardInterrupt:
-                continue
-            return
+
+@contextmanager
+def _alone() -> Generator[None, None, None]:
+    """Wait until no other thread runs a kernel."""
+    while not ONE.acquire(timeout=WAITING):
+        look()
+    try:
+        yield
+    finally:
+        ONE.release()

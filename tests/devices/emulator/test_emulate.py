@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from luminal_lab.devices.emulator import Call, emulate, failing
-from luminal_lab.devices.emulator.emulate import _Runner
 from luminal_lab.errors import ArgumentError, DeviceError, Interrupted
 from tests.expect import error_of
 
@@ -384,14 +383,6 @@ def test_ctrl_c_stops_a_kernel_and_leaves_its_arrays():
     assert isinstance(error, KeyboardInterrupt)
     assert (before == 1).all()  # the call before it was done
     run("far_away", 1, 2, before, 2)
-
-
-def test_what_is_given_up_before_it_has_begun_is_never_done():
-    done: list[int] = []
-    runner = _Runner(lambda: done.append(1))
-    runner.end(lambda: pytest.fail("there is nothing to stop"))
-    runner.run()
-    assert not done
 
 
 def test_a_trace_with_too_many_accesses_is_refused(monkeypatch: pytest.MonkeyPatch):
