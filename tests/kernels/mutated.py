@@ -16,8 +16,8 @@ from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.draws import Given
 from tests.kernels.mutating import Mutant, mutants
 
-DIMS = {"symbolic": {"n": 7000, "m": 70}}
-"""What a session has run a program with: a check by itself draws sizes of which no sum has parts."""
+DIMS = {"symbolic": {"n": 130, "m": 70}, "parts": {"n": 7000}}
+"""The sizes of a session's last run: those that a check draws by itself leave sums in one part."""
 PATIENCE = 5.0
 """The seconds that a mutant may take: the programs are small."""
 
@@ -51,7 +51,7 @@ def matmul(cx: ll.Graph) -> None:
 
 def attention(cx: ll.Graph) -> None:
     """Scores, softmax and the mean of values: causal, and of more keys than a block has."""
-    q, k, v = (cx.tensor((3, 150, 4), name=name) for name in "qkv")
+    q, k, v = (cx.tensor((1, 150, 4), name=name) for name in "qkv")
     q.scaled_dot_product_attention(k, v, is_causal=True).retrieve()
     keys, values = (cx.tensor((1, 300, 4), name=name) for name in ("keys", "values"))
     rows = cx.tensor((1, 101, 4), name="rows")
@@ -132,6 +132,11 @@ def symbolic(cx: ll.Graph) -> None:
     """Sizes that a run says."""
     x, w = cx.tensor(("n", 10), name="x"), cx.tensor((10, "m"), name="w")
     (x @ w).retrieve()
+
+
+def parts(cx: ll.Graph) -> None:
+    """Sums so long that they are made in parts, by several tasks."""
+    x = cx.tensor(("n", 10), name="x")
     (x * x.sum(-1, keepdim=True)).mean(0).retrieve()
 
 
@@ -139,7 +144,7 @@ PROGRAMS: dict[str, Callable[[ll.Graph], None]] = {
     one.__name__: one
     for one in (
         *(elementwise, softmax, layer_norm, matmul, attention, convolution, gather_scatter),
-        *(argmax, casts, brain_floats, whole_numbers, random, update, views, symbolic),
+        *(argmax, casts, brain_floats, whole_numbers, random, update, views, symbolic, parts),
     )
 }
 

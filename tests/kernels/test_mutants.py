@@ -87,7 +87,7 @@ EQUIVALENT = [
     ),
     Right(
         BEFORE,
-        "comparison|min and max|no tail",
+        "comparison|min and max|no tail|arithmetic",
         r"_o < \(lab_min\(.*\) \+ \d+\) / \d+",
         program="attention",
     ),
