@@ -42,6 +42,8 @@ OURS = str(Path(ll.__file__).parent) + os.sep
 TRACED = contextlib.__file__, threading.__file__
 PATIENCE = 60.0
 """The seconds that a fork may take."""
+KEPT: list[BaseException] = []
+"""What was raised last, with all frames that it went through: notebooks keep it, too."""
 DATA = np.arange(24, dtype=np.float32).reshape(4, 6) / 8
 
 
@@ -119,8 +121,8 @@ def interrupted_at(line: Line, act: Callable[[], object]) -> bool:
     sys.settrace(trace)
     try:
         act()
-    except KeyboardInterrupt:
-        pass
+    except KeyboardInterrupt as error:
+        KEPT.append(error)
     finally:
         sys.settrace(None)
     return not left
