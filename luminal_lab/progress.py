@@ -21,6 +21,7 @@ from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 from typing_extensions import override
 
+from luminal_lab.errors import visible
 from luminal_lab.interrupts import held, is_on_stack
 
 T = TypeVar("T")
@@ -143,7 +144,7 @@ class _Shown(_Telling):
         """Show words behind the bar, if there is one by now."""
         self._draw()
         if self._bar is not None:
-            self._bar.set_postfix_str(shortened(words), refresh=False)
+            self._bar.set_postfix_str(shortened(visible(words)), refresh=False)
 
     def tell_within(self, words: str) -> None:
         """Show words of something within what is being done."""

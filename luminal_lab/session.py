@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from typing_extensions import override
@@ -28,6 +29,7 @@ from luminal_lab.interrupts import Blocks, held
 from luminal_lab.listeners import LISTENERS
 from luminal_lab.session_compile import Compiled
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arguments import told_methods
 from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.parameter import Parameter
 
@@ -61,6 +63,7 @@ PUBLIC = tuple(
 """What a graph has for its users; the rest is for its tensors."""
 
 
+@partial(told_methods, on="cx.", of_arguments=False)
 class Graph(Compiled):
     """A graph that is being written, with the data and the results of its runs.
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from luminal_lab.kernels.kernel import Kernels
     from luminal_lab.kernels.launch import Launch, Launches
     from luminal_lab.kernels.memory_plan import MemoryPlan
-    from luminal_lab.passes.check import Given
     from luminal_lab.passes.compilation import Compilation, Following, Trace
+    from luminal_lab.passes.draws import Given
     from luminal_lab.passes.pipeline import PassLike
     from luminal_lab.passes.snapshot import Snapshot
 
@@ -97,7 +97,7 @@ class Compiled(Store):
 
     def given(self) -> Given:
         """Return what passes, and those who run a graph beside the session, know of its inputs."""
-        from luminal_lab.passes.check import Given  # noqa: PLC0415  # loaded when used
+        from luminal_lab.passes.draws import Given  # noqa: PLC0415  # loaded when used
 
         return Given(
             self._data,

@@ -21,24 +21,27 @@ errors
 interrupts
 display
 listeners
-progress  interrupts
+reading   errors
+plain     reading
+progress  errors interrupts
 tables    errors
-core      errors interrupts display
+trust     errors
+core      errors interrupts display trust
 tensor    errors interrupts display core
-passes    errors interrupts display progress tables listeners core tensor
-kernels   errors display progress tables core tensor passes
-devices   errors interrupts display progress tables core tensor passes kernels
+passes    errors interrupts display reading plain progress tables listeners core tensor
+kernels   errors display trust progress tables core tensor passes
+devices   errors interrupts display trust reading plain progress tables core tensor passes kernels
 search    errors display progress tables core tensor passes kernels devices
-nn        errors interrupts display core tensor passes
-io        errors interrupts display progress tables core tensor passes kernels devices search nn
-viz       errors interrupts display progress tables core tensor passes kernels devices search nn io
+nn        errors interrupts display reading plain core tensor passes
+io        errors interrupts display trust reading plain progress tables core tensor passes kernels devices search nn
+viz       errors interrupts display trust reading plain progress tables core tensor passes kernels devices search nn io
 session_compile errors interrupts listeners core tensor passes kernels devices
 session   errors interrupts display listeners progress tables core tensor passes kernels devices search nn io viz session_compile
 tracing   errors display listeners core tensor passes kernels devices io viz session
 magic     errors core tracing viz
-bench     errors display progress core tensor passes kernels devices search nn io viz session __init__
-course    errors display progress tables core tensor passes kernels devices search nn io viz session cli __init__
-cli       errors progress tracing core tensor passes kernels devices search nn io viz session bench course __init__
+bench     errors display reading plain progress core tensor passes kernels devices search nn io viz session __init__
+course    errors display reading plain progress tables core tensor passes kernels devices search nn io viz session cli __init__
+cli       errors reading plain progress trust tracing core tensor passes kernels devices search nn io viz session bench course __init__
 __init__  errors display tracing magic core tensor passes kernels devices search nn io viz session course cli
 __main__  cli
 """  # noqa: E501  # a row each
@@ -48,10 +51,13 @@ FILES = {
     "interrupts",
     "display",
     "listeners",
+    "reading",
+    "plain",
     "magic",
     "progress",
     "tracing",
     "tables",
+    "trust",
     "session",
     "session_compile",
     "__init__",
@@ -67,7 +73,7 @@ PASSES_ON = "luminal_lab.devices.toolchain"
 """What starts compilers in its own environment, but for where temporary files go."""
 ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
 # What is read to understand the graph; the catalogue of ops is looked things up in.
-CORE_LINES = 3_400
+CORE_LINES = 3_450
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -102,7 +108,7 @@ def faults(sources: Mapping[str, str]) -> list[str]:
         # graphlib lists a cycle against the direction of its edges.
         found.append("an import cycle: " + " -> ".join(reversed(error.args[1])))
     core = {m: s for m, s in sources.items() if place_of(m) == "core"}
-    core = {m: s for m, s in core.items() if not m.startswith("luminal_lab.core.ops.")}
+    core = {m: s for m, s in core.items() if not f"{m}.".startswith("luminal_lab.core.ops.")}
     lines = sum(code_lines(source, trees[module]) for module, source in core.items())
     if lines > CORE_LINES:
         found.append(f"core has {lines:,} lines without docstrings; {CORE_LINES:,} are its limit")
@@ -239,7 +245,7 @@ def test_importing_luminal_lab_brings_in_the_core_and_nothing_heavier():
     modules = done.stdout.split()
     assert "luminal_lab" in modules
     ours = re.compile(
-        r"luminal_lab(\.(errors|interrupts|display|listeners|session(_compile)?|core(\..+)?|tensor(\..+)?))?"
+        r"luminal_lab(\.(errors|interrupts|display|listeners|trust|session(_compile)?|core(\..+)?|tensor(\..+)?))?"
     )
     heavy = [m for m in modules if m.split(".")[0] not in LIGHT and not ours.fullmatch(m)]
     assert not heavy
@@ -287,42 +293,42 @@ def test_lawful_sources_have_no_faults():
             "luminal_lab.core.ir",
             "from luminal_lab.passes import dce",
             "luminal_lab.core.ir:1: imports luminal_lab.passes.dce, and core may import errors, "
-            "interrupts, display",
+            "interrupts, display, trust",
             id="upward",
         ),
         pytest.param(
             "luminal_lab.core.ir",
             "from luminal_lab import passes",
             "luminal_lab.core.ir:1: imports luminal_lab.passes, and core may import errors, "
-            "interrupts, display",
+            "interrupts, display, trust",
             id="upward-place",
         ),
         pytest.param(
             "luminal_lab.core.ir",
             "import luminal_lab as ll",
             "luminal_lab.core.ir:1: imports luminal_lab, and core may import errors, interrupts, "
-            "display",
+            "display, trust",
             id="upward-to-the-top",
         ),
         pytest.param(
             "luminal_lab.core.ir",
             "import typing\nif typing.TYPE_CHECKING:\n    import luminal_lab.passes.dce",
             "luminal_lab.core.ir:3: imports luminal_lab.passes.dce, and core may import errors, "
-            "interrupts, display",
+            "interrupts, display, trust",
             id="upward-for-types",
         ),
         pytest.param(
             "luminal_lab.core.ir",
             "import importlib\nimportlib.import_module('luminal_lab.passes.dce')",
             "luminal_lab.core.ir:2: imports luminal_lab.passes.dce, and core may import errors, "
-            "interrupts, display",
+            "interrupts, display, trust",
             id="upward-by-name",
         ),
         pytest.param(
             "luminal_lab.nn.linear",
             "def f():\n    from luminal_lab.kernels import nest",
             "luminal_lab.nn.linear:2: imports luminal_lab.kernels, and nn may import "
-            "errors, interrupts, display, core, tensor, passes",
+            "errors, interrupts, display, reading, plain, core, tensor, passes",
             id="sideways-in-a-function",
         ),
         pytest.param(
@@ -391,8 +397,8 @@ def test_lawful_sources_have_no_faults():
         ),
         pytest.param(
             "luminal_lab.core.long",
-            '"""A docstring\nof two lines."""\n' + "x = 1\n" * 3_400,
-            "core has 3,409 lines without docstrings; 3,400 are its limit",
+            '"""A docstring\nof two lines."""\n' + "x = 1\n" * 3_450,
+            "core has 3,456 lines without docstrings; 3,450 are its limit",
             id="too-long",
         ),
     ],

@@ -15,7 +15,7 @@ from luminal_lab.core.op import Op, TensorType
 from luminal_lab.core.ops import Input
 from luminal_lab.core.origin import here
 from luminal_lab.core.printer import unique
-from luminal_lab.errors import DimError, GraphError, LabError, ShapeError
+from luminal_lab.errors import DimError, Explained, GraphError, ShapeError
 from luminal_lab.interrupts import Blocks, held, is_on_stack
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
@@ -249,7 +249,7 @@ class Builder(ABC):
         self.supersede(self._revived)
         for name in list(self._dims)[dims:]:
             del self._dims[name]
-        if isinstance(error, LabError) and not error.where:
+        if isinstance(error, Explained) and not error.where:
             error.where = str(here() or "") or None
 
     def whole(self) -> "Whole":
@@ -341,6 +341,13 @@ class Builder(ABC):
         try:
             size = int(index(like))  # pyright: ignore[reportArgumentType]  # it is tried
         except TypeError:
+            label = getattr(like, "label", None)
+            if label is not None:
+                raise ShapeError(
+                    f"shape: {label} is a tensor, whose value only a run knows",
+                    hint="shapes are known before: use a number or a symbolic dim, and a mask for "
+                    "what depends on values, as in (positions < t).where(x, 0)",
+                ) from None
             text = " ".join(repr(like).split())
             raise ShapeError(
                 f"shape: {text} is not a dim", hint='a dim is a number or a name such as "seq"'

@@ -92,7 +92,7 @@ def as_dtype(like: DTypeLike) -> DType:
         return SHORT[like]
     try:
         return BY_NUMPY[np.dtype(like or "none")]  # of None it would be float64
-    except (TypeError, KeyError, ValueError):
+    except (TypeError, KeyError, ValueError, DeprecationWarning):
         # torch.float32 and its like print as "torch.float32".
         name = getattr(like, "__name__", str(like)).removeprefix("torch.")
         if name in DType.__members__ or name == "bool":

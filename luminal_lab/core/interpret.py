@@ -23,7 +23,7 @@ from luminal_lab.core.op import Elementwise, Op, Reduce, TensorType, ints, tuple
 from luminal_lab.core.ops import HostCall, Input, Pick, Random
 from luminal_lab.core.ops.structure import Region
 from luminal_lab.core.printer import print_node
-from luminal_lab.errors import DeviceError, GraphError, Interrupted, LabError, VerifyError
+from luminal_lab.errors import DeviceError, Explained, GraphError, Interrupted, VerifyError
 
 LARGE = 64 << 20
 """Bytes from which on a value is made in tiles, if only one op reads it."""
@@ -35,6 +35,8 @@ MOST, MOST_AXES = 1 << 60, 64
 """Elements and axes that NumPy can address."""
 
 Probe = Callable[[Array], None]
+Altered = Callable[[Node, Array, Sequence[Array | None]], Array]
+"""Is given a node, its value and those of its sources, and returns what is computed on with."""
 
 
 class Step(NamedTuple):
@@ -57,6 +59,7 @@ class Environment(NamedTuple):
     probes: Mapping[int, Sequence[Probe]] = {}
     versions: Mapping[int, int] = {}
     """How often inputs have changed, for those of which that is known."""
+    altered: Altered | None = None
 
 
 def interpret(
@@ -142,7 +145,11 @@ class _Run:
                 value = self._value(node)
                 if value is not None:
                     # NumPy makes scalars of arrays without axes.
-                    value = self.values[node.id] = np.asarray(value)
+                    value = np.asarray(value)
+                    if self.environment.altered is not None:
+                        given = [self.values.get(id) for id in node.sources]
+                        value = self.environment.altered(node, value, given)
+                    self.values[node.id] = value
                     self._check(node, value)
                 if self.trace is not None:
                     size = 0 if value is None else value.nbytes
@@ -177,7 +184,7 @@ class _Run:
         """Say in every error which node it is about."""
         try:
             yield
-        except LabError as error:
+        except Explained as error:
             error.where = error.where or self.place()
             raise
         except MemoryError as error:

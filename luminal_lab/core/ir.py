@@ -29,6 +29,14 @@ class Derivation(NamedTuple):
     parents: tuple[int, ...]
 
 
+class Spelling(NamedTuple):
+    """The function whose formula ends at a node: its name, what it is of, and its settings."""
+
+    function: str
+    sources: tuple[int, ...]
+    settings: tuple[object, ...]
+
+
 class Meta(NamedTuple):
     """What a record says beside its meaning: its name, and where it comes from."""
 
@@ -36,6 +44,7 @@ class Meta(NamedTuple):
     origin: Origin | None = None
     scope: str = ""
     made: Derivation | None = None
+    spells: Spelling | None = None
 
 
 NO_META = Meta()
@@ -341,13 +350,20 @@ class IR(Lookup, Drawn):
     @override
     def __eq__(self, other: object) -> bool:
         """Compare by structure: same inputs, outputs and ops; ids and inner names do not count."""
-        if self is other:
-            return True
-        return isinstance(other, IR) and hash(self) == hash(other) and _isomorphic(self, other)
+        if not isinstance(other, IR) or self._kind is other._kind:
+            return isinstance(other, IR)
+        if hash(self) == hash(other) and _isomorphic(self, other):
+            other._kind = self._kind  # bodies within bodies are compared once, and not 2^n times
+        return self._kind is other._kind
 
     @override
     def __hash__(self) -> int:
         return self._hash
+
+    @cached_property
+    def _kind(self) -> object:
+        """What it has in common with all graphs that are known to be equal."""
+        return object()
 
     @cached_property
     def _hash(self) -> int:

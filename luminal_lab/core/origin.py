@@ -16,7 +16,7 @@ from weakref import WeakMethod
 
 from typing_extensions import override
 
-from luminal_lab.errors import LabWarning
+from luminal_lab.errors import LabWarning, visible
 
 
 class Origin(NamedTuple):
@@ -29,7 +29,7 @@ class Origin(NamedTuple):
     @override
     def __str__(self) -> str:
         place = self.file if self.file.startswith("cell ") else f'"{self.file}"'
-        return f"{place}, line {self.line}" + (f":  {self.text}" if self.text else "")
+        return visible(f"{place}, line {self.line}" + (f":  {self.text}" if self.text else ""))
 
 
 _OURS: dict[str, bool] = {}
@@ -51,7 +51,7 @@ def here(skip: int = 0) -> Origin | None:
     while frame is not None:
         code = frame.f_code
         file = code.co_filename
-        if not (_OURS[file] if file in _OURS else _is_ours(file)):
+        if not (_OURS[file] if file in _OURS else is_ours(file)):
             known = _KNOWN.get((id(code), frame.f_lasti))
             return known[0] if known is not None else _look_up(frame)
         frame = frame.f_back
@@ -62,12 +62,13 @@ def warn(text: str) -> None:
     """Warn of something, at the line of the user's that is being run."""
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # inspect's is slow
     level = 2
-    while frame is not None and _is_ours(frame.f_code.co_filename):
+    while frame is not None and is_ours(frame.f_code.co_filename):
         frame, level = frame.f_back, level + 1
     warnings.warn(text, LabWarning, stacklevel=level)
 
 
-def _is_ours(file: str) -> bool:
+def is_ours(file: str) -> bool:
+    """Return whether a file is one of this package's."""
     folder = os.path.dirname(os.path.dirname(here.__code__.co_filename)) + os.sep  # noqa: PTH120  # pathlib is slow to import
     # contextlib runs our context managers' code.
     return _OURS.setdefault(file, file.startswith(folder) or file == contextlib.__file__)

@@ -35,6 +35,7 @@ from typing_extensions import override
 from luminal_lab.core.origin import here, warn
 from luminal_lab.errors import DeviceError
 from luminal_lab.interrupts import held
+from luminal_lab.reading import read_json, read_plain
 
 FORMAT = 1
 """What an entry holds, and how; one more whenever that changes."""
@@ -280,10 +281,7 @@ def _digest(source: bytes, library: bytes) -> str:
 
 def _facts(path: Path) -> dict[str, object]:
     """Return what is noted of an entry, or raise a ValueError or an OSError."""
-    try:
-        facts: object = json.loads((path / FACTS).read_bytes())
-    except RecursionError:  # somebody else's file
-        facts = None
+    facts = read_json(read_plain(path / FACTS))
     if not isinstance(facts, dict):
         raise ValueError(FACTS)
     return cast("dict[str, object]", facts)

@@ -38,6 +38,7 @@ from luminal_lab.errors import DeviceError, Interrupted
 from luminal_lab.interrupts import look
 from luminal_lab.kernels.gpu import DECLARED
 from luminal_lab.kernels.kernel import Kernels
+from luminal_lab.trust import admit
 
 KEPT: Final = {701, 704, 705, 708, 711, 712, 713}
 """Statuses from 700 on after which the context can still be used."""
@@ -72,6 +73,7 @@ class CuPyEngine:
     def __init__(
         self, source: str, arch: str, kernels: Kernels, *, tf32: bool, cublas: bool
     ) -> None:
+        admit(source)
         if not gpu_count():
             raise DeviceError(
                 "cuda: there is no NVIDIA GPU on this machine",

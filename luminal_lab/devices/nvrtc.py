@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from luminal_lab.core.origin import here
 from luminal_lab.devices.cache import Cache, key_of
@@ -26,12 +26,14 @@ from luminal_lab.interrupts import held
 from luminal_lab.kernels.gpu_program import gpu_source
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.resources import Compiled, Resources
+from luminal_lab.reading import read_json
+from luminal_lab.trust import admit
 
 PROGRAM = "program.cu"
-OPTIONS: Final = ("--std=c++17", "-default-device", "--fmad=true", "-w", "--ptxas-options=-v")
-"""What every source is compiled with. Products are fused with sums, as in C; division and square
-roots are correctly rounded, and numbers too small to be normal are kept, since nothing says
-otherwise."""
+OPTIONS: Final = ("--std=c++17", "-default-device", "--fmad=false", "-w", "--ptxas-options=-v")
+"""What every source is compiled with. Products are rounded before they are added, as in C, but for
+lab_fma's; division and square roots are correctly rounded, and numbers too small to be normal are
+kept, since nothing says otherwise."""
 HEAD: Final = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(\w+\) )?(\w+)\(')
 """How a kernel's function begins."""
 ENTRY: Final = re.compile(r"Compiling entry function '(\w+)' for")
@@ -58,6 +60,7 @@ def compile_cuda(
 
     `name` is what an error calls it; `behind` says of a function what it is made from.
     """
+    admit(source)
     check_arch(arch)
     found = _known(source, arch, folder)
     if isinstance(found, Compiled):
@@ -260,7 +263,7 @@ def _packed(compiled: Compiled) -> bytes:
 
 def _unpacked(data: bytes) -> Compiled:
     head, _, cubin = data.partition(b"\n")
-    facts = json.loads(head)
+    facts = cast("dict[str, Any]", read_json(head))
     found = {name: Resources(**one) for name, one in facts["resources"].items()}
     return Compiled(facts["arch"], facts["ptx"], cubin, facts["log"], found)
 

@@ -34,6 +34,7 @@ from luminal_lab.devices.toolchain import Compiler, compile_library, find_compil
 from luminal_lab.errors import ArgumentError, DeviceError, RecordingError
 from luminal_lab.interrupts import held
 from luminal_lab.progress import progress
+from luminal_lab.reading import read_plain
 
 METHOD = 3
 """How rates are measured; one more whenever that changes, so that they are measured again."""
@@ -140,7 +141,7 @@ def peak_rates(
     if not fresh:
         for place in cache.places:
             with suppress(OSError, UnicodeDecodeError, RecordingError):
-                return PeakRates.from_json((place / name).read_text("utf-8"))
+                return PeakRates.from_json(read_plain(place / name).decode("utf-8"))
     found = _measured(count, compiler, folder)
     for place in cache.places:
         with suppress(OSError):

@@ -25,10 +25,14 @@ from luminal_lab.core.origin import here
 from luminal_lab.devices.cache import LIBRARY, Cache, is_full, key_of, temporary_folder
 from luminal_lab.errors import DeviceError
 from luminal_lab.interrupts import held, look
+from luminal_lab.passes.pipeline import Pipeline, parse_pipeline
 from luminal_lab.progress import progress
+from luminal_lab.trust import admit, admit_program, allow, program_of
 
 USUAL = "cc", "gcc", "clang"
 """The names under which a machine has its compiler."""
+USUAL_NAME = re.compile(r"(cc|gcc|clang|zig|ziglang)(-[0-9.]+)?", re.ASCII)
+"""What a file may call a compiler that it was made with."""
 PROGRAM = "program.c"
 PATIENCE = 300.0
 """The seconds a compiler may take; zig builds its C library when it is first used, in 10 to 150."""
@@ -115,6 +119,24 @@ def find_compiler(asked: str | None = None, *, patience: float | None = None) ->
         where=str(here() or "") or None,
         hint=(_more_patience("", patience) if hangs else "pip install ziglang") + f"; {STILL}",
     )
+
+
+def pipeline_of_file(text: str, *, trust: bool = False) -> Pipeline:
+    """Return the passes that a file names; the compiler among their options is one of the usual.
+
+    Any other is a program that the file wants to be run, which asks for trust.
+
+    >>> print(pipeline_of_file("cse, cpu{compiler = gcc}"))
+    cse, cpu{compiler = gcc}
+    """
+    pipeline = parse_pipeline(text)
+    for device in pipeline.devices():
+        asked: str | None = getattr(device, "compiler", None)
+        if asked is not None and not USUAL_NAME.fullmatch(asked):
+            if trust:
+                allow([program_of(asked)])
+            admit_program(asked)
+    return pipeline
 
 
 def find_cpp_compiler() -> Compiler:
@@ -249,7 +271,7 @@ def flags_for(target: str) -> tuple[str, ...]:
         flags.append("-march=native")
     elif re.match(r"aarch64|arm|powerpc|ppc", arch):
         flags.append("-mcpu=native")
-    flags += ["-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"]
+    flags += ["-fopenmp-simd", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
     flags.append("-fwrapv")  # integers wrap around, as NumPy's do
     # A warning about generated code helps nobody; without them what is said first is the error.
     flags += ["-w", "-shared"]
@@ -308,6 +330,7 @@ def compile_library(
                 hint=f'find_compiler("clang") would ask another compiler; {STILL}',
             )
 
+    admit(source)
     text = source.encode("utf-8", "backslashreplace")
     key = key_of(text, compiler.version, compiler.target, "\0".join(compiler.flags), machine())
     cache = Cache(folder)
@@ -329,6 +352,7 @@ def build(
     behind: Behind | None = None,
 ) -> bytes:
     """Return the bytes of a shared library of some C source."""
+    admit(source)
     patience = PATIENCE if timeout is None else timeout
     try:
         with _folder() as folder:

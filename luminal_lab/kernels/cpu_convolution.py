@@ -45,6 +45,8 @@ def convolution_plan(made: Scheduling, machine: Machine) -> bool:
     found = contraction_of(made.nest)
     if found is None or not found.right.dtype.is_float or not _has_windows(found):
         return False
+    if not isinstance(found.right, Read) and len(list(reads_of(found.right))) != 1:
+        return False  # windows of several arrays, one behind another
     lanes = machine.lanes(8 if found.right.dtype.itemsize == 8 else 4)
     height, width = (12 if machine.vector_bytes == 64 else 6), 2 * lanes
     channels, places = (_size(loops) for loops in (found.rows, found.columns))

@@ -11,11 +11,13 @@ import numpy as np
 from luminal_lab.errors import GraphError, RangeError
 from luminal_lab.nn.arguments import at_user
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arguments import told
 from luminal_lab.tensor.functions import widened
 
 Gradients = Mapping[str, Tensor]
 
 
+@told
 def grad_norm(gradients: Gradients, norm_type: float = 2.0) -> Tensor:
     """Return the norm of all elements of all gradients, as float32 at least."""
     tensors = _tensors("grad_norm", gradients)
@@ -24,6 +26,7 @@ def grad_norm(gradients: Gradients, norm_type: float = 2.0) -> Tensor:
         return _norm(tensors, power)
 
 
+@told
 def clip_grad_norm(
     gradients: Gradients, max_norm: float, norm_type: float = 2.0
 ) -> tuple[dict[str, Tensor], Tensor]:
@@ -51,6 +54,7 @@ def clip_grad_norm(
     return clipped, norm
 
 
+@told
 def clip_grad_value(gradients: Gradients, clip_value: float) -> dict[str, Tensor]:
     """Return gradients with every element kept from -clip_value to clip_value."""
     what = "clip_grad_value"

@@ -19,6 +19,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, cast
@@ -27,12 +28,13 @@ from typing_extensions import override
 
 from luminal_lab.core.builder import frame_of
 from luminal_lab.core.dtypes import Array, DTypeLike, as_dtype
-from luminal_lab.core.origin import here
+from luminal_lab.core.origin import here, is_ours
 from luminal_lab.errors import ArgumentError, DefinitionError, DTypeError, GraphError, LabError
 from luminal_lab.interrupts import is_on_stack
 from luminal_lab.nn.arguments import at_user
 from luminal_lab.nn.summary import summary
 from luminal_lab.nn.weights import Loaded, load_file, load_values, save_file
+from luminal_lab.tensor.arguments import told_methods
 from luminal_lab.tensor.lazy import Lazy, Workspace
 from luminal_lab.tensor.parameter import Parameter
 
@@ -66,11 +68,17 @@ class Call(NamedTuple):
 _CALLER: ContextVar[Call | None] = ContextVar("caller", default=None)
 
 
+@partial(told_methods, on="module.")
 class Module:
     """The base of layers and models; a subclass defines `forward`.
 
     Its parameters and modules are found in its attributes, and in lists, tuples and dicts there.
     """
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        if is_ours(sys.modules[cls.__module__].__file__ or ""):
+            told_methods(cls, on="module.")
 
     training: bool = True
     """Whether dropout drops and batches are measured; `train()` and `eval()` say it."""

@@ -188,6 +188,18 @@ class Compilation(Charted, Examined):
         run = partial(runner.run, environment, wanted, known, trace)
         return run() if getattr(runner, "looks", False) else opened(run)
 
+    def tried(
+        self, environment: Environment, wanted: AbstractSet[int]
+    ) -> Sequence[dict[int, Array]]:
+        """Return the values of nodes as kernels make them that nobody trusts yet.
+
+        A device that tries its kernels apart returns those of each way in which it has run them.
+        """
+        tried = getattr(self.runner, "tried", None)
+        if tried is None:
+            return [self.values(environment, wanted, {}, None)]
+        return tried(environment, wanted, self.storage.values(environment, wanted))
+
     # -- following one thing -----------------------------------------------------------------------
 
     def trace(self, what: Following | Origin) -> Trace:

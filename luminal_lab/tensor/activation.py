@@ -104,6 +104,8 @@ class Activations(Functions):
         slope = self._operand(weight, "prelu")
         if isinstance(slope, Lazy) and slope.ndim == 1 and slope.shape != (1,):
             slope = self._aligned("prelu", "weight", slope, range(1, self.ndim)[:1])
+        elif isinstance(slope, Lazy) and slope.shape == (1,):
+            slope = slope._viewed(())
         dtype, (x, slope) = self._floats("prelu", slope)
         return (x > 0).where(x, x * slope).cast(dtype)
 
@@ -115,7 +117,7 @@ class Activations(Functions):
         >>> Graph().tensor((2,)).hardsigmoid().op_counts()
         {'add': 1, 'constant': 6, 'less_than': 2, 'mul': 1, 'where': 2}
         """
-        return (self + 3.0).relu6() * (1 / 6)
+        return ((self + 3.0).relu6() * (1 / 6))._spells("hardsigmoid", self)
 
     @in_float
     def hardswish(self) -> Self:
@@ -125,7 +127,7 @@ class Activations(Functions):
         >>> Graph().tensor((2,)).hardswish().op_counts()
         {'add': 1, 'constant': 6, 'less_than': 2, 'mul': 2, 'where': 2}
         """
-        return self * self.hardsigmoid()
+        return (self * self.hardsigmoid())._spells("hardswish", self)
 
     @operation
     def threshold(self, threshold: float, value: float) -> Self:
@@ -188,7 +190,8 @@ class Activations(Functions):
         square = power * power
         above = negative.where(power + 2.0, power * 2.0 + 1.0)
         below = negative.where(square + power * 2.0, above)
-        return product * above * (below + negative.where(2.0, square * 2.0)).recip()
+        ratio = product * above * (below + negative.where(2.0, square * 2.0)).recip()
+        return ratio._spells("mish", self)
 
     @in_float
     def softplus(self, beta: float = 1.0, threshold: float = 20.0) -> Self:
@@ -220,7 +223,7 @@ class Activations(Functions):
 
         >>> from luminal_lab.session import Graph
         >>> Graph().tensor((2,)).elu().op_counts()
-        {'add': 4, 'constant': 11, 'exp2': 1, 'less_than': 3, 'log2': 1, 'mul': 4, 'where': 3}
+        {'add': 4, 'constant': 10, 'exp2': 1, 'less_than': 2, 'log2': 1, 'mul': 4, 'where': 3}
         """
         return formulas.bent(self, 1.0, alpha)
 
@@ -230,7 +233,7 @@ class Activations(Functions):
 
         >>> from luminal_lab.session import Graph
         >>> Graph().tensor((2,)).celu().op_counts()
-        {'add': 4, 'constant': 11, 'exp2': 1, 'less_than': 3, 'log2': 1, 'mul': 4, 'where': 3}
+        {'add': 4, 'constant': 10, 'exp2': 1, 'less_than': 2, 'log2': 1, 'mul': 4, 'where': 3}
         """
         width = number("celu", "alpha", alpha)
         if width <= 0:
@@ -243,7 +246,7 @@ class Activations(Functions):
 
         >>> from luminal_lab.session import Graph
         >>> Graph().tensor((2,)).selu().op_counts()
-        {'add': 4, 'constant': 12, 'exp2': 1, 'less_than': 3, 'log2': 1, 'mul': 5, 'where': 3}
+        {'add': 4, 'constant': 11, 'exp2': 1, 'less_than': 2, 'log2': 1, 'mul': 5, 'where': 3}
         """
         return formulas.bent(self, 1.0, 1.6732632423543772) * 1.0507009873554805
 
@@ -264,7 +267,7 @@ class Activations(Functions):
             value = (square < 0.3).where(inner, -formulas.erfc(size) + 1.0)
         else:
             value = -formulas.exp2m1(size * formulas.polynomial(size, formulas.ERF))
-        return (self < 0).where(-value, value)
+        return (self < 0).where(-value, value)._spells("erf", self, settings=(1.0,))
 
     @in_float
     def erfc(self) -> Self:
@@ -276,7 +279,7 @@ class Activations(Functions):
         """
         size = formulas.magnitude(self)
         value = formulas.erfc((size > 28).where(28.0, size))
-        return (self < 0).where(-value + 2.0, value)
+        return (self < 0).where(-value + 2.0, value)._spells("erf", self, settings=(-1.0,))
 
     @in_float
     def gelu(self, approximate: str = "none") -> Self:
@@ -312,7 +315,7 @@ class Activations(Functions):
         >>> sum(Graph().tensor((2,)).tanhshrink().op_counts().values())
         33
         """
-        return self - self.tanh()
+        return (self - self.tanh())._spells("tanhshrink", self)
 
     @operation
     def glu(self, axis: int = -1) -> Self:

@@ -14,6 +14,7 @@ from luminal_lab.core.op import Op
 from luminal_lab.core.ops import Add, Exp2, LessThan, Log2, Mod, Mul, Recip, Sqrt, Where
 from luminal_lab.core.origin import here
 from luminal_lab.errors import DTypeError, GraphError, ShapeError
+from luminal_lab.tensor.arguments import told
 from luminal_lab.tensor.lazy import Lazy, broadcast
 from luminal_lab.tensor.operation import operation
 from luminal_lab.tensor.parameter import Parameter
@@ -151,7 +152,8 @@ class Arithmetic(Lazy):
         x, y = self._numbers("fmod", other)
         if x.dtype.is_float:
             size = y.abs()
-            return (x < 0).where(-(-x)._apply(MOD, size), x._apply(MOD, size))
+            rest = (x < 0).where(-(-x)._apply(MOD, size), x._apply(MOD, size))
+            return rest._spells("fmod", x, y)
         rest = x._apply(MOD, y)
         return (rest._truth() & ((rest < 0) ^ (x < 0))).where(rest - y, rest)
 
@@ -204,7 +206,8 @@ class Arithmetic(Lazy):
                     f"pow: {self.label} holds integers, and {n} is a negative power",
                     hint='convert it first, as in x.cast("float32")',
                 )
-            return self._whole_power(-n)._apply(RECIP)
+            power = self._whole_power(-n)._apply(RECIP)
+            return power if n == -1 else power._spells("power", self, settings=(n,))
         if n == 0:
             return self.full_like(1)
         half = self if n == 1 else self._whole_power(n // 2)
@@ -214,7 +217,7 @@ class Arithmetic(Lazy):
     def _fractional_power(self, y: float) -> Self:
         if abs(y) == 0.5:
             root = self._apply(SQRT)
-            return root if y > 0 else root._apply(RECIP)
+            return root if y > 0 else root._apply(RECIP)._spells("power", self, settings=(y,))
         # log2 of a negative number is NaN, as the power is, but for -inf; at 0 the derivative of
         # log2 is infinite, which that of the power need not be.
         double = self.dtype is DType.float64
@@ -223,7 +226,8 @@ class Arithmetic(Lazy):
         tiny = 5e-324 if double else 2.0**-149
         zero = (base < tiny) & (base > -tiny)
         power = (zero.where(1.0, base).log2() * y).exp2()
-        return zero.where(0.0 if y > 0 else math.inf, power)
+        power = zero.where(0.0 if y > 0 else math.inf, power)
+        return power._spells("power", self, settings=(y,))
 
     @operation
     def log2(self) -> Self:
@@ -426,7 +430,8 @@ class Arithmetic(Lazy):
         x, y = self._together("maximum", other)
         if not x.dtype.is_float:
             return (x < y).where(y, x)
-        return (x < y).where(y, (y < x).where(x, x * 0.5 + y * 0.5))
+        # Neither is below the other at a tie, and where one is NaN.
+        return ((x < y) < (y * y > -1)).where(x, y)._spells("maximum", x, y)
 
     @operation
     def minimum(self, other: Operand) -> Self:
@@ -434,19 +439,30 @@ class Arithmetic(Lazy):
         x, y = self._together("minimum", other)
         if not x.dtype.is_float:
             return (x < y).where(x, y)
-        return (x < y).where(x, (y < x).where(y, x * 0.5 + y * 0.5))
+        return ((y < x) < (y * y > -1)).where(x, y)._spells("minimum", x, y)
 
     @operation
     def clip(self, min: Operand | None = None, max: Operand | None = None) -> Self:
         """Return x kept within bounds; NaN stays NaN, and within NaN all is NaN."""
+        bounds = [bound for bound in (min, max) if bound is not None]
+        if all(isinstance(bound, (int, float)) for bound in bounds):
+            return self._clipped(min, max)  # pyright: ignore[reportArgumentType]  # both are numbers
+        x, *fitted = self._together("clip", *bounds)
+        kept = x if min is None else x.maximum(fitted[0])
+        kept = kept if max is None else kept.minimum(fitted[-1])
+        name = "clamp" if len(fitted) == 2 else "clamp_min" if max is None else "clamp_max"
+        return kept._spells(name, x, *fitted)
+
+    def _clipped(self, low: float | None, high: float | None) -> Self:
+        if any(isinstance(bound, float) and math.isnan(bound) for bound in (low, high)):
+            return (self * math.nan)._spells("rounded", self)
         x = self
-        if any(isinstance(bound, float) and math.isnan(bound) for bound in (min, max)):
-            return x * math.nan
-        if min is not None:
-            x = (x < min).where(min, x) if isinstance(min, (int, float)) else x.maximum(min)
-        if max is not None:
-            x = (x > max).where(max, x) if isinstance(max, (int, float)) else x.minimum(max)
-        return x
+        if low is not None:
+            x = (x < low).where(low, x)
+        if high is not None:
+            x = (x > high).where(high, x)
+        fits = x.dtype is self.dtype and self.dtype.is_float
+        return x._spells("clip", self, settings=(low, high)) if fits else x
 
     clamp = clip
 
@@ -495,7 +511,7 @@ class Arithmetic(Lazy):
         part = (part < 2).where(part, 0)  # of an infinity the remainder is NaN
         whole = self - part
         up = (part > 0.5).where(1.0, whole.remainder(2))
-        return whole + (part < 0.5).where(0.0, up)
+        return (whole + (part < 0.5).where(0.0, up))._spells("rounded", self)
 
 
 def _float_quotient(x: T, y: T) -> T:
@@ -503,7 +519,8 @@ def _float_quotient(x: T, y: T) -> T:
     near = ((x - part) * y.recip()).round_to_even()
     near = y.eq(0).where(x * y.recip(), near)
     # Only a small number of the other sign modulo an infinity is infinite.
-    return part.isinf().where(-1.0, near)
+    quotient = part.isinf().where(-1.0, near)
+    return quotient._spells("rounded", x, y)  # pyright: ignore[reportPrivateUsage]  # a part of the class
 
 
 def _int_quotient(x: T, y: T) -> T:
@@ -552,9 +569,11 @@ def _float_power(x: T, y: T) -> T:
     power, part = t.exp2(), y.remainder(1) > 0
     odd = (y.remainder(2) > 0) & ~part
     signed = (odd & (negative | (x.recip() < 0))).where(-power, power)  # -0.0 is negative too
-    return (negative & part & (size < math.inf)).where(math.nan, signed)
+    power = (negative & part & (size < math.inf)).where(math.nan, signed)
+    return power._spells("pow", x, y)  # pyright: ignore[reportPrivateUsage]  # a part of the class
 
 
+@told
 def where(condition: T | npt.ArrayLike, x: Operand, y: Operand) -> T:
     """Return x where the condition holds, else y; one of the three must be a tensor."""
     tensors = [value for value in (condition, x, y) if isinstance(value, Arithmetic)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+# The formulas are parts of the class, in a file of their own.
+# pyright: reportPrivateUsage=false
 import math
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -25,7 +27,36 @@ def exp_parts(x: F) -> tuple[F, F]:
 def exp(x: F) -> F:
     """Return e to the power of x."""
     whole, rest = exp_parts(x)
-    return whole * rest
+    return (whole * rest)._spells("exp", x)
+
+
+def tiny(x: Functions) -> float:
+    """Return the smallest number above 0 of a dtype to compute in."""
+    return 5e-324 if x.dtype is DType.float64 else 2.0**-149
+
+
+def is_zero(x: F) -> F:
+    """Return where x is 0 or -0."""
+    least = tiny(x)
+    return (x < least) & (x > -least)
+
+
+def sides(y: F, x: F) -> tuple[F, F, F]:
+    """Return whether |y| is above |x|, the larger of both, and the smaller one."""
+    high, wide = magnitude(y), magnitude(x)
+    steep = wide < high
+    return steep, steep.where(high, wide), steep.where(wide, high)
+
+
+def fraction(small: F, large: F) -> tuple[F, F]:
+    """Return small / large, 0 of two zeros, and what both are multiplied by for it.
+
+    That is a power of two, times which a subnormal number has a finite reciprocal.
+    """
+    most = 2.0**1000 if large.dtype is DType.float64 else 2.0**100
+    scale = (large < 1).where(most, large.full_like(1.0))
+    divisor = (large < tiny(large)).where(1.0, large) * scale
+    return small * scale * divisor.recip(), scale
 
 
 def half_exp(x: F) -> F:
@@ -71,10 +102,17 @@ def falling_product(x: F) -> tuple[F, F, F]:
     return negative, whole * rest, negative.where(whole * (rest * x), x)
 
 
+def tanh_of_softplus(negative: F, power: F) -> F:
+    """Return tanh(log(1 + exp(x))) of what `falling` makes of x: a fraction of powers of exp."""
+    square = power * power
+    above = negative.where(square + power * 2.0, power * 2.0 + 1.0)
+    return above * (above + negative.where(2.0, square * 2.0)).recip()
+
+
 def bent(x: F, width: float, alpha: float) -> F:
     """Return x above 0, and alpha (exp(x / width) - 1) below."""
-    negative = (x > 0).where(0.0, x)
-    return (x > 0).where(x, exp2m1(negative * (LOG2E / width)) * alpha)
+    below = x < tiny(x)
+    return below.where(exp2m1(below.where(x, 0.0) * (LOG2E / width)) * alpha, x)
 
 
 def finite(x: F) -> F:

@@ -145,7 +145,8 @@ class Functions(Joining):
         {'add': 4, 'constant': 6, 'less_than': 1, 'log2': 1, 'mul': 2, 'where': 1}
         """
         total = self + 1.0
-        return total.log() + (self < 1).where(formulas.lost(self, total), 0.0)
+        exact = total.log() + (self < 1).where(formulas.lost(self, total), 0.0)
+        return exact._spells("log1p", self)
 
     @in_float
     def expm1(self) -> Self:
@@ -157,7 +158,8 @@ class Functions(Joining):
         """
         power = formulas.exp(self)
         lost = self - (power + LAST).log()  # in the rounding of the power
-        return (power - 1.0) + (self * self < 1).where(lost, 0.0)
+        exact = (power - 1.0) + (self * self < 1).where(lost, 0.0)
+        return exact._spells("expm1", self)
 
     @in_float
     def sigmoid(self) -> Self:
@@ -168,7 +170,8 @@ class Functions(Joining):
         {'add': 1, 'constant': 7, 'exp2': 4, 'less_than': 1, 'mul': 8, 'recip': 1, 'where': 2}
         """
         negative, power = formulas.falling(self)
-        return negative.where(power, 1.0) * (power + 1.0).recip()
+        ratio = negative.where(power, 1.0) * (power + 1.0).recip()
+        return ratio._spells("sigmoid", self)
 
     @in_float
     def logit(self, eps: float | None = None) -> Self:
@@ -178,10 +181,12 @@ class Functions(Joining):
         >>> Graph().tensor((2,)).logit().op_counts()
         {'add': 7, 'constant': 6, 'log2': 2, 'mul': 4}
         """
-        x = self if eps is None else self.clip(eps, 1 - number("logit", "eps", eps))
+        low = 0.0 if eps is None else number("logit", "eps", eps)
+        x = self if eps is None else self.clip(low, 1 - low)
         rest = -x + 1.0
         lost = (rest - 1.0) + x  # in the rounding of the rest; felt near 0.5
-        return ((x + x).log2() - (rest + rest).log2()) * LN2 + lost * 2.0
+        odds = ((x + x).log2() - (rest + rest).log2()) * LN2 + lost * 2.0
+        return odds._spells("logit", self, settings=(low, 1 - low))
 
     @operation
     def logaddexp(self, other: Operand) -> Self:
@@ -196,7 +201,8 @@ class Functions(Joining):
         gap = below.where(difference, -difference)  # NaN for equal infinities
         usual = gap < 1
         more = formulas.log1p(((usual.where(gap, 0.0)) * LOG2E).exp2())
-        return (below.where(y, x) + usual.where(more, x + y)).cast(dtype)
+        total = below.where(y, x) + usual.where(more, x + y)
+        return total._spells("logaddexp", x, y).cast(dtype)
 
     @operation
     def xlogy(self, other: Operand) -> Self:
@@ -207,7 +213,8 @@ class Functions(Joining):
         {'add': 2, 'constant': 9, 'less_than': 7, 'log2': 1, 'mul': 6, 'where': 1}
         """
         dtype, (x, y) = self._floats("xlogy", other)
-        return (x * (x.eq(0) & y.isnan().logical_not()).where(1.0, y).log()).cast(dtype)
+        product = x * (x.eq(0) & y.isnan().logical_not()).where(1.0, y).log()
+        return product._spells("xlogy", x, y).cast(dtype)
 
     # -- roots and powers --------------------------------------------------------------------------
 
@@ -267,7 +274,8 @@ class Functions(Joining):
         # Where x + x overflows there is no better than the first form.
         near = (cosine * cosine < 0.25) & (self + self).isfinite()
         x = near.where(self, 1.0)
-        return near.where((x + x).sin() * (x.sin() * 2.0).recip(), cosine)
+        exact = near.where((x + x).sin() * (x.sin() * 2.0).recip(), cosine)
+        return exact._spells("cos", self)
 
     @in_float
     def tan(self) -> Self:
@@ -288,7 +296,8 @@ class Functions(Joining):
         {'add': 9, 'constant': 11, 'mul': 11, 'recip': 2, 'sqrt': 2}
         """
         root = ((self + 1.0) * (-self + 1.0)).sqrt()
-        return formulas.atan(self * (root + 1.0).recip(), 2.0)
+        angle = formulas.atan(self * (root + 1.0).recip(), 2.0)
+        return angle._spells("asin", self)
 
     @in_float
     def acos(self) -> Self:
@@ -300,7 +309,7 @@ class Functions(Joining):
         """
         size = formulas.magnitude(self)
         angle = formulas.atan(((-size + 1.0) * (size + 1.0).recip()).sqrt(), 2.0)
-        return (self < 0).where(-angle + math.pi, angle)
+        return (self < 0).where(-angle + math.pi, angle)._spells("acos", self)
 
     @in_float
     def atan(self) -> Self:
@@ -321,19 +330,17 @@ class Functions(Joining):
 
         >>> from luminal_lab.session import Graph
         >>> Graph().tensor((2,)).atan2(1.0).op_counts()
-        {'add': 10, 'constant': 26, 'less_than': 10, 'mul': 15, 'recip': 4, 'sqrt': 1, 'where': 9}
+        {'add': 10, 'constant': 29, 'less_than': 11, 'mul': 17, 'recip': 4, 'sqrt': 1, 'where': 10}
         """
         dtype, (y, x) = self._floats("atan2", other)
-        high, wide = formulas.magnitude(y), formulas.magnitude(x)
-        steep = wide < high
-        large, small = steep.where(high, wide), steep.where(wide, high)
-        ratio = small * (large < beside(x.dtype, 0, 1)).where(1.0, large).recip()
+        steep, large, small = formulas.sides(y, x)
+        ratio, _ = formulas.fraction(small, large)
         most = beside(x.dtype, math.inf, 0)
         infinite = (small > most) & (large > most)
         angle = formulas.atan(infinite.where(1.0, ratio))
         angle = steep.where(-angle + math.pi / 2, angle)
         angle = x.signbit().where(-angle + math.pi, angle)
-        return y.signbit().where(-angle, angle).cast(dtype)
+        return y.signbit().where(-angle, angle)._spells("atan2", y, x).cast(dtype)
 
     @in_float
     def sinh(self) -> Self:
@@ -358,7 +365,7 @@ class Functions(Joining):
         {'add': 1, 'constant': 7, 'exp2': 4, 'less_than': 1, 'mul': 9, 'recip': 1, 'where': 1}
         """
         power = formulas.half_exp(self)
-        return power + power.recip() * 0.25
+        return (power + power.recip() * 0.25)._spells("cosh", self)
 
     @in_float
     def tanh(self) -> Self:
@@ -392,7 +399,8 @@ class Functions(Joining):
         >>> sum(Graph().tensor((2,)).acosh().op_counts().values())
         51
         """
-        return formulas.asinh(((self - 1.0) * 0.5).sqrt()) * 2.0
+        half = formulas.asinh(((self - 1.0) * 0.5).sqrt())
+        return (half * 2.0)._spells("acosh", self)
 
     @in_float
     def atanh(self) -> Self:
@@ -402,7 +410,7 @@ class Functions(Joining):
         >>> Graph().tensor((2,)).atanh().op_counts()
         {'add': 9, 'constant': 15, 'less_than': 2, 'log2': 2, 'mul': 7, 'where': 2}
         """
-        return (self.log1p() - (-self).log1p()) * 0.5
+        return ((self.log1p() - (-self).log1p()) * 0.5)._spells("atanh", self)
 
     @in_float
     def sinc(self) -> Self:
@@ -451,7 +459,7 @@ class Functions(Joining):
         >>> Graph().tensor((2,)).floor().op_counts()
         {'add': 1, 'constant': 4, 'less_than': 1, 'mod': 1, 'mul': 1, 'where': 1}
         """
-        return self - formulas.finite(self.remainder(1)) if self.dtype.is_float else self
+        return self._without(self.remainder(1)) if self.dtype.is_float else self
 
     @operation
     def ceil(self) -> Self:
@@ -461,7 +469,7 @@ class Functions(Joining):
         >>> Graph().tensor((2,)).ceil().op_counts()
         {'add': 1, 'constant': 4, 'less_than': 1, 'mod': 1, 'mul': 1, 'where': 1}
         """
-        return self - formulas.finite(self.remainder(-1)) if self.dtype.is_float else self
+        return self._without(self.remainder(-1)) if self.dtype.is_float else self
 
     @operation
     def trunc(self) -> Self:
@@ -471,7 +479,11 @@ class Functions(Joining):
         >>> Graph().tensor((2,)).trunc().op_counts()
         {'add': 1, 'constant': 6, 'less_than': 2, 'mod': 1, 'mul': 1, 'where': 2}
         """
-        return self - formulas.finite(self.frac()) if self.dtype.is_float else self
+        return self._without(self.frac()) if self.dtype.is_float else self
+
+    def _without(self, rest: Self) -> Self:
+        """Return this less what rounding takes away, which of an infinity is NaN."""
+        return (self - formulas.finite(rest))._spells("rounded", self)
 
     @operation
     def frac(self) -> Self:
@@ -502,8 +514,10 @@ class Functions(Joining):
         scale = 10.0 ** abs(number("round", "decimals", decimals))
         x = widened(self)
         if decimals > 0:
-            return ((x * scale).round_to_even() / scale).cast(self.dtype)
-        return ((x / scale).round_to_even() * scale).cast(self.dtype)
+            rounded = (x * scale).round_to_even() / scale
+        else:
+            rounded = (x / scale).round_to_even() * scale
+        return rounded._spells("rounded", x).cast(self.dtype)
 
     @operation
     def signbit(self) -> Self:
@@ -530,7 +544,7 @@ class Functions(Joining):
         {'add': 3, 'constant': 7, 'less_than': 7, 'mul': 1, 'recip': 2, 'where': 1}
         """
         x, sign = (value._as_float() for value in self._together("copysign", other))
-        return sign.signbit().eq(x.signbit()).where(x, -x)
+        return sign.signbit().eq(x.signbit()).where(x, -x)._spells("copysign", x, sign)
 
     @operation
     def nan_to_num(

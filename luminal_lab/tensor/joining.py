@@ -14,6 +14,7 @@ from luminal_lab.core.op import Scalar, never
 from luminal_lab.core.ops import Pad
 from luminal_lab.core.origin import here
 from luminal_lab.errors import DTypeError, GraphError, ShapeError
+from luminal_lab.tensor.arguments import told
 from luminal_lab.tensor.arithmetic import ADD, Operand
 from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.movement import Movement, Pairs, listed, whole
@@ -292,6 +293,7 @@ def lead(what: str, tensors: Sequence[T]) -> T:
     )
 
 
+@told
 def concat(tensors: Sequence[T], axis: int = 0, *, dim: int | None = None) -> T:
     """Return tensors one after another along an axis.
 
@@ -306,6 +308,7 @@ def concat(tensors: Sequence[T], axis: int = 0, *, dim: int | None = None) -> T:
     return lead("concat", tensors).join("concat", tensors, axis if dim is None else dim)
 
 
+@told
 def stack(tensors: Sequence[T], axis: int = 0, *, dim: int | None = None) -> T:
     """Return tensors of one shape along a new axis.
 
@@ -317,21 +320,25 @@ def stack(tensors: Sequence[T], axis: int = 0, *, dim: int | None = None) -> T:
     return lead("stack", tensors).join("stack", tensors, axis if dim is None else dim)
 
 
+@told
 def hstack(tensors: Sequence[T]) -> T:
     """Return tensors side by side: along the second axis, or the first if there is just one."""
     return lead("hstack", tensors)._pile("hstack", tensors, 1, 1)
 
 
+@told
 def vstack(tensors: Sequence[T]) -> T:
     """Return tensors as rows, one below another."""
     return lead("vstack", tensors)._pile("vstack", tensors, 2, 0)
 
 
+@told
 def dstack(tensors: Sequence[T]) -> T:
     """Return tensors one behind another, along the third axis."""
     return lead("dstack", tensors)._pile("dstack", tensors, 3, 2)
 
 
+@told
 def meshgrid(*tensors: T | Sequence[T], indexing: str = "ij") -> tuple[T, ...]:
     """Return the coordinates of all points of the grid that lists of coordinates span."""
     return lead("meshgrid", listed(tensors))._mesh(listed(tensors), indexing)

@@ -22,6 +22,7 @@ from luminal_lab.core.dtypes import (
     promote_all,
     scalar_dtype,
 )
+from luminal_lab.core.ir import Spelling
 from luminal_lab.core.op import Op, Scalar, TensorType, tuple_text
 from luminal_lab.core.ops import Cast, Constant, Expand, Input, Reshape
 from luminal_lab.core.origin import here
@@ -208,9 +209,18 @@ class Lazy:
         graph = self.graph
         return self.__class__(graph, graph.append(op, sources, type), type)
 
-    def full_like(self, value: Scalar, dtype: DType | None = None) -> Self:
+    def _spells(self, function: str, *sources: Lazy, settings: tuple[object, ...] = ()) -> Self:
+        """Say that this ends the formula of a function, which has a derivative of its own."""
+        node, ids = self.node, tuple([source.id for source in sources])
+        if self.id not in ids:
+            spelling = Spelling(function, ids, settings)
+            self.graph.put(node._replace(meta=node.meta._replace(spells=spelling)))
+        return self
+
+    @operation
+    def full_like(self, value: Scalar, dtype: DTypeLike | None = None) -> Self:
         """Return a constant of this tensor's shape, and of its dtype unless one is given."""
-        return self.constant(value, dtype or self.dtype, self.shape)
+        return self.constant(value, self.dtype if dtype is None else as_dtype(dtype), self.shape)
 
     def constant(self, value: Scalar, dtype: DType, shape: Shape) -> Self:
         """Return a constant in this tensor's graph."""
@@ -413,6 +423,7 @@ class Lazy:
             )
         return value.item()
 
+    @operation
     def tolist(self) -> Any:  # noqa: ANN401  # a number, or lists of lists
         """Return the value as nested lists of Python numbers."""
         return self.numpy().tolist()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial, partialmethod
+from functools import partial
 from itertools import accumulate, pairwise
 from operator import index
 from typing import Self, TypeAlias, TypeVar, cast
@@ -165,9 +165,20 @@ class Movement(Arithmetic):
         first = int(self.ndim < min(rank, 2))
         return self._viewed((1,) * first + self.shape + (1,) * (rank - self.ndim - first))
 
-    atleast_1d = partialmethod(atleast, 1)
-    atleast_2d = partialmethod(atleast, 2)
-    atleast_3d = partialmethod(atleast, 3)
+    @operation
+    def atleast_1d(self) -> Self:
+        """Return it with at least one axis."""
+        return self.atleast(1)
+
+    @operation
+    def atleast_2d(self) -> Self:
+        """Return it with at least two axes."""
+        return self.atleast(2)
+
+    @operation
+    def atleast_3d(self) -> Self:
+        """Return it with at least three axes."""
+        return self.atleast(3)
 
     @operation
     def contiguous(self) -> Self:

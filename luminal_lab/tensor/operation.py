@@ -8,7 +8,8 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from luminal_lab.core.op import OPS
-from luminal_lab.errors import ArgumentError, AxisError, LabError
+from luminal_lab.errors import AxisError, LabError
+from luminal_lab.tensor.arguments import as_ours
 
 if TYPE_CHECKING:
     from luminal_lab.tensor.lazy import Lazy
@@ -44,10 +45,10 @@ def operation(
                 graph.begun = None
                 return made
             except Exception as error:
-                wrong = _as_ours(written, error)
+                wrong = as_ours(written, function, error, (self, *args), kwargs, on="x.")
                 _say(written, function, type(self), wrong)
                 graph.fail(wrong)
-                raise wrong from error.__cause__ if wrong is error else error
+                raise wrong from error.__cause__ if wrong is error else None
         finally:
             if graph.begun is not None:  # Ctrl-C, also behind an error
                 graph.fail(KeyboardInterrupt())
@@ -57,13 +58,19 @@ def operation(
 
 
 def name_aliases(cls: type) -> None:
-    """Let each alias in a class (cat = concat) be an operation of its own name."""
+    """Let each alias in a class (cat = concat) be an operation of its own name.
+
+    What is public and only uses operations, such as `double`, is one as well.
+    """
     for name, method in list(vars(cls).items()):
-        if isinstance(method, FunctionType) and method.__name__ != name:
-            inner = getattr(method, "__wrapped__", None)
-            # `2 * x` is called too often to cost more than `x * 2`.
-            if inner is not None or name[0] != "_":
-                setattr(cls, name, operation(inner or method, name))
+        if not isinstance(method, FunctionType):
+            continue
+        inner = getattr(method, "__wrapped__", None)
+        # `2 * x` is called too often to cost more than `x * 2`.
+        if method.__name__ != name and (inner is not None or name[0] != "_"):
+            setattr(cls, name, operation(inner or method, name))
+        elif inner is None and name[0] != "_":
+            setattr(cls, name, operation(method))
 
 
 def _say(name: str, function: Callable[..., object], cls: type, error: Exception) -> None:
@@ -103,14 +110,3 @@ def _rename(name: str, kwargs: dict[str, object], aliases: Mapping[str, str]) ->
                 hint=f"they are two words for one thing; use {ours}",
             )
         kwargs[ours] = kwargs.pop(theirs)
-
-
-def _as_ours(name: str, error: Exception) -> Exception:
-    trace = error.__traceback__
-    # One frame deep it is the call itself that Python refuses: an unknown argument.
-    if isinstance(error, LabError) or trace is None or trace.tb_next is None:
-        return error
-    return ArgumentError(
-        f"{name}: an argument is of a kind that it cannot be: {error}",
-        hint=f"help(ll.Tensor.{name}) says what the arguments are",
-    )

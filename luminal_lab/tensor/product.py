@@ -14,6 +14,7 @@ from luminal_lab.core.dtypes import DType, promote_all
 from luminal_lab.core.op import Scalar, tuple_text
 from luminal_lab.core.ops import Permute, SumReduce
 from luminal_lab.errors import AxisError, DTypeError, ShapeError
+from luminal_lab.tensor.arguments import told
 from luminal_lab.tensor.arithmetic import MUL, Operand
 from luminal_lab.tensor.functions import widened
 from luminal_lab.tensor.indexing import Indexing
@@ -299,6 +300,7 @@ def _arranged(tensor: T, labels: Labels, order: Labels) -> T:
 # -- einsum ----------------------------------------------------------------------------------------
 
 
+@told
 def einsum(text: str, *operands: T | Sequence[T]) -> T:
     """Return sums of products, spelled by letters for axes as in "ij,jk->ik".
 
@@ -400,6 +402,7 @@ def _diagonals(tensor: T, labels: list[str], what: str) -> tuple[T, list[str]]:
 # -- several matrices, and distances ---------------------------------------------------------------
 
 
+@told
 def chain_matmul(*matrices: T | Sequence[T]) -> T:
     """Return the product of many matrices, multiplied in the cheapest order.
 
@@ -438,6 +441,7 @@ def chain_matmul(*matrices: T | Sequence[T]) -> T:
 multi_dot = chain_matmul
 
 
+@told
 def cdist(x: T, y: Operand, p: float = 2.0) -> T:
     """Return the distances of all rows of x from all rows of y, by the norm p."""
     with x.graph.whole():

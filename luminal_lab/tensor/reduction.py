@@ -10,7 +10,8 @@ from luminal_lab.core.dims import Dim, Expr, bounds, known, maximum
 from luminal_lab.core.dtypes import DType, DTypeLike
 from luminal_lab.core.op import Reduce, Scalar, size_of
 from luminal_lab.core.ops import MaxReduce, SumReduce, Window
-from luminal_lab.errors import ShapeError
+from luminal_lab.errors import DTypeError, ShapeError
+from luminal_lab.tensor import formulas
 from luminal_lab.tensor.activation import Activations, beside, in_float, number, widened
 from luminal_lab.tensor.arithmetic import Operand
 from luminal_lab.tensor.lazy import Axis
@@ -104,7 +105,7 @@ class Reduction(Activations):
     def _summed_as(self, dtype: DTypeLike | None) -> Self:
         if dtype is None and self.type.dtype.kind == "float":
             return self
-        return self.cast(dtype or DType.int64)
+        return self.cast(DType.int64 if dtype is None else dtype)
 
     @operation
     def nansum(
@@ -132,7 +133,13 @@ class Reduction(Activations):
         %3 = mul %1, %2 : f32[2, 1]
         """
         axes = self._reducing("mean", axis)
-        return (self if dtype is None else self.cast(dtype))._mean(axes, keepdim)
+        x = self if dtype is None else self.cast(dtype)
+        if dtype is not None and not x.dtype.is_float:
+            raise DTypeError(
+                f"mean: dtype is {x.dtype}, and a mean is a float",
+                hint=f'cast the mean, as in x.mean().cast("{x.dtype}")',
+            )
+        return x._mean(axes, keepdim)
 
     @in_float
     def _mean(self, axes: tuple[int, ...], keepdim: bool) -> Self:
@@ -203,8 +210,9 @@ class Reduction(Activations):
         mean = wide._mean(axes, True)
         away = wide + -mean
         spread = (away * away)._reduced(SumReduce, axes)._over(self._size(axes), less)
+        spread = spread._spells("var", wide, settings=(axes, less))
         if "std" in what:
-            spread = spread._root()
+            spread = spread._root()._spells("std", wide, settings=(axes, less))
         both = (moment if keepdim else moment.squeeze(axes) for moment in (spread, mean))
         first, second = (moment.cast(x.dtype) for moment in both)
         return first, second
@@ -224,18 +232,24 @@ class Reduction(Activations):
 
     @in_float
     def _norm(self, p: float, axes: tuple[int, ...], keepdim: bool) -> Self:
-        if p == 2 and self._size(axes) != 1:  # a single square might overflow
-            return (self * self)._reduced(SumReduce, axes, keepdim)._root()
-        size = self.abs()
         if p == 0:
             return self._truth().cast(self.dtype)._reduced(SumReduce, axes, keepdim)
+        total = self._norm_kept(p, axes)._spells("norm", self, settings=(p, axes))
+        return total if keepdim else total.squeeze(axes)
+
+    def _norm_kept(self, p: float, axes: tuple[int, ...]) -> Self:
+        if p == 2 and self._size(axes) != 1:  # a single square might overflow
+            return (self * self)._reduced(SumReduce, axes)._root()
+        size = self.abs()
         if p == math.inf or self._size(axes) == 1:
-            return size.max(axes, keepdim)
+            return size._reduced(MaxReduce, axes)
         if p == -math.inf:
-            return size.min(axes, keepdim)
+            return size.min(axes, True)
         if p == 1:
-            return size._reduced(SumReduce, axes, keepdim)
-        return size.pow(p)._reduced(SumReduce, axes, keepdim).pow(1 / p)
+            return size._reduced(SumReduce, axes)
+        if p < 0:  # of -0 a power is -inf
+            size = formulas.is_zero(self).where(0.0, size)
+        return size.pow(p)._reduced(SumReduce, axes).pow(1 / p)
 
     @operation
     def logsumexp(self, axis: Axis = None, keepdim: bool = False) -> Self:
@@ -247,6 +261,7 @@ class Reduction(Activations):
         top = self._reduced(MaxReduce, axes)
         top = top.isfinite().where(top, 0.0)
         total = (self + -top).exp()._reduced(SumReduce, axes).log() + top
+        total = total._spells("logsumexp", self)
         return total if keepdim else total.squeeze(axes)
 
     @operation
@@ -416,13 +431,15 @@ class Reduction(Activations):
     def cummax(self, axis: int) -> Self:
         """Return the largest value up to each position, without where it is; NaN wins."""
         along = self._axis_of("cummax", axis)
-        return self._scan(along, self._least, lambda part: part.max(-1))
+        top = self._scan(along, self._least, lambda part: part.max(-1))
+        return top._spells("cummax", self, settings=(along,))
 
     @operation
     def cummin(self, axis: int) -> Self:
         """Return the smallest value up to each position, without where it is; NaN wins."""
         along, x = self._axis_of("cummin", axis), self._mirrored()
-        return x._scan(along, x._least, lambda part: part.max(-1))._mirrored()
+        top = x._scan(along, x._least, lambda part: part.max(-1))
+        return top._mirrored()._spells("cummax", self, settings=(along,))
 
     @operation
     def logcumsumexp(self, axis: int) -> Self:

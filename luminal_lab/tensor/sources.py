@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from functools import partial
 
 import numpy as np
 from typing_extensions import override
@@ -16,10 +17,12 @@ from luminal_lab.core.op import Op, Scalar
 from luminal_lab.core.ops import Input, Iota, Random
 from luminal_lab.errors import DTypeError, GraphError, ShapeError
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arguments import told_methods
 from luminal_lab.tensor.lazy import Workspace, as_scalar, constant_of
 from luminal_lab.tensor.parameter import Parameter
 
 
+@partial(told_methods, on="cx.")
 class Sources(Workspace):
     """The methods of a graph that make tensors from nothing."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Set as AbstractSet
 from contextlib import contextmanager
+from functools import partial
 from typing import Protocol
 
 from typing_extensions import override
@@ -28,6 +29,7 @@ from luminal_lab.errors import (
 )
 from luminal_lab.interrupts import held, opened
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arguments import told_methods
 from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.reach import Reach
@@ -61,6 +63,7 @@ class Program(Protocol):
         ...
 
 
+@partial(told_methods, on="cx.", of_arguments=False)
 class Store(Sources):
     """A graph with the data of its inputs and the results of its runs."""
 

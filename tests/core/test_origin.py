@@ -97,9 +97,9 @@ def test_code_without_a_file():
 
 def test_origins_of_this_package_are_not_the_users():
     assert here() is not None
-    assert origin._is_ours(origin.__file__)
-    assert not origin._is_ours(__file__)
-    assert not origin._is_ours(str(Path(origin.__file__).parents[2] / "luminal_lab_notes.py"))
+    assert origin.is_ours(origin.__file__)
+    assert not origin.is_ours(__file__)
+    assert not origin.is_ours(str(Path(origin.__file__).parents[2] / "luminal_lab_notes.py"))
 
 
 def test_callers_that_are_known_are_skipped():

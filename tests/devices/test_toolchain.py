@@ -188,7 +188,7 @@ def test_zig_itself_may_be_asked_for(fake):
     assert (zig.command, zig.version) == ((path, "cc"), "zig 0.99.0 (clang version 33.0)")
 
 
-FAST = "-fopenmp-simd -ffp-contract=fast -fno-math-errno -fno-trapping-math -fwrapv -w -shared"
+FAST = "-fopenmp-simd -ffp-contract=off -fno-math-errno -fno-trapping-math -fwrapv -w -shared"
 TARGETS = {
     "x86_64-linux-gnu": f"-march=native {FAST} -fPIC -Wl,--no-undefined -lm",
     "x86_64-unknown-linux6.1.0-gnu2.36.0": f"-march=native {FAST} -fPIC -Wl,--no-undefined -lm",

@@ -1,10 +1,12 @@
 """Convolutions on a CPU: what they are cut into, and the same values for every kind of window."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 
+import luminal_lab as ll
 from luminal_lab.core.dims import evaluate
 from luminal_lab.core.dtypes import Array
 from luminal_lab.kernels.c_make import make_kernel
@@ -130,3 +132,41 @@ def test_the_number_of_cores_changes_no_bit() -> None:
 def test_other_sums_have_other_plans(text: str) -> None:
     made = Scheduling(lower(parse_definition(text)))
     assert not convolution_plan(made, Machine(vector_bytes=16, cores=2))
+
+
+JOINED: Mapping[str, Callable[[Any], Any]] = {
+    "channels": lambda new: ll.concat([new(1, 2, 5, 5), new(1, 3, 5, 5)], 1).conv2d(
+        new(4, 5, 3, 3), padding=1
+    ),
+    "many channels": lambda new: ll.concat([new(2, 16, 9, 9), new(2, 16, 9, 9)], 1).conv2d(
+        new(32, 32, 3, 3), padding=1
+    ),
+    "rows, in strides": lambda new: ll.concat([new(1, 5, 2, 7), new(1, 5, 3, 7)], 2).conv2d(
+        new(4, 5, 3, 3), stride=2, padding=1
+    ),
+    "groups": lambda new: ll.concat([new(1, 2, 5, 5), new(1, 2, 5, 5)], 1).conv2d(
+        new(4, 2, 3, 3), padding=1, groups=2
+    ),
+    "a sum": lambda new: (new(1, 4, 5, 5) + new(1, 4, 5, 5)).conv2d(new(4, 4, 3, 3), padding=1),
+    "along one axis": lambda new: ll.concat([new(1, 2, 9), new(1, 3, 9)], 1).conv1d(
+        new(4, 5, 3), padding=1
+    ),
+    "transposed": lambda new: ll.concat([new(1, 2, 5, 5), new(1, 3, 5, 5)], 1).conv_transpose2d(
+        new(5, 4, 3, 3), stride=2, padding=1
+    ),
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_windows_of_several_arrays(name):
+    cx, random = ll.Graph(), np.random.default_rng(0)
+
+    def new(*shape: int) -> ll.Tensor:
+        return cx.tensor(shape).set(random.standard_normal(shape).astype(np.float32))
+
+    result = JOINED[name](new).retrieve()
+    cx.execute()
+    wanted = result.numpy()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+    cx.execute()
+    np.testing.assert_allclose(result.numpy(), wanted, rtol=1e-4, atol=1e-4)

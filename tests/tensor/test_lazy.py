@@ -303,7 +303,7 @@ def test_constants_are_values_of_their_dtype():
     wrongs: list[Any] = ["1", [1], {}, np.zeros(2), None]
     for wrong in wrongs:
         error = error_of(lambda v=wrong: Graph().tensor((2,)).full_like(v), DTypeError)
-        assert error.message == f"constant: {wrong!r} is not a number"
+        assert error.message == f"full_like: {wrong!r} is not a number"
     for value, dtype in [(300, "uint8"), (-1, "uint8"), (1 << 63, "int64"), (10**400, "float32")]:
         error = error_of(lambda v=value, d=dtype: constant_of(v, DType(d), ()), DTypeError)
         assert error.message.startswith(f"constant: {value} is not a value of {dtype}, which holds")

@@ -14,10 +14,12 @@ from luminal_lab.core.op import tuple_text
 from luminal_lab.core.origin import here
 from luminal_lab.errors import ArgumentError, GraphError, ShapeError, nearest
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arguments import told
 from luminal_lab.tensor.arithmetic import Operand
 from luminal_lab.tensor.functions import widened
 
 P = ParamSpec("P")
+MISSING = object()
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
 
 
@@ -28,7 +30,9 @@ def loss(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> Tensor:
-        given = args[0] if args else kwargs.get(first)
+        given = args[0] if args else kwargs.get(first, MISSING)
+        if given is MISSING:
+            return function(*args, **kwargs)  # which cannot be called so
         if not isinstance(given, Tensor):
             raise GraphError(
                 f"{name}: {first} is {given!r} and not a tensor",
@@ -38,7 +42,7 @@ def loss(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
         with given.graph.scope(name), given.graph.whole():
             return function(*args, **kwargs)
 
-    return call
+    return told(call)
 
 
 def paired(what: str, first: Tensor, *others: Operand) -> tuple[DType, list[Tensor]]:

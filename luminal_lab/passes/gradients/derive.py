@@ -26,6 +26,7 @@ from luminal_lab.passes.gradients.frames import Checkpointed, Frame
 from luminal_lab.passes.gradients.rule import said
 from luminal_lab.passes.gradients.sweep import Slope, sweep
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arguments import told
 from luminal_lab.tensor.derived import Derived
 from luminal_lab.tensor.lazy import Workspace
 from luminal_lab.tensor.parameter import Parameter
@@ -44,6 +45,7 @@ def grad(
 def grad(
     loss: Tensor, wrt: Iterable[Wanted], *, checkpoint: Sequence[str] = ()
 ) -> list[Tensor]: ...
+@told
 def grad(
     loss: Tensor,
     wrt: Wanted | Mapping[Any, Wanted] | Iterable[Wanted],

@@ -1,68 +1,358 @@
 """Functions that are spelled by a formula, and derived as what they are.
 
 exp(x) is a product of four powers of 2, for accuracy; its gradient is g · exp(x) all the same, and
-not what the product rule makes of the four.
+not what the product rule makes of the four. At the ends of its range a formula is right where its
+parts are infinite, but the chain rule multiplies those: each function here has the derivative that
+PyTorch gives it, at zeros, infinities and NaN too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+# The derivatives of a file's functions take the same steps that these do.
+# pyright: reportPrivateUsage=false
+import math
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
-from luminal_lab.core.ir import Lookup, Node
-from luminal_lab.core.ops import Add, Mul, Sin
-from luminal_lab.passes.gradients.rule import emit, scaled
-from luminal_lab.passes.recognition.elementary import ELEMENTARY
-from luminal_lab.passes.recognition.reading import Reading
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.op import size_of
+from luminal_lab.passes.gradients.rule import Forward, Given
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.formulas import (
+    falling,
+    fraction,
+    is_zero,
+    magnitude,
+    sides,
+    tanh_of_softplus,
+    tiny,
+)
+from luminal_lab.tensor.functions import beside
 
-ADD, MUL, SIN = Add(), Mul(), Sin()
-
-
-class Whole(NamedTuple):
-    """A node that is a function of another, by a formula."""
-
-    name: str
-    source: int
-
-
-def _exp(x: Callable[[], Tensor], y: Tensor, g: Tensor) -> Tensor:
-    return emit(MUL, g, y)
-
-
-def _sigmoid(x: Callable[[], Tensor], y: Tensor, g: Tensor) -> Tensor:
-    rest = emit(ADD, scaled(y, -1.0), y.full_like(1.0))
-    return emit(MUL, g, emit(MUL, y, rest))
+Derivative: TypeAlias = Callable[..., Given]
+DERIVATIVES: dict[str, Derivative] = {}
+"""What arrives at the sources of a function, by its name; settings come as further arguments."""
 
 
-def _cos(x: Callable[[], Tensor], y: Tensor, g: Tensor) -> Tensor:
-    return emit(MUL, g, scaled(emit(SIN, x()), -1.0))
+def derivative(function: Derivative) -> Derivative:
+    """Put a derivative into the table."""
+    DERIVATIVES[function.__name__.strip("_")] = function
+    return function
 
 
-DERIVATIVES: Mapping[str, Callable[[Callable[[], Tensor], Tensor, Tensor], Tensor]] = {
-    "exp": _exp,
-    "sigmoid": _sigmoid,
-    "cos": _cos,
-}
-"""What arrives at x, for the functions of it whose formulas are longer than their derivatives."""
-RECOGNISERS = [one for one in ELEMENTARY if one.name in DERIVATIVES]
-ROOTS = {op for one in RECOGNISERS for op in one.roots}
+# -- exponentials and logarithms -------------------------------------------------------------------
 
 
-class Formulas:
-    """The functions that a graph spells."""
+@derivative
+def exp(node: Forward[Any], g: Tensor) -> Given:
+    """Return g · exp(x)."""
+    return g * node.result
 
-    def __init__(self, graph: Lookup) -> None:
-        self._reading = Reading(graph)
 
-    def at(self, node: Node) -> Whole | None:
-        """Return the function that ends at a node, if one does."""
-        op = type(node.op)
-        if op not in ROOTS:
-            return None
-        for one in RECOGNISERS:
-            if op in one.roots:
-                found = next(one.find(self._reading, node), None)
-                if found is not None:
-                    return Whole(one.name, found.x.id)
-        return None
+@derivative
+def expm1(node: Forward[Any], g: Tensor) -> Given:
+    """Return g · exp(x)."""
+    return g * node[0].exp()
+
+
+@derivative
+def log1p(node: Forward[Any], g: Tensor) -> Given:
+    """Return g / (1 + x)."""
+    return g * (node[0] + 1.0).recip()
+
+
+@derivative
+def sigmoid(node: Forward[Any], g: Tensor) -> Given:
+    """Return g · y (1 - y)."""
+    return g * (node.result * (-node.result + 1.0))
+
+
+@derivative
+def logit(node: Forward[Any], g: Tensor, low: float, high: float) -> Given:
+    """Return g / (x (1 - x)), and out of bounds 0, or NaN if there is no eps."""
+    x = node[0]
+    outside = math.nan if (low, high) == (0, 1) else 0.0
+    return ((x < low) | (x > high)).where(outside, g * ((-x + 1.0) * x).recip())
+
+
+@derivative
+def logaddexp(node: Forward[Any], g: Tensor) -> Given:
+    """Return g in the parts that both powers have in their sum."""
+    x, y = node[0], node[1]
+    return lambda: g * (x - y).sigmoid(), lambda: g * (y - x).sigmoid()
+
+
+@derivative
+def xlogy(node: Forward[Any], g: Tensor) -> Given:
+    """Return g · log(y), which is 0 at (0, 0), and g · x / y."""
+    x, y = node[0], node[1]
+
+    def factor() -> Tensor:
+        nothing = is_zero(x) & (y < tiny(y))
+        return nothing.where(0.0, g * nothing.where(1.0, y).log())
+
+    return factor, lambda: g * (x * y.recip())
+
+
+# -- powers ----------------------------------------------------------------------------------------
+
+
+@derivative
+def power(node: Forward[Any], g: Tensor, exponent: float) -> Given:
+    """Return g · p · x to the power of p - 1."""
+    return g * (node[0].pow(exponent - 1) * exponent)
+
+
+@derivative
+def pow_(node: Forward[Any], g: Tensor) -> Given:
+    """Return g · y · x**(y - 1), 0 where y is 0, and g · x**y · log(x), 0 of 0**y."""
+    x, y = node[0], node[1]
+
+    def base() -> Tensor:
+        constant = is_zero(y)
+        return constant.where(0.0, g * (x.pow(constant.where(1.0, y) - 1) * y))
+
+    def exponent() -> Tensor:
+        nothing = is_zero(x) & (y > -tiny(y))
+        return nothing.where(0.0, g * (node.result * nothing.where(1.0, x).log()))
+
+    return base, exponent
+
+
+# -- trigonometry ----------------------------------------------------------------------------------
+
+
+@derivative
+def cos(node: Forward[Any], g: Tensor) -> Given:
+    """Return -g · sin(x)."""
+    return g * -node[0].sin()
+
+
+@derivative
+def cosh(node: Forward[Any], g: Tensor) -> Given:
+    """Return g · sinh(x)."""
+    return g * node[0].sinh()
+
+
+@derivative
+def asin(node: Forward[Any], g: Tensor) -> Given:
+    """Return g / √(1 - x²)."""
+    return g * away(node[0], -1.0).rsqrt()
+
+
+@derivative
+def acos(node: Forward[Any], g: Tensor) -> Given:
+    """Return -g / √(1 - x²)."""
+    return g * -away(node[0], -1.0).rsqrt()
+
+
+@derivative
+def acosh(node: Forward[Any], g: Tensor) -> Given:
+    """Return g / √(x² - 1)."""
+    return g * away(node[0], 1.0).rsqrt()
+
+
+@derivative
+def atanh(node: Forward[Any], g: Tensor) -> Given:
+    """Return g / (1 - x²)."""
+    return g * away(node[0], -1.0).recip()
+
+
+def away(x: Tensor, sign: float) -> Tensor:
+    """Return ±(x² - 1), accurate near -1 and 1."""
+    size = magnitude(x)
+    return (size * sign - sign) * (size + 1.0)
+
+
+@derivative
+def atan2(node: Forward[Any], g: Tensor) -> Given:
+    """Return g · x / (x² + y²) and -g · y / (x² + y²), and 0 at the origin."""
+    y, x = node[0], node[1]
+    _, large, small = sides(y, x)
+    ratio, scale = fraction(small, large)
+    inverse = (large * scale).recip()
+    rest = inverse * (ratio * ratio + 1.0).recip()
+    origin = is_zero(x) & is_zero(y)
+
+    def part(of: Tensor) -> Tensor:
+        # Scaled once more only in the end, so that no infinity meets a 0.
+        return origin.where(0.0, g * ((of * scale) * inverse * rest * scale))
+
+    return lambda: part(x), lambda: part(-y)
+
+
+# -- rounding, signs and bounds --------------------------------------------------------------------
+
+
+@derivative
+def rounded(node: Forward[Any], g: Tensor) -> Given:
+    """Return nothing: what is rounded has no slope."""
+    return (None,) * len(node.types)
+
+
+@derivative
+def fmod(node: Forward[Any], g: Tensor) -> Given:
+    """Return g, and for the divisor -g times the quotient towards 0."""
+
+    def divisor() -> Tensor:
+        x, inverse, rest = node[0], node[1].recip(), node.result
+        # Of an infinity, and by 0, the remainder is NaN, and the quotient is not.
+        quotient = (rest * 0 < 1).where(((x - rest) * inverse).round(), x * inverse)
+        return g * -quotient.trunc()
+
+    return g, divisor
+
+
+@derivative
+def copysign(node: Forward[Any], g: Tensor) -> Given:
+    """Return g or -g, and 0 at 0."""
+    x, sign = node[0], node[1]
+    same = sign.signbit().eq(x.signbit()).where(x.full_like(1.0), -1.0)
+    # At an infinity it is NaN, as PyTorch has it.
+    return is_zero(x).where(0.0, g * (same + x * 0.0)), None
+
+
+@derivative
+def maximum(node: Forward[Any], g: Tensor) -> Given:
+    """Return g for the larger one, and at a tie half of it for each."""
+    return larger(node[0], node[1], g), larger(node[1], node[0], g)
+
+
+@derivative
+def minimum(node: Forward[Any], g: Tensor) -> Given:
+    """Return g for the smaller one, and at a tie half of it for each."""
+    return larger(node[1], node[0], g), larger(node[0], node[1], g)
+
+
+def larger(x: Tensor, y: Tensor, g: Tensor) -> Callable[[], Tensor]:
+    """Return what writes g where x is above y, half of it where both are equal, 0 where below."""
+    return lambda: (x < y).where(0.0, x.eq(y).where(g * 0.5, g))
+
+
+@derivative
+def clip(node: Forward[Any], g: Tensor, low: float | None, high: float | None) -> Given:
+    """Return g within the bounds."""
+    x = node[0]
+    if low is not None:
+        g = (x > beside(x.dtype, low, -math.inf)).where(g, 0.0)
+    return g if high is None else (x < beside(x.dtype, high, math.inf)).where(g, 0.0)
+
+
+@derivative
+def clamp_min(node: Forward[Any], g: Tensor) -> Given:
+    """Return g for x from the bound on, else for the bound."""
+    x, low = node[0], node[1]
+    return lambda: x.ge(low).where(g, 0.0), lambda: (x < low).where(g, 0.0)
+
+
+@derivative
+def clamp_max(node: Forward[Any], g: Tensor) -> Given:
+    """Return g for x up to the bound, else for the bound."""
+    x, high = node[0], node[1]
+    return lambda: x.le(high).where(g, 0.0), lambda: (x > high).where(g, 0.0)
+
+
+@derivative
+def clamp(node: Forward[Any], g: Tensor) -> Given:
+    """Return g for x within the bounds, else for the bound that is reached."""
+    x, low, high = node[0], node[1], node[2]
+    return (
+        lambda: (x.ge(low) & x.le(high)).where(g, 0.0),
+        lambda: ((low < high) & (x < low)).where(g, 0.0),
+        lambda: ((x > high) | (high < low)).where(g, 0.0),
+    )
+
+
+# -- activations -----------------------------------------------------------------------------------
+
+
+@derivative
+def erf(node: Forward[Any], g: Tensor, sign: float) -> Given:
+    """Return ±g · exp(-x²) · 2/√π."""
+    x = node[0]
+    return g * ((-(x * x)).exp() * (sign * 2 / math.sqrt(math.pi)))
+
+
+@derivative
+def tanhshrink(node: Forward[Any], g: Tensor) -> Given:
+    """Return g · tanh²(x)."""
+    tanh = node[0].tanh()
+    return g * (tanh * tanh)
+
+
+@derivative
+def hardsigmoid(node: Forward[Any], g: Tensor) -> Given:
+    """Return g / 6 where it rises."""
+    x = node[0]
+    return ((x > -3.0) & (x < 3.0)).where(g * (1 / 6), 0.0)
+
+
+@derivative
+def hardswish(node: Forward[Any], g: Tensor) -> Given:
+    """Return g · (x/3 + 1/2) where it bends."""
+    x = node[0]
+    rising = (x < beside(x.dtype, -3, math.inf)).where(0.0, g * (x * (1 / 3) + 0.5))
+    return (x < 3.0).where(rising, g)
+
+
+@derivative
+def mish(node: Forward[Any], g: Tensor) -> Given:
+    """Return g · (t + x · sigmoid(x) · (1 - t²)), t = tanh(softplus(x))."""
+    x = node[0]
+    part = tanh_of_softplus(*falling(x))
+    return g * (part + (x * x.sigmoid()) * (-(part * part) + 1.0))
+
+
+# -- reductions, of which the axes stay, and scans -------------------------------------------------
+
+
+@derivative
+def logsumexp(node: Forward[Any], g: Tensor) -> Given:
+    """Return g · exp(x - y)."""
+    return g * (node[0] - node.result).exp()
+
+
+@derivative
+def var(node: Forward[Any], g: Tensor, axes: tuple[int, ...], less: float) -> Given:
+    """Return g · 2 (x - mean) / (n - less)."""
+    x = node[0]
+    away = x - x.mean(axes, True)
+    count = size_of([x.shape[axis] for axis in axes])
+    return (g * 2.0)._over(count, less) * away
+
+
+@derivative
+def std(node: Forward[Any], g: Tensor, axes: tuple[int, ...], less: float) -> Given:
+    """Return what `var` does of g / 2y, and 0 where y is 0."""
+    total = node.result
+    return var(node, is_zero(total).where(0.0, g * (total * 2.0).recip()), axes, less)
+
+
+@derivative
+def cummax(node: Forward[Any], g: Tensor, axis: int) -> Given:
+    """Return g added up where the extreme of each position stands, of equals the last one."""
+    x, top = node[0], node.result
+    there = x.eq(top) | (x.isnan() & top.isnan())
+    place = x._iota(x.shape[axis], DType.int32).reshape(-1, *[1] * (x.ndim - 1 - axis))
+    last = there.where(place, 0).cummax(axis)
+    return x.full_like(0.0).scatter_add(axis, last, g)
+
+
+@derivative
+def norm(node: Forward[Any], g: Tensor, p: float, axes: tuple[int, ...]) -> Given:
+    """Return g · (|x| / y)^(p - 1), with the sign of x, and 0 where y is 0."""
+    x, total = node[0], node.result
+    size, sign = x.abs(), x.sign()
+    if p == 1:
+        return g * sign
+    if math.isinf(p):
+        there = size.eq(total) | (size.isnan() & total.isnan())
+        count = there.cast(x.dtype).sum(axes, True)
+        return there.where(g * sign * count.recip(), 0.0)
+    if p == 2:
+        return is_zero(total).where(0.0, g * (x * total.recip()))
+    if p < 1:
+        powers = is_zero(x).where(0.0, size.pow(p - 1))
+        return g * (total.pow(1 - p) * (sign * powers))
+    powers = sign * size.pow(p - 1) if p < 2 else x * size.pow(p - 2)
+    return is_zero(total).where(0.0, g * (powers * total.pow(1 - p)))

@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from typing_extensions import override
 
-from luminal_lab.core.ir import IR, Lookup, Node
+from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import View
 from luminal_lab.core.ops import After, Constant, HostCall, Input, Iota, Pick
 from luminal_lab.errors import GraphError, nearest
-from luminal_lab.passes.gradients.formulas import Formulas
 from luminal_lab.passes.gradients.rule import emit
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.lazy import Workspace
@@ -25,9 +24,8 @@ AFTER = After()
 class Frame:
     """The graph that a sweep goes through, as far as it is what was written."""
 
-    def __init__(self, graph: Workspace, lookup: Lookup | None = None) -> None:
+    def __init__(self, graph: Workspace) -> None:
         self.graph = graph
-        self.formulas = Formulas(lookup or graph.ir)
 
     def record(self, id: int) -> Node:
         """Return the record of a node."""
@@ -152,7 +150,7 @@ class Body(Frame):
     """The body of a call, whose inputs are the sources of the call."""
 
     def __init__(self, frame: Frame, call: Node, body: IR) -> None:
-        super().__init__(frame.graph, body)
+        super().__init__(frame.graph)
         self._body = body
         self._call = frame.home(call)
         self._copies: dict[int, Tensor] = {}

@@ -77,12 +77,8 @@ def mul(node: Forward[Mul], g: Tensor) -> Given:
 
 @gradient(Mod, wide=True)
 def mod(node: Forward[Mod], g: Tensor) -> Given:
-    """Return g, and for the divisor -g · ⌊x / y⌋, which is (the remainder - x) / y."""
-
-    def divisor() -> Tensor:
-        return g * ((node.result + scaled(node[0], -1.0)) * emit(RECIP, node[1]))
-
-    return g, divisor
+    """Return g, and for the divisor -g · ⌊x / y⌋."""
+    return g, lambda: g * scaled(node[0].floor_divide(node[1]), -1.0)
 
 
 @gradient(SumReduce)
@@ -101,6 +97,7 @@ def max_reduce(node: Forward[MaxReduce], g: Tensor) -> Given:
     zeros = x.full_like(0.0)
     ties = emit(WHERE, less, zeros, x.full_like(1.0))
     share = g * emit(RECIP, emit(SumReduce(axis), ties))
+    share = node.result.isnan().where(math.nan, share)
     return emit(WHERE, less, zeros, spread(share, node, axis))
 
 

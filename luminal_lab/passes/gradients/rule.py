@@ -75,13 +75,13 @@ class Forward(Generic[O_co]):
 class Rule(NamedTuple):
     """How the gradient of an op is written."""
 
-    write: Callable[[Forward[Any], Tensor], Given]
+    write: Callable[..., Given]
     wide: bool
     """Whether 16-bit floats are computed in float32, as several steps would round too often."""
 
-    def parts(self, node: Forward[Any], g: Tensor) -> list[Part]:
+    def parts(self, node: Forward[Any], g: Tensor, *settings: object) -> list[Part]:
         """Return what the rule returns, as a list."""
-        given: Any = self.write(node, g)
+        given: Any = self.write(node, g, *settings)
         return [*given] if isinstance(given, (tuple, list)) else [given]
 
 

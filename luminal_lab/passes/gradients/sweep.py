@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Sequence, Set
 from contextlib import contextmanager
 from typing import TypeAlias
 
 from luminal_lab.core.dtypes import DType
-from luminal_lab.core.ir import Node
+from luminal_lab.core.ir import Node, Spelling
 from luminal_lab.core.op import Elementwise, Op, TensorType
 from luminal_lab.core.ops import (
     Add,
@@ -19,7 +19,7 @@ from luminal_lab.core.ops import (
 )
 from luminal_lab.core.ops.structure import Region
 from luminal_lab.errors import DefinitionError, GraphError, LabError
-from luminal_lab.passes.gradients.formulas import DERIVATIVES, Whole
+from luminal_lab.passes.gradients.formulas import DERIVATIVES
 from luminal_lab.passes.gradients.frames import Body, Frame
 from luminal_lab.passes.gradients.rule import RULES, Forward, Rule, emit, narrowed, said
 from luminal_lab.passes.gradients.slope import MOVING, Slope, shared
@@ -45,7 +45,7 @@ def sweep(
     frame: Frame,
     nodes: Sequence[Node],
     arrived: Arrived,
-    wanted: Collection[int],
+    wanted: Set[int],
 ) -> dict[int, Tensor]:
     """Return the gradients of the wanted nodes, as far as any arrive."""
     on_the_way = active(nodes, wanted)
@@ -63,20 +63,22 @@ def sweep(
             with graph.deriving("grad-sum", home):
                 found[node.id] = totals[0].tame()
         whole = whole_at(frame, node, wanted)
-        if whole is not None:
-            part = through_formula(frame, node, whole, totals[0], whole.source in on_the_way)
-            arrived.setdefault((whole.source, 0), []).extend(part)
-            continue
-        reached = [id in on_the_way for id in node.sources]
+        sources = node.sources if whole is None else whole.sources
+        reached = [id in on_the_way for id in sources]
         if not any(reached):
             continue
         if isinstance(node.op, Pick):
             assert totals[0] is not None
             arrived.setdefault((node.sources[0], node.op.index), []).append(totals[0])
             continue
-        with graph.deriving(f"grad-{node.op.name}", home), told(node.op):
-            parts = through(frame, node, totals, reached)
-        for id, part in zip(node.sources, parts, strict=True):
+        name = node.op.name if whole is None else whole.function
+        with graph.deriving(f"grad-{name}", home), told(node.op):
+            if whole is None:
+                parts = through(frame, node, totals, reached)
+            else:
+                assert totals[0] is not None
+                parts = through_formula(frame, node, whole, totals[0], reached)
+        for id, part in zip(sources, parts, strict=True):
             if part is not None:
                 arrived.setdefault((id, 0), []).append(part)
     return found
@@ -96,26 +98,45 @@ def summed(frame: Frame, home: Node, slopes: Sequence[Slope]) -> Slope | None:
     return Slope(total, mask, whole and any(slope.is_wild for slope in slopes))
 
 
-def whole_at(frame: Frame, node: Node, wanted: Collection[int]) -> Whole | None:
-    """Return the function that ends at a node, if a formula spells one."""
-    whole = frame.formulas.at(node)
+def whole_at(frame: Frame, node: Node, wanted: Set[int]) -> Spelling | None:
+    """Return the function whose formula ends at a node, if it has a derivative of its own."""
+    whole = node.meta.spells
     # Somebody may ask for what is inside of it; then it is derived step by step.
-    if whole is None or any(whole.source < id < node.id for id in wanted):
+    if whole is None or not wanted.isdisjoint(inside(frame, node, whole)):
         return None
     return whole
 
 
+def inside(frame: Frame, node: Node, whole: Spelling) -> set[int]:
+    """Return the nodes between a function's sources and the end of its formula."""
+    found: set[int] = set()
+    todo = list(node.sources)
+    while todo:
+        id = todo.pop()
+        if id not in found and id not in whole.sources:
+            found.add(id)
+            todo += frame.record(id).sources
+    return found
+
+
 def through_formula(
-    frame: Frame, node: Node, whole: Whole, slope: Slope | None, is_reached: bool
-) -> list[Slope]:
-    """Return what arrives at the source of a function that a formula spells."""
-    if slope is None or not is_reached:
-        return []
+    frame: Frame, node: Node, whole: Spelling, slope: Slope, reached: Sequence[bool]
+) -> list[Slope | None]:
+    """Return what arrives at the sources of a function that a formula spells."""
+    types = tuple([frame.record(id).type for id in whole.sources])
+    if any(type.shape != node.shape for type in types):
+        slope = Slope(slope.tame())
     frame.arrive(node, slope.value)
-    values, derivative = frame.values(node), DERIVATIVES[whole.name]
-    with frame.graph.deriving(f"grad-{whole.name}", frame.home(node)):
-        value = derivative(lambda: values(whole.source), values(node.id), slope.value)
-    return [Slope(value, slope.mask, slope.mask is not None)]
+    forward = Forward(node.op, node._replace(sources=whole.sources), types, frame.values(node))
+    rule = Rule(DERIVATIVES[whole.function], wide=False)
+    found: list[Slope | None] = []
+    for part, is_reached in zip(
+        rule.parts(forward, slope.value, *whole.settings), reached, strict=True
+    ):
+        value = (part() if callable(part) else part) if is_reached else None
+        wild = slope.mask is not None
+        found.append(None if value is None else Slope(value, slope.mask, wild))
+    return found
 
 
 def through(

@@ -143,6 +143,7 @@ extern "C" __global__ void rounded_wide(const double *x, double *y) {
 }
 extern "C" __global__ void odd_lanes(float *y) {
     if (threadIdx.x % 2) y[threadIdx.x] = __shfl_xor_sync(0xffffffffu, 1.0f, 1);
+    __syncthreads();
 }
 extern "C" __global__ void far_away(float *y, int at) { y[at + threadIdx.x] = 1.0f; }
 extern "C" __global__ void divided(int *y, int by) { y[0] = 7 / by; }
@@ -332,7 +333,7 @@ def test_lanes_that_do_not_come_to_a_shuffle():
     error = error_of(lambda: run("odd_lanes", 1, 32, np.zeros(32, np.float32)), DeviceError)
     assert "not all lanes of a warp do the same together" in error.message
     assert "16 threads (1, 3, 5, 7, 9, 11, 13, 15 and 8 more) wait for a shuffle in" in error.where
-    assert "16 threads (0, 2, 4, 6, 8, 10, 12, 14 and 8 more) have returned" in error.where
+    assert "16 threads (0, 2, 4, 6, 8, 10, 12, 14 and 8 more) wait at the barrier" in error.where
 
 
 def test_memory_that_is_not_the_kernels_own_is_an_error_and_no_crash():
@@ -403,8 +404,9 @@ def test_a_trace_with_too_many_accesses_is_refused(monkeypatch: pytest.MonkeyPat
 def test_more_shared_memory_than_any_gpu_has():
     error = error_of(lambda: run("too_shared", 1, 32, np.zeros(32, np.float32)), DeviceError)
     assert str(error) == (
-        "emulator: kernel too_shared: its shared arrays are larger than the emulator's megabyte\n"
-        "hint: no GPU has as much for a block"
+        "emulator: kernel too_shared: its shared arrays take 1,048,576 bytes, and a block can "
+        "declare 49,152\nhint: up to what the card has for a block, take shared memory whose size "
+        "the launch says"
     )
 
 
