@@ -8,7 +8,6 @@ import random
 import signal
 import subprocess
 import sys
-import textwrap
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,7 +70,7 @@ def test_it_breaks_off_what_is_opened_once():
             raise_signal(SIGINT)  # the second only is noted
             done.append(1)
 
-    with pytest.raises(KeyboardInterrupt), held():
+    with pytest.raises(KeyboardInterrupt), held():  # noqa: PT012  # what is inside goes on
         try:
             opened(call)
         finally:
@@ -91,7 +90,7 @@ def test_where_something_is_written_over_the_second_one_counts():
         raise_signal(SIGINT)
         done.append(3)
 
-    with pytest.raises(KeyboardInterrupt), held():
+    with pytest.raises(KeyboardInterrupt), held():  # noqa: PT012  # what is inside goes on
         write_over()
         look()
         done.append(1)
