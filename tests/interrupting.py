@@ -42,6 +42,8 @@ OURS = str(Path(ll.__file__).parent) + os.sep
 TRACED = contextlib.__file__, threading.__file__
 PATIENCE = 60.0
 """The seconds that a fork may take."""
+KEPT: list[BaseException] = []
+"""What was raised last, with all frames that it went through: notebooks keep it, too."""
 DATA = np.arange(24, dtype=np.float32).reshape(4, 6) / 8
 
 
@@ -119,8 +121,8 @@ def interrupted_at(line: Line, act: Callable[[], object]) -> bool:
     sys.settrace(trace)
     try:
         act()
-    except KeyboardInterrupt:
-        pass
+    except KeyboardInterrupt as error:
+        KEPT.append(error)
     finally:
         sys.settrace(None)
     return not left
@@ -271,12 +273,16 @@ def once(written: Written) -> Written:
     return written
 
 
-def write_more(written: Written) -> None:
-    write(written.cx, written.folder)
+def empty(folder: Path) -> tuple[ll.Graph, Path]:
+    return ll.Graph(), folder
 
 
-def written_again(written: Written) -> None:
-    runs(write(written.cx, written.folder))
+def write_more(subject: tuple[ll.Graph, Path]) -> None:
+    write(*subject)
+
+
+def written_again(subject: tuple[ll.Graph, Path]) -> None:
+    runs(write(*subject))
 
 
 def with_loss(folder: Path) -> tuple[Written, ll.Tensor, ll.Tensor]:
@@ -336,6 +342,10 @@ extern "C" __global__ void twice(const float *x, float *y, int n) {
 """
 
 
+def to_emulate(_: Path) -> list[np.ndarray]:
+    return [DATA.copy().ravel(), np.zeros(24, np.float32)]
+
+
 def emulating(arrays: list[np.ndarray]) -> None:
     emulate(SOURCE, "cuda", [Call("twice", 4, 8, [*arrays, 24])], trace=True)
 
@@ -353,7 +363,7 @@ def build(_: object) -> Path:
 
 
 PHASES = {
-    "build": Phase(lambda folder: Written(ll.Graph(), *[None] * 3, folder), write_more, written_again),  # type: ignore[arg-type]
+    "build": Phase(empty, write_more, written_again),
     "derive": Phase(with_loss, derive, derived),
     "compile": Phase(
         prepared,
@@ -374,7 +384,7 @@ PHASES = {
     "gpu": Phase(emulated, lambda w: w.cx.execute(), runs),
     "time": Phase(lambda folder: once(compiled(folder)), lambda w: w.cx.time(rounds=2), timed),
     "save": Phase(to_save, lambda w: w.cx.save(w.folder / "saved" / "run.lab"), saved),
-    "emulate": Phase(lambda _: [DATA.copy().ravel(), np.zeros(24, np.float32)], emulating, has_emulated),
+    "emulate": Phase(to_emulate, emulating, has_emulated),
     "toolchain": Phase(lambda _: None, build, build),
 }  # fmt: skip
 
