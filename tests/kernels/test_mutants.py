@@ -47,9 +47,10 @@ EQUIVALENT = [
     Right("a difference is squared, whose sign is none of it", "operands", r"v0 = .* - s;$"),
     Right(SMALL, "narrower", r"= lab_task;|lab_task \* \d+;|\(lab_task \+ 1\)|lab_whole = \d"),
     Right(SMALL, "narrower", r"v0 = b\[", program="gather_scatter"),
+    Right(SMALL, "narrower", r"m = lab_dims", program="symbolic"),
     Right(SMALL, "narrower", r"lab_cast_f32_bool", program="casts"),
     Right("an index is below 2 to the 31 here", "dropped cast", "lab_cast_i64_i32"),
-    Right("C converts it as well", "dropped cast", "lab_cast_(bool_i64|i32_i64|i64_f32)"),
+    Right("C converts it as well", "dropped cast", "lab_cast_(bool_i64|i32_i64|i64_f32|f32_f64)"),
     Right(SAME, "comparison", r"if \((\w+) [<>] (\w+)\) \1 = \2;"),
     Right(SAME, "comparison", r"(lab_first \+ \d+) < (lab_\w+) \? (\1|\d+) : \2"),
     Right(SAME, "comparison", r"v0 < v1 \? v1 : v0", program="whole_numbers"),
@@ -94,6 +95,12 @@ EQUIVALENT = [
     Right(BEFORE, "comparison|unguarded|whole number", r": \(1 < j \? a", program="views"),
     Right(
         "a place in a tile is below its size", "no tail", r"keys_j_i_i < lab_min", "", "attention"
+    ),
+    Right(
+        "tiles of the next task are computed twice, to the same values",
+        "no tail|min and max",
+        r"i_o_i < lab_min\(\(n \+ 11\) / 12",
+        program="symbolic",
     ),
     Right("- i - 7 is - 7 - i", "operands", r"- i - 7\]", "i - 7 → 7 - i", "views"),
     Right("what is too large is infinite, below all", "constant", "= -3.4028235", "", "attention"),
