@@ -165,7 +165,9 @@ DIFFERENCES = """
 - What has a shape that depends on values (`nonzero`, `unique`, `masked_select`) is refused, with a way around it: a
   graph knows its shapes before it runs.
 - Out of range, a float becomes the nearest integer of the dtype, and NaN 0; an integer modulo 0 is 0.
-- `x / y` is x times the reciprocal of y, so that the last bit can differ.
+- `x / y` is x times the reciprocal of y: the last bit can differ, and the reciprocal of a subnormal y is infinite.
+- Gradients at zeros, ties, infinities and NaN are PyTorch's; gradients.md lists what is left.
+- An argument that only PyTorch has is refused, with what to write instead: no `out`, no `inplace`, no `alpha` of `add`.
 """.strip()
 
 

@@ -17,6 +17,7 @@ from luminal_lab.errors import ArgumentError, GraphError, LabWarning, whole_numb
 from luminal_lab.interrupts import held
 from luminal_lab.listeners import LISTENERS
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arguments import told_methods
 from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.store import Store
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from luminal_lab.passes.snapshot import Snapshot
 
 
+@partial(told_methods, on="cx.", of_arguments=False)
 class Compiled(Store):
     """A graph with its data and results, and with what its last compile made of it."""
 

@@ -878,7 +878,7 @@ def test_host_functions():
     [
         (np.zeros(3), "function 'f': %y is (2,), but the data is (3,), so that axis 0 has 3"),
         ("ab", "function 'f': %y: a str that holds <U2"),
-        (None, "function 'f': %y: a NoneType that holds NoneType"),
+        (None, "function 'f': %y: None is no number and no array"),
     ],
 )
 def test_a_host_function_that_returns_what_does_not_fit(made, text):

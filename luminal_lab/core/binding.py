@@ -40,17 +40,25 @@ def as_array(value: Any, what: str = "the data") -> Array:  # noqa: ANN401  # an
             f"{what}: a {type(value).__name__} that cannot be read as one array",
             hint="give a number, nested lists of equal lengths, or an array",
         ) from error
+    if value is None:
+        raise DTypeError(
+            f"{what}: None is no number and no array", hint="leave it out, or give one"
+        )
     if array.dtype not in BY_NUMPY and array.dtype.kind not in "iuf":
         others = (x for x in array.flat if not isinstance(x, (int, float)))
         held = str(array.dtype)
         if held == "object":
-            held = next((type(x).__name__ for x in others), "numbers of more than 64 bits")
+            held = next((_kind(x) for x in others), "numbers of more than 64 bits")
         raise DTypeError(
             f"{what}: a {type(value).__name__} that holds {held}, and not numbers of one of our "
             "dtypes",
             hint=f"the dtypes are {', '.join(DType)}",
         )
     return array
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else type(value).__name__
 
 
 def fit(

@@ -137,7 +137,9 @@ class Builder(ABC):
         """Return the record of a node, even of one that is superseded."""
         node = self._gone.get(id) or self._table.get(id)
         if node is None:
-            raise GraphError(f"%{id} is not in the graph")
+            raise GraphError(
+                f"%{id} is not in the graph", hint="print(cx) shows the ids of its nodes"
+            )
         return node
 
     def put(self, node: Node) -> None:

@@ -34,7 +34,7 @@ from luminal_lab.interrupts import is_on_stack
 from luminal_lab.nn.arguments import at_user
 from luminal_lab.nn.summary import summary
 from luminal_lab.nn.weights import Loaded, load_file, load_values, save_file
-from luminal_lab.tensor.arguments import told_methods
+from luminal_lab.tensor.arguments import told, told_methods
 from luminal_lab.tensor.lazy import Lazy, Workspace
 from luminal_lab.tensor.parameter import Parameter
 
@@ -77,8 +77,13 @@ class Module:
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
+        if cls.__init__ is Module.__init__:  # whose class is then the one that is called
+            cls.__init__ = told(_plain, cls.__name__)
         if is_ours(sys.modules[cls.__module__].__file__ or ""):
             told_methods(cls, on="module.")
+
+    def __init__(self) -> None:
+        """Make a module without settings; a subclass need not call this."""
 
     training: bool = True
     """Whether dropout drops and batches are measured; `train()` and `eval()` say it."""
@@ -111,7 +116,10 @@ class Module:
             caller = None  # Ctrl-C has broken it off
         graph = _graph_in((args, kwargs)) or (caller and caller.graph)
         if graph is None:
-            kinds = ", ".join(type(value).__name__ for value in (*args, *kwargs.values()))
+            kinds = ", ".join(
+                "None" if value is None else type(value).__name__
+                for value in (*args, *kwargs.values())
+            )
             raise GraphError(
                 f"{kind_of(self)}: needs a tensor, whose graph is written, and not ({kinds})",
                 where=str(here() or "") or None,
@@ -354,6 +362,10 @@ def _by_name(parts: Iterable[tuple[str, T]]) -> dict[str, T]:
                 )
             )
     return found
+
+
+def _plain(self: Module) -> None:
+    """Make a module whose class has no settings."""
 
 
 def _children(module: Module) -> dict[str, Module]:

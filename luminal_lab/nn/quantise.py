@@ -11,12 +11,14 @@ from luminal_lab.nn.embedding import Embedding
 from luminal_lab.nn.linear import Linear
 from luminal_lab.nn.module import Module
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arguments import told
 from luminal_lab.tensor.parameter import Parameter
 
 FORMS = ("q8_0",)
 """The forms that there are, by their names in GGUF."""
 
 
+@told
 def quantise(
     what: Module | Parameter | Iterable[Parameter], form: str | None = "q8_0"
 ) -> dict[str, Parameter]:

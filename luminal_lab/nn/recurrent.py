@@ -17,6 +17,7 @@ from luminal_lab.nn.init import within
 from luminal_lab.nn.module import Module, kind_of
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.joining import concat, stack
+from luminal_lab.tensor.movement import limited
 from luminal_lab.tensor.parameter import Parameter
 
 State: TypeAlias = tuple[Tensor, ...]
@@ -211,6 +212,7 @@ class Unrolled(Recurrence):
         self.input_size, self.hidden_size, self.num_layers = sizes(
             kind_of(self), input_size=input_size, hidden_size=hidden_size, num_layers=num_layers
         )
+        limited(f"{kind_of(self)}: num_layers is {self.num_layers}", self.num_layers)
         self.dropout = probability(kind_of(self), dropout)
         self.batch_first, self.bidirectional = batch_first, bidirectional
         self.directions = ("", "_reverse") if bidirectional else ("",)

@@ -24,6 +24,7 @@ from luminal_lab.nn.module import Module
 from luminal_lab.nn.norm import LayerNorm
 from luminal_lab.nn.rope import RotaryEmbedding
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.movement import limited, whole
 from luminal_lab.tensor.parameter import Parameter
 
 Activation: TypeAlias = str | Callable[[Tensor], Tensor]
@@ -225,6 +226,10 @@ class Transformer(Module):
         *,
         dtype: DTypeLike = "float32",
     ) -> None:
+        for count in (num_encoder_layers, num_decoder_layers):
+            limited(
+                f"Transformer: the number of layers is {count!r}", whole("Transformer", count, 0)
+            )
         sizes = d_model, nhead, dim_feedforward, dropout
         options = activation, layer_norm_eps, norm_first, bias
 

@@ -25,6 +25,8 @@ C = TypeVar("C", bound=type)
 
 STANDARD, PACKAGES = Path(inspect.__file__).parent, Path(np.__file__).parents[1]
 LIBRARIES = (str(STANDARD), str(PACKAGES), "<frozen", "<__")
+OTHERS = (AssertionError, ImportError, MemoryError, OSError, RecursionError)
+"""Errors that are not about arguments."""
 SEEN = 60
 """How many characters of an argument an error shows."""
 THEIRS: Mapping[str, str] = {
@@ -59,7 +61,7 @@ def as_ours(
 
     Without `of_arguments` only what Python itself refuses is the fault of the arguments.
     """
-    kept = isinstance(error, (LabError, Warning, MemoryError, OSError, ImportError))
+    kept = isinstance(error, (LabError, Warning, *OTHERS))
     if kept or _is_of_the_user(error):
         return error
     signature = inspect.signature(function)
@@ -138,7 +140,8 @@ def told(
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
-        except LabError:
+        except LabError as error:
+            error.where = error.where or str(here() or "") or None
             raise
         except Exception as error:
             wrong = as_ours(

@@ -211,9 +211,9 @@ def test_what_does_not_fit_is_said(data, shape, dtype, text):
 @pytest.mark.parametrize(
     ("data", "held"),
     [
-        (None, "a NoneType that holds NoneType"),
+        (None, "None is no number and no array"),
         (object(), "a object that holds object"),
-        ([1, None], "a list that holds NoneType"),
+        ([1, None], "a list that holds None"),
         ([1, 10**30], "a list that holds numbers of more than 64 bits"),
         (1j, "a complex that holds complex128"),
         (["a", "b"], "a list that holds <U1"),

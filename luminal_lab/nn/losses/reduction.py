@@ -12,7 +12,7 @@ from typing import Literal, ParamSpec, TypeAlias
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import tuple_text
 from luminal_lab.core.origin import here
-from luminal_lab.errors import ArgumentError, GraphError, ShapeError, nearest
+from luminal_lab.errors import ArgumentError, GraphError, LabError, ShapeError, nearest
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.arguments import told
 from luminal_lab.tensor.arithmetic import Operand
@@ -39,8 +39,13 @@ def loss(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
                 where=str(here() or "") or None,
                 hint="a loss takes first what the model made, a tensor of a graph",
             )
-        with given.graph.scope(name), given.graph.whole():
-            return function(*args, **kwargs)
+        try:
+            with given.graph.scope(name), given.graph.whole():
+                return function(*args, **kwargs)
+        except LabError as error:  # an argument that is no operand is one of this loss
+            error.message = error.message.replace("operand: ", f"{name}: ", 1)
+            error.args = (error.message,)
+            raise
 
     return told(call)
 

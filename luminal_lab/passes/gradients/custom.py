@@ -12,6 +12,7 @@ from luminal_lab.core.printer import unique
 from luminal_lab.errors import DefinitionError, GraphError
 from luminal_lab.passes.gradients.rule import emit, function_of, said
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arguments import told
 from luminal_lab.tensor.derived import as_one
 from luminal_lab.tensor.lazy import Workspace
 from luminal_lab.tensor.parameter import Parameter
@@ -20,6 +21,7 @@ P = ParamSpec("P")
 Backward = Callable[[Tensor], Any]
 
 
+@told
 def stop_gradient(x: Tensor) -> Tensor:
     """Return the same value, through which no gradient goes.
 
@@ -36,6 +38,7 @@ def stop_gradient(x: Tensor) -> Tensor:
     return x.detach()
 
 
+@told
 def custom_gradient(function: Callable[P, tuple[Tensor, Backward]]) -> Callable[P, Tensor]:
     """Have a function say its gradient itself: it returns its result, and a function for it.
 

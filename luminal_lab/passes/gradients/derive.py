@@ -87,7 +87,8 @@ def grad(
 
 def by_inputs(loss: object, checkpoint: Sequence[str]) -> dict[int, Tensor]:
     """Return the derivatives of a loss by all float inputs that it is computed from."""
-    assert isinstance(loss, Tensor)
+    if not isinstance(loss, Tensor):
+        raise not_a_tensor(loss)
     check_loss(loss)
     nodes = behind(loss.graph, loss.id)
     inputs = [n for n in nodes if isinstance(n.op, Input) and n.dtype.is_float]

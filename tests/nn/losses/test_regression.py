@@ -215,13 +215,13 @@ def test_nodes_know_the_loss_that_made_them():
         (
             lambda x: losses.mse_loss(x, Graph().tensor((4, 1), name="y")),
             GraphError,
-            "operand: %y (4, 1) belongs to another graph than %x (4, 1)",
+            "mse_loss: %y (4, 1) belongs to another graph than %x (4, 1)",
             "make both in one graph, or move the value: cx.transfer(theirs, an_input_of_ours)",
         ),
         (
             lambda x: losses.mse_loss(x, "high"),
             DTypeError,
-            "operand: a str that holds <U4, and not numbers of one of our dtypes",
+            "mse_loss: a str that holds <U4, and not numbers of one of our dtypes",
             "the dtypes are float64, float32, float16, bfloat16, int64, int32, int16, int8, uint8, "
             "bool",
         ),
