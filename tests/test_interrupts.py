@@ -325,7 +325,7 @@ def test_a_run_that_was_over_says_so():
     gc.collect()
     with pytest.raises(ll.Interrupted) as caught:
         cx.execute()
-    del cx.give  # pyright: ignore[reportAttributeAccessIssue]  # as above
+    del cx.give
     assert str(caught.value).startswith(
         "execute: Ctrl-C came too late: the run is over, and its values are kept\n"
     )

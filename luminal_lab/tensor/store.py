@@ -18,6 +18,7 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.ops import Input
 from luminal_lab.core.origin import here
 from luminal_lab.errors import (
+    DeviceError,
     DimError,
     GraphError,
     InputError,
@@ -362,6 +363,12 @@ class Store(Sources):
         except LabError:
             with self.whole():
                 raise
+        except MemoryError as error:  # of what is worked out about values
+            raise DeviceError(
+                f"execute: out of memory: {error or 'Python had none left'}",
+                where=str(here() or "") or None,
+                hint="use smaller sizes, or keep and retrieve fewer values",
+            ) from error
 
     @property
     @override
