@@ -411,7 +411,7 @@ def test_too_little_memory_for_what_goes_in_or_comes_out_says_so(monkeypatch, co
     cx.compile("generic, cpu" if compiled else "generic")
 
     def refuse(*_: object, **__: object) -> None:
-        raise np._core._exceptions._ArrayMemoryError((1000,), np.dtype(np.float32))
+        raise MemoryError("Unable to allocate 3.91 KiB for an array with shape (1000,)")
 
     for _ in range(2):  # while a run is planned, and then while it goes on
         with monkeypatch.context() as patch:
