@@ -393,6 +393,8 @@ REASONS = {
     "devices/machine.py subprocess.run": "a tool of the system's, by its name",
     "devices/metal_engine.py newLibraryWithSource_options_error_": "behind the gate",
     "devices/nvrtc.py nvrtcCompileProgram": "behind the gate, in compile_cuda",
+    "devices/trial.py Popen": "what compile_library has made, behind the gate",
+    "devices/trial_build.py subprocess.run": "our own child, to see what it can find",
     "devices/toolchain.py CDLL": "what compile_library has made, behind the gate",
     "devices/toolchain.py WinDLL": "the system's own",
     "devices/toolchain.py Popen": "compilers, on what has passed the gate",

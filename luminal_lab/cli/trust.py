@@ -8,6 +8,7 @@ from pathlib import Path
 from luminal_lab import trust
 from luminal_lab.cli.command import Command, Reader
 from luminal_lab.cli.files import read_bytes, read_text
+from luminal_lab.cli.saying import say
 from luminal_lab.core.ops import UserKernel, user_kernels
 from luminal_lab.core.parse import parse
 from luminal_lab.errors import ArgumentError, DeviceError
@@ -47,15 +48,15 @@ def run(given: argparse.Namespace) -> int:
         )
     if given.list:
         for one in trust.signed().values():
-            print(f"{one.digest[:12]}  {one.date}  {one.what}")
+            say(f"{one.digest[:12]}  {one.date}  {one.what}")
         return 0
     kernels = carried_by(given.file)
     foreign = list({one.digest: one for one in map(trust.foreign_of, kernels)}.values())
     if not foreign:
-        print(f"{given.file} brings no kernels along: there is nothing to trust")
+        say(f"{given.file} brings no kernels along: there is nothing to trust")
         return 0
     if given.show:
-        print("\n\n".join(map(shown, kernels)))
+        say("\n\n".join(map(shown, kernels)))
         return 0
     if not (trust.unsign(foreign) if given.remove else trust.sign(foreign)):
         raise DeviceError(
@@ -63,7 +64,7 @@ def run(given: argparse.Namespace) -> int:
             hint="--trust of the other commands asks for one run alone",
         )
     for one in foreign:
-        print(f"{'not signed any more' if given.remove else 'signed'}: {one.what}, {one.digest}")
+        say(f"{'not signed any more' if given.remove else 'signed'}: {one.what}, {one.digest}")
     return 0
 
 

@@ -79,7 +79,7 @@ class Module:
         super().__init_subclass__(**kwargs)
         if cls.__init__ is Module.__init__:  # whose class is then the one that is called
             cls.__init__ = told(_plain, cls.__name__)
-        if is_ours(sys.modules[cls.__module__].__file__ or ""):
+        if is_ours(getattr(sys.modules.get(cls.__module__), "__file__", None) or ""):
             told_methods(cls, on="module.")
 
     def __init__(self) -> None:
