@@ -192,7 +192,7 @@ class CPUTrial(CPURun):
                 yield at, name, self.array(slot, *self.bound.shape_of(type))
 
     @override
-    def _launch(self, first: int, last: int) -> bool:
+    def _launch(self, first: int, last: int) -> None:
         for at in range(first, last) if self.apart else (None,):
             begin, end = (first, last) if at is None else (at, at + 1)
             with self._told():
@@ -204,7 +204,6 @@ class CPUTrial(CPURun):
                 names = {} if at is None else self._names(at)
                 name = names[area].name if area in names else "memory of another value"
                 raise self._error(at, f"it writes before {name}", None, INDEX)
-        return False
 
     def _check_same(self, at: int | None, name: str, one: Array, other: Array) -> None:
         """Raise unless two runs on memory that held different bytes have made the same."""

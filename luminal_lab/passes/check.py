@@ -6,7 +6,6 @@ inputs do not show, a rule that has fired may show by itself: each is tried as b
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -18,8 +17,9 @@ from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.interpret import Altered, Environment, interpret
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import tuple_text
+from luminal_lab.core.origin import warn
 from luminal_lab.core.printer import print_node
-from luminal_lab.errors import LabError, LabWarning, PassError, RangeError, TrustError
+from luminal_lab.errors import LabError, PassError, RangeError, TrustError
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.draws import ASTRAY, Drawn, Given, draws
 from luminal_lab.passes.judge import (
@@ -146,12 +146,9 @@ class Checker:
             return True
         broken = [fact for fact in FACTS if all(fact in draw.broken for draw in self.draws)]
         facts = " and ".join(FACTS[fact] for fact in broken or sorted(self.facts & FACTS.keys()))
-        warnings.warn(
-            LabWarning(
-                f"check: the licence grants that {facts}, which holds for none of the "
-                f"{len(self.draws)} inputs drawn: values are not compared"
-            ),
-            stacklevel=2,
+        warn(
+            f"check: the licence grants that {facts}, which holds for none of the "
+            f"{len(self.draws)} inputs drawn: values are not compared"
         )
         return False
 

@@ -352,8 +352,8 @@ WRONG = {
           %s = mul %x, %one : f32[2]
         }""",
         "pass many: the rule 'add-one' changes what the graph computes (firing 1 of 2): %p is "
-        "1.1257303 at (0,), but %x, which takes its place, is 0.12573022; the inputs were %x = "
-        "[ 0.12573022, -0.13210486]\n"
+        "1.3455842 at (0,), but %x, which takes its place, is 0.34558418; the inputs were %x = "
+        "[0.34558418, 0.82161814]\n"
         "  %p = add %x, %one : f32[2]\n"
         "hint: the rule is add-one: x + 1 → x",
     ),
