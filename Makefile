@@ -10,10 +10,12 @@ NODE := PATH="$(CURDIR)/$(BIN):$$PATH"
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # More words for JupyterLab, as LAB_ARGS="--no-browser --port 9000".
 LAB_ARGS ?=
+# More words for the fuzzer, as FUZZ_ARGS="--minutes 2 --checks cpu,torch".
+FUZZ_ARGS ?=
 # More words for `jupyter lite build`, as LITE_ARGS="--pyodide pyodide-314.0.6.tar.bz2".
 LITE_ARGS ?=
 
-.PHONY: help lab notebooks test test-long frontend check docs lite dist bench bench-core bench-viz dev clean
+.PHONY: help lab notebooks test test-long fuzz frontend check docs lite dist bench bench-core bench-viz dev clean
 .SUFFIXES:
 .DEFAULT_GOAL := help
 
@@ -21,6 +23,7 @@ help:
 	@echo 'make lab     open JupyterLab on the first notebook; LAB_ARGS="--no-browser --port 9000" is JupyterLab'"'"'s'
 	@echo 'make test    run the whole test suite; PYTEST_ARGS="-k matmul" narrows it'
 	@echo 'make test-long   the sweeps, whole: make test runs a share of each that a seed draws'
+	@echo 'make fuzz    draw programs for an hour and compare all ways to run them; FUZZ_ARGS="--minutes 2 --seed 7"'
 	@echo 'make frontend   check, test and bundle what runs in the browser; a part of make test'
 	@echo 'make notebooks   run all notebooks anew and store what they show; NOTEBOOKS="00_quickstart.ipynb" for some'
 	@echo 'make check   lint, check the formatting and the types'
@@ -47,6 +50,10 @@ test: .venv/.installed-test $(if $(filter file,$(origin PYTEST_ARGS)),frontend)
 # Hypothesis searches further there, too.
 test-long: .venv/.installed-test
 	$(BIN)/python -m pytest $(PYTEST_ARGS) --long -m sweep --hypothesis-profile=long
+
+# What it finds is minimised and written to build/fuzz.
+fuzz: .venv/.installed-test
+	$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
 
 frontend: frontend/node_modules/.installed
 	cd frontend && $(NODE) npx tsc --noEmit

@@ -26,7 +26,7 @@ from luminal_lab.kernels.define import define
 from luminal_lab.kernels.intrinsics import spelled
 from luminal_lab.kernels.terms import Apply, Number, Read, Term
 
-FLAGS = ["-std=gnu99", "-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno"]
+FLAGS = ["-std=gnu99", "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno"]
 FLAGS += ["-fno-trapping-math", "-fopenmp-simd", "-fPIC", "-shared", "-w"]
 COMPILERS = {
     "gcc": (

@@ -40,6 +40,7 @@ from luminal_lab.errors import (
     RecordingError,
     ScheduleError,
     ShapeError,
+    TrustError,
     UnknownNameError,
     VerifyError,
 )
@@ -141,6 +142,7 @@ __all__ = [
     "Tensor",
     "TensorType",
     "Trace",
+    "TrustError",
     "Unary",
     "UnknownNameError",
     "VerifyError",

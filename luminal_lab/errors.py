@@ -18,20 +18,52 @@ LabError
 ├── ScheduleError       (ValueError)         a step that a kernel's loops do not allow
 ├── DeviceError         (RuntimeError)       a device or a toolchain that is missing or failed
 ├── RecordingError      (ValueError)         a recording that is damaged or of another version
+└── TrustError          (RuntimeError)       code that a file brought along, and nobody said to run
+
+KeyboardInterrupt
 └── Interrupted         (KeyboardInterrupt)  Ctrl-C while a graph was running
+
+Interrupted is no LabError, and no Exception either: code that handles errors must not mistake
+Ctrl-C for one.
 
 The text has a fixed form: what is wrong with both values, then where, then one `hint:`.
 """
 
+import re
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from operator import index
 from typing import Any
 
+UNSEEN = re.compile(
+    "\r(?!\n)|[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e"
+    "\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+"""What a terminal obeys, or a reader does not see: controls, turned directions, no letters."""
 
-class LabError(Exception):
-    """The root: `message`, `where` (the user's line, or a window of text) and `hint`."""
+
+def visible(text: str) -> str:
+    r"""Return a text that a terminal only shows: what it would obey is written as JSON does it.
+
+    All that somebody else has named or written goes through here before it is printed.
+
+    >>> print(visible("run \x1b[2J \u202e.lab"))
+    run \u001b[2J \u202e.lab
+    """
+    return text if text.isprintable() else UNSEEN.sub(_spelled, text)
+
+
+def _spelled(found: re.Match[str]) -> str:
+    words = found[0].encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{words[at : at + 4]}" for at in range(0, len(words), 4))
+
+
+LONGEST_WORD = 200
+
+
+class Explained(BaseException):
+    """What is raised with `message`, `where` (the user's line, or a window of text), `hint`."""
 
     def __init__(self, message: str, *, where: str | None = None, hint: str | None = None) -> None:
         super().__init__(message)
@@ -45,7 +77,7 @@ class LabError(Exception):
             text += "".join(f"\n  {line}" for line in self.where.splitlines())
         if self.hint:
             text += f"\nhint: {self.hint}"
-        return text
+        return visible(text)
 
     def _render_traceback_(self) -> list[str]:
         """Return what a notebook shows: the message, which has the line, and no frames of ours.
@@ -53,11 +85,15 @@ class LabError(Exception):
         What an error of somebody else's is behind, in a user's own pass say, is shown whole.
         """
         cause = self.__cause__
-        foreign = cause is not None and not isinstance(cause, LabError)
+        foreign = cause is not None and not isinstance(cause, Explained)
         lines = traceback.format_exception(cause) if foreign else []
         text = f"{type(self).__name__}: {self}"
         notes: list[str] = getattr(self, "__notes__", [])
-        return ["".join(lines) + "\n".join([text, *notes])]
+        return ["".join(lines) + "\n".join([text, *map(visible, notes)])]
+
+
+class LabError(Explained, Exception):
+    """The root of all errors that luminal_lab raises on purpose."""
 
 
 class ShapeError(LabError, ValueError):
@@ -138,12 +174,24 @@ class RecordingError(LabError, ValueError):
     """A recording that is damaged or of another version."""
 
 
-class Interrupted(LabError, KeyboardInterrupt):  # noqa: N818  # no error of anybody's
+class TrustError(LabError, RuntimeError):
+    """Code that came from a file, and that nobody here has said to run."""
+
+    carried: Sequence[Any] = ()
+    """What it is about: for each, its digest, what it is, and its first line."""
+    snapshots: Sequence[Any] = ()
+    """For a compile that ends with it: those of its passes."""
+
+
+class Interrupted(Explained, KeyboardInterrupt):  # no error of anybody's
     """Ctrl-C while a graph was running; the session is as it was before."""
 
 
 class LabWarning(UserWarning):
     """Something that was done but should be known, such as an op class that was replaced."""
+
+    def __str__(self) -> str:
+        return visible(super().__str__())
 
 
 def whole_number(like: object) -> int | None:
@@ -162,5 +210,7 @@ def whole_number(like: object) -> int | None:
 
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
     """Return a hint that names the known word nearest to `word`, or None."""
+    if len(word) > LONGEST_WORD:  # nobody has typed it, and to compare it takes long
+        return None
     close = get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return f"did you mean {close[0]!r}?" if close else None

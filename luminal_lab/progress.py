@@ -16,10 +16,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar, Token
 from time import monotonic
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 from typing_extensions import override
+
+from luminal_lab.errors import visible
+from luminal_lab.interrupts import held, is_on_stack
 
 T = TypeVar("T")
 AFTER = 1.0
@@ -111,10 +114,12 @@ class _Telling(Progress):
 class _Shown(_Telling):
     """The outermost of all that is going on here: it has the bar."""
 
-    __slots__ = ("_bar", "_drawn", "_make", "_now", "_start", "_token", "done", "total")
+    __slots__ = ("_bar", "_drawn", "_frame", "_make", "_now", "_start", "_token", "done", "total")
     done: float
 
-    def __init__(self, what: str, total: float | None, unit: str, make: Maker) -> None:
+    def __init__(
+        self, what: str, total: float | None, unit: str, make: Maker, frame: FrameType
+    ) -> None:
         self.total, self.done = total, 0
         self._make: Callable[[float | None, float], Bar] | None = lambda total, seconds: make(
             what, total, unit, seconds
@@ -123,6 +128,12 @@ class _Shown(_Telling):
         self._now = ""
         self._start = self._drawn = monotonic()
         self._token: Token[_Shown | None] | None = _OUTERMOST.set(self)
+        self._frame: FrameType | None = frame
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether whoever began it is still at it; Ctrl-C may have broken that off."""
+        return self._frame is not None and is_on_stack(self._frame)
 
     @override
     def now(self, words: str) -> None:
@@ -133,7 +144,7 @@ class _Shown(_Telling):
         """Show words behind the bar, if there is one by now."""
         self._draw()
         if self._bar is not None:
-            self._bar.set_postfix_str(shortened(words), refresh=False)
+            self._bar.set_postfix_str(shortened(visible(words)), refresh=False)
 
     def tell_within(self, words: str) -> None:
         """Show words of something within what is being done."""
@@ -179,12 +190,14 @@ class _Shown(_Telling):
 
     @override
     def close(self) -> None:
-        bar, self._bar, self._make = self._bar, None, None
-        if self._token is not None:
-            _OUTERMOST.reset(self._token)
-            self._token = None
-        if bar is not None:
-            bar.close()
+        with held():
+            bar, self._bar, self._make = self._bar, None, None
+            if self._token is not None:
+                _OUTERMOST.reset(self._token)
+                self._token = None
+                self._frame = None
+            if bar is not None:
+                bar.close()
 
 
 class _Within(_Telling):
@@ -237,10 +250,14 @@ def progress(what: str, total: float | None = None, unit: str = "step") -> Progr
     a b c
     """
     outer = _OUTERMOST.get()
-    if outer is not None:
+    if outer is not None and outer.goes_on:
         return _Within(what, total, outer)
+    if outer is not None:
+        outer.close()
     make = maker()
-    return _NOTHING if make is None else _Shown(what, total, unit, make)
+    if make is None:
+        return _NOTHING
+    return _Shown(what, total, unit, make, sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # inspect's is slow
 
 
 def maker() -> Maker | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from typing_extensions import override
 
-from luminal_lab.core.builder import ShapeLike
+from luminal_lab.core.builder import Mark, ShapeLike
 from luminal_lab.core.dtypes import DTypeLike
 from luminal_lab.core.ir import IR
 from luminal_lab.core.ops import HostCall, Input
@@ -25,6 +25,7 @@ from luminal_lab.errors import (
     UnknownNameError,
     nearest,
 )
+from luminal_lab.interrupts import Blocks, held
 from luminal_lab.listeners import LISTENERS
 from luminal_lab.session_compile import Compiled
 from luminal_lab.tensor import Tensor
@@ -190,6 +191,15 @@ class Graph(Compiled):
         for id, slope in by_inputs(loss, checkpoint).items():
             self._slopes.setdefault(id, {})[loss.id] = slope.id
 
+    @override
+    def take_back(self, mark: Mark, error: BaseException) -> None:
+        super().take_back(mark, error)
+        there = self.next_id
+        self.derived = [one for one in self.derived if all(c.node < there for c in one.log)]
+        for slopes in self._slopes.values():
+            for loss in [loss for loss, id in slopes.items() if id >= there]:
+                del slopes[loss]
+
     @property
     def gradients(self) -> tuple[Snapshot, ...]:
         """The graph before and after each call of `grad` or `backward`, with all that it added.
@@ -230,9 +240,10 @@ class Graph(Compiled):
         made = Graph.__new__(type(self))
         memo[id(self)] = made
         for name, value in vars(self).items():
-            if name not in ("_compilation", "_request"):
+            if name not in ("_compilation", "_request", "_blocks", "begun"):
                 vars(made)[name] = deepcopy(value, memo)
         made._compilation, made._request, made._turns = None, None, {}
+        made._blocks, made._scope, made.begun = Blocks(), "", None
         made._listen()
         return made
 
@@ -405,6 +416,11 @@ class Graph(Compiled):
 
     def _begin(self, cell: str) -> None:
         """Close the cell that ran before, and supersede what this one made when it ran before."""
+        self.within()  # what was broken off goes first
+        with held():
+            self._supersede_cell(cell)
+
+    def _supersede_cell(self, cell: str) -> None:
         self._made.setdefault(self._cell, set()).update(range(self._first, self.next_id))
         self._cell, self._first = cell, self.next_id
         for id, cells in list(self._outputs.items()):

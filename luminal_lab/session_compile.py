@@ -14,6 +14,7 @@ from luminal_lab.core.interpret import Environment, stoppable
 from luminal_lab.core.ir import IR
 from luminal_lab.core.origin import Origin, here
 from luminal_lab.errors import ArgumentError, GraphError, LabWarning, whole_number
+from luminal_lab.interrupts import held
 from luminal_lab.listeners import LISTENERS
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.arguments import told_methods
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from luminal_lab.kernels.kernel import Kernels
     from luminal_lab.kernels.launch import Launch, Launches
     from luminal_lab.kernels.memory_plan import MemoryPlan
-    from luminal_lab.passes.check import Given
     from luminal_lab.passes.compilation import Compilation, Following, Trace
+    from luminal_lab.passes.draws import Given
     from luminal_lab.passes.pipeline import PassLike
     from luminal_lab.passes.snapshot import Snapshot
 
@@ -84,20 +85,21 @@ class Compiled(Store):
                 given=self.given(),
                 specialise=specialise,
             )
-        if compilation.rounds or (self._compilation is not None and self._compilation.rounds):
-            self._values = {}  # they are those of another precision
-        # They can be read until the next run, which computes them with what was compiled.
-        self._unseen |= self._values.keys()
-        self._compilation, self._present, self._failed = compilation, None, False
-        # What is copied with the graph, and then compiles the copy.
-        self._compiling = partial(
-            self.compile, *passes, check=check, licence=licence, specialise=specialise
-        )
+        with held():
+            if compilation.rounds or (self._compilation is not None and self._compilation.rounds):
+                self._values = {}  # they are those of another precision
+            # They can be read until the next run, which computes them with what was compiled.
+            self._unseen |= self._values.keys()
+            self._compilation, self._present, self._failed = compilation, None, False
+            # What is copied with the graph, and then compiles the copy.
+            self._compiling = partial(
+                self.compile, *passes, check=check, licence=licence, specialise=specialise
+            )
         return compilation
 
     def given(self) -> Given:
         """Return what passes, and those who run a graph beside the session, know of its inputs."""
-        from luminal_lab.passes.check import Given  # noqa: PLC0415  # loaded when used
+        from luminal_lab.passes.draws import Given  # noqa: PLC0415  # loaded when used
 
         return Given(
             self._data,
@@ -112,6 +114,7 @@ class Compiled(Store):
 
     def _asked(self, what: str) -> IR:
         """Return what was written, with all that a run may be asked for as an output."""
+        self.within()  # what was broken off is not a part of it
         asked = dict.fromkeys([*self._outputs, *self._probes, *self._kept])
         if not asked:
             raise GraphError(
@@ -261,7 +264,7 @@ class Compiled(Store):
                     "time: dims are sizes for a model, and here the data has them",
                     hint="give data of that size, or the rates of a machine as model=",
                 )
-            with self.turn("time"), stoppable(lambda: None):
+            with stoppable(lambda: None), held(), self.turn("time"):
                 environment = Environment(
                     self._input_value,
                     self._bind(written, frozenset(written.ancestors(written.output_ids))),

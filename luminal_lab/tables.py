@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from luminal_lab.errors import DeviceError
+from luminal_lab.errors import DeviceError, visible
 
 if TYPE_CHECKING:
     import pandas as pd  # pyright: ignore[reportMissingTypeStubs]  # it has none
@@ -31,6 +31,10 @@ def frame(
             f"{what}: a table needs pandas, which is not installed",
             hint="pip install pandas; print(…) shows the rows without it",
         ) from error
-    table = pd.DataFrame([list(row) for row in rows], columns=list(columns))
+    table = pd.DataFrame([[*map(_shown, row)] for row in rows], columns=list(columns))
     table.attrs.update(about or {})
     return table
+
+
+def _shown(cell: object) -> object:
+    return visible(cell) if isinstance(cell, str) else cell

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
-from luminal_lab.errors import ArgumentError, GraphError, LabError
+from luminal_lab.errors import ArgumentError, Explained, GraphError
 from luminal_lab.io.recording import save_recording
 from luminal_lab.listeners import LISTENERS
 from luminal_lab.passes.compilation import Compilation
@@ -193,7 +193,7 @@ class Traced:
 
 def _sentence(error: BaseException) -> str:
     """Return what an error says, on one line."""
-    text = error.message if isinstance(error, LabError) else str(error)
+    text = error.message if isinstance(error, Explained) else str(error)
     first = text.partition("\n")[0] or type(error).__name__
     return first if len(first) <= 120 else f"{first[:119]}…"
 

@@ -13,7 +13,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab import errors
 from luminal_lab.core.op import OPS
-from luminal_lab.errors import LabError, LabWarning, nearest
+from luminal_lab.errors import Interrupted, LabError, LabWarning, nearest
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "errors.md"
@@ -21,7 +21,7 @@ BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CLASSES = {
     name: value
     for name, value in vars(errors).items()
-    if isinstance(value, type) and issubclass(value, (LabError, LabWarning))
+    if isinstance(value, type) and issubclass(value, (LabError, LabWarning, Interrupted))
 }
 
 
@@ -114,7 +114,7 @@ def test_the_docstring_draws_the_tree():
     assert re.search(r"^│   ├── DimError", doc, re.MULTILINE)
 
 
-@pytest.mark.parametrize("kind", [c for c in CLASSES.values() if issubclass(c, LabError)])
+@pytest.mark.parametrize("kind", [c for c in CLASSES.values() if c is not LabWarning])
 def test_the_parts_of_an_error(kind):
     assert str(kind("what")) == "what"
     error = kind("what", where="line 1\nline 2", hint="do that")
@@ -124,6 +124,11 @@ def test_the_parts_of_an_error(kind):
     assert (type(again), str(again)) == (kind, str(error))
     assert kind.__doc__
     assert getattr(ll, kind.__name__) is kind
+
+
+def test_ctrl_c_is_no_error_that_a_handler_of_errors_could_take():
+    assert issubclass(Interrupted, KeyboardInterrupt)
+    assert not issubclass(Interrupted, (LabError, Exception))
 
 
 def test_the_nearest_word():

@@ -18,38 +18,46 @@ ROOT = Path(__file__).resolve().parents[1]
 # Each place, and the places that it may import.
 TABLE = """
 errors
+interrupts
 display
 listeners
-progress
+reading   errors
+plain     reading
+progress  errors interrupts
 tables    errors
-core      errors display
-tensor    errors display core
-passes    errors display progress tables listeners core tensor
-kernels   errors display progress tables core tensor passes
-devices   errors display progress tables core tensor passes kernels
+trust     errors
+core      errors interrupts display trust
+tensor    errors interrupts display core
+passes    errors interrupts display reading plain progress tables listeners core tensor
+kernels   errors display trust progress tables core tensor passes
+devices   errors interrupts display trust reading plain progress tables core tensor passes kernels
 search    errors display progress tables core tensor passes kernels devices
-nn        errors display core tensor passes
-io        errors display progress tables core tensor passes kernels devices search nn
-viz       errors display progress tables core tensor passes kernels devices search nn io
-session_compile errors listeners core tensor passes kernels devices
-session   errors display listeners progress tables core tensor passes kernels devices search nn io viz session_compile
+nn        errors interrupts display reading plain core tensor passes
+io        errors interrupts display trust reading plain progress tables core tensor passes kernels devices search nn
+viz       errors interrupts display trust reading plain progress tables core tensor passes kernels devices search nn io
+session_compile errors interrupts listeners core tensor passes kernels devices
+session   errors interrupts display listeners progress tables core tensor passes kernels devices search nn io viz session_compile
 tracing   errors display listeners core tensor passes kernels devices io viz session
 magic     errors core tracing viz
-bench     errors display progress core tensor passes kernels devices search nn io viz session __init__
-course    errors display progress tables core tensor passes kernels devices search nn io viz session cli __init__
-cli       errors progress tracing core tensor passes kernels devices search nn io viz session bench course __init__
+bench     errors display reading plain progress core tensor passes kernels devices search nn io viz session __init__
+course    errors display reading plain progress tables core tensor passes kernels devices search nn io viz session cli __init__
+cli       errors reading plain progress trust tracing core tensor passes kernels devices search nn io viz session bench course __init__
 __init__  errors display tracing magic core tensor passes kernels devices search nn io viz session course cli
 __main__  cli
 """  # noqa: E501  # a row each
 LAYERS = {place: allowed for place, *allowed in map(str.split, TABLE.strip().splitlines())}
 FILES = {
     "errors",
+    "interrupts",
     "display",
     "listeners",
+    "reading",
+    "plain",
     "magic",
     "progress",
     "tracing",
     "tables",
+    "trust",
     "session",
     "session_compile",
     "__init__",
@@ -61,9 +69,11 @@ LIGHT = CORE_LIBRARIES | sys.stdlib_module_names
 PICTURE_LIBRARIES = {"IPython", "anywidget", "graphviz", "ipywidgets", "matplotlib", "plotly"}
 PICTURE_LIBRARIES |= {"altair", "bokeh", "networkx", "pydot", "pygraphviz", "seaborn", "traitlets"}
 VAGUE = {"common", "handler", "helper", "manager", "util"}
+PASSES_ON = "luminal_lab.devices.toolchain"
+"""What starts compilers in its own environment, but for where temporary files go."""
 ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
 # What is read to understand the graph; the catalogue of ops is looked things up in.
-CORE_LINES = 3_400
+CORE_LINES = 3_450
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -98,7 +108,7 @@ def faults(sources: Mapping[str, str]) -> list[str]:
         # graphlib lists a cycle against the direction of its edges.
         found.append("an import cycle: " + " -> ".join(reversed(error.args[1])))
     core = {m: s for m, s in sources.items() if place_of(m) == "core"}
-    core = {m: s for m, s in core.items() if not m.startswith("luminal_lab.core.ops.")}
+    core = {m: s for m, s in core.items() if not f"{m}.".startswith("luminal_lab.core.ops.")}
     lines = sum(code_lines(source, trees[module]) for module, source in core.items())
     if lines > CORE_LINES:
         found.append(f"core has {lines:,} lines without docstrings; {CORE_LINES:,} are its limit")
@@ -123,7 +133,9 @@ def tree_faults(module: str, tree: ast.AST) -> Iterator[str]:
             case ast.ImportFrom(module="os", names=names):
                 for name in ENVIRONMENT.intersection(name.name for name in names):
                     yield f"{module}:{node.lineno}: reads the environment (os.{name})"
-            case ast.Attribute(attr=name, value=ast.Name()) if name in ENVIRONMENT:
+            case ast.Attribute(attr=name, value=ast.Name()) if (
+                name in ENVIRONMENT and module != PASSES_ON
+            ):
                 yield f"{module}:{node.lineno}: reads the environment (os.{name})"
             case _:
                 pass
@@ -233,7 +245,7 @@ def test_importing_luminal_lab_brings_in_the_core_and_nothing_heavier():
     modules = done.stdout.split()
     assert "luminal_lab" in modules
     ours = re.compile(
-        r"luminal_lab(\.(errors|display|listeners|session(_compile)?|core(\..+)?|tensor(\..+)?))?"
+        r"luminal_lab(\.(errors|interrupts|display|listeners|trust|session(_compile)?|core(\..+)?|tensor(\..+)?))?"
     )
     heavy = [m for m in modules if m.split(".")[0] not in LIGHT and not ours.fullmatch(m)]
     assert not heavy
@@ -281,41 +293,42 @@ def test_lawful_sources_have_no_faults():
             "luminal_lab.core.ir",
             "from luminal_lab.passes import dce",
             "luminal_lab.core.ir:1: imports luminal_lab.passes.dce, and core may import errors, "
-            "display",
+            "interrupts, display, trust",
             id="upward",
         ),
         pytest.param(
             "luminal_lab.core.ir",
             "from luminal_lab import passes",
             "luminal_lab.core.ir:1: imports luminal_lab.passes, and core may import errors, "
-            "display",
+            "interrupts, display, trust",
             id="upward-place",
         ),
         pytest.param(
             "luminal_lab.core.ir",
             "import luminal_lab as ll",
-            "luminal_lab.core.ir:1: imports luminal_lab, and core may import errors, display",
+            "luminal_lab.core.ir:1: imports luminal_lab, and core may import errors, interrupts, "
+            "display, trust",
             id="upward-to-the-top",
         ),
         pytest.param(
             "luminal_lab.core.ir",
             "import typing\nif typing.TYPE_CHECKING:\n    import luminal_lab.passes.dce",
             "luminal_lab.core.ir:3: imports luminal_lab.passes.dce, and core may import errors, "
-            "display",
+            "interrupts, display, trust",
             id="upward-for-types",
         ),
         pytest.param(
             "luminal_lab.core.ir",
             "import importlib\nimportlib.import_module('luminal_lab.passes.dce')",
             "luminal_lab.core.ir:2: imports luminal_lab.passes.dce, and core may import errors, "
-            "display",
+            "interrupts, display, trust",
             id="upward-by-name",
         ),
         pytest.param(
             "luminal_lab.nn.linear",
             "def f():\n    from luminal_lab.kernels import nest",
             "luminal_lab.nn.linear:2: imports luminal_lab.kernels, and nn may import "
-            "errors, display, core, tensor, passes",
+            "errors, interrupts, display, reading, plain, core, tensor, passes",
             id="sideways-in-a-function",
         ),
         pytest.param(
@@ -384,8 +397,8 @@ def test_lawful_sources_have_no_faults():
         ),
         pytest.param(
             "luminal_lab.core.long",
-            '"""A docstring\nof two lines."""\n' + "x = 1\n" * 3_400,
-            "core has 3,409 lines without docstrings; 3,400 are its limit",
+            '"""A docstring\nof two lines."""\n' + "x = 1\n" * 3_450,
+            "core has 3,456 lines without docstrings; 3,450 are its limit",
             id="too-long",
         ),
     ],

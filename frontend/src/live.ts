@@ -3,6 +3,20 @@
 /** What the kernel answers; panes know the fields of what they ask. */
 export type Reply = Readonly<Record<string, unknown>>;
 
+/** Code that a file brought along, with all of its text. */
+export interface Carried {
+  readonly digest: string;
+  readonly what: string;
+  readonly source: string;
+}
+
+/** Why there is no answer: it would run code that nobody here has said to run. */
+export class Refused extends Error {
+  constructor(sentence: string, readonly carried: readonly Carried[]) {
+    super(sentence);
+  }
+}
+
 export interface Live {
   /** Whether there may be a kernel; whether it answers is only known by asking. */
   readonly hasKernel: boolean;
@@ -61,7 +75,8 @@ export function throughModel(model: Model, patience = PATIENCE): Live {
     }
     waiting.delete(request as number);
     const error = message["error"];
-    if (typeof error === "string") asked.failed(new Error(error));
+    const carried = message["carried"];
+    if (typeof error === "string") asked.failed(Array.isArray(carried) ? new Refused(error, carried as Carried[]) : new Error(error));
     else asked.answered(message);
   };
   const patient = (request: number, asked: Waiting, times = 1): number =>

@@ -1,7 +1,7 @@
 // Questions to the kernel, answers in any order, and sentences where none comes.
 
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { GONE, NO_KERNEL, throughModel, withoutKernel } from "../src/live";
+import { GONE, NO_KERNEL, Refused, throughModel, withoutKernel } from "../src/live";
 import { FakeModel } from "./fakemodel";
 
 beforeEach(() => void vi.useFakeTimers());
@@ -24,6 +24,16 @@ test("an error of the kernel's is a sentence", async () => {
   const asked = throughModel(model).ask("values");
   model.emit("msg:custom", { reply: 1, error: "There is no data for x." });
   await expect(asked).rejects.toThrow("There is no data for x.");
+});
+
+test("a refusal brings along what it is about", async () => {
+  const model = new FakeModel();
+  const asked = throughModel(model).ask("rerun");
+  const carried = [{ digest: "ab", what: "kernel evil in C", source: "void evil(void) {}" }];
+  model.emit("msg:custom", { reply: 1, error: "a file brought it along", carried });
+  const error: unknown = await asked.catch((one: unknown) => one);
+  expect(error).toBeInstanceOf(Refused);
+  expect((error as Refused).carried).toEqual(carried);
 });
 
 test("silence is said after a minute; work that was begun is waited for", async () => {

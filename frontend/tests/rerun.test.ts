@@ -1,6 +1,6 @@
 // @vitest-environment jsdom
 import { expect, test, vi } from "vitest";
-import { NO_KERNEL, type Live } from "../src/live";
+import { NO_KERNEL, Refused, type Live } from "../src/live";
 import { pythonOf, rerun, summed } from "../src/rerun";
 import { SIMPLE } from "./graphs";
 import { made, type Made } from "./made";
@@ -68,6 +68,34 @@ test("what is different from another run", () => {
   expect(rows.slice(0, 3)).toEqual([["", "first", "simple", ""], ["nodes at the end", "3", "3", "the same"], ["kernels", "1", "2", "+100 %"]]);
   expect(rows.at(-1)).toEqual(["H200, modelled", "", "2.00 µs", ""]);
   expect(texts(host, ".ll-ir.ll-is-new")).toEqual(["+ product", "+ other"]);
+});
+test("code that a file brought along is shown, and runs when somebody says so", async () => {
+  const refused = new Refused("kernel evil in C: a file brought it along", [{ digest: "ab", what: "kernel evil in C", source: "void evil(void) {\n}" }]);
+  for (const [word, asks, said] of [["Run it", [undefined, ["ab"]], "done"], ["Do not run it", [undefined], "Nothing was run."]] as const) {
+    const live = answering(refused, { text: "done" });
+    const { host } = on(live);
+    named(host, "as a further run; the session's own compile stays").click();
+    await settled();
+    expect(texts(host, ".ll-trust pre")).toEqual(["void evil(void) {\n}"]);
+    // Whoever presses Enter without reading has run nothing.
+    expect(document.activeElement!.textContent).toBe("Do not run it");
+    named(host, word).click();
+    await settled();
+    expect(live.asked.map((one) => one["trust"])).toEqual(asks);
+    expect(host.querySelector("[role=status]")!.textContent).toBe(said);
+  }
+});
+test("code that is refused again is asked about again", async () => {
+  const refused = (digest: string): Refused => new Refused("no", [{ digest, what: digest, source: "" }]);
+  const live = answering(refused("a"), refused("b"), {});
+  const { host } = on(live);
+  named(host, "take the time of each launch of this run").click();
+  for (const _ of "ab") {
+    await settled();
+    named(host, "Run it").click();
+  }
+  await settled();
+  expect(live.asked.map((one) => one["trust"])).toEqual([undefined, ["a"], ["a", "b"]]);
 });
 test("sums", () => expect(summed(made(RICH).runs[0]!).get("this CPU, measured")![1]).toBe("6.00 µs"));
 test("without a kernel it says so", async () => {

@@ -26,6 +26,7 @@ from luminal_lab.bench.workloads import EIGHTH
 from luminal_lab.core.dtypes import Array
 from luminal_lab.devices.machine import usable_cores
 from luminal_lab.devices.probe import peak_rates
+from luminal_lab.passes.judge import typical
 from luminal_lab.progress import Progress, progress
 
 ROUNDS = 3
@@ -303,10 +304,7 @@ def apart(name: str, theirs: list[Array], ours: list[Array], tolerance: float) -
             continue
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         with np.errstate(invalid="ignore"):
-            size = (
-                float(np.sqrt(np.mean(np.square(a[np.isfinite(a)])))) if np.isfinite(a).any() else 0
-            )
-            off = np.where(same, 0.0, np.abs(a - b) / (np.abs(a) + size))
+            off = np.where(same, 0.0, np.abs(a - b) / (np.abs(a) + typical(a)))
         off = np.where(np.isnan(off), np.inf, off)
         worst = np.unravel_index(int(off.argmax()), off.shape)
         if off[worst] > tolerance:

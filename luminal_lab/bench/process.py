@@ -28,7 +28,7 @@ from luminal_lab.bench.peers.peer import Peer, Ready
 from luminal_lab.bench.stored import Stored, opened
 from luminal_lab.bench.workload import Unable, Workload
 from luminal_lab.core.dtypes import Array
-from luminal_lab.errors import LabError
+from luminal_lab.errors import Explained
 
 MOST = 10_000
 """The runs of one turn at most."""
@@ -218,7 +218,7 @@ def timed(ready: Ready, seconds: float) -> list[float]:
 
 def _told(error: BaseException) -> str:
     """Return what an error says, and where it was raised."""
-    if isinstance(error, LabError):
+    if isinstance(error, Explained):
         return f"{type(error).__name__}: {error.message}"
     last = traceback.extract_tb(error.__traceback__)[-1]
     text = str(error).strip().splitlines()

@@ -52,8 +52,9 @@ from luminal_lab.devices.subject import Subject, subject_of
 from luminal_lab.devices.toolchain import find_compiler
 from luminal_lab.errors import ArgumentError, DeviceError, LabError, nearest
 from luminal_lab.kernels.kernel import Kernel
-from luminal_lab.passes.check import Given, differences
 from luminal_lab.passes.compilation import Compilation
+from luminal_lab.passes.draws import Given
+from luminal_lab.passes.judge import differences
 from luminal_lab.passes.pipeline import PassLike, Pipeline
 from luminal_lab.progress import progress
 
@@ -264,7 +265,6 @@ class _Recorder:
         stored = made.storage.values(environment, asked)
         right = interpret(made.ir, environment, wanted=asked, known=stored)
         found = made.values(environment, asked, {}, None)
-        made.settle()
         for id in made.ir.output_ids:
             wrong = differences(right[id], found[id], scaled=True)
             if wrong.any():

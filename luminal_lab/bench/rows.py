@@ -6,12 +6,14 @@ import json
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from luminal_lab.devices.rates import PeakRates, read_json
+from luminal_lab.devices.rates import PeakRates, check_rates, read_json
 from luminal_lab.errors import RecordingError
+from luminal_lab.plain import read
+from luminal_lab.reading import read_plain
 
 SCHEMA = 1
 """What a file of rows holds; one more whenever that changes."""
@@ -125,24 +127,19 @@ class Report:
         """Read what `to_json` has written."""
         given = read_json("bench", text, SCHEMA)
         try:
-            values = {f.name: given[f.name] for f in fields(cls)}
-            known = {f.name for f in fields(Row)}
-            values["rates"] = PeakRates.from_object(cast("dict[str, Any]", values["rates"]))
-            values["rows"] = [
-                Row(**{name: value for name, value in row.items() if name in known})
-                for row in values["rows"]
-            ]
-            return cls(**values)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            found = read(cls, given, "report")
+            check_rates(found.rates)
+        except ValueError as error:
             raise RecordingError(
-                f"bench: the rows cannot be read: {error!r}", hint="run the benchmark again"
+                f"bench: the rows cannot be read: {error}", hint="run the benchmark again"
             ) from error
+        return found
 
 
 def read_report(path: Path) -> Report:
     """Read the file that `--json` has written."""
     try:
-        text = path.read_text("utf-8")
+        text = read_plain(path).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RecordingError(
             f"bench: {path} cannot be read: {error}",

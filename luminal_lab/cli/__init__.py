@@ -18,7 +18,8 @@ from typing import cast
 
 import luminal_lab
 from luminal_lab.cli.command import PROGRAM, STATUS, Command, indented
-from luminal_lab.errors import LabError, LabWarning, nearest
+from luminal_lab.cli.saying import say
+from luminal_lab.errors import Explained, LabError, LabWarning, nearest, visible
 
 GROUPS = {
     "learn": {
@@ -30,6 +31,7 @@ GROUPS = {
         "trace": "run a script, and record every compile in it",
         "open": "look at a recording in the browser",
         "export": "write a recording as a page that needs nothing",
+        "trust": "sign the kernels that a file brings along",
     },
     "graphs as text": {
         "run": "run passes on a graph: text in, text out",
@@ -61,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except KeyboardInterrupt as error:
-        return _told(str(error) if isinstance(error, LabError) else "stopped", 130)
+        return _told(str(error) if isinstance(error, Explained) else "stopped", 130)
     except LabError as error:
         return _told(str(error), 2)
     except BrokenPipeError:
@@ -76,11 +78,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help"):
-        print(text_of_help())
+        say(text_of_help())
         return 0
     first, *rest = words
     if first == "--version":
-        print(f"luminal_lab {luminal_lab.__version__}")
+        say(f"luminal_lab {luminal_lab.__version__}")
         return 0
     if first not in COMMANDS:
         what = (
@@ -107,7 +109,7 @@ def text_of_help() -> str:
 
 
 def _told(text: str, status: int) -> int:
-    print(text, file=sys.stderr)
+    say(text, error=True)
     return status
 
 
@@ -120,7 +122,7 @@ def _prepare() -> None:
     ) -> str:
         # Of what no line of a user's led to, the line is the program's own.
         if issubclass(kind, LabWarning) and place in (sys.argv[0], __file__):
-            return f"note: {message}\n"
+            return visible(f"note: {message}\n")
         return usual(message, kind, place, line, text)
 
     warnings.formatwarning = written

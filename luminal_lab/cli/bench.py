@@ -16,6 +16,7 @@ from luminal_lab.bench.workload import Workload
 from luminal_lab.bench.workloads import workloads
 from luminal_lab.cli.command import Command, Reader
 from luminal_lab.cli.files import check_place
+from luminal_lab.cli.saying import say
 from luminal_lab.errors import ArgumentError, nearest
 
 ABOUT = """\
@@ -74,8 +75,8 @@ def run(given: argparse.Namespace) -> int:
 
     def done(report: Report, row: Row) -> None:
         if len(report.rows) == 1:
-            print(head(report))
-        print(line(row), *extras(row), sep="\n", flush=True)
+            say(head(report))
+        say(line(row), *extras(row), sep="\n", flush=True)
 
     report = measure(
         chosen,
@@ -83,7 +84,7 @@ def run(given: argparse.Namespace) -> int:
         luminal_lab.__version__,
         done,
     )
-    print(foot(report))
+    say(foot(report))
     if then is not None and given.against is not None:
         print_changes(report, then, given.against)
     if given.json is not None:
@@ -94,11 +95,11 @@ def run(given: argparse.Namespace) -> int:
 def print_changes(report: Report, then: Report, path: Path) -> None:
     """Say what became slower since another run."""
     for text in differences(report, then):
-        print(f"note: {text}")
+        say(f"note: {text}")
     found = slower(report, then)
-    print(f"slower than in {path}:" if found else f"nothing is slower than in {path}")
+    say(f"slower than in {path}:" if found else f"nothing is slower than in {path}")
     for text in found:
-        print(f"  {text}")
+        say(f"  {text}")
 
 
 def chosen_workloads(only: str, *, is_quick: bool) -> list[Workload]:

@@ -6,6 +6,7 @@ import ctypes
 import os
 import platform
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from luminal_lab.devices.cuda import CUDACompiler
 from luminal_lab.devices.cuda_driver import gpu_count, import_cupy
 from luminal_lab.devices.metal import MetalCompiler
 from luminal_lab.devices.metal_engine import import_metal
+from luminal_lab.devices.trial_build import CHECKS as SANITIZERS, builds
 from luminal_lab.errors import DeviceError, LabError
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.pipeline import Pipeline
@@ -116,6 +118,22 @@ def compiler() -> Found:
         return Found("missing", "no C compiler: graphs run in the interpreter, slowly", ZIG)
     fault = _fault_of(CPUCompiler())
     return Found("fails", f"{found}: {fault}", ZIG) if fault else Found("works", str(found))
+
+
+def trials() -> Found:
+    """Look for what finds faults in kernels before they run in this process."""
+    try:
+        found = toolchain.find_compiler()
+    except DeviceError:
+        return Found("missing", "no C compiler: there are no kernels in C to be tried", ZIG)
+    with warnings.catch_warnings(action="ignore"):  # it is said here
+        build = builds(found)
+    if build is None:
+        return Found("none", "there can be no child process: kernels are tried in this one")
+    if not build.sanitizers:
+        return Found("works", "kernels are tried in a child process, between guard pages alone")
+    named = " and ".join(SANITIZERS[one] for one in build.sanitizers)
+    return Found("works", f"kernels are tried in a child process, with {named}")
 
 
 def emulator() -> Found:
@@ -279,6 +297,7 @@ CHECKS = (
     Check("packages", packages, is_basic=True),
     Check("interpreter", interpreter, is_basic=True),
     Check("compiler", compiler),
+    Check("trials", trials),
     Check("cores", cores),
     Check("simd", simd),
     Check("cache", folder),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from luminal_lab.cli.command import Command, Reader
 from luminal_lab.cli.files import check_place
+from luminal_lab.cli.saying import say
 from luminal_lab.course import commands
 
 ABOUT = """\
@@ -53,8 +54,8 @@ Write the notebooks of a folder into another one, with an answer to each exercis
 written over."""
 ABOUT_GRADE = """\
 Run the exercises of submitted notebooks, FOLDER/STUDENT/….ipynb or FOLDER/STUDENT.ipynb, each in a
-process of its own with limits, and show who has what. What a notebook says of itself does not
-count."""
+process of its own with limits, and show who has what. This runs the code that students wrote: the
+limits stop accidents and the curious, not malice. What a notebook says of itself does not count."""
 
 
 def folders(one: argparse.ArgumentParser) -> None:
@@ -67,13 +68,13 @@ def run(given: argparse.Namespace) -> int:
     """Do what was asked for."""
     if given.what == "list":
         text = commands.listed_json() if given.json else f"{commands.listed_text()}\n"
-        print(text, end="")
+        say(text, end="")
         return 0
     if given.what == "grade":
         return grade(given)
     write = commands.student if given.what == "student" else commands.solved
     for path in write(given.folder, given.out):
-        print(path)
+        say(path)
     return 0
 
 
@@ -84,7 +85,7 @@ def grade(given: argparse.Namespace) -> int:
     found = commands.grade(
         given.folder, seconds=given.seconds, megabytes=given.megabytes, jobs=given.jobs
     )
-    print(found.json if given.json else f"{found}\n", end="")
+    say(found.json if given.json else f"{found}\n", end="")
     if given.csv is not None:
         given.csv.write_text(found.csv, encoding="utf-8", newline="")
     return 1 if found.notes else 0

@@ -14,6 +14,7 @@ import luminal_lab
 from luminal_lab.cli.checks import CHECKS, Check, Found, State
 from luminal_lab.cli.command import Command, Reader
 from luminal_lab.cli.installing import typed
+from luminal_lab.cli.saying import say
 from luminal_lab.errors import LabWarning
 from luminal_lab.progress import progress
 
@@ -53,9 +54,10 @@ def run(given: argparse.Namespace) -> int:
             found[check] = replace(one, mend=typed(one.mend))
     is_well = all(one.state == "works" for check, one in found.items() if check.is_basic)
     if given.json:
-        print(json.dumps(as_json(found, is_well=is_well), indent=1, ensure_ascii=False))
+        say(json.dumps(as_json(found, is_well=is_well), indent=1, ensure_ascii=False))
     else:
-        print("\n".join(lines(found, is_coloured=sys.stdout.isatty() and sys.platform != "win32")))
+        is_coloured = sys.stdout.isatty() and sys.platform != "win32"
+        say("\n".join(lines(found, is_coloured=is_coloured)), painted=is_coloured)
     return 0 if is_well else 1
 
 

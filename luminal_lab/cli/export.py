@@ -8,6 +8,7 @@ from pathlib import Path
 import luminal_lab
 from luminal_lab.cli.command import Command, Reader
 from luminal_lab.cli.files import check_place
+from luminal_lab.cli.saying import say
 
 ABOUT = """\
 Write all of a recording as one page of HTML: graphs, passes and firings, kernels with their
@@ -32,7 +33,7 @@ def run(given: argparse.Namespace) -> int:
     page: Path = given.page or Path(f"{given.file.stem}.html")
     check_place("export", page)
     luminal_lab.open(given.file).workbench().export(page, theme=given.theme)
-    print(f"written to {page}")
+    say(f"written to {page}")
     return 0
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from shlex import quote
 
-from luminal_lab.errors import ArgumentError, nearest
+from luminal_lab.errors import ArgumentError, TrustError, nearest
 
 STDIN = Path("-")
 
@@ -39,6 +40,29 @@ def read_bytes(what: str, path: Path) -> bytes:
                 nearest(path.name, [one.name for one in beside], 0.75) or "give one that is there"
             )
         raise ArgumentError(f"{what}: {path} cannot be read: {why}", hint=hint) from None
+
+
+def refused(command: str, path: Path, error: TrustError) -> TrustError:
+    """Return what is told of code in a file that nobody has said to run: where it is, what to do.
+
+    What went wrong is the command's: how it is asked again is said in its words.
+    """
+    lines = [] if path == STDIN else _lines_with(path, error)
+    at = f", line {lines[0]}" if lines else ""
+    name = "standard input" if path == STDIN else path
+    error.message = f"{name}{at}: {error.message}"
+    look = "" if path == STDIN else f"luminal-lab trust {quote(str(path))} --show prints it; "
+    error.hint = f"{look}luminal-lab {command} --trust runs it once"
+    return error
+
+
+def _lines_with(path: Path, error: TrustError) -> list[int]:
+    """Return the lines of a text that bring along what an error is about."""
+    data = path.expanduser().read_bytes()
+    names = [one.what.split()[1] for one in error.carried if one.what.startswith("kernel ")]
+    wanted = [f'header = "kernel {name}'.encode() for name in names]
+    lines = enumerate(data.split(b"\n"), 1)
+    return [number for number, line in lines if any(one in line for one in wanted)]
 
 
 def check_place(what: str, path: Path) -> None:

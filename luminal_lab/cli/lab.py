@@ -14,6 +14,7 @@ from pathlib import Path
 import luminal_lab
 from luminal_lab.cli.command import Command, Reader
 from luminal_lab.cli.installing import typed
+from luminal_lab.cli.saying import say
 from luminal_lab.errors import ArgumentError, DeviceError
 
 FIRST = "00_quickstart.ipynb"
@@ -95,7 +96,7 @@ def copied(source: Path | None, folder: Path) -> Path:
     new = sum(path.suffix == ".ipynb" for path in missing)
     kept = sum(path.suffix == ".ipynb" for path in found) - new
     told = f"{new} notebook{'s' * (new != 1)} copied to {folder}"
-    print(told + (f"; {kept} were there already, and stay as they are" if kept else ""))
+    say(told + (f"; {kept} were there already, and stay as they are" if kept else ""))
     return folder
 
 

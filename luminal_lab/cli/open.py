@@ -10,6 +10,7 @@ from pathlib import Path
 
 import luminal_lab
 from luminal_lab.cli.command import Command, Reader
+from luminal_lab.cli.saying import say
 from luminal_lab.cli.serving import Serving
 from luminal_lab.io.opened import Opened
 
@@ -39,19 +40,19 @@ def run(given: argparse.Namespace) -> int:
     """Show it."""
     recording = luminal_lab.open(given.file)
     if given.json:
-        print(json.dumps(as_json(recording), indent=1, ensure_ascii=False))
+        say(json.dumps(as_json(recording), indent=1, ensure_ascii=False))
         return 0
-    print(recording)
+    say(recording)
     if given.text:
         for part in recording:
-            print(f"\n{part.title}\n{part.compilation}")
+            say(f"\n{part.title}\n{part.compilation}")
         return 0
     with Serving(page_of(recording), given.port) as served:
         if served.note:
-            print(served.note)
-        print(f"{served.address}\nfor this machine alone; Ctrl-C ends it", flush=True)
+            say(served.note)
+        say(f"{served.address}\nfor this machine alone; Ctrl-C ends it", flush=True)
         if not given.no_browser and not webbrowser.open(served.address):
-            print("there is no browser here that could be opened: give one the address", flush=True)
+            say("there is no browser here that could be opened: give one the address", flush=True)
         served.wait()
     return 0
 

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, cast
 
 import luminal_lab.passes
 from luminal_lab.cli.command import Command, Reader, indented
+from luminal_lab.cli.saying import say
 from luminal_lab.errors import UnknownNameError, nearest
 from luminal_lab.passes.base import OPTIONS, Pass, option_types
 from luminal_lab.passes.pipeline import Pipeline, known_passes
@@ -60,16 +61,16 @@ def run(given: argparse.Namespace) -> int:
     chosen = known if given.name is None else {given.name: known[given.name]}
     if given.json:
         found = [as_json(name, kind) for name, kind in chosen.items()]
-        print(json.dumps({"format": FORMAT, "passes": found}, indent=1, ensure_ascii=False))
+        say(json.dumps({"format": FORMAT, "passes": found}, indent=1, ensure_ascii=False))
     elif given.name is not None:
-        print(described(given.name, known[given.name]))
+        say(described(given.name, known[given.name]))
     else:
         wide = max(map(len, known)) + 2
         for title, are_passes in (("passes", True), ("pipelines of passes", False)):
-            print(f"{title}:")
+            say(f"{title}:")
             for name, kind in known.items():
                 if issubclass(kind, Pass) == are_passes:
-                    print(f"  {name:{wide}}{sentence(kind)}")
+                    say(f"  {name:{wide}}{sentence(kind)}")
     return 0
 
 

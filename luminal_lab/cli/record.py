@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from luminal_lab.bench.record import DEVICES, names, record
 from luminal_lab.cli.bench import STATUS, wrapped
 from luminal_lab.cli.command import Command, Reader
 from luminal_lab.cli.files import check_place
+from luminal_lab.cli.saying import say
 from luminal_lab.errors import ArgumentError
 
 ABOUT = """\
@@ -49,15 +49,15 @@ def run(given: argparse.Namespace) -> int:
         only,
         is_quick=given.quick,
         threads=given.threads,
-        told=lambda line: print(line, flush=True),
+        told=lambda line: say(line, flush=True),
     )
     if found.recording.programs:
         found.recording.save(path)
         count = len(found.recording.kernels)
-        print(f"saved {count} kernel{'s' * (count != 1)} to {path}")
-        print(f'll.Recorded("{path}") answers from it')
+        say(f"saved {count} kernel{'s' * (count != 1)} to {path}")
+        say(f'll.Recorded("{path}") answers from it')
     for text in found.failed:
-        print(f"not recorded: {text}", file=sys.stderr)
+        say(f"not recorded: {text}", error=True)
     return 1 if found.failed else 0
 
 

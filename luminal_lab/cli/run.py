@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import runpy
-import sys
 from pathlib import Path
 
 from luminal_lab.cli.command import Command, Reader
-from luminal_lab.cli.files import STDIN, read_bytes, read_text
+from luminal_lab.cli.files import STDIN, read_bytes, read_text, refused
 from luminal_lab.cli.passes import load_all
+from luminal_lab.cli.saying import say
 from luminal_lab.core.parse import parse
-from luminal_lab.errors import LabError, PassError
+from luminal_lab.errors import LabError, PassError, TrustError
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.pipeline import PassLike, Pipeline, parse_pipeline
@@ -26,7 +26,9 @@ luminal-lab run graph.ir --passes "generic, cpu"       with the CPU's kernels
 luminal-lab run - --passes cse --each < graph.ir       the graph after each pass that changed it
 luminal-lab run graph.ir --check --summary             values compared after each pass; a table
 luminal-lab run graph.ir --load mine.py --passes my-pass
-                                                       a pass of your own"""
+                                                       a pass of your own
+luminal-lab run graph.ir --trust --passes "generic, cpu"
+                                                       with the kernels in it, which are code"""
 STATUS = """\
 exit status: 0 if all went well, 1 if a pass failed or changed a value, 2 if the graph or the passes
 cannot be read, 130 if Ctrl-C stopped it"""
@@ -38,6 +40,7 @@ def options(one: Reader) -> None:
     one.add_argument(
         "--passes", metavar="TEXT", default="generic", help="as cx.compile has them; see passes"
     )
+    one.add_argument("--trust", action="store_true", help="run the kernels that it brings along")
     one.add_argument("--each", action="store_true", help="print what each pass has changed, too")
     one.add_argument("--check", action="store_true", help="compare values after each pass")
     one.add_argument("--summary", action="store_true", help="say what each pass did, on stderr")
@@ -58,7 +61,7 @@ def run(given: argparse.Namespace) -> int:
     pipeline = parse_pipeline(given.passes)
     text = read_text("run", given.file)
     try:
-        ir = parse(text)
+        ir = parse(text, trust=given.trust)
     except LabError as error:
         name = "standard input" if given.file == STDIN else given.file
         error.message = f"{name}, {error.message}"
@@ -66,12 +69,14 @@ def run(given: argparse.Namespace) -> int:
     try:
         compilation = compile_ir(ir, *parts_of(pipeline), check="values" if given.check else None)
     except PassError as error:
-        print(error, file=sys.stderr)
+        say(error, error=True)
         return 1
+    except TrustError as error:
+        raise refused("run", given.file, error) from error
     del kept
     if given.summary:
-        print(compilation, file=sys.stderr)
-    print(shown(compilation) if given.each else compilation.ir)
+        say(compilation, error=True)
+    say(shown(compilation) if given.each else compilation.ir)
     return 0
 
 

@@ -15,10 +15,12 @@ from types import TracebackType
 
 import luminal_lab
 from luminal_lab.cli.command import Command, Reader
-from luminal_lab.cli.files import check_place, read_bytes
+from luminal_lab.cli.files import check_place, read_bytes, refused
 from luminal_lab.cli.passes import load_all
 from luminal_lab.cli.run import parts_of
-from luminal_lab.errors import ArgumentError, LabError
+from luminal_lab.cli.saying import say
+from luminal_lab.devices.toolchain import pipeline_of_file
+from luminal_lab.errors import ArgumentError, LabError, TrustError
 from luminal_lab.io.facts import Subject
 from luminal_lab.io.recording import MAGIC, save_recording
 from luminal_lab.passes.compile import compile_ir
@@ -48,6 +50,7 @@ def options(one: Reader) -> None:
     one.add_argument("file", metavar="FILE", type=Path, help="a script, or a recording")
     one.add_argument("-o", dest="out", metavar="OUT", type=Path, help="default: FILE.lab, here")
     one.add_argument("--passes", metavar="TEXT", help="of a recording; default: those it had")
+    one.add_argument("--trust", action="store_true", help="run the kernels of a recording, too")
 
 
 def run(given: argparse.Namespace) -> int:
@@ -59,7 +62,10 @@ def run(given: argparse.Namespace) -> int:
         raise ArgumentError(f"trace: {out} is what is read", hint="name another file behind -o")
     check_place("trace", out)
     if data.startswith(MAGIC) or file.suffix == ".lab":
-        save_recording(out, again(file, given.passes))
+        try:
+            save_recording(out, again(file, given.passes, trust=given.trust))
+        except TrustError as error:
+            raise refused("trace", file, error) from error
         return told(out, 0)
     if file.suffix == ".ipynb":
         raise ArgumentError(
@@ -71,6 +77,11 @@ def run(given: argparse.Namespace) -> int:
             "trace: --passes is for recordings: a script says itself what it compiles with",
             hint="leave it out",
         )
+    if given.trust:
+        raise ArgumentError(
+            "trace: --trust is for recordings: a script is run, whatever it brings along",
+            hint="leave it out",
+        )
     return traced(file, out, given.rest)
 
 
@@ -79,27 +90,27 @@ def traced(script: Path, out: Path, arguments: Sequence[str]) -> int:
     with trace() as record:
         status = status_of(script, arguments)
     if not len(record):
-        print(f"trace: {script} has made no graph: nothing is saved", file=sys.stderr)
+        say(f"trace: {script} has made no graph: nothing is saved", error=True)
         return status or 1
     try:
         record.save(out)
     except LabError as error:
-        print(error, file=sys.stderr)
+        say(error, error=True)
         # The script may have run for hours, and what it made is not to be had again for nothing.
         out = Path(tempfile.mkdtemp(prefix="luminal_lab-"), out.name)
         status = status or 2
         try:
             record.save(out)
         except LabError as again:
-            print(again, file=sys.stderr)
+            say(again, error=True)
             return status
-    print(summary(record), file=sys.stderr)
+    say(summary(record), error=True)
     return told(out, status)
 
 
 def told(out: Path, status: int) -> int:
     """Say where it is; the script may have used standard output for its own."""
-    print(f"saved to {out}: luminal-lab open {out} shows it", file=sys.stderr)
+    say(f"saved to {out}: luminal-lab open {out} shows it", error=True)
     return status
 
 
@@ -125,13 +136,13 @@ def status_of(script: Path, arguments: Sequence[str]) -> int:
             return 0
         is_text = not isinstance(ended.code, int)
         said = ended.code if is_text else f"{script} ended with status {ended.code}"
-        print(said, file=sys.stderr)
+        say(said, error=True)
         return 1
     except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
+        say("stopped", error=True)
         return 130
     except LabError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        say(f"{type(error).__name__}: {error}", error=True)
         return 1
     except Exception as error:  # whatever a script may raise
         traceback.print_exception(error.with_traceback(within(script, error.__traceback__)))
@@ -158,14 +169,21 @@ def within(script: Path, frames: TracebackType | None) -> TracebackType | None:
     return found
 
 
-def again(file: Path, passes: str | None) -> list[Subject]:
-    """Return the graphs of a recording, compiled anew."""
-    recording = luminal_lab.open(file)
+def again(file: Path, passes: str | None, *, trust: bool = False) -> list[Subject]:
+    """Return the graphs of a recording, compiled anew.
+
+    With `trust` the kernels that it brings along are run, and the compiler that its passes name.
+    """
+    recording = luminal_lab.open(file, trust=trust)
     load_all()
     made: list[Subject] = []
     with progress(f"compile {file.name}", len(recording), "graph") as bar:
         for one in bar.each(list(recording), lambda one: one.title):
-            pipeline = parse_pipeline(passes or one.pipeline or "generic")
+            pipeline = (
+                pipeline_of_file(one.pipeline or "generic", trust=trust)
+                if passes is None
+                else parse_pipeline(passes)
+            )
             compilation = compile_ir(one.written, *parts_of(pipeline))
             found = backed_compile(compilation, title=one.title).subject
             kept = one.subject

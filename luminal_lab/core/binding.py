@@ -19,7 +19,7 @@ from luminal_lab.core.dims import (
 )
 from luminal_lab.core.dtypes import BY_NUMPY, KIND_ORDER, Array, DType
 from luminal_lab.core.op import TensorType, tuple_text
-from luminal_lab.errors import DimError, DTypeError, InputError, LabError
+from luminal_lab.errors import DeviceError, DimError, DTypeError, InputError, LabError
 
 
 def as_array(value: Any, what: str = "the data") -> Array:  # noqa: ANN401  # anything may be data
@@ -66,7 +66,7 @@ def fit(
 ) -> Array:
     """Return data as an array of a type, or say why it does not fit; `what` is what it is for."""
     if data.__class__ is np.ndarray and _is_of(cast("Array", data), type):
-        return np.array(data, copy=copy or None)
+        return _copied(what, cast("Array", data), type.dtype, copy=copy)
     array = as_array(data, what)
     if isinstance(data, (bool, int, float)) and all(dim == 1 for dim in type.shape):
         array = array.reshape([1] * len(type.shape))  # a number for the only element
@@ -87,8 +87,18 @@ def fit(
         except DimError as error:
             raise DimError(f"{subject}: {error.message}", hint=error.hint) from None
     _check_dtype(what, array, type.dtype)
-    with np.errstate(all="ignore"):
-        return np.array(array, dtype=type.dtype.numpy, copy=copy or None)
+    return _copied(what, array, type.dtype, copy=copy)
+
+
+def _copied(what: str, array: Array, dtype: DType, *, copy: bool) -> Array:
+    try:
+        with np.errstate(all="ignore"):
+            return np.array(array, dtype=dtype.numpy, copy=copy or None)
+    except MemoryError as error:
+        raise DeviceError(
+            f"{what}: out of memory: its copy needs {array.size * dtype.itemsize:,} bytes",
+            hint="use smaller sizes, or borrow(...), which copies no array of the right dtype",
+        ) from error
 
 
 def _is_of(array: Array, type: TensorType) -> bool:

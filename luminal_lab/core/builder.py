@@ -1,10 +1,11 @@
 """A graph that grows: appends nodes with their origin and scope, and takes back failed calls."""
 
 import re
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable
 from operator import index
+from types import FrameType
 from typing import Any, Self, cast
 
 from luminal_lab.core.dims import Dim, Expr, Shape, Symbol, free_name, parse_dim, symbols
@@ -14,7 +15,8 @@ from luminal_lab.core.op import Op, TensorType
 from luminal_lab.core.ops import Input
 from luminal_lab.core.origin import here
 from luminal_lab.core.printer import unique
-from luminal_lab.errors import DimError, GraphError, LabError, ShapeError
+from luminal_lab.errors import DimError, Explained, GraphError, ShapeError
+from luminal_lab.interrupts import Blocks, held, is_on_stack
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 DimLike = int | str | Expr
@@ -22,6 +24,7 @@ id_of = id  # where `id` is a node's
 # What Node(…) does, in half the time.
 make: Callable[..., Node] = cast("Any", tuple).__new__
 Mark = tuple[int, int, int, int]
+frame_of = sys._getframe  # pyright: ignore[reportPrivateUsage]  # inspect's is slow
 MOST = 1 << 62  # what a dim cannot reach
 
 
@@ -38,8 +41,10 @@ class Builder(ABC):
         self._names: dict[str, int] = {}
         self._dims: dict[str, Symbol] = {}
         self._scope = ""
+        self._blocks: Blocks[tuple[str, Meta]] = Blocks()  # scopes that go on, and what was before
         self._metas: dict[tuple[int, str], Meta] = {}
-        self._meta = NO_META  # of the call that is under way
+        self.meta = NO_META
+        """What the nodes of the call that is under way say of themselves."""
         # What was worked out once: at most an entry a node.
         self._types: dict[TensorType, TensorType] = {}
         self.known: dict[tuple[object, ...], tuple[Op, TensorType]] = {}
@@ -52,8 +57,8 @@ class Builder(ABC):
         self._last: tuple[IR, ...] = ()  # the last two snapshots
         self.stale: set[int] = set()
         """Nodes whose notebook cell has run again, but that something still uses."""
-        self.inside = False
-        """Whether a high-level operation is being lowered."""
+        self.begun: tuple[Mark, FrameType | None] | None = None
+        """The call that is under way, or was when Ctrl-C broke it off: its mark and its frame."""
 
     # -- what the session adds -----------------------------------------------------------------
 
@@ -82,7 +87,7 @@ class Builder(ABC):
                 where=str(here() or "") or None,
                 hint="let functions, probes and providers of data work on arrays alone",
             )
-        meta = self._meta if self.inside else self._meta_here(2)
+        meta = self._meta_here(2) if self.begun is None else self.meta
         if self._gone:
             self.revive(sources)
         table = self._table
@@ -122,10 +127,11 @@ class Builder(ABC):
         """Give a node another name."""
         self.revive([id])
         node = self.node(id)
-        if node.meta.name is not None:
-            del self._names[node.meta.name]
-        self._names[name] = id
-        self._table.set(id, node._replace(meta=node.meta._replace(name=name)))
+        with held():
+            if node.meta.name is not None:
+                del self._names[node.meta.name]
+            self._names[name] = id
+            self._table.set(id, node._replace(meta=node.meta._replace(name=name)))
 
     def node(self, id: int) -> Node:
         """Return the record of a node, even of one that is superseded."""
@@ -138,9 +144,10 @@ class Builder(ABC):
 
     def put(self, node: Node) -> None:
         """Replace the record of a node."""
-        self._table.set(node.id, node)
-        if isinstance(node.op, Input) and node.id not in self._inputs:
-            self._inputs.append(node.id)
+        with held():
+            self._table.set(node.id, node)
+            if isinstance(node.op, Input) and node.id not in self._inputs:
+                self._inputs.append(node.id)
 
     def the(self, type: TensorType) -> TensorType:
         """Return the one object that stands for all equal types in this graph."""
@@ -156,27 +163,31 @@ class Builder(ABC):
     def supersede(self, ids: Iterable[int]) -> None:
         """Take nodes out of what was written; using a handle of one brings it back."""
         gone = set(ids)
-        for id in gone:
-            node = self._gone[id] = self.node(id)
-            self.unask(id)
-            self._table.set(id, None)
-            if node.meta.name is not None:
-                del self._names[node.meta.name]
-        self._inputs = [id for id in self._inputs if id not in gone]
+        with held():
+            for id in gone:
+                node = self._gone[id] = self.node(id)
+                self.unask(id)
+                self._table.set(id, None)
+                if node.meta.name is not None:
+                    del self._names[node.meta.name]
+            self._inputs = [id for id in self._inputs if id not in gone]
 
     def revive(self, ids: Iterable[int]) -> None:
         """Bring superseded nodes back, with all that they are computed from."""
-        todo = list(ids)
-        while todo:
-            node = self._gone.pop(todo.pop(), None)
-            if node is not None:
-                if node.meta.name is not None:
-                    name = self.free_name(node.meta.name)
-                    self._names[name] = node.id
-                    node = node._replace(meta=node.meta._replace(name=name))
-                self.put(node)
-                self._revived.append(node.id)
-                todo += node.sources
+        todo = [id for id in ids if id in self._gone]
+        if not todo:
+            return
+        with held():
+            while todo:
+                node = self._gone.pop(todo.pop(), None)
+                if node is not None:
+                    if node.meta.name is not None:
+                        name = self.free_name(node.meta.name)
+                        self._names[name] = node.id
+                        node = node._replace(meta=node.meta._replace(name=name))
+                    self.put(node)
+                    self._revived.append(node.id)
+                    todo += node.sources
 
     def next_stream(self) -> int:
         """Return a random stream that no other call site has."""
@@ -199,64 +210,78 @@ class Builder(ABC):
 
     # -- taking back ---------------------------------------------------------------------------
 
-    def mark(self) -> Mark:
-        """Begin a call as a whole; return what is needed to take it back."""
-        self._meta = self._meta_here(3)
+    def mark(self, frame: FrameType | None = None) -> None:
+        """Begin a call as a whole; with a frame, it lasts no longer than that, whatever happens."""
+        if self._blocks:
+            self.leave(self._blocks.end_dead())
+        self.meta = self._meta_here(3)
         self._revived = []
-        self.inside = True
+        self.begun = self.size, frame
+
+    @property
+    def size(self) -> Mark:
+        """How much there is; all that is made from now on can be taken back to it."""
         return self._table.size, len(self._inputs), len(self._dims), self._streams
 
+    def within(self) -> bool:
+        """Return whether a call is under way; one that was broken off is taken back now."""
+        if self.begun is None:
+            return False
+        if self.begun[1] is None or is_on_stack(self.begun[1]):
+            return True
+        self.fail(KeyboardInterrupt())
+        return False
+
+    def fail(self, error: BaseException) -> None:
+        """End the call that was begun: it has never been."""
+        with held():
+            if self.begun is not None:
+                self.take_back(self.begun[0], error)
+                self.begun = None
+
     def take_back(self, mark: Mark, error: BaseException) -> None:
-        """Forget all that was made since `mark`, and say in the error where that was."""
+        """Forget all that was made since there was no more than `mark`; say in the error where."""
         size, inputs, dims, self._streams = mark
         for id in range(size, self._table.size):
             self.unask(id)
             self.forget(id)
-            name = self.node(id).meta.name
-            if name is not None:
-                del self._names[name]
+        self._names = {name: id for name, id in self._names.items() if id < size}
         self._table.truncate(size)
         del self._inputs[inputs:]
         self.supersede(self._revived)
         for name in list(self._dims)[dims:]:
             del self._dims[name]
-        if isinstance(error, LabError) and not error.where:
+        if isinstance(error, Explained) and not error.where:
             error.where = str(here() or "") or None
 
     def whole(self) -> "Whole":
         """Return a context in which all is done or, if it fails, nothing."""
         return Whole(self)
 
-    @contextmanager
-    def deriving(self, rule: str, *parents: Node) -> Generator[None, None, None]:
+    def deriving(self, rule: str, *parents: Node) -> "Whole":
         """Make nodes from others: they take the first one's origin and scope, and say the rule."""
-        with self.whole():
-            outer, meta = self._meta, parents[0].meta
-            made = Derivation(rule, tuple(parent.id for parent in parents))
-            self._meta = Meta(None, meta.origin, meta.scope, made)
-            try:
-                yield
-            finally:
-                self._meta = outer
+        meta, ids = parents[0].meta, tuple(parent.id for parent in parents)
+        return Whole(self, Meta(None, meta.origin, meta.scope, Derivation(rule, ids)))
 
     # -- scopes and dims -----------------------------------------------------------------------
 
     def scope(self, name: str) -> "Block":
         """Name the part of the model that the nodes made inside belong to."""
-        return Block(lambda: self._inside_scope(name))
+        return Block(self, name)
 
-    @contextmanager
-    def _inside_scope(self, name: str) -> Generator[None, None, None]:
-        outer = self._scope
-        inner = f"{outer}.{name}" if outer else name  # a part may be a number, as in "mlp.0"
+    def enter(self, block: "Block", name: str, frame: FrameType) -> None:
+        """Have a scope begin, for a block in a frame."""
         with self.whole():
-            check_name(inner, "a scope")
-        meta, self._scope = self._meta, inner
-        self._meta = meta._replace(scope=inner)  # of the call, if one is under way
-        try:
-            yield
-        finally:
-            self._meta, self._scope = meta, outer
+            outer = self._scope
+            inner = check_name(f"{outer}.{name}" if outer else name, "a scope")  # as "mlp.0" is
+        with held():
+            self._blocks.begin(block, frame, (outer, self.meta))
+            self._scope, self.meta = inner, self.meta._replace(scope=inner)
+
+    def leave(self, before: tuple[str, Meta] | None) -> None:
+        """Have the scope be again what it was before a block."""
+        if before is not None:
+            self._scope, self.meta = before
 
     def dim(
         self, name: str, low: int = 1, high: int | None = None, *, multiple_of: int = 1
@@ -355,40 +380,48 @@ class Builder(ABC):
 class Whole:
     """A block that is done as a whole: if it fails, the session is as it was before."""
 
-    __slots__ = ("_graph", "_mark")
+    __slots__ = ("_graph", "_is_outermost", "_meta")
 
-    def __init__(self, graph: Builder) -> None:
+    def __init__(self, graph: Builder, meta: Meta | None = None) -> None:
         self._graph = graph
-        self._mark: Mark | None = None
+        self._is_outermost = False
+        self._meta = meta
+        """What its nodes say of themselves; at its end, what others say again."""
 
     def __enter__(self) -> Self:
-        if not self._graph.inside:
-            self._mark = self._graph.mark()
+        if self._graph.begun is None or not self._graph.within():
+            self._is_outermost = True
+            self._graph.mark(frame_of(1))
+        self._turn()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if self._mark is not None:
-            self._graph.inside = False
-            if error is not None:
-                self._graph.take_back(self._mark, error)
+        self._turn()
+        if self._is_outermost and error is not None:
+            self._graph.fail(error)
+        elif self._is_outermost:
+            self._graph.begun = None
+
+    def _turn(self) -> None:
+        if self._meta is not None:
+            self._graph.meta, self._meta = self._meta, self._graph.meta
 
 
 class Block:
     """A block that may be entered again and again, also inside itself."""
 
-    __slots__ = ("_begin", "_open")
+    __slots__ = ("_graph", "_name")
 
-    def __init__(self, begin: Callable[[], AbstractContextManager[None]]) -> None:
-        self._begin = begin
-        self._open: list[AbstractContextManager[None]] = []
+    def __init__(self, graph: Builder, name: str) -> None:
+        self._graph = graph
+        self._name = name
 
     def __enter__(self) -> None:
-        context = self._begin()
-        context.__enter__()
-        self._open.append(context)
+        self._graph.enter(self, self._name, frame_of(1))
 
-    def __exit__(self, *error: Any) -> None:  # a kind, an error and its trace
-        self._open.pop().__exit__(*error)
+    def __exit__(self, *error: object) -> None:
+        with held():
+            self._graph.leave(self._graph._blocks.end(self))  # pyright: ignore[reportPrivateUsage]  # its other half
 
 
 ShapeLike = DimLike | tuple[DimLike, ...] | list[DimLike]

@@ -23,7 +23,7 @@ from luminal_lab.core.op import Elementwise, Op, Reduce, TensorType, ints, tuple
 from luminal_lab.core.ops import HostCall, Input, Pick, Random
 from luminal_lab.core.ops.structure import Region
 from luminal_lab.core.printer import print_node
-from luminal_lab.errors import DeviceError, GraphError, Interrupted, LabError, VerifyError
+from luminal_lab.errors import DeviceError, Explained, GraphError, Interrupted, VerifyError
 
 LARGE = 64 << 20
 """Bytes from which on a value is made in tiles, if only one op reads it."""
@@ -35,6 +35,8 @@ MOST, MOST_AXES = 1 << 60, 64
 """Elements and axes that NumPy can address."""
 
 Probe = Callable[[Array], None]
+Altered = Callable[[Node, Array, Sequence[Array | None]], Array]
+"""Is given a node, its value and those of its sources, and returns what is computed on with."""
 
 
 class Step(NamedTuple):
@@ -57,6 +59,7 @@ class Environment(NamedTuple):
     probes: Mapping[int, Sequence[Probe]] = {}
     versions: Mapping[int, int] = {}
     """How often inputs have changed, for those of which that is known."""
+    altered: Altered | None = None
 
 
 def interpret(
@@ -142,7 +145,11 @@ class _Run:
                 value = self._value(node)
                 if value is not None:
                     # NumPy makes scalars of arrays without axes.
-                    value = self.values[node.id] = np.asarray(value)
+                    value = np.asarray(value)
+                    if self.environment.altered is not None:
+                        given = [self.values.get(id) for id in node.sources]
+                        value = self.environment.altered(node, value, given)
+                    self.values[node.id] = value
                     self._check(node, value)
                 if self.trace is not None:
                     size = 0 if value is None else value.nbytes
@@ -177,7 +184,7 @@ class _Run:
         """Say in every error which node it is about."""
         try:
             yield
-        except LabError as error:
+        except Explained as error:
             error.where = error.where or self.place()
             raise
         except MemoryError as error:
@@ -186,7 +193,7 @@ class _Run:
             shape = self.shapes.get(node.id, ())
             size = math.prod(shape) * node.dtype.itemsize
             raise DeviceError(
-                f"execute: %{node.name} needs {size:,} bytes, more than there is memory: it is "
+                f"execute: out of memory: %{node.name} needs {size:,} bytes: it is "
                 f"{tuple_text(shape)} of {node.dtype}",
                 where=self.place(),
                 hint="use smaller sizes, or keep and retrieve fewer values",
@@ -209,7 +216,10 @@ class _Run:
                 op.infer(*sources)
         self.ops[node.id] = op
         self.shapes[node.id] = shape = ints(shape)
-        if len(shape) > MOST_AXES or math.prod(filter(None, shape)) > MOST:
+        if len(shape) > MOST_AXES:
+            told = f"execute: %{node.name} has {len(shape)} axes, and NumPy's most is {MOST_AXES}"
+            raise DeviceError(told, hint="use smaller sizes, or reshape it to fewer axes")
+        if math.prod(filter(None, shape)) > MOST:
             raise MemoryError
 
     def _value(self, node: Node) -> Array | None:

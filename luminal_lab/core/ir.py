@@ -133,9 +133,9 @@ class Table:
     def set(self, id: int, node: Node | None) -> None:
         """Put a record in place, making room up to its id."""
         index = id >> CHUNK_BITS
-        if id >= self.size:
-            self.size = id + 1
-            self._chunks += [EMPTY] * (index + 1 - len(self._chunks))
+        self._chunks += [EMPTY] * (index + 1 - len(self._chunks))
+        # The size before the record: whenever Ctrl-C comes, `truncate` finds what there is.
+        self.size = max(self.size, id + 1)
         if index not in self._own:
             self._chunks[index] = self._chunks[index].copy()
             self._own.add(index)
@@ -145,8 +145,8 @@ class Table:
         """Put a record behind the last one."""
         place = self.size & (CHUNK - 1)
         if place and self.size >> CHUNK_BITS in self._own:
-            self._chunks[-1][place] = node
             self.size += 1
+            self._chunks[-1][place] = node
         else:
             self.set(self.size, node)
 
@@ -350,13 +350,20 @@ class IR(Lookup, Drawn):
     @override
     def __eq__(self, other: object) -> bool:
         """Compare by structure: same inputs, outputs and ops; ids and inner names do not count."""
-        if self is other:
-            return True
-        return isinstance(other, IR) and hash(self) == hash(other) and _isomorphic(self, other)
+        if not isinstance(other, IR) or self._kind is other._kind:
+            return isinstance(other, IR)
+        if hash(self) == hash(other) and _isomorphic(self, other):
+            other._kind = self._kind  # bodies within bodies are compared once, and not 2^n times
+        return self._kind is other._kind
 
     @override
     def __hash__(self) -> int:
         return self._hash
+
+    @cached_property
+    def _kind(self) -> object:
+        """What it has in common with all graphs that are known to be equal."""
+        return object()
 
     @cached_property
     def _hash(self) -> int:

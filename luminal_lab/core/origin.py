@@ -16,7 +16,7 @@ from weakref import WeakMethod
 
 from typing_extensions import override
 
-from luminal_lab.errors import LabWarning
+from luminal_lab.errors import LabWarning, visible
 
 
 class Origin(NamedTuple):
@@ -29,7 +29,7 @@ class Origin(NamedTuple):
     @override
     def __str__(self) -> str:
         place = self.file if self.file.startswith("cell ") else f'"{self.file}"'
-        return f"{place}, line {self.line}" + (f":  {self.text}" if self.text else "")
+        return visible(f"{place}, line {self.line}" + (f":  {self.text}" if self.text else ""))
 
 
 _OURS: dict[str, bool] = {}

@@ -11,11 +11,12 @@ from luminal_lab.core.dims import Dim, Shape, Symbol, free_name, parse_dim
 from luminal_lab.core.dtypes import SHORT, DType
 from luminal_lab.core.ir import IR, NO_META, Derivation, Meta, Node, Table, in_order
 from luminal_lab.core.op import OPS, Op, Scalar, TensorType, fields_of, result_types
-from luminal_lab.core.ops import Input
+from luminal_lab.core.ops import Input, user_kernels
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import dim_declaration
 from luminal_lab.core.verify import verify_signature
 from luminal_lab.errors import LabError, ParseError, nearest
+from luminal_lab.trust import allow, asked, foreign_of
 
 # No token gives back what it has taken, so that a wrong text costs no more than a right one.
 GAP = r"(?:\s|#[^\n]*+)*+"
@@ -33,20 +34,22 @@ LINE_PARTS = (
 )
 LINE = re.compile("".join(f"({part}){GAP}" for part, _ in LINE_PARTS))
 ORIGIN = re.compile(
-    rf"@{GAP}(?:(\d{{1,7}})\b{GAP})?(?:((?!via{GAP}{STRING}{GAP}\(){NAME}){GAP})?"
-    rf"(?:({STRING}){GAP}:{GAP}(-?\d{{1,9}}){GAP}({STRING}){GAP})?"
-    rf"(?:via{GAP}({STRING}){GAP}\({GAP}((?:\d{{1,7}}[, ]*+)*+)\){GAP})?"
+    rf"@{GAP}(?:([0-9]{{1,7}})\b{GAP})?(?:((?!via{GAP}{STRING}{GAP}\(){NAME}){GAP})?"
+    rf"(?:({STRING}){GAP}:{GAP}(-?[0-9]{{1,9}}){GAP}({STRING}){GAP})?"
+    rf"(?:via{GAP}({STRING}){GAP}\({GAP}((?:[0-9]{{1,7}}[, ]*+)*+)\){GAP})?"
 )
 GRAPH = re.compile(rf"^[ \t]*(graph[ \t]+({NAME}))", re.MULTILINE)
-SIZE = r"-?\d{1,18}"
+SIZE = r"-?[0-9]{1,18}"
 HEADER_DIM = re.compile(rf"({NAME})\s*:\s*({SIZE})\s*\.\.\s*({SIZE})?\s*(?:\bby\s+({SIZE}))?")
 SOURCE = re.compile(rf"#[^\n]*+|{VALUE}")
 MARK = re.compile(rf"{STRING}|[()\[\],]")
-INTEGER = re.compile(r"-?\d{1,40}")
-NUMBER = re.compile(r"-?(?:\d{1,40}(?:\.\d*)?(?:e[-+]?\d+)?|inf|nan)")
+INTEGER = re.compile(r"-?[0-9]{1,40}")
+NUMBER = re.compile(r"-?(?:[0-9]{1,40}(?:\.[0-9]*)?(?:e[-+]?[0-9]+)?|inf|nan)")
 LARGEST_ID = 9_999_999
 DEEPEST = 64
 """Calls within calls; the limit keeps Python's own stack from ending first."""
+MOST_LETTERS = 1 << 26
+"""Of a text: 64 million."""
 
 
 def _number(text: str) -> int | float:
@@ -66,8 +69,10 @@ LITERALS: dict[object, tuple[str, re.Pattern[str], Callable[[str], object]]] = {
 }
 
 
-def parse(text: str) -> IR:
+def parse(text: str, *, trust: bool = False) -> IR:
     """Read a graph from its text form.
+
+    The kernels of users that are in it run on devices with `trust=True`, or once they are signed.
 
     >>> ir = parse('''
     ... graph double(%x: f32[4]) -> (%y) {
@@ -81,6 +86,8 @@ def parse(text: str) -> IR:
     """
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
         raise ParseError(f"parse: needs a text, and not a {text.__class__.__name__}")
+    if len(text) > MOST_LETTERS:
+        raise ParseError(f"parse: the text has more than {MOST_LETTERS:,} letters")
     starts: dict[str, Piece] = {}
     for match in GRAPH.finditer(text):
         start, name = Piece(match.start(1), match[1]), match[2]
@@ -96,6 +103,8 @@ def parse(text: str) -> IR:
     for name in starts.keys() - bodies.keys():
         message = f"graph {name!r} is not called by the first graph, nor by what it calls"
         fail(text, starts[name], message, "parse it as a text of its own")
+    if asked("parse", trust):
+        allow(map(foreign_of, user_kernels(ir)))
     return ir
 
 
@@ -153,6 +162,7 @@ class Reader:
         self.starts = starts
         self.bodies = bodies
         """What has been read; None for the graphs that are being read."""
+        self.deep = 1
         self.pos = starts[name].at
         self.table = Table()
         self.nodes: dict[str, Node] = {}
@@ -161,8 +171,9 @@ class Reader:
         self.types: dict[str, tuple[TensorType, ...]] = {}
         self.made: dict[tuple[object, ...], tuple[Op, tuple[TensorType, ...]]] = {}
         self.metas: dict[str, Meta] = {}
-        end = min((at for at, _ in starts.values() if at > self.pos), default=len(text))
-        taken = set(map(int, re.findall(r"(?:%|@ )(\d{1,7})\b", text[self.pos : end])))
+        following = GRAPH.search(text, self.pos + 1)
+        own = text[self.pos : following.start() if following else len(text)]
+        taken = set(map(int, re.findall(r"(?:%|@ )([0-9]{1,7})\b", own)))
         self.free_ids = (id for id in count() if id not in taken)
 
     # -- the graph -----------------------------------------------------------------------------
@@ -187,10 +198,12 @@ class Reader:
         lines: list[int] = []
         while not self.accept("}"):
             lines.append(self.line())
-        if self.pos < len(self.text) and self.pos not in [at for at, _ in self.starts.values()]:
+        following = GRAPH.match(self.text, self.text.rfind("\n", 0, self.pos) + 1)
+        if self.pos < len(self.text) and (following is None or following.start(1) != self.pos):
             hint = "each graph starts on a line of its own"
             self.fail(Piece(self.pos, ""), "a graph or the end of the text should stand here", hint)
-        natural = [id for node in in_order(self.table, ()) if (id := node.id) not in inputs]
+        given = set(inputs)
+        natural = [id for node in in_order(self.table, ()) if (id := node.id) not in given]
         ir = self.bodies[self.name] = IR(
             self.table,
             inputs,
@@ -295,7 +308,7 @@ class Reader:
             _, scope, file, line, text, rule, parents = match.groups()
             with self.blaming(Piece(self.pos, match[0].rstrip())):
                 origin = file and Origin(json.loads(file), int(line), json.loads(text))
-                ids = map(int, re.findall(r"\d+", parents or ""))
+                ids = map(int, re.findall(r"[0-9]+", parents or ""))
                 made = rule and Derivation(json.loads(rule), tuple(ids))
             known = self.metas[match[0]] = Meta(None, origin or None, scope or "", made or None)
         self.pos = match.end()
@@ -391,9 +404,11 @@ class Reader:
             hint = nearest(name, self.starts)
             self.fail(piece, f"there is no graph {name!r} in this text", hint)
         if name not in self.bodies:
-            if list(self.bodies.values()).count(None) == DEEPEST:
+            if self.deep == DEEPEST:
                 self.fail(piece, f"calls are nested more than {DEEPEST} deep")
-            Reader(self.text, name, self.starts, self.bodies).graph()
+            inner = Reader(self.text, name, self.starts, self.bodies)
+            inner.deep += self.deep
+            inner.graph()
         found = self.bodies[name]
         if found is None:
             self.fail(piece, f"graph {name!r} calls itself")

@@ -1,5 +1,6 @@
 """The laws of the IR: what every graph must satisfy, and which node does not."""
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import NoReturn
 
@@ -19,7 +20,7 @@ def verify(ir: IR, known: IR | None = None) -> None:
     1. A node's sources are in the graph, and come before it: there is no cycle.
     2. A node's type is what its op makes of its sources' types; of a node with several results
        only a `Pick` reads.
-    3. Names are unique, and words; a record's id is its place.
+    3. Names are unique, and words, those of graphs too; a record's id is its place.
     4. The signature lists each `Input` once and nothing else.
     5. Outputs are in the graph and have one result; a carried one has the type of the input that
        takes it, which takes no other.
@@ -30,6 +31,8 @@ def verify(ir: IR, known: IR | None = None) -> None:
     graphs = [ir]
     done: set[int] = set()
     for graph in graphs:
+        if not NAME.fullmatch(graph.name):  # generated code has it in comments
+            _fail(graph, None, "this cannot be the name of a graph")
         fresh = _fresh_nodes(ir, known) if known is not None and graph is ir else None
         if fresh is None:
             _verify_nodes(graph)
@@ -146,16 +149,16 @@ def _verify_dims(ir: IR, node: Node, dims: dict[str, Symbol]) -> None:
 
 def verify_signature(ir: IR) -> None:
     """Raise a VerifyError unless a graph whose nodes are right satisfies laws 4 and 5."""
+    listed = Counter(ir.input_ids)
     for id in ir.input_ids:
         node = ir.table.get(id)
         if node is None:
             _fail(ir, None, f"the signature lists the input {id}, which is not in the graph")
         if not isinstance(node.op, Input):
             _fail(ir, node, "the signature lists it, but it is not an input")
-        if ir.input_ids.count(id) > 1:
+        if listed[id] > 1:
             _fail(ir, node, "the signature lists it twice")
     if len(ir.input_ids) != sum(isinstance(node.op, Input) for node in ir.table):
-        listed = set(ir.input_ids)
         missing = [n for n in ir.nodes if isinstance(n.op, Input) and n.id not in listed]
         _fail(ir, missing[0], "it is an input that the signature does not list")
     _verify_ends(ir)
@@ -168,23 +171,25 @@ def _verify_ends(ir: IR) -> None:
             _fail(ir, None, f"the output {id} is not in the graph")
         if node.extra:
             _fail(ir, node, "it has several results and cannot be an output without a pick")
+    inputs, outputs = set(ir.input_ids), Counter(ir.output_ids)
+    carried, taken = (Counter(pair[place] for pair in ir.carries) for place in (0, 1))
     for new, old in ir.carries:
         node, into = ir.table.get(new), ir.table.get(old)
-        if not node or not into or new not in ir.output_ids or old not in ir.input_ids:
+        if not node or not into or new not in outputs or old not in inputs:
             pair = f"{node or new} is carried to {into or old}"
             _fail(ir, node, f"{pair}, but they are not an output and an input")
         if node.type != into.type:
             _fail(ir, node, f"it is carried to {into}, whose type is {into.type}, not {node.type}")
-        if [other for _, other in ir.carries].count(old) > 1:
+        if taken[old] > 1:
             _fail(ir, into, "two outputs are carried to it")
-        if [other for other, _ in ir.carries].count(new) > ir.output_ids.count(new):
+        if carried[new] > outputs[new]:
             _fail(ir, node, "it is carried more often than it is an output")
 
 
 def _fail(ir: IR, node: Node | None, message: str, cause: LabError | None = None) -> NoReturn:
-    subject, where = ir.name, None
+    subject, where = ir.name if NAME.fullmatch(ir.name) else repr(ir.name), None
     if node is not None:
-        subject, where = f"{ir.name}, {node}", print_node(ir, node)
+        subject, where = f"{subject}, {node}", print_node(ir, node)
         if node.meta.origin is not None:
             where += f"\n{node.meta.origin}"
         if node.meta.made is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from luminal_lab.errors import LabError
+from luminal_lab.errors import Explained
 
 RIGHT, OPEN = "right: ", "not yet: "
 LONGEST = 200
@@ -86,7 +86,7 @@ def told(error: BaseException) -> str:
     >>> told(ValueError("it is odd"))
     'ValueError: it is odd'
     """
-    is_ours = isinstance(error, LabError)
+    is_ours = isinstance(error, Explained)
     try:
         words = error.message if is_ours else str(error)
     except Exception:  # whatever a student's own error does

@@ -30,7 +30,7 @@ from luminal_lab.course.isolated import Limits, decoded, ended, too_long
 from luminal_lab.course.needed import needed
 from luminal_lab.course.notebooks import Notebook
 from luminal_lab.course.worker import STILL_OPEN, command
-from luminal_lab.errors import LabError
+from luminal_lab.errors import LabError, visible
 from luminal_lab.progress import progress
 from luminal_lab.tables import Table, frame
 
@@ -76,7 +76,7 @@ class Results:
             right = f"{self.right(student)} of {len(self.exercises)}"
             rows.append(f"{student:{wide}}  {'  '.join(signs)}  {right}")
         rows += ["", "+ right   x not yet   . open   (nothing) not in the notebook"]
-        return "\n".join([*rows, *(f"note: {one}" for one in self.notes)])
+        return visible("\n".join([*rows, *(f"note: {one}" for one in self.notes)]))
 
     @property
     def csv(self) -> str:

@@ -31,6 +31,7 @@ from typing import Any, NoReturn, cast
 
 from luminal_lab.course.exercise import Verdict, told
 from luminal_lab.course.refusals import Refused, refuse
+from luminal_lab.reading import read_json
 
 MEGABYTE = 1 << 20
 CAN_FORK = hasattr(os, "fork") and sys.platform not in ("emscripten", "wasi")
@@ -104,7 +105,7 @@ def encoded(verdict: Verdict, token: str) -> bytes:
 def decoded(data: bytes, token: str) -> Verdict | None:
     """Return the verdict that came back; None if none did, or one that is not ours."""
     try:
-        found = cast("dict[str, object]", json.loads(data))
+        found = cast("dict[str, object]", read_json(data))
         if found["token"] != token:
             return None
         said = tuple(map(str, cast("list[object]", found["said"])))

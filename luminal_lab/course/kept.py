@@ -20,8 +20,12 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import cast
 
+from luminal_lab.reading import read_json, read_plain
+
 FORMAT = 1
 NAME = "progress.json"
+LARGEST = 1 << 24
+"""Bytes of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ class Kept:
             return
         path = self.folder / NAME
         try:
-            text = path.read_text("utf-8")
+            text = read_plain(path, LARGEST).decode("utf-8")
         except FileNotFoundError:
             return
         except (OSError, UnicodeDecodeError) as error:
@@ -160,7 +164,7 @@ class Kept:
 
 def _parsed(text: str) -> dict[str, Entry] | None:
     """Return what a file says; None for one of a newer version, and an error for a damaged one."""
-    whole = cast("dict[str, object]", json.loads(text))
+    whole = cast("dict[str, object]", read_json(text))
     number = whole["format"]
     if not isinstance(number, int):
         raise TypeError

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, cast
 
 from luminal_lab.course import outline
 from luminal_lab.errors import ArgumentError, LabError
+from luminal_lab.reading import read_json, read_plain
 
 Cell: TypeAlias = dict[str, Any]
 LARGEST = 64 << 20
@@ -57,13 +58,13 @@ class Notebook:
 def read(path: Path) -> Notebook:
     """Read a notebook, or say why it is none."""
     try:
-        if path.stat().st_size > LARGEST:
-            raise ArgumentError(f"{path}: it has more than {LARGEST >> 20} MB")
-        content = json.loads(path.read_text("utf-8"))
+        content = cast("dict[str, Any]", read_json(read_plain(path, LARGEST), exact=True))
         cells = content["cells"]
         if not isinstance(cells, list):
             raise TypeError
         for cell in cast("list[Cell]", cells):
+            if not isinstance(cell.get("metadata", {}), dict):
+                raise TypeError
             _ = cell["cell_type"], source(cell)
     except OSError as error:
         why = (error.strerror or type(error).__name__).lower()

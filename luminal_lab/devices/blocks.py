@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.devices.machine import available_memory
+from luminal_lab.interrupts import held
 
 ALIGNMENT = 64
 CAREFUL = 64 << 20
@@ -99,9 +100,10 @@ class Blocks:
         except MemoryError:
             self.trim()
             block = self.make(size)
-        self.bytes += size
-        blocks.append(block)
-        self._by_raw[id(block.raw)] = block
+        with held():
+            self.bytes += size
+            blocks.append(block)
+            self._by_raw[id(block.raw)] = block
         if sum(map(len, self._all.values())) % 16 == 0:
             idle = sum(b.bytes for bs in self._all.values() for b in bs if not b.holders)
             if idle > IDLE * (self.bytes - idle):
@@ -115,13 +117,14 @@ class Blocks:
 
     def trim(self, but: Block | None = None) -> None:
         """Give the memory of idle blocks back."""
-        for size, blocks in list(self._all.items()):
-            kept = [block for block in blocks if block is but or block.holders]
-            for block in blocks:
-                if block not in kept:
-                    del self._by_raw[id(block.raw)]
-                    self.bytes -= block.bytes
-            if kept:
-                self._all[size] = kept
-            else:
-                del self._all[size]
+        with held():
+            for size, blocks in list(self._all.items()):
+                kept = [block for block in blocks if block is but or block.holders]
+                for block in blocks:
+                    if block not in kept:
+                        del self._by_raw[id(block.raw)]
+                        self.bytes -= block.bytes
+                if kept:
+                    self._all[size] = kept
+                else:
+                    del self._all[size]

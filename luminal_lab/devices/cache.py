@@ -22,10 +22,11 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from errno import EDQUOT, ENOSPC
 from pathlib import Path
 from typing import Final, TypeAlias, cast
 
@@ -33,6 +34,8 @@ from typing_extensions import override
 
 from luminal_lab.core.origin import here, warn
 from luminal_lab.errors import DeviceError
+from luminal_lab.interrupts import held
+from luminal_lab.reading import read_json, read_plain
 
 FORMAT = 1
 """What an entry holds, and how; one more whenever that changes."""
@@ -78,6 +81,11 @@ def spare_folder() -> Path:
     """Return the folder that takes the place of one that cannot be used."""
     user = "" if sys.platform == "win32" else f"-{os.geteuid()}"
     return temporary_folder().absolute() / f"luminal_lab{user}"
+
+
+def is_full(error: OSError) -> bool:
+    """Return whether an error says that there is no room on a disk."""
+    return error.errno in (ENOSPC, EDQUOT)
 
 
 def temporary_folder() -> Path:
@@ -180,6 +188,7 @@ class Cache:
         What `check`, which is given its path, raises an error about is not kept.
         """
         reasons: list[str] = []
+        full: list[Path] = []
         for place in self.places:
             reason = _unfit(place)
             if reason is None:
@@ -187,6 +196,7 @@ class Cache:
                     path = _put(place, key, source, library, made_by, check)
                 except OSError as error:
                     reason = error.strerror or str(error)
+                    full += [place] * is_full(error)
                 else:
                     break
             reasons.append(f"{place}: {reason}")
@@ -194,7 +204,9 @@ class Cache:
             raise DeviceError(
                 "cache: there is nowhere to keep a library\n  " + "\n  ".join(reasons),
                 where=str(here() or "") or None,
-                hint="give a folder= that is yours, in which there is room",
+                hint=f"make room in {full[0]}, whose disk is full"
+                if full
+                else "give a folder= that is yours, in which there is room",
             )
         if reasons:
             warn(f"cache: libraries are kept in {place}, for there is no using {reasons[0]}")
@@ -269,10 +281,7 @@ def _digest(source: bytes, library: bytes) -> str:
 
 def _facts(path: Path) -> dict[str, object]:
     """Return what is noted of an entry, or raise a ValueError or an OSError."""
-    try:
-        facts: object = json.loads((path / FACTS).read_bytes())
-    except RecursionError:  # somebody else's file
-        facts = None
+    facts = read_json(read_plain(path / FACTS))
     if not isinstance(facts, dict):
         raise ValueError(FACTS)
     return cast("dict[str, object]", facts)
@@ -293,8 +302,7 @@ def _put(
     }
     files = {LIBRARY: library, SOURCE: source, FACTS: json.dumps(facts, indent=1).encode()}
     path = place / f"lib-{key}"
-    draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=place))
-    try:
+    with _draft(place) as draft:
         made = draft / "made"
         made.mkdir(mode=0o700)
         for name, data in files.items():
@@ -322,8 +330,17 @@ def _put(
                 fault = _fault(aside, source)
                 if fault is not None:  # it has not been replaced just now
                     warn(f"cache: {path} was damaged and is made again: {fault}")
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextmanager
+def _draft(place: Path) -> Generator[Path, None, None]:
+    """Make a draft, which is gone behind the block, with Ctrl-C held off."""
+    with held():
+        draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=place))
+        try:
+            yield draft
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
 
 
 def _prune(place: Path, keep: Path, limit: int) -> None:
@@ -343,15 +360,10 @@ def _prune(place: Path, keep: Path, limit: int) -> None:
 def _remove(path: Path) -> bool:
     """Remove an entry as a whole, and return whether it could be."""
     try:
-        draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=path.parent))
-    except OSError:
-        return False
-    try:
-        path.rename(draft / path.name)
+        with _draft(path.parent) as draft:
+            path.rename(draft / path.name)
     except OSError:  # somebody was faster, or, on Windows, has it loaded
         return False
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
     return True
 
 

@@ -31,9 +31,9 @@ from luminal_lab.devices.conformance_models import models
 from luminal_lab.devices.conformance_result import Conformance, Row
 from luminal_lab.errors import ArgumentError, LabError, nearest
 from luminal_lab.passes.base import Pass
-from luminal_lab.passes.check import differences
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.inlining import Inlining
+from luminal_lab.passes.judge import differences
 from luminal_lab.passes.pipeline import PassLike, Pipeline, as_pass
 from luminal_lab.passes.rule import Rule, RuleSet
 from luminal_lab.progress import Progress, progress
@@ -98,13 +98,15 @@ def conformance(
     ops: str | type[Op] | Iterable[str | type[Op]] = (),
     dtypes: DTypeLike | Iterable[DTypeLike] = (),
     unsupported: Mapping[str, str] | None = None,
+    trial: bool = False,
 ) -> Conformance:
     """Run the cases on a device, and say which it gets right.
 
     A device is what `cx.compile` takes, or has a method `run(ir, inputs)`. `only` takes families or
     names, as in "view" or "sum_reduce*"; `ops` and `dtypes` select cases that need no others.
     What is not supported is declared by its words, each with a reason: an op, a dtype, a family, or
-    "symbolic", here or as the device's attribute of that name.
+    "symbolic", here or as the device's attribute of that name. With `trial` kernels run apart from
+    this process, as with check="values", where the device can have them there.
 
     >>> print(conformance("dce", only="elementwise", ops="sqrt", dtypes="float32"))
     conformance of dce: all 2 cases passed
@@ -113,7 +115,7 @@ def conformance(
     start = perf_counter()
     declared = {**getattr(device, "unsupported", {}), **(unsupported or {})}
     _check_words(declared)
-    kit = _Kit(device)
+    kit = _Kit(device, trial=trial)
     rows: dict[Case, Row] = {}
     todo: list[Case] = []
     chosen = selected(only, ops, dtypes)
@@ -196,8 +198,9 @@ INLINED = Pipeline([Inlining()], rounds=50)
 
 
 class _Kit:
-    def __init__(self, device: Device | PassLike) -> None:
+    def __init__(self, device: Device | PassLike, *, trial: bool = False) -> None:
         self.bar = Progress()
+        self.trial = trial
         self.toy: Device | None = None
         self.pipeline: Pass | Pipeline | None = None
         if isinstance(device, (Pass, Pipeline, Rule, RuleSet, str)) or not hasattr(device, "run"):
@@ -210,7 +213,7 @@ class _Kit:
     # -- running -----------------------------------------------------------------------------------
 
     def run(self, batch: Sequence[Case]) -> list[Results]:
-        """Return what a device makes of some cases, for each run its outputs."""
+        """Return what a device makes of some cases: the outputs of each run, by each way."""
         if self.toy is not None:
             return [
                 [self._by_toy(self.toy, case.ir, run) for run in self._runs(case)] for case in batch
@@ -240,13 +243,17 @@ class _Kit:
             known = {id: array.copy() for id, array in data.items()}
             environment = Environment(_reader(data), run.dims, run.step, FUNCTIONS)
             ids = compiled.ir.output_ids
-            values = compiled.values(environment, set(ids), {}, None)
+            if self.trial:
+                ways = compiled.tried(environment, set(ids))
+            else:
+                ways = [compiled.values(environment, set(ids), {}, None)]
             for id, array in known.items():
                 if array.tobytes() != data[id].tobytes():
                     raise _Overwritten(f"the data of the input {ir[id]} was overwritten")
-            left = iter([values[id] for id in ids])
-            for case, results in zip(batch, found, strict=True):
-                results.append([next(left) for _ in case.ir.output_ids])
+            for values in ways:
+                left = iter([values[id] for id in ids])
+                for case, results in zip(batch, found, strict=True):
+                    results.append([next(left) for _ in case.ir.output_ids])
         return found
 
     # -- judging -----------------------------------------------------------------------------------
@@ -277,7 +284,10 @@ class _Kit:
         if case.family == "error":
             text = "it ran, and should have ended in an error: the index is out of range"
             return Row(case, "failed", text, seconds, case.op)
-        for run, got in zip(self._runs(case), results, strict=True):
+        runs = self._runs(case)
+        ways = len(results) // len(runs)
+        for place, got in enumerate(results):
+            run = runs[place // ways]
             want = expected(case.ir, run)
             if len(got) != len(want):
                 text = f"it has {len(want)} outputs, and {len(got)} came"
@@ -326,7 +336,7 @@ class _Kit:
         """Return the values of some nodes, each an output; None if that ends in an error."""
         part = IR(ir.table, ir.input_ids, [node.id for node in nodes], name=ir.name)
         try:
-            ((found,),) = self.run([Case("", "", part, (run,))])
+            ((found, *_),) = self.run([Case("", "", part, (run,))])
         except Exception:
             return None
         return found

@@ -122,10 +122,11 @@ class CPUCompiler(Pipeline):
             if self.compiler is not None:
                 raise
             # A machine without a compiler still computes.
-            warn(
-                f"compile: {error.message.splitlines()[0].removeprefix('compiler: ')}; NumPy's "
-                "interpreter runs the graph, slowly\nhint: pip install ziglang"
-            )
+            first, *reasons = error.message.removeprefix("compiler: ").splitlines()
+            hangs = [reason for reason in reasons if "no answer" in reason]
+            told = [f"compile: {first}; NumPy's interpreter runs the graph, slowly", *hangs]
+            hint = str(error.hint).partition(";")[0]
+            warn("\n".join([*told, f"hint: {hint}"]))
             return CPUSource(ir, specialise=specialise, schedules=dict(self.schedules))
         return CPUProgram(
             ir,

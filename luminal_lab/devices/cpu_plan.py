@@ -79,14 +79,15 @@ class CPUBound(Bound):
             tasks += counts
         self.scratch_bytes = -(-scratch // 64) * 64
         self._launches = np.array(launches or [0], np.int32)
-        self._tasks = np.array(tasks or [0], np.int64)
+        self.tasks = np.array(tasks or [0], np.int64)
+        """How many tasks each phase of each launch has; negative where one thread does them."""
         self._dims = np.array([dims.get(name, 0) for name in whole.dims] or [0], np.int64)
         self.values = (ctypes.c_void_p * max(1, len(whole.slots)))()
         self.run = Run(
             ctypes.addressof(self.values),
             self._dims.ctypes.data,
             self._launches.ctypes.data,
-            self._tasks.ctypes.data,
+            self.tasks.ctypes.data,
             scratch_bytes=self.scratch_bytes,
             no_return=plan.no_return,
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 from typing_extensions import override
 
@@ -14,13 +15,18 @@ from luminal_lab.devices.blocks import Block, Blocks
 from luminal_lab.devices.cpu_library import Library
 from luminal_lab.devices.cpu_plan import CPUBound, CPUPlan
 from luminal_lab.devices.cpu_run import CPURun, Pointers
+from luminal_lab.devices.cpu_trial import CPUTrial
 from luminal_lab.devices.machine import this_machine, usable_cores
 from luminal_lab.devices.plan import Asked
 from luminal_lab.devices.program import DeviceProgram
 from luminal_lab.devices.toolchain import Compiler, compile_library, find_compiler
+from luminal_lab.devices.trial import SECONDS
+from luminal_lab.devices.trial_build import Builds, builds
 from luminal_lab.devices.user_check import check_source
 from luminal_lab.devices.worklist import Worklist
+from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.c_program import ENTRIES, program_source
+from luminal_lab.kernels.c_runtime import TRIED
 from luminal_lab.kernels.schedule import Schedule
 
 
@@ -53,10 +59,13 @@ class CPUProgram(DeviceProgram[CPUPlan]):
         found = compiler or find_compiler()
         for op in dict.fromkeys(node.op for node in ir if isinstance(node.op, UserKernel)):
             check_source(op, found)  # what is wrong in a user's lines is said of those lines
-        path = compile_library(self.source, found, entries=ENTRIES, behind=self._behind)
-        self.library = Library(path, self.threads)
+        self.compiler = found
+        self.patience = SECONDS
+        """The seconds that a trial may take, beside those that its operations do."""
+        self.path = compile_library(self.source, found, entries=ENTRIES, behind=self.behind)
+        self.library = Library(self.path, self.threads)
 
-    def _behind(self, function: str) -> str:
+    def behind(self, function: str) -> str:
         """Return the lines of the user's that a function of a kernel is made from."""
         origins = [
             work.node.meta.origin
@@ -78,6 +87,45 @@ class CPUProgram(DeviceProgram[CPUPlan]):
         trace: list[Step] | None,
     ) -> dict[int, Array]:
         return CPURun(self, plan, environment, known).run(trace)
+
+    @cached_property
+    def builds(self) -> Builds | None:
+        """What its trials are built of; None where there can be no child process."""
+        return builds(self.compiler)
+
+    def tried(
+        self, environment: Environment, wanted: Iterable[int], known: Mapping[int, Array]
+    ) -> list[dict[int, Array]]:
+        """Return the values of the wanted nodes by each way in which a child process had them.
+
+        Where there can be no such process they are those of a run in this one.
+        """
+        build = self.builds
+        if build is None:
+            return [self.run(environment, wanted, known)]
+        wanted = frozenset(wanted)
+        plan = self.plan(wanted, known, (), environment.dims)
+        source, values = f"{self.source}{TRIED}", list[dict[int, Array]]()
+        with self._turn():
+            for apart in (True, False):
+                library = build.library(source, behind=self.behind) if apart else self.path
+                given = self, plan, environment, known, build, library, source
+                values.append(CPUTrial(*given, apart=apart).run(None))
+        return [one | {id: known[id] for id in wanted if id in known} for one in values]
+
+    def trial_seconds(self, environment: Environment, *, rounds: int = 10) -> tuple[float, ...]:
+        """Return how long the launches of a run take in a child process, once for each round."""
+        build = self.builds
+        if build is None:
+            raise DeviceError(
+                "cpu: there can be no child process here, in which kernels are timed",
+                hint="cx.time() times them in this process",
+            )
+        plan = self.plan(self.ir.output_ids, (), (), environment.dims)
+        known: dict[int, Array] = {}
+        given = self, plan, environment, known, build, self.path, self.source
+        with self._turn():
+            return CPUTrial(*given, apart=False).seconds(rounds)
 
     # -- memory ------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Mapping
+from signal import SIGINT, raise_signal
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -17,8 +18,9 @@ from luminal_lab.core.ir import Node
 from luminal_lab.devices.blocks import Block
 from luminal_lab.devices.cpu_plan import CPUBound, CPUPlan
 from luminal_lab.devices.machine import available_memory
-from luminal_lab.devices.run import DeviceRun, stop
+from luminal_lab.devices.run import DeviceRun
 from luminal_lab.errors import DeviceError
+from luminal_lab.interrupts import look, write_over
 
 if TYPE_CHECKING:
     from luminal_lab.devices.cpu_program import CPUProgram
@@ -65,11 +67,14 @@ class CPURun(DeviceRun[CPUBound]):
 
     def run(self, trace: list[Step] | None) -> dict[int, Array]:
         """Do all work, and return the values that were asked for."""
-        self._inputs(may_overwrite=trace is None)
         try:
-            self._outputs()
+            return self._run(trace)
         except MemoryError as error:
             raise self._too_large() from error
+
+    def _run(self, trace: list[Step] | None) -> dict[int, Array]:
+        self._inputs(may_overwrite=trace is None)
+        self._outputs()
         passed = self.passed()
         self.bound.run.step = self.environment.step & 0xFFFFFFFF
         times: Times | None = None
@@ -79,14 +84,13 @@ class CPURun(DeviceRun[CPUBound]):
         if self.environment.probes:
             for key, value in passed.items():
                 self.probe(key, value)
-        self.program.is_late = self._work(times)
+        self._work(times)
         if trace is not None and times is not None:
             trace += self.traced([float(one) * 1e-9 for one in times[1::2] - times[::2]])
         return passed | self.results()
 
-    def _work(self, times: Times | None) -> bool:
-        """Do all work in order; return whether Ctrl-C came when it was too late to stop."""
-        late = False
+    def _work(self, times: Times | None) -> None:
+        """Do all work in order."""
         for first, last, in_c in self.bound.ranges:
             if not in_c:
                 start = perf_counter()
@@ -96,11 +100,10 @@ class CPURun(DeviceRun[CPUBound]):
                 self.probe_work(first)
             elif self.environment.probes:
                 for at in range(first, last):
-                    late |= self._launch(at, at + 1)
+                    self._launch(at, at + 1)
                     self.probe_work(at)
             else:
-                late |= self._launch(first, last)
-        return late
+                self._launch(first, last)
 
     # -- before ------------------------------------------------------------------------------------
 
@@ -130,10 +133,7 @@ class CPURun(DeviceRun[CPUBound]):
 
     def _copied(self, slot: int, array: Array) -> Block:
         """Return memory with a copy of a carried input, which may be written over."""
-        try:
-            block = self.program.blocks.take(self.bound.owned[slot])
-        except MemoryError as error:
-            raise self._too_large() from error
+        block = self.program.blocks.take(self.bound.owned[slot])
         copy = block.array(array.shape, array.dtype)
         copy[...] = array
         # So that no other copy takes its memory before an output lies in it.
@@ -156,22 +156,24 @@ class CPURun(DeviceRun[CPUBound]):
 
     # -- on the way --------------------------------------------------------------------------------
 
-    def _launch(self, first: int, last: int) -> bool:
-        """Run launches; return whether Ctrl-C came when it was too late to stop."""
+    def _launch(self, first: int, last: int) -> None:
+        """Run launches; C notices Ctrl-C meanwhile, and stops where nothing is written over yet."""
+        look()
         run = self.bound.run
         run.fault = 0
         run.watching = threading.get_ident() == MAIN
         done = self.program.library.execute(self.bound.address, first, last)
+        if first + done > self.plan.no_return:
+            write_over()
         if run.fault:
             at = first + done
             has_written = at > self.plan.no_return
             raise self.out_of_range(self.plan.works[at].node, has_written=has_written)
-        if not run.interrupted:
-            return False
-        if done == last - first and self.plan.no_return < last:
-            return True
-        stop()
-        return False
+        if run.interrupted:
+            raise_signal(SIGINT)  # Python has not seen it
+            look()
+            if done < last - first:
+                raise KeyboardInterrupt
 
     def _by_hand(self, at: int) -> None:
         """Have NumPy do some work, and put the results where they are looked for."""
@@ -201,8 +203,8 @@ class CPURun(DeviceRun[CPUBound]):
         there = available_memory()
         known = "more than there is" if there is None else f"and {there:,} are there"
         return DeviceError(
-            f"execute: the program needs {bound.memory.arena_bytes:,} bytes for what is computed "
-            f"on the way and {outputs:,} for what is retrieved, {known}",
+            f"execute: out of memory: the program needs {bound.memory.arena_bytes:,} bytes for "
+            f"what is computed on the way and {outputs:,} for what is retrieved, {known}",
             where=self.largest(),
             hint="use smaller sizes, or keep and retrieve fewer values",
         )

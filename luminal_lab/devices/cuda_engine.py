@@ -35,8 +35,10 @@ from luminal_lab.devices.cuda_library import Products
 from luminal_lab.devices.cuda_maps import tensor_map
 from luminal_lab.devices.gpu_engine import Argument, Launched, Mapped, Place
 from luminal_lab.errors import DeviceError, Interrupted
+from luminal_lab.interrupts import look
 from luminal_lab.kernels.gpu import DECLARED
 from luminal_lab.kernels.kernel import Kernels
+from luminal_lab.trust import admit
 
 KEPT: Final = {701, 704, 705, 708, 711, 712, 713}
 """Statuses from 700 on after which the context can still be used."""
@@ -71,6 +73,7 @@ class CuPyEngine:
     def __init__(
         self, source: str, arch: str, kernels: Kernels, *, tf32: bool, cublas: bool
     ) -> None:
+        admit(source)
         if not gpu_count():
             raise DeviceError(
                 "cuda: there is no NVIDIA GPU on this machine",
@@ -282,6 +285,7 @@ class CuPyEngine:
         pause = 0.0
         while self.runtime.streamQuery(self.stream.ptr) == NOT_READY:
             sleep(pause)
+            look()
             pause = min(LONGEST, pause + LONGEST / 100)
 
     # -- times -------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Which kernels are plain products of matrices, and how cuBLAS is asked for one.
 
-    O[i < m, j < n] = sum k < 512: a[i, k] * b[k, j]     →  gemm(n, m, 512, b, n, a, 512, n)
+    O[i < m, j < n] = sum k < 512: fused(a[i, k] * b[k, j])     →  gemm(n, m, 512, b, n, a, 512, n)
 
 cuBLAS has matrices column by column, so it computes the transpose: b's columns times a's.
 """
@@ -15,6 +15,7 @@ from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ops import Cast, Mul
 from luminal_lab.core.views import row_major
 from luminal_lab.kernels.definition import Apply, Definition, Fold, Read, Term
+from luminal_lab.kernels.intrinsic_ops import FusedMul
 
 TYPES: Final[Mapping[DType, int]] = {
     DType.float32: 0,
@@ -69,11 +70,13 @@ def terms_of(definition: Definition | None) -> _Terms | None:
     if not isinstance(fold, Fold) or fold.kind != "sum" or fold.dtype not in TYPES:
         return None
     body = fold.body
-    if not isinstance(body, Apply) or body.op != Mul():
+    if not isinstance(body, Apply) or not isinstance(body.op, Mul):
         return None
     a, b = (_uncast(one, fold.dtype) for one in body.args)
     if not isinstance(a, Read) or not isinstance(b, Read) or a.dtype is not b.dtype:
         return None
+    if not a.dtype.is_half and not isinstance(body.op, FusedMul):
+        return None  # the library's products are; those of 16-bit floats are exact anyway
     return _Terms((a, b), fold) if a.dtype in TYPES else None
 
 
@@ -88,7 +91,7 @@ def product_of(definition: Definition | None, dims: Mapping[str, int]) -> Produc
 
     >>> from luminal_lab.kernels.definition_text import parse_definition
     >>> product_of(parse_definition('''kernel mul_sum(a: f32[n, 8], b: f32[8, 4]) -> (O: f32[n, 4])
-    ...   O[i < n, j < 4] = sum k < 8: a[i, k] * b[k, j]'''), {"n": 3})[:4]
+    ...   O[i < n, j < 4] = sum k < 8: fused(a[i, k] * b[k, j])'''), {"n": 3})[:4]
     (4, 3, 8, 1)
     """
     found = terms_of(definition)

@@ -61,7 +61,7 @@ class GPUMaker:
         return self._compiling(gpu_user_kernel(op, name))
 
     def compared(self, kernel: Kernel, names: set[str]) -> Kernel:
-        """Return a kernel that fuses no product with a sum in results of these names."""
+        """Return a kernel that rounds 16-bit floats after each op in results of these names."""
         assert kernel.definition is not None, "what no definition says is as it is"
         made = make_gpu_kernel(
             kernel.definition, kernel.name, self.gpu, kernel.schedule, frozenset(names)

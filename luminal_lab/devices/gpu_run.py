@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +17,7 @@ from luminal_lab.devices.gpu_engine import Launched, Place
 from luminal_lab.devices.gpu_plan import GPUBound, GPUPlan, Span
 from luminal_lab.devices.run import DeviceRun
 from luminal_lab.errors import DeviceError
+from luminal_lab.interrupts import look, opened, write_over
 
 if TYPE_CHECKING:
     from luminal_lab.devices.gpu_program import GPUProgram
@@ -46,47 +44,31 @@ class GPURun(DeviceRun[GPUBound]):
     def run(self, trace: list[Step] | None) -> dict[int, Array]:
         """Do all work, and return the values that were asked for."""
         try:
-            self._inputs(may_overwrite=trace is None)
-            self._outputs()
-            fault = self.program.fault(len(self.plan.works)) if self.bound.faults else None
+            return self._run(trace)
         except MemoryError as error:
             raise self._too_large() from error
+
+    def _run(self, trace: list[Step] | None) -> dict[int, Array]:
+        self._inputs(may_overwrite=trace is None)
+        self._outputs()
+        fault = self.program.fault(len(self.plan.works)) if self.bound.faults else None
         passed = self.passed()
         for key, value in passed.items():
             self.probe(key, value)
         launched = self.bound.launched(self.places, fault, self.environment.step)
         times = [0.0] * len(self.plan.works)
-        with ExitStack() as stack:
-            for span in self.bound.spans:
-                if span.last > self.plan.no_return:
-                    # Half of it done, nobody could go on: Ctrl-C waits for the rest.
-                    stack.enter_context(self._to_the_end())
-                self._span(span, launched, times, trace is not None)
-                if span.checks:
-                    self._check(span)
-            self.engine.wait()
-            self.bound.is_tried = True
-            if trace is not None:
-                trace += self.traced(times)
-            return passed | self.results()
-
-    @contextmanager
-    def _to_the_end(self) -> Generator[None]:
-        """Have Ctrl-C wait."""
-        if threading.get_ident() != threading.main_thread().ident:
-            yield
-            return
-
-        def late(*_: object) -> None:
-            if self.program.is_late:  # the second time: what runs may never end
-                raise KeyboardInterrupt
-            self.program.is_late = True
-
-        before = signal.signal(signal.SIGINT, late)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
+        for span in self.bound.spans:
+            look()
+            if span.last > self.plan.no_return:
+                write_over()
+            self._span(span, launched, times, trace is not None)
+            if span.checks:
+                self._check(span)
+        self.engine.wait()
+        self.bound.is_tried = True
+        if trace is not None:
+            trace += self.traced(times)
+        return passed | self.results()
 
     # -- before ------------------------------------------------------------------------------------
 
@@ -182,7 +164,7 @@ class GPURun(DeviceRun[GPUBound]):
         reads = self.ir.ancestors([node.id])
         known = {id: value for id, value in self.known.items() if id in reads}
         environment = self.environment._replace(probes={})
-        interpret(self.ir, environment, wanted=[node.id], known=known)
+        opened(lambda: interpret(self.ir, environment, wanted=[node.id], known=known))
 
     def _by_hand(self, at: int) -> None:
         """Have NumPy do some work, and put the results where they are looked for."""
@@ -217,9 +199,9 @@ class GPURun(DeviceRun[GPUBound]):
         left = "more than there is" if there is None else f"and {there:,} are left"
         given = sum(sizes[slot] for _, slot in self.plan.inputs)
         return DeviceError(
-            f"execute: on {self.engine.name} the program needs {given:,} bytes for inputs, "
-            f"{self.bound.memory.arena_bytes:,} for what is computed on the way and {outputs:,} "
-            f"for what is retrieved, {left}",
+            f"execute: out of memory: on {self.engine.name} the program needs {given:,} bytes for "
+            f"inputs, {self.bound.memory.arena_bytes:,} for what is computed on the way and "
+            f"{outputs:,} for what is retrieved, {left}",
             where=self.largest(),
             hint="use smaller sizes, keep and retrieve fewer values, or ll.HalfPrecision",
         )

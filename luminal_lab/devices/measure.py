@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -19,6 +20,7 @@ from luminal_lab.devices.rates import Limit, PeakRates
 from luminal_lab.devices.timings import Timing, Timings
 from luminal_lab.devices.work import Work, is_work, work_of, work_of_definition
 from luminal_lab.errors import DimError
+from luminal_lab.interrupts import held, opened
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.progress import progress
 
@@ -71,10 +73,6 @@ class Ran(Protocol):
         """Return the values of nodes of that graph, by their ids."""
         ...
 
-    def settle(self) -> None:
-        """Do what had to wait until the values of a run were kept."""
-        ...
-
 
 def measured(
     what: IR | Ran, environment: Environment, *, rounds: int = 10, warm_up: int = 2
@@ -86,21 +84,21 @@ def measured(
     mine = environment._replace(data=_views(environment.data))
     seconds: dict[int, list[float]] = {}
     whole: list[float] = []
-    with progress(f"time {ir.name}", warm_up + rounds, "run") as bar:
+    with held() as hold, progress(f"time {ir.name}", warm_up + rounds, "run") as bar:
         for turn in range(warm_up + rounds):
             bar.now("warm-up" if turn < warm_up else "")
             steps: list[Step] = []
             start = perf_counter()
             if isinstance(what, IR):
-                interpret(what, mine, wanted=asked, trace=steps)
+                opened(partial(interpret, what, mine, wanted=asked, trace=steps))
                 end = perf_counter()
             else:
                 what.values(mine, asked, {}, None)
                 end = perf_counter()
-                what.settle()
+                hold.settle()
                 # A traced run tells more, and takes longer than what happens between launches.
                 what.values(mine, asked, {}, steps)
-                what.settle()
+                hold.settle()
             if turn >= warm_up:
                 whole.append(end - start)
                 for step in steps:
@@ -109,7 +107,7 @@ def measured(
     threads = program.threads if isinstance(program, CPUProgram) else 1
     gpu = program if isinstance(program, OnDevice) else None
     # What this machine's processor can do at most says nothing of a GPU.
-    rates = peak_rates() if gpu is None else None
+    rates = opened(peak_rates) if gpu is None else None
     maker = _Rows(
         what, environment.dims, rates, threads, program, ir.ancestors(asked) - seconds.keys()
     )

@@ -19,6 +19,7 @@ from luminal_lab.devices.blocks import Block
 from luminal_lab.devices.gpu_engine import BYTE, Launched, Mapped, Place
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.kernel import Kernels
+from luminal_lab.trust import admit
 
 STILL: Final = "the source of kernels is there without it; emulate=True runs small sizes on the CPU"
 """What works where nothing runs."""
@@ -74,6 +75,7 @@ class MetalEngine:
     can_share = True
 
     def __init__(self, source: str, kernels: Kernels) -> None:
+        admit(source)
         self.metal = import_metal()
         self.device = self.metal.MTLCreateSystemDefaultDevice()
         if self.device is None:

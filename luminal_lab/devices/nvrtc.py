@@ -12,24 +12,28 @@ import functools
 import importlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from luminal_lab.core.origin import here
 from luminal_lab.devices.cache import Cache, key_of
 from luminal_lab.devices.toolchain import Behind, place, window
 from luminal_lab.errors import DeviceError
+from luminal_lab.interrupts import held
 from luminal_lab.kernels.gpu_program import gpu_source
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.resources import Compiled, Resources
+from luminal_lab.reading import read_json
+from luminal_lab.trust import admit
 
 PROGRAM = "program.cu"
-OPTIONS: Final = ("--std=c++17", "-default-device", "--fmad=true", "-w", "--ptxas-options=-v")
-"""What every source is compiled with. Products are fused with sums, as in C; division and square
-roots are correctly rounded, and numbers too small to be normal are kept, since nothing says
-otherwise."""
+OPTIONS: Final = ("--std=c++17", "-default-device", "--fmad=false", "-w", "--ptxas-options=-v")
+"""What every source is compiled with. Products are rounded before they are added, as in C, but for
+lab_fma's; division and square roots are correctly rounded, and numbers too small to be normal are
+kept, since nothing says otherwise."""
 HEAD: Final = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(\w+\) )?(\w+)\(')
 """How a kernel's function begins."""
 ENTRY: Final = re.compile(r"Compiling entry function '(\w+)' for")
@@ -39,6 +43,8 @@ SHARED: Final = re.compile(r"(\d+) bytes smem")
 CONSTANT: Final = re.compile(r"(\d+) bytes cmem")
 THREADS: Final = re.compile(r"\.entry (\w+)\([^)]*\)\s*\.maxntid (\d+), (\d+), (\d+)")
 TOO_MUCH: Final = re.compile(r"'(\w+)' uses too much shared data \((\w+) bytes, (\w+) max\)")
+NO_MEMORY: Final = 1
+"""NVRTC_ERROR_OUT_OF_MEMORY."""
 WHAT_WORKS = "the source can be read, and run in the emulator, without it"
 
 
@@ -54,6 +60,7 @@ def compile_cuda(
 
     `name` is what an error calls it; `behind` says of a function what it is made from.
     """
+    admit(source)
     check_arch(arch)
     found = _known(source, arch, folder)
     if isinstance(found, Compiled):
@@ -159,9 +166,15 @@ def _compile(source: str, arch: str) -> Compiled | str:
     """Return what NVRTC makes of a source, or what it says against it."""
     text = source.encode("utf-8", "backslashreplace")
     options = [option.encode() for option in (f"--gpu-architecture={arch}", *OPTIONS)]
-    (program,) = _call("nvrtcCreateProgram", text, PROGRAM.encode(), 0, [], [])
-    try:
+    with _program(text) as program:
         (status,) = _tried("nvrtcCompileProgram", program, len(options), options)
+        if int(cast("int", status)) == NO_MEMORY:
+            lines = source.count("\n") + 1
+            raise DeviceError(
+                f"compile: out of memory: NVRTC had none left for {lines:,} lines of source",
+                where=str(here() or "") or None,
+                hint=f"end what else takes memory; {WHAT_WORKS}",
+            )
         lines = _text(_read("ProgramLog", program)).split("\n")
         # How long it took is another each time.
         log = "\n".join(line for line in lines if "Compile time" not in line)
@@ -169,8 +182,17 @@ def _compile(source: str, arch: str) -> Compiled | str:
             return log or f"it ended with status {status}"
         ptx = _text(_read("PTX", program))
         return Compiled(arch, ptx, _read("CUBIN", program), log, resources_of(log, ptx))
-    finally:
-        _call("nvrtcDestroyProgram", program)
+
+
+@contextmanager
+def _program(text: bytes) -> Generator[object, None, None]:
+    """Make a program of a source, which is gone behind the block, with Ctrl-C held off."""
+    with held():
+        (program,) = _call("nvrtcCreateProgram", text, PROGRAM.encode(), 0, [], [])
+        try:
+            yield program
+        finally:
+            _call("nvrtcDestroyProgram", program)
 
 
 def _text(data: bytes) -> str:
@@ -241,7 +263,7 @@ def _packed(compiled: Compiled) -> bytes:
 
 def _unpacked(data: bytes) -> Compiled:
     head, _, cubin = data.partition(b"\n")
-    facts = json.loads(head)
+    facts = cast("dict[str, Any]", read_json(head))
     found = {name: Resources(**one) for name, one in facts["resources"].items()}
     return Compiled(facts["arch"], facts["ptx"], cubin, facts["log"], found)
 
@@ -295,12 +317,9 @@ def _ptx_place(source: str, arch: str, line: int) -> str | None:
     text = source.encode("utf-8", "backslashreplace")
     virtual = arch.replace("sm_", "compute_")
     options = [option.encode() for option in (f"--gpu-architecture={virtual}", *OPTIONS)]
-    (program,) = _call("nvrtcCreateProgram", text, PROGRAM.encode(), 0, [], [])
-    try:
+    with _program(text) as program:
         (status,) = _tried("nvrtcCompileProgram", program, len(options), options)
         if int(cast("int", status)):
             return None
         ptx = _text(_read("PTX", program))
-    finally:
-        _call("nvrtcDestroyProgram", program)
     return f"in its PTX:\n{window(ptx, line)}"

@@ -32,7 +32,9 @@ from luminal_lab.devices.machine import this_machine, usable_cores
 from luminal_lab.devices.rates import PeakRates, Rate
 from luminal_lab.devices.toolchain import Compiler, compile_library, find_compiler, load, machine
 from luminal_lab.errors import ArgumentError, DeviceError, RecordingError
+from luminal_lab.interrupts import held
 from luminal_lab.progress import progress
+from luminal_lab.reading import read_plain
 
 METHOD = 3
 """How rates are measured; one more whenever that changes, so that they are measured again."""
@@ -139,7 +141,7 @@ def peak_rates(
     if not fresh:
         for place in cache.places:
             with suppress(OSError, UnicodeDecodeError, RecordingError):
-                return PeakRates.from_json((place / name).read_text("utf-8"))
+                return PeakRates.from_json(read_plain(place / name).decode("utf-8"))
     found = _measured(count, compiler, folder)
     for place in cache.places:
         with suppress(OSError):
@@ -159,14 +161,15 @@ def cpu_name() -> str:
 
 def _keep(path: Path, text: str) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    file, draft = tempfile.mkstemp(prefix=".draft-", dir=path.parent)
-    try:
-        with os.fdopen(file, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        Path(draft).replace(path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
+    with held():
+        file, draft = tempfile.mkstemp(prefix=".draft-", dir=path.parent)
+        try:
+            with os.fdopen(file, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            Path(draft).replace(path)
+        except BaseException:
+            Path(draft).unlink(missing_ok=True)
+            raise
 
 
 class _Question(NamedTuple):
@@ -283,15 +286,17 @@ def _together(work: Work, threads: int, times: int) -> float:
         spans.append((start, perf_counter()))
 
     others = [threading.Thread(target=one, args=(k,)) for k in range(1, threads)]
-    for thread in others:
-        thread.start()
-    try:
-        one(0)
-    finally:
-        if threads <= len(cores):
-            os.sched_setaffinity(0, cores)
-    for thread in others:
-        thread.join()
+    # It is over soon; until then the others wait for this thread, which is where it was sent.
+    with held():
+        for thread in others:
+            thread.start()
+        try:
+            one(0)
+        finally:
+            if threads <= len(cores):
+                os.sched_setaffinity(0, cores)
+        for thread in others:
+            thread.join()
     return max(end for _, end in spans) - min(start for start, _ in spans)
 
 

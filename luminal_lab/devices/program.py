@@ -14,8 +14,8 @@ from luminal_lab.core.ir import IR
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import Pick
 from luminal_lab.devices.plan import Asked, Plan
-from luminal_lab.devices.run import stop
 from luminal_lab.devices.worklist import Work, Worklist
+from luminal_lab.interrupts import held
 from luminal_lab.kernels.definition import Definition
 from luminal_lab.kernels.kernel import Kernels
 from luminal_lab.kernels.launch import Argument, Launch
@@ -28,6 +28,8 @@ PlanT = TypeVar("PlanT", bound=Plan[Any])
 
 class DeviceProgram(ABC, Generic[PlanT]):
     """A graph of kernels, compiled."""
+
+    looks = True
 
     def __init__(
         self,
@@ -44,8 +46,6 @@ class DeviceProgram(ABC, Generic[PlanT]):
         self.reuse_outputs = reuse_outputs
         self.ran_exact = False
         """Whether the last run took the kernels for the sizes that compile was given."""
-        self.is_late = False
-        """Whether Ctrl-C came when it was too late to stop."""
         self._launches: dict[bool, tuple[Launch, ...]] = {}
         self._plans: dict[Asked, PlanT] = {}
         self._lock, self._process = threading.Lock(), os.getpid()
@@ -126,7 +126,7 @@ class DeviceProgram(ABC, Generic[PlanT]):
         """Return the values of the wanted nodes, by their ids."""
         wanted = frozenset(wanted)
         plan = self.plan(wanted, known, environment.probes, environment.dims)
-        with self._turn():
+        with held(), self._turn():
             self.ran_exact = plan.asked.is_exact
             values = self.ran(plan, environment, known, trace)
         if known:
@@ -138,12 +138,6 @@ class DeviceProgram(ABC, Generic[PlanT]):
         if self._process != os.getpid():
             self._process, self._lock = os.getpid(), threading.Lock()
         return self._lock
-
-    def settle(self) -> None:
-        """Do what had to wait until the values of a run were kept: Ctrl-C came too late for it."""
-        if self.is_late:
-            self.is_late = False
-            stop()
 
     def plan(
         self,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
@@ -19,6 +19,8 @@ from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
 from luminal_lab.errors import ArgumentError, RecordingError
+from luminal_lab.plain import read
+from luminal_lab.reading import read_json as parsed, shown
 
 SCHEMA = 1
 """What a file of rates holds; one more whenever that changes."""
@@ -179,22 +181,31 @@ class PeakRates:
     @classmethod
     def from_object(cls, given: dict[str, Any]) -> PeakRates:
         """Return the rates that a JSON object holds."""
-        known = {field.name for field in fields(cls)}
         try:
-            values = {name: value for name, value in given.items() if name in known}
-            rates = tuple([_rate(one) for one in values.pop("rates")])
-            return cls(rates=rates, **values)
-        except (KeyError, TypeError, ValueError) as error:
+            found = read(cls, given, "rates")
+            check_rates(found)
+        except ValueError as error:
             raise RecordingError(
-                f"rates: they cannot be read: {error!r}", hint="measure them again"
+                f"rates: they cannot be read: {error}", hint="measure them again"
             ) from error
+        return found
+
+
+def check_rates(found: PeakRates) -> None:
+    """Raise a ValueError unless there are rates of computing and of reading, all above 0."""
+    wanted = {"fma", "read"} - {one.what for one in found.rates}
+    if wanted:
+        raise ValueError(f"there is no rate of {' and '.join(sorted(wanted))}")
+    for one in found.rates:
+        if not (one.best > 0 and one.threads > 0 and all(sample >= 0 for sample in one.samples)):
+            raise ValueError(f"a rate is {one.best} with {one.threads} threads")
 
 
 def read_json(what: str, text: str, schema: int) -> dict[str, Any]:
     """Return a JSON object that has the schema number which this version reads."""
     try:
-        given: object = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        given = parsed(text)
+    except ValueError as error:
         raise RecordingError(
             f"{what}: this is no JSON: {error}",
             hint="the file is damaged, or cut short: get it anew",
@@ -202,7 +213,7 @@ def read_json(what: str, text: str, schema: int) -> dict[str, Any]:
     found = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
     if found.get("schema") != schema:
         raise RecordingError(
-            f"{what}: the schema is {found.get('schema')!r}, and this version reads {schema}",
+            f"{what}: the schema is {shown(found.get('schema'))}, and this version reads {schema}",
             hint="it was written by another version of luminal_lab",
         )
     return found
@@ -219,11 +230,6 @@ def size_text(size: float) -> str:
             return f"{size:.3g} {unit}"
         size /= 1024
     return f"{size:.3g} GiB"
-
-
-def _rate(given: dict[str, Any]) -> Rate:
-    values: dict[str, Any] = {**given, "samples": tuple(given["samples"])}
-    return Rate(**values)
 
 
 def _of(rates: Iterable[Rate], size: int) -> float:

@@ -18,18 +18,20 @@ from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
 from luminal_lab.devices.comparison import aligned
-from luminal_lab.devices.rates import PeakRates, read_json
-from luminal_lab.devices.timings import MARK, spread_of
+from luminal_lab.devices.rates import PeakRates, check_rates, read_json
+from luminal_lab.devices.timings import MARK, check_samples, spread_of
 from luminal_lab.errors import RecordingError
 from luminal_lab.kernels.canonical import canonical
 from luminal_lab.kernels.dialect import CUDA, METAL
 from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.plain import read
+from luminal_lab.reading import read_plain, shown
 
 SCHEMA = 1
 """What a file holds; one more whenever that changes."""
@@ -159,7 +161,7 @@ class Recording:
     def load(cls, path: str | Path) -> Recording:
         """Read a recording from a file; nothing in it is run."""
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            text = read_plain(Path(path)).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise RecordingError(
                 f"recording: {path} cannot be read: {getattr(error, 'strerror', None) or error}",
@@ -177,14 +179,14 @@ class Recording:
         given = read_json("recording", text, SCHEMA)
         if given.get("what") != WHAT:
             raise RecordingError(
-                f"recording: it holds {given.get('what')!r}, and not {WHAT!r}",
+                f"recording: it holds {shown(given.get('what'))}, and not {WHAT!r}",
                 hint="give a file that luminal-lab record has written",
             )
         try:
             return _read(cls, given)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except ValueError as error:
             raise RecordingError(
-                f"recording: it is damaged: {_what_is_wrong(error)}",
+                f"recording: it is damaged: {error}",
                 hint=AGAIN.format(device=_device_word(given.get("dialect"))),
             ) from error
 
@@ -256,59 +258,74 @@ def _schedule(kernel: Kernel) -> str:
     return "" if kernel.schedule is None else str(kernel.schedule)
 
 
+@dataclass(frozen=True)
+class _Kernel:
+    """A kernel as a file has it."""
+
+    name: str
+    definition: str
+    schedule: str
+    dims: Mapping[str, int]
+    samples: tuple[float, ...]
+    by: str = ""
+
+
+@dataclass(frozen=True)
+class _Program:
+    """A program as a file has it."""
+
+    name: str
+    launches: tuple[int, ...]
+    whole: tuple[float, ...]
+    check: str
+
+
+@dataclass(frozen=True)
+class _File:
+    """What a file holds."""
+
+    device: str
+    driver: str
+    date: str
+    dialect: str
+    version: str
+    kernels: tuple[_Kernel, ...]
+    programs: tuple[_Program, ...]
+    target: Mapping[str, int | str]
+    clock: str = ""
+    warm_up: int = 0
+    maker: str = ""
+    rates: PeakRates | None = None
+
+
 def _read(cls: type[Recording], given: dict[str, Any]) -> Recording:
-    known = {field.name for field in fields(cls)}
-    values = {name: value for name, value in given.items() if name in known}
-    dialect, version = _text(values, "dialect"), _text(values, "version")
-    for name in ("device", "driver"):
-        _text(values, name)
-    datetime.fromisoformat(_text(values, "date"))
-    values["target"] = dict(values["target"])
-    rates = values.pop("rates", None)
-    values["rates"] = None if rates is None else PeakRates.from_object(rates)
-    values["kernels"] = tuple(_entry(one, dialect, version) for one in values["kernels"])
-    values["programs"] = tuple(_program(one, len(values["kernels"])) for one in values["programs"])
-    return cls(**values)
+    found = read(_File, given, "the file")
+    datetime.fromisoformat(found.date)
+    if found.rates is not None:
+        check_rates(found.rates)
+    kernels = tuple([_entry(one, found.dialect, found.version) for one in found.kernels])
+    programs = tuple([_program(one, len(kernels)) for one in found.programs])
+    own = {f.name: getattr(found, f.name) for f in fields(found) if f.name not in LISTS}
+    return cls(**own, kernels=kernels, programs=programs)
 
 
-def _entry(given: dict[str, Any], dialect: str, version: str) -> Entry:
-    sizes = cast("dict[str, int]", given["dims"])
-    definition, schedule = _text(given, "definition"), _text(given, "schedule")
-    key = Key(definition, schedule, dialect, version, tuple(sizes.items()))
-    by = _text(given, "by") if "by" in given else ""
-    return Entry(_text(given, "name"), key, _times(given["samples"]), by)
+def _entry(given: _Kernel, dialect: str, version: str) -> Entry:
+    check_samples(given.samples)
+    dims = tuple(given.dims.items())
+    key = Key(given.definition, given.schedule, dialect, version, dims)
+    return Entry(given.name, key, given.samples, given.by)
 
 
-def _program(given: dict[str, Any], count: int) -> Program:
-    launches = tuple(cast("list[int]", given["launches"]))
-    for place in launches:
+def _program(given: _Program, count: int) -> Program:
+    for place in given.launches:
         if not 0 <= place < count:
             raise ValueError(f"a launch of kernel {place}, and there are {count}")
-    whole = tuple(float(seconds) for seconds in given["whole"])
-    return Program(_text(given, "name"), launches, whole, _text(given, "check"))
-
-
-def _times(given: Any) -> tuple[float, ...]:  # noqa: ANN401  # what a file holds
-    samples = tuple(float(seconds) for seconds in given)
-    if not samples or not all(0 <= seconds < float("inf") for seconds in samples):
-        raise ValueError(f"samples are {list(samples)}")
-    return samples
+    return Program(given.name, given.launches, given.whole, given.check)
 
 
 def _bare(rates: PeakRates) -> dict[str, Any]:
     """Return rates as JSON has them, without their samples, which a recording needs not."""
     return asdict(replace(rates, rates=tuple(replace(one, samples=()) for one in rates.rates)))
-
-
-def _text(given: Mapping[str, Any], name: str) -> str:
-    value = given[name]
-    if not isinstance(value, str):
-        raise TypeError(f"{name} is {value!r}, and no text")
-    return value
-
-
-def _what_is_wrong(error: Exception) -> str:
-    return f"there is no {error}" if isinstance(error, KeyError) else str(error)
 
 
 def _device_word(dialect: object) -> str:

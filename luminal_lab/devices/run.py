@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Generic
 
 import numpy as np
@@ -17,6 +17,7 @@ from luminal_lab.core.ops import HostCall, Pick
 from luminal_lab.devices.blocks import Block
 from luminal_lab.devices.plan import BoundT, Plan
 from luminal_lab.errors import RangeError
+from luminal_lab.interrupts import opened
 
 LARGEST = 5
 """How many values an error about memory names."""
@@ -55,7 +56,9 @@ class DeviceRun(ABC, Generic[BoundT]):
         picks = {0: node.id}
         if node.extra:
             picks = {n.op.index: n.id for n in self.ir.users(node) if isinstance(n.op, Pick)}
-        found = interpret(self.ir, environment, wanted=list(picks.values()), known=known)
+        found = opened(
+            lambda: interpret(self.ir, environment, wanted=list(picks.values()), known=known)
+        )
         shapes = {id: self.bound.shape_of(self.ir[id].type)[0] for id in picks.values()}
         return [
             (place, np.ascontiguousarray(found[id]).reshape(shapes[id]))
@@ -83,7 +86,7 @@ class DeviceRun(ABC, Generic[BoundT]):
         for call in self.environment.probes.get(id, ()):
             view = value.view()
             view.flags.writeable = False
-            call(view)
+            opened(partial(call, view))
 
     # -- what comes out ----------------------------------------------------------------------------
 
@@ -171,9 +174,3 @@ class DeviceRun(ABC, Generic[BoundT]):
             if size
         ]
         return "the largest values:\n" + "\n".join(lines)
-
-
-def stop() -> None:
-    """Do what Ctrl-C does in Python."""
-    signal.raise_signal(signal.SIGINT)
-    raise KeyboardInterrupt

@@ -23,9 +23,9 @@ from luminal_lab.errors import (
     nearest,
     whole_number,
 )
-from luminal_lab.passes.check import Given
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.compile import compile_ir
+from luminal_lab.passes.draws import Given
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.pipeline import PassLike
 from luminal_lab.tensor.parameter import Parameter

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import median, quantiles
@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
 from luminal_lab.devices.comparison import Comparison, aligned
-from luminal_lab.devices.rates import DOUBT, Limit, PeakRates, read_json, size_text
+from luminal_lab.devices.rates import DOUBT, Limit, PeakRates, check_rates, read_json, size_text
 from luminal_lab.display import DISPLAYS, Charted, Displayed, Theme
 from luminal_lab.errors import (
     ArgumentError,
@@ -29,6 +29,8 @@ from luminal_lab.errors import (
     nearest,
     whole_number,
 )
+from luminal_lab.plain import read
+from luminal_lab.reading import read_plain, shown
 from luminal_lab.tables import Table, frame
 
 SCHEMA = 1
@@ -341,7 +343,7 @@ class Timings(Charted, Displayed):
     def load(cls, path: str | Path) -> Timings:
         """Read timings from a file: what was measured there is recorded here."""
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            text = read_plain(Path(path)).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise RecordingError(
                 f"timings: {path} cannot be read: {getattr(error, 'strerror', None) or error}",
@@ -353,17 +355,15 @@ class Timings(Charted, Displayed):
     def from_json(cls, text: str) -> Timings:
         """Read what `to_json` has written; what was measured is recorded from then on."""
         given = read_json("timings", text, SCHEMA)
-        known = {field.name for field in fields(cls)}
         try:
-            values = {name: value for name, value in given.items() if name in known}
-            rates: Any = values.pop("rates", None)
-            values["rates"] = None if rates is None else PeakRates.from_object(rates)
-            values["rows"] = tuple(_row(row) for row in values["rows"])
-            values["whole"] = tuple(values.get("whole", ()))
-            found = cls(**values)
-        except (KeyError, TypeError, ValueError) as error:
+            found = read(cls, given, "timings")
+            for row in found.rows:
+                check_samples(row.samples)
+            if found.rates is not None:
+                check_rates(found.rates)
+        except ValueError as error:
             raise RecordingError(
-                f"timings: they cannot be read: {error!r}", hint="time the graph again"
+                f"timings: they cannot be read: {error}", hint="time the graph again"
             ) from error
         return found.recorded()
 
@@ -393,6 +393,12 @@ COLUMNS: Final = """
 launch kind kernel node origin how seconds spread samples bytes flops gbytes gflops
 limit_seconds bound share
 """.split()  # noqa: SIM905  # a list of names reads better so
+
+
+def check_samples(samples: Sequence[float]) -> None:
+    """Raise a ValueError unless there are times, of which none is below 0."""
+    if not samples or not all(0 <= seconds < float("inf") for seconds in samples):
+        raise ValueError(f"samples are {shown([*samples])}")
 
 
 def spread_of(samples: Sequence[float]) -> float:
@@ -439,13 +445,3 @@ def _record(row: Timing) -> dict[str, object]:
         "bound": None if row.limit is None else row.limit.bound,
         "share": row.share,
     }
-
-
-def _row(given: dict[str, Any]) -> Timing:
-    values: dict[str, Any] = {
-        **given,
-        "origins": tuple(given["origins"]),
-        "samples": tuple(given["samples"]),
-    }
-    values["limit"] = None if given["limit"] is None else Limit(*given["limit"])
-    return Timing(**values)

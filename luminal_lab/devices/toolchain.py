@@ -11,10 +11,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from errno import EDQUOT, ENOSPC
+from errno import ENOMEM
 from pathlib import Path
 from time import monotonic
 from typing import TypeAlias
@@ -22,25 +22,41 @@ from typing import TypeAlias
 from typing_extensions import override
 
 from luminal_lab.core.origin import here
-from luminal_lab.devices.cache import LIBRARY, Cache, key_of, temporary_folder
+from luminal_lab.devices.cache import LIBRARY, Cache, is_full, key_of, temporary_folder
 from luminal_lab.errors import DeviceError
+from luminal_lab.interrupts import held, look
+from luminal_lab.passes.pipeline import Pipeline, parse_pipeline
 from luminal_lab.progress import progress
+from luminal_lab.trust import admit, admit_program, allow, program_of
 
 USUAL = "cc", "gcc", "clang"
 """The names under which a machine has its compiler."""
+USUAL_NAME = re.compile(r"(cc|gcc|clang|zig|ziglang)(-[0-9.]+)?", re.ASCII)
+"""What a file may call a compiler that it was made with."""
 PROGRAM = "program.c"
 PATIENCE = 300.0
 """The seconds a compiler may take; zig builds its C library when it is first used, in 10 to 150."""
-WAITING = 0.25
-"""The seconds after which whoever waits for a compiler is told that it still runs."""
+ANSWER = 15.0
+"""The seconds in which a compiler says what it is; one that does not is not asked again."""
+WAITING = 0.05
+"""The seconds after which whoever waits for a compiler is told that it still runs, or stops it."""
 SHOWN = 12
 """How many lines of a kernel's definition an error shows."""
 KERNEL = re.compile(r"[a-z][\w ]* (kernel_\w+)\([^;]*\{$")
 """How a function of a kernel begins."""
 Behind: TypeAlias = Callable[[str], str]
 """Says what a function of the source is made from: ops, and lines of the user's."""
-FULL = "the disk of {} is full; make room there"
 STILL = "without a compiler graphs run in NumPy's interpreter, slowly"
+KILLED = 9
+"""The signal by which a system ends programs when it has no more memory."""
+ROOM = f"end what else takes memory, or compile a smaller graph; {STILL}"
+FULL = "the disk of {} is full; make room there"
+NO_MEMORY = re.compile(
+    r"out of memory|cannot allocate memory|(virtual )?memory exhausted|std::bad_alloc"
+    r"|Killed signal terminated program",
+    re.IGNORECASE,
+)
+"""How compilers and linkers say that they could have no more memory, or were ended for it."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +80,11 @@ class Compiler:
 # -- finding one -----------------------------------------------------------------------------------
 
 
-def find_compiler(asked: str | None = None) -> Compiler:
+def find_compiler(asked: str | None = None, *, patience: float | None = None) -> Compiler:
     """Return the compiler of that name or path, or else the first that this machine has.
 
-    These are cc, gcc, clang, and zig's, which is a package of Python's: `pip install ziglang`.
+    These are cc, gcc, clang, and zig's, which is a package of Python's: `pip install ziglang`. One
+    that has had no answer for `patience` seconds is asked again only with more patience.
     """
     if asked is not None:
         command = _command(asked)
@@ -78,18 +95,21 @@ def find_compiler(asked: str | None = None) -> Compiler:
                 where=str(here() or "") or None,
                 hint=f"this machine has {', '.join(known)}" if known else "pip install ziglang",
             )
-        found = _probe(command)
+        found = _probe(command, patience)
         if isinstance(found, Compiler):
             return found
+        hint = "name a compiler that is called as gcc and clang are, or none"
         raise DeviceError(
             f"compiler: {asked!r} cannot be used: {found}",
             where=str(here() or "") or None,
-            hint="name a compiler that is called as gcc and clang are, or none",
+            hint=_more_patience(f"{asked!r}, ", patience) if isinstance(found, _Hangs) else hint,
         )
     reasons: list[str] = []
+    hangs = False
     for name in (*USUAL, "ziglang"):
         command = _command(name)
-        found = "it is not there" if command is None else _probe(command)
+        found = "it is not there" if command is None else _probe(command, patience)
+        hangs |= isinstance(found, _Hangs)
         if isinstance(found, Compiler):
             return found
         reasons.append(f"{name}: {found}")
@@ -97,8 +117,26 @@ def find_compiler(asked: str | None = None) -> Compiler:
         "compiler: no C compiler was found; looked for cc, gcc and clang on the PATH, and for the "
         "package ziglang\n  " + "\n  ".join(reasons),
         where=str(here() or "") or None,
-        hint=f"pip install ziglang; {STILL}",
+        hint=(_more_patience("", patience) if hangs else "pip install ziglang") + f"; {STILL}",
     )
+
+
+def pipeline_of_file(text: str, *, trust: bool = False) -> Pipeline:
+    """Return the passes that a file names; the compiler among their options is one of the usual.
+
+    Any other is a program that the file wants to be run, which asks for trust.
+
+    >>> print(pipeline_of_file("cse, cpu{compiler = gcc}"))
+    cse, cpu{compiler = gcc}
+    """
+    pipeline = parse_pipeline(text)
+    for device in pipeline.devices():
+        asked: str | None = getattr(device, "compiler", None)
+        if asked is not None and not USUAL_NAME.fullmatch(asked):
+            if trust:
+                allow([program_of(asked)])
+            admit_program(asked)
+    return pipeline
 
 
 def find_cpp_compiler() -> Compiler:
@@ -109,7 +147,7 @@ def find_cpp_compiler() -> Compiler:
     reasons: list[str] = []
     for name in (*USUAL, "ziglang"):
         command = _command(name)
-        found = "it is not there" if command is None else _probe(command)
+        found = "it is not there" if command is None else _probe(command, None)
         if isinstance(found, Compiler):
             found = _with_cpp(found)
         if isinstance(found, Compiler):
@@ -126,15 +164,9 @@ def find_cpp_compiler() -> Compiler:
 def _with_cpp(found: Compiler) -> Compiler | str:
     """Return a C compiler as one for C++, or why it is none: often its other half is missing."""
     command = (*found.command, "-x", "c++")
-    with tempfile.TemporaryDirectory(prefix="luminal_lab-", ignore_cleanup_errors=True) as name:
-        (Path(name) / PROGRAM).write_text("template <class T> T lab_try(T x) { return x; }\n")
-        try:
-            code, said = _run([*command, "-S", PROGRAM, "-o", "try.s"], Path(name), 60)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return getattr(error, "strerror", None) or "it had no answer within 60 s"
-    if code:
-        words = "".join(f", and says: {line}" for line in said.strip().splitlines()[:1])
-        return f"C++ ends with status {code}{words}"
+    fault = _trial(command, "template <class T> T lab_try(T x) { return x; }\n", "C++", ANSWER)
+    if fault:
+        return fault
     flags = ["-std=gnu++17", "-w", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics"]
     if "zig" in found.version:  # which checks for undefined behaviour unless it is told not to
         flags.append("-fno-sanitize=undefined")
@@ -159,17 +191,29 @@ def _command(name: str) -> tuple[str, ...] | None:
     return (command, "cc") if Path(path).stem == "zig" else (command,)
 
 
-def _probe(command: tuple[str, ...]) -> Compiler | str:
+class _Hangs(str):
+    """Why a compiler cannot be used that had no answer."""
+
+    __slots__ = ()
+
+
+_HANGING: dict[tuple[object, ...], float] = {}
+"""The compilers that had no answer in this process, as they were then, and for how many seconds."""
+
+
+def _probe(command: tuple[str, ...], patience: float | None) -> Compiler | str:
     """Ask a compiler what it is, or return why it cannot be used."""
     answers: list[str] = []
     zig = command[-1] == "cc" and len(command) > 1
     questions = [(*command, "--version")]
     questions += [(*command[:-1], "version")] if zig else [(*command, "-dumpmachine")]
     for question in questions:
-        try:
-            code, said = _run(list(question), temporary_folder(), 60)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return getattr(error, "strerror", None) or f"{question[-1]} had no answer within 60 s"
+        found = _asked(
+            command, question, temporary_folder(), ANSWER if patience is None else patience
+        )
+        if isinstance(found, str):
+            return found
+        code, said = found
         if code or not said.strip():
             words = "".join(f", and says: {line}" for line in said.strip().splitlines()[:1])
             return f"{question[-1]} ends with status {code}{words}"
@@ -183,6 +227,42 @@ def _probe(command: tuple[str, ...]) -> Compiler | str:
     return Compiler(command, version, target, flags_for(target))
 
 
+def _asked(
+    command: tuple[str, ...], question: tuple[str, ...], folder: Path, patience: float
+) -> tuple[int, str] | str:
+    """Return what a compiler answers; or why not, at once if it had no answer before."""
+    try:
+        file = Path(command[0]).stat()  # of the program itself, whatever it is called here
+        key = (file.st_dev, file.st_ino, file.st_mtime_ns, *command[1:])
+        waited = _HANGING.get(key)
+        if waited is not None and waited >= patience:
+            return _Hangs(f"it had no answer within {waited:g} s, and is not asked again")
+        try:
+            return _run(list(question), folder, patience)
+        except subprocess.TimeoutExpired:
+            _HANGING[key] = patience
+            return _Hangs(f"{question[-1]} had no answer within {patience:g} s")
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def _trial(command: tuple[str, ...], source: str, what: str, patience: float) -> str:
+    """Return why a compiler does not compile a line, or nothing."""
+    with _folder() as folder:
+        (folder / PROGRAM).write_text(source)
+        found = _asked(command, (*command, "-S", PROGRAM, "-o", "try.s"), folder, patience)
+    if isinstance(found, str):
+        return _Hangs(found.replace("try.s", what)) if isinstance(found, _Hangs) else found
+    code, said = found
+    words = "".join(f", and says: {line}" for line in said.strip().splitlines()[:1])
+    return f"{what} ends with status {code}{words}" if code else ""
+
+
+def _more_patience(asked: str, patience: float | None) -> str:
+    seconds = 4 * (ANSWER if patience is None else patience)
+    return f"find_compiler({asked}patience={seconds:g}) waits longer, and may find that it works"
+
+
 def flags_for(target: str) -> tuple[str, ...]:
     """Return the flags with which a target's library is made: fast, and for this very machine."""
     arch, *_ = target.split("-")
@@ -191,7 +271,7 @@ def flags_for(target: str) -> tuple[str, ...]:
         flags.append("-march=native")
     elif re.match(r"aarch64|arm|powerpc|ppc", arch):
         flags.append("-mcpu=native")
-    flags += ["-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"]
+    flags += ["-fopenmp-simd", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
     flags.append("-fwrapv")  # integers wrap around, as NumPy's do
     # A warning about generated code helps nobody; without them what is said first is the error.
     flags += ["-w", "-shared"]
@@ -250,6 +330,7 @@ def compile_library(
                 hint=f'find_compiler("clang") would ask another compiler; {STILL}',
             )
 
+    admit(source)
     text = source.encode("utf-8", "backslashreplace")
     key = key_of(text, compiler.version, compiler.target, "\0".join(compiler.flags), machine())
     cache = Cache(folder)
@@ -271,10 +352,10 @@ def build(
     behind: Behind | None = None,
 ) -> bytes:
     """Return the bytes of a shared library of some C source."""
+    admit(source)
     patience = PATIENCE if timeout is None else timeout
     try:
-        with tempfile.TemporaryDirectory(prefix="luminal_lab-", ignore_cleanup_errors=True) as name:
-            folder = Path(name)
+        with _folder() as folder:
             (folder / PROGRAM).write_bytes(source.encode("utf-8", "backslashreplace"))
             code, said = _run(compiler.call(PROGRAM, LIBRARY), folder, patience)
             made = folder / LIBRARY
@@ -286,19 +367,36 @@ def build(
             return made.read_bytes()
     except subprocess.TimeoutExpired:
         lines = source.count("\n") + 1
+        # Whether that was too much for it, or whether it does nothing any more.
+        shorter = min(patience, ANSWER)
+        hangs = isinstance(_trial(compiler.command, "int lab_try;\n", "C", shorter), _Hangs)
         raise DeviceError(
-            f"compile: {compiler} was ended after {patience:g} s, with {lines:,} lines of source",
+            f"compile: {compiler} was ended after {patience:g} s, with {lines:,} lines of source"
+            + ", and had no answer for a single line either" * hangs,
             where=str(here() or "") or None,
-            hint=f"allow it more with timeout=; {STILL}",
+            hint=f'find_compiler("clang") would ask another compiler; {STILL}'
+            if hangs
+            else f"allow it more with timeout=; {STILL}",
         ) from None
     except OSError as error:
         place = temporary_folder()
         again = f"find_compiler() looks for a compiler again; {STILL}"
+        out = "out of memory: " * (error.errno == ENOMEM)
         raise DeviceError(
-            f"compile: {compiler} could not be run in {place}: {error}",
+            f"compile: {out}{compiler} could not be run in {place}: {error}",
             where=str(here() or "") or None,
-            hint=FULL.format(place) if error.errno in (ENOSPC, EDQUOT) else again,
+            hint=ROOM if out else FULL.format(place) if is_full(error) else again,
         ) from error
+
+
+@contextmanager
+def _folder() -> Generator[Path, None, None]:
+    """Make a folder of temporary files, which is gone behind the block, with Ctrl-C held off."""
+    with (
+        held(),
+        tempfile.TemporaryDirectory(prefix="luminal_lab-", ignore_cleanup_errors=True) as name,
+    ):
+        yield Path(name)
 
 
 def _refusal(
@@ -314,8 +412,11 @@ def _refusal(
     words = [line for line in said.splitlines() if line.strip() and not line[0].isspace()]
     shown = words[:12] + [f"and {len(words) - 12} lines more"] * (len(words) > 12)
     line = _culprit(source, said)
+    out = code == -KILLED or (NO_MEMORY.search(said) and code)
     if full is not None:
         hint = FULL.format(full)
+    elif out:
+        hint = ROOM
     elif re.search(r"[\w/]+\.h\W.*(no such file|not found)", said, re.IGNORECASE):
         hint = "the compiler has no such file; pip install ziglang brings the C library's along"
     elif line is None:
@@ -323,8 +424,9 @@ def _refusal(
     else:
         hint = f"mend the marked line, if it is yours; {STILL}"
     status = f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"
+    told = f"compile: {'out of memory: ' if out else ''}{compiler} made no library, and {status}"
     return DeviceError(
-        "\n  ".join([f"compile: {compiler} made no library, and {status}", *shown]),
+        "\n  ".join([told, *shown]),
         where=place(source, line, behind) if line else str(here() or "") or None,
         hint=hint,
     )
@@ -399,38 +501,44 @@ def window(source: str, line: int, around: int = 3) -> str:
 
 
 def _run(command: list[str], folder: Path, timeout: float) -> tuple[int, str]:
-    """Run a program, and return its status and all that it says; none survives an exception."""
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
-    )
-    try:
-        said = _said(process, timeout)
-    except BaseException:  # a timeout, or Ctrl-C
-        # A compiler runs others, which are ended with it.
-        if sys.platform == "win32":
-            process.kill()
-        else:
-            with suppress(ProcessLookupError, PermissionError):  # it has just ended
-                os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        raise
-    finally:
-        if process.stdout is not None:
-            process.stdout.close()
-    return process.returncode, said.decode("utf-8", "replace")
+    """Run a program, and return its status and all that it says; none survives an exception.
+
+    What it writes besides goes into the folder for temporary files, too.
+    """
+    with held():
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**os.environ, **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(folder))},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+        )
+        try:
+            said = _said(process, timeout)
+        except BaseException:  # a timeout, or Ctrl-C
+            # A compiler runs others, which are ended with it.
+            if sys.platform == "win32":
+                process.kill()
+            else:
+                with suppress(ProcessLookupError, PermissionError):  # it has just ended
+                    os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
+        finally:
+            if process.stdout is not None:
+                process.stdout.close()
+        return process.returncode, said.decode("utf-8", "replace")
 
 
 def _said(process: subprocess.Popen[bytes], timeout: float) -> bytes:
-    """Return what a program says until it ends; whoever waits is told for how long."""
+    """Return what a program says until it ends; whoever waits is told for how long, or ends it."""
     end = monotonic() + timeout
     with progress("the compiler") as bar:
         while True:
+            look()
             bar.now("the compiler")
             left = end - monotonic()
             try:

@@ -2,15 +2,17 @@
 
     ll.devices.check_kernel(scale, np.arange(10.0))
 
-runs C on data between guards, with outputs that are filled before, its tasks in both orders; and
-kernels for GPUs in the emulator, with each access looked at.
+runs C in a child process (trial.py), between pages that nobody may touch, with outputs that are
+filled before, its tasks in both orders: once with the sanitizers that the compiler has, and once as
+it will be. Kernels for GPUs run in the emulator, with each access looked at.
 """
 
 from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, cast
 
 import numpy as np
@@ -23,26 +25,50 @@ from luminal_lab.core.ir import Node
 from luminal_lab.core.op import TensorType, ints, size_of, tuple_text
 from luminal_lab.core.ops import UserKernel
 from luminal_lab.devices.emulator.kernels import emulate_kernel
-from luminal_lab.devices.toolchain import PROGRAM, Compiler, compile_library, find_compiler, load
+from luminal_lab.devices.toolchain import (
+    PROGRAM,
+    Compiler,
+    compile_library,
+    find_compiler,
+    load,
+    window,
+)
+from luminal_lab.devices.trial import FILLS, SECONDS, Area, Died, Job, Trial, first_difference
+from luminal_lab.devices.trial_build import Builds, builds
+from luminal_lab.devices.trial_report import ALONE, INDEX, Named, words
 from luminal_lab.errors import ArgumentError, DefinitionError, DeviceError
+from luminal_lab.kernels.c_runtime import RUN
 from luminal_lab.kernels.user_call import Draft, KernelCall
 from luminal_lab.kernels.user_gpu import gpu_user_kernel
 from luminal_lab.kernels.user_kernel import alone, header_of, tasks_of, use_dims
-from luminal_lab.passes.check import differences
+from luminal_lab.passes.judge import differences
+from luminal_lab.trust import admit_kernels
 
 ENTRY = "lab_alone"
 GUARD: Final = 4096
 """Bytes before and behind each array, which a kernel must leave alone."""
 EMULATED: Final = 60.0
 """The seconds that a kernel for a GPU may take in the emulator."""
-FILLED: Final = 0xFF, 0x3F
-"""What outputs hold before the first and the second run: of floats NaN, and about a half."""
+TRIED: Final = f"""
+typedef __INT32_TYPE__ lab_i32;
+typedef __UINT32_TYPE__ lab_u32;
+typedef long long lab_i64;
+{RUN}
+void lab_tried(lab_run *run, lab_i64 at, lab_i64 backwards, volatile lab_i64 *told) {{
+    for (lab_i64 turn = 0; turn < run->tasks[0]; turn++) {{
+        told[1] = backwards ? run->tasks[0] - 1 - turn : turn;
+        lab_alone(run->values, run->dims, told[1]);
+    }}
+}}
+"""
+"""What a child calls: one kernel, task by task."""
 
 
 def check_source(op: UserKernel, compiler: Compiler) -> None:
     """Compile a user's kernel in C by itself, or say in its own lines why that fails."""
     if op.dialect != "c":
         return
+    admit_kernels([op])
     name = header_of(op.header).name
     try:
         compile_library(alone(op), compiler, entries=[ENTRY])
@@ -65,7 +91,11 @@ def _own_lines(where: str, source: str) -> str:
 
 
 def check_kernel(
-    call: KernelCall, *arrays: object, compiler: str | None = None, **dims: int
+    call: KernelCall,
+    *arrays: object,
+    compiler: str | None = None,
+    seconds: float = SECONDS,
+    **dims: int,
 ) -> tuple[Array, ...]:
     """Run a user's kernel on data, hold it to its header and its meaning; return its outputs.
 
@@ -86,10 +116,13 @@ def check_kernel(
         return _emulated(call, op, given)
     found = find_compiler(compiler)
     check_source(op, found)
-    run = _Run(op, given, load(compile_library(alone(op), found, entries=[ENTRY]), ENTRY))
-    first, second = run.outputs(FILLED[0], backwards=False), run.outputs(FILLED[1], backwards=True)
-    for name, one, other in zip(run.names, first, second, strict=True):
-        _check_written(call.name, name, one, other)
+    run = _Run(op, given)
+    build = builds(found)
+    ways = [run.here(found)] if build is None else run.apart(build, found, seconds)
+    first: tuple[Array, ...] = ()
+    for first, second in ways:
+        for name, one, other in zip(run.names, first, second, strict=True):
+            _check_written(call.name, name, one, other)
     if call.meaning is None and call.numpy is None:
         return first
     for name, mine, meant in zip(run.names, first, run.meant(call), strict=True):
@@ -108,7 +141,7 @@ def _emulated(call: KernelCall, op: UserKernel, given: list[Array]) -> tuple[Arr
             f"kernel {call.name}: {str(one).partition(': ')[2]}",
             hint="lines are counted from the first of the source; kernel.emulate() shows all",
         )
-    again = emulate_kernel(kernel, data, {}, trace=False, limit=EMULATED, step=0, fill=FILLED[1])
+    again = emulate_kernel(kernel, data, {}, trace=False, limit=EMULATED, step=0, fill=FILLS[1])
     for name, mine in found.outputs.items():
         _check_written(call.name, name, mine, again.outputs[name], "each block")
     made = tuple(found.outputs.values())
@@ -162,9 +195,9 @@ def _use(
 
 
 class _Run:
-    """A kernel that is loaded, with its data between guards."""
+    """A kernel with its data, run between guards."""
 
-    def __init__(self, op: UserKernel, given: list[Array], library: ctypes.CDLL) -> None:
+    def __init__(self, op: UserKernel, given: list[Array]) -> None:
         self.op = op
         self.given = given
         header = header_of(op.header)
@@ -173,49 +206,101 @@ class _Run:
         self.names = [name for name, _ in header.outputs]
         dims = use_dims(op)
         self.tasks = evaluate(tasks_of(op, dims), {})
-        self.dims = (ctypes.c_longlong * (len(dims) or 1))(
-            *(evaluate(d, {}) for d in dims.values())
-        )
-        self.function = library[ENTRY]
-        self.function.restype = None
-        self.function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong]
+        self.dims = [evaluate(dim, {}) for dim in dims.values()]
+        self.types = [output.type for output in op.body.outputs]
+        self.sizes = [array.nbytes for array in given]
+        self.sizes += [evaluate(size_of(t.shape), {}) * t.dtype.itemsize for t in self.types]
 
-    def outputs(self, fill: int, *, backwards: bool) -> tuple[Array, ...]:
-        """Return what the kernel makes of outputs that hold one byte everywhere."""
-        types = [output.type for output in self.op.body.outputs]
-        sizes = [array.nbytes for array in self.given]
-        sizes += [evaluate(size_of(t.shape), {}) * t.dtype.itemsize for t in types]
-        # Guards differ, so that what is read from one shows when it is written into another.
-        guards = [(fill ^ 0x11) - place % 16 for place in range(len(sizes))]
-        whole = [
-            np.full(n + 2 * GUARD, guard, np.uint8) for n, guard in zip(sizes, guards, strict=True)
+    def _error(self, what: str, hint: str, line: int | None = None) -> DefinitionError:
+        own = line is not None and line <= self.op.source.rstrip("\n").count("\n") + 1
+        where = window(self.op.source, line) if line is not None and own else None
+        return DefinitionError(f"kernel {self.name}: {what}", where=where, hint=hint)
+
+    def _outputs(self, raw: Sequence[Any]) -> tuple[Array, ...]:
+        """Return the outputs, of which these are the bytes."""
+        return tuple(
+            np.frombuffer(bytes(one), type.dtype.numpy).reshape(ints(type.shape)).copy()
+            for one, type in zip(raw, self.types, strict=True)
+        )
+
+    # -- in a child process ------------------------------------------------------------------------
+
+    def apart(
+        self, build: Builds, compiler: Compiler, seconds: float
+    ) -> Iterator[tuple[tuple[Array, ...], ...]]:
+        """Yield what a child makes in two runs: by a library that checks itself, and as it is."""
+        source = alone(self.op) + TRIED
+        if build.sanitizers:
+            yield self._tried(build, build.library(source), seconds, checked=True)
+        yield self._tried(build, compile_library(source, compiler), seconds, checked=False)
+
+    def _tried(
+        self, build: Builds, library: Path, seconds: float, *, checked: bool
+    ) -> tuple[tuple[Array, ...], ...]:
+        inputs = len(self.given)
+        areas = [Area(size, at >= inputs) for at, size in enumerate(self.sizes)]
+        types = [
+            *(array.dtype.itemsize for array in self.given),
+            *(t.dtype.itemsize for t in self.types),
         ]
-        inner = [one[GUARD : GUARD + size] for one, size in zip(whole, sizes, strict=True)]
+        named = zip((*self.inputs, *self.names), types, strict=True)
+        names = {at: Named(name, size, at < inputs) for at, (name, size) in enumerate(named)}
+        values = [(at, 0) for at in range(len(areas))]
+        job = Job(library, areas, values, [0], [self.tasks], self.dims, seconds=seconds)
+        found: list[tuple[Array, ...]] = []
+        with Trial(build, job, checked=checked) as trial:
+            for fill in FILLS:
+                trial.fill(fill)
+                for at, array in enumerate(self.given):
+                    trial.raw(at)[:] = array.reshape(-1).view(np.uint8)
+                try:
+                    trial.run(0, 1, backwards=fill == FILLS[1])
+                except Died as died:
+                    what, line, hint = words(trial, died.death, names)
+                    raise self._error(what, hint, line) from None
+                before = trial.overwritten(fill)
+                if before is not None:
+                    raise self._error(f"it writes before {names[before].name}", INDEX)
+                found.append(self._outputs([trial.raw(at) for at in range(inputs, len(areas))]))
+        return tuple(found)
+
+    # -- in this process, where there is no other --------------------------------------------------
+
+    def here(self, compiler: Compiler) -> tuple[tuple[Array, ...], ...]:
+        """Return what the kernel makes in two runs, in this process."""
+        library = load(compile_library(alone(self.op), compiler, entries=[ENTRY]), ENTRY)
+        function = library[ENTRY]
+        function.restype = None
+        function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong]
+        return tuple(self._made(function, fill) for fill in FILLS)
+
+    def _made(self, function: Callable[..., object], fill: int) -> tuple[Array, ...]:
+        """Return what the kernel makes of outputs that hold one byte everywhere."""
+        # Guards differ, so that what is read from one shows when it is written into another.
+        guards = [(fill ^ 0x11) - place % 16 for place in range(len(self.sizes))]
+        whole = [
+            np.full(n + 2 * GUARD, guard, np.uint8)
+            for n, guard in zip(self.sizes, guards, strict=True)
+        ]
+        inner = [one[GUARD : GUARD + size] for one, size in zip(whole, self.sizes, strict=True)]
         for bytes_ in inner:
             bytes_[:] = fill
         for bytes_, array in zip(inner, self.given, strict=False):
             bytes_[:] = array.reshape(-1).view(np.uint8)
         pointers = (ctypes.c_void_p * len(inner))(*(one.ctypes.data for one in inner))
-        for task in range(self.tasks)[:: -1 if backwards else 1]:
-            self.function(pointers, self.dims, task)
+        dims = (ctypes.c_longlong * (len(self.dims) or 1))(*self.dims)
+        for task in range(self.tasks)[:: -1 if fill == FILLS[1] else 1]:
+            function(pointers, dims, task)
         for name, one, guard in zip((*self.inputs, *self.names), whole, guards, strict=True):
             if (one[:GUARD] != guard).any() or (one[-GUARD:] != guard).any():
                 side = "before" if (one[:GUARD] != guard).any() else "behind"
-                raise DefinitionError(
-                    f"kernel {self.name}: it writes {side} {name}",
-                    hint="an index is out of the array; loops end at the dims",
-                )
+                raise self._error(f"it writes {side} {name}", INDEX)
         for name, bytes_, array in zip(self.inputs, inner, self.given, strict=False):
             if bytes_.tobytes() != array.tobytes():
-                raise DefinitionError(
-                    f"kernel {self.name}: it changes its input {name}",
-                    hint="an input is read alone; others read it too",
-                )
-        made = inner[len(self.given) :]
-        return tuple(
-            bytes_.view(type.dtype.numpy).reshape(ints(type.shape))
-            for bytes_, type in zip(made, types, strict=True)
-        )
+                raise self._error(f"it changes its input {name}", ALONE)
+        return self._outputs(inner[len(self.given) :])
+
+    # -- what it means -----------------------------------------------------------------------------
 
     def meant(self, call: KernelCall) -> list[Array]:
         """Return what the meaning makes of the same data."""
@@ -235,20 +320,19 @@ def _check_written(
     kernel: str, name: str, one: Array, other: Array, part: str = "each call of the function"
 ) -> None:
     """Raise unless two runs on outputs that held different bytes have made the same."""
-    size = one.dtype.itemsize
-    a, b = (x.reshape(-1).view(np.uint8).reshape(*x.shape, size) for x in (one, other))
-    left = (a == FILLED[0]).all(-1) & (b == FILLED[1]).all(-1)
-    if left.any():
+    found = first_difference(one, other)
+    if found is None:
+        return
+    where, is_unwritten = found
+    if is_unwritten:
         raise DefinitionError(
-            f"kernel {kernel}: {name}{list(_first(left))} is not written",
+            f"kernel {kernel}: {name}{list(where)} is not written",
             hint=f"{part} writes its part of all outputs",
         )
-    apart = (a != b).any(-1)
-    if apart.any():
-        raise DefinitionError(
-            f"kernel {kernel}: {name}{list(_first(apart))} is different when it runs again",
-            hint="outputs hold anything before, and tasks run in any order",
-        )
+    raise DefinitionError(
+        f"kernel {kernel}: {name}{list(where)} is different when it runs again",
+        hint="outputs hold anything before, and tasks run in any order",
+    )
 
 
 def _first(where: Array) -> tuple[int, ...]:

@@ -107,7 +107,7 @@ class Maker(Protocol):
         ...
 
     def compared(self, kernel: Kernel, names: set[str]) -> Kernel:
-        """Return a kernel each op of which rounds in these results: other kernels compare them."""
+        """Return a kernel that rounds 16-bit floats after each op in results of these names."""
         ...
 
 
@@ -133,7 +133,7 @@ class CMaker:
         return user_kernel(op, name) if uses_c(op) else None
 
     def compared(self, kernel: Kernel, names: set[str]) -> Kernel:
-        """Return a kernel that fuses no product with a sum in results of these names."""
+        """Return a kernel that rounds 16-bit floats after each op in results of these names."""
         return with_compared(kernel, names)
 
 
@@ -225,7 +225,7 @@ class Worklist:
             exact.append((len(self.works) - 1, other))
 
     def _round_what_is_compared(self, exact: list[tuple[int, Use]]) -> None:
-        """Have each op round in the kernels whose results others compare: both have equal values.
+        """Have 16-bit floats rounded after each op where other kernels compare them, as those do.
 
         One may read what the other, as that costs little, computes anew.
         """

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, cast
 
 from luminal_lab.core.origin import Origin
-from luminal_lab.io.plain import Json, plain, read
 from luminal_lab.passes.snapshot import Snapshot
+from luminal_lab.plain import Json, plain, read
 
 Dialect: TypeAlias = Literal["c", "cuda", "metal"]
 

@@ -12,9 +12,16 @@ from typing_extensions import override
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.ir import IR
 from luminal_lab.display import Drawn, Examined
-from luminal_lab.errors import ArgumentError, GraphError, UnknownNameError, nearest, whole_number
+from luminal_lab.errors import (
+    ArgumentError,
+    GraphError,
+    UnknownNameError,
+    nearest,
+    visible,
+    whole_number,
+)
 from luminal_lab.io.facts import Facts, Subject
-from luminal_lab.io.recording import LIMIT, Contents, contents_of, save_recording
+from luminal_lab.io.recording import LIMIT, Contents, carried, contents_of, save_recording
 from luminal_lab.io.writing import as_path, read_bytes
 from luminal_lab.passes.compilation import Compilation, Following, Trace
 from luminal_lab.passes.diff import Diff, diff
@@ -22,6 +29,7 @@ from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.passes.story import Story
 from luminal_lab.tables import frame
+from luminal_lab.trust import allow, asked, foreign_of
 
 if TYPE_CHECKING:
     import pandas as pd  # pyright: ignore[reportMissingTypeStubs]  # it has none
@@ -32,11 +40,15 @@ PASSES: Final = (
 TIMES: Final = "device how launch kernel node seconds low high bytes flops share bound note"
 
 
-def open(path: str | Path, *, limit: int = LIMIT) -> Opened:  # noqa: A001  # as users call it: ll.open
+def open(  # noqa: A001  # as users call it: ll.open
+    path: str | Path, *, limit: int = LIMIT, trust: bool = False
+) -> Opened:
     """Open a recording: all graphs, passes, firings, sources and times that were saved.
 
     Nothing in it is run, and no session is made: it is for looking. What becomes more than `limit`
-    bytes when it is unpacked is refused.
+    bytes when it is unpacked is refused. With `trust=True` the kernels of users that it carries may
+    be run in this process, when its passes are run again for a device; those that this user has
+    written or signed always may.
 
     >>> import luminal_lab as ll
     >>> from tempfile import TemporaryDirectory
@@ -58,7 +70,11 @@ def open(path: str | Path, *, limit: int = LIMIT) -> Opened:  # noqa: A001  # as
     if number is None or number < 1:
         raise ArgumentError(f"open: the limit is {limit!r}", hint="give a number of bytes")
     name = as_path("open", path).name
-    return Opened(name, contents_of(read_bytes("recording", path), name, number))
+    is_trusted = asked("open", trust)
+    contents = contents_of(read_bytes("recording", path), name, number)
+    if is_trusted:
+        allow(map(foreign_of, carried(contents.subjects)))
+    return Opened(name, contents)
 
 
 class Opened(Drawn, Examined):
@@ -68,7 +84,7 @@ class Opened(Drawn, Examined):
     """
 
     def __init__(self, name: str, contents: Contents) -> None:
-        self.name = name
+        self.name = visible(name)
         """What the file was called."""
         self.contents = contents
 

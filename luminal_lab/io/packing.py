@@ -28,8 +28,8 @@ from luminal_lab.core.printer import dim_declaration, op_text, types_text
 from luminal_lab.core.verify import verify
 from luminal_lab.errors import LabError, RecordingError
 from luminal_lab.io.cells import short_files
-from luminal_lab.io.plain import Json
 from luminal_lab.passes.snapshot import Snapshot
+from luminal_lab.plain import Json
 
 Columns: TypeAlias = "dict[str, list[Json]]"
 KINDS: Final[tuple[Kind, ...]] = ("insert", "replace", "erase", "reorder")

@@ -1,4 +1,4 @@
-"""A recording: compiles in one file, with every firing, that opens anywhere and runs nothing.
+"""A recording: compiles in one file, with every firing, that opens anywhere; opening runs nothing.
 
     luminal_lab recording 1\\n          what it is, and its schema, for people and for programs
     zlib(JSON)                          texts, subjects (packing.py), facts, environment
@@ -17,24 +17,29 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import prod
 from pathlib import Path
-from typing import Final, NoReturn, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from luminal_lab.core.dtypes import BY_NUMPY, Array, DType
+from luminal_lab.core.ops import UserKernel, user_kernels
 from luminal_lab.errors import ArgumentError, RecordingError
 from luminal_lab.io.cells import package_version
 from luminal_lab.io.facts import Facts, Line, Subject
 from luminal_lab.io.packing import Packing, Texts
-from luminal_lab.io.plain import Json, listed
 from luminal_lab.io.unpacking import Given, Unpacking, texts_of
 from luminal_lab.io.writing import write_bytes
+from luminal_lab.plain import Json, listed
+from luminal_lab.reading import TIMES, check_json, read_json, room
+from luminal_lab.trust import sign_written
 
 SCHEMA: Final = 1
 """What a file holds; one more whenever that changes."""
 MAGIC: Final = b"luminal_lab recording "
 LIMIT: Final = 1 << 27
 """The most bytes of JSON that a file may become; a compile of 10,000 nodes has some 5 million."""
+SHARE: Final = 4
+"""Of the memory that a file may take, what its JSON may fill: one part of so many."""
 MOST_DIMS: Final = 64
 AGAIN: Final = 'save it again where it was made: cx.save("run.lab")'
 Document: TypeAlias = dict[str, object]
@@ -65,9 +70,18 @@ def save_recording(
     """Write graphs and compiles to a file; whoever opens it sees what was seen here.
 
     `values` are arrays by the names of their nodes, of each subject; without them the file holds
-    no value of any input or weight.
+    no value of any input or weight. Kernels that this process has written are signed: this user may
+    run them again.
     """
-    write_bytes("recording", path, recording_bytes(subjects, values))
+    given = tuple(subjects)
+    write_bytes("recording", path, recording_bytes(given, values))
+    sign_written(carried(given))
+
+
+def carried(subjects: Iterable[Subject]) -> tuple[UserKernel, ...]:
+    """Return the kernels of users that graphs and compiles have, in any snapshot."""
+    snapshots = [snapshot for one in subjects for snapshot in one.snapshots]
+    return tuple(user_kernels(*(ir for one in snapshots for ir in (one.before, one.ir))))
 
 
 def recording_bytes(subjects: Iterable[Subject], values: Sequence[Values] = ()) -> bytes:
@@ -87,14 +101,29 @@ def recording_bytes(subjects: Iterable[Subject], values: Sequence[Values] = ()) 
         "subjects": packed,
         "texts": texts.list,
     }
-    body = json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
+    text = json.dumps(document, separators=(",", ":"), allow_nan=False)
+    body = text.encode()
     if len(body) > LIMIT:
         raise RecordingError(
             f"recording: it would be {len(body):,} bytes, and at most {LIMIT:,} are read again",
             hint="keep fewer compiles in one file",
         )
     head = MAGIC + str(SCHEMA).encode() + b"\n"
-    return head + zlib.compress(body, 6) + (zlib.compress(b"".join(data), 1) if data else b"")
+    arrays = b"".join(data)
+    whole = head + zlib.compress(body, 6) + (zlib.compress(arrays, 1) if data else b"")
+    if not _fits(text, len(arrays), room(len(whole))):
+        # A file may take so many times its size, so that it must not be too small either.
+        whole = head + zlib.compress(body, 0) + (zlib.compress(arrays, 0) if data else b"")
+    return whole
+
+
+def _fits(text: str, values: int, memory: int) -> bool:
+    """Return whether what a file holds is read again, in the memory that the file may take."""
+    try:
+        check_json(text, memory)
+    except ValueError:
+        return False
+    return max(SHARE * len(text), values) <= memory
 
 
 def _packed(subject: Subject, texts: Texts) -> dict[str, Json]:
@@ -143,17 +172,20 @@ def _packed_values(arrays: Values, data: list[bytes]) -> list[Json]:
 def contents_of(data: bytes, name: str, limit: int = LIMIT) -> Contents:
     """Return what the bytes of a file say, or raise a RecordingError; nothing in them is run.
 
-    What becomes more than `limit` bytes when it is unpacked is refused.
+    What becomes more than `limit` bytes when it is unpacked is refused, and so is what would take
+    more memory than a file of its size may.
     """
     what = f"recording {name}"
     schema, rest = _schema(what, data)
-    body, rest = _inflated(what, rest, limit)
+    memory = room(len(data)) if limit <= LIMIT else TIMES * limit
+    body, rest = _inflated(what, rest, min(limit, memory // SHARE))
     try:
-        document = _document(body, schema)
+        document = _document(body, schema, memory)
+        del body
         while schema < SCHEMA:
             document = MIGRATIONS[schema](document)
             schema += 1
-        return _contents(document, rest)
+        return _contents(document, rest, memory)
     # Whatever is wrong in it, a number too large or a name too strange, the file is to blame.
     except Exception as error:
         told = getattr(error, "message", None) or str(error) or type(error).__name__
@@ -202,19 +234,15 @@ def _inflated(what: str, data: bytes, limit: int) -> tuple[bytes, bytes]:
     return found, stream.unused_data
 
 
-def _document(body: bytes, schema: int) -> Document:
-    found: object = json.loads(body, parse_constant=_no_number)
-    given = Given(found, "the file")
+def _document(body: bytes, schema: int, memory: int) -> Document:
+    text = body.decode("utf-8")
+    given = Given(read_json(text, memory), "the file")
     if given.number("schema", 1, 1 << 31) != schema:
         raise ValueError("its first line and its contents have two schemas")
     return given.entries
 
 
-def _no_number(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number")
-
-
-def _contents(document: Document, rest: bytes) -> Contents:
+def _contents(document: Document, rest: bytes, memory: int) -> Contents:
     given = Given(document, "the file")
     texts = texts_of(listed(given["texts"], "texts"))
     subjects: list[Subject] = []
@@ -237,7 +265,10 @@ def _contents(document: Document, rest: bytes) -> Contents:
     if not subjects:
         raise ValueError("the file has no subjects")
     return Contents(
-        given.text("made"), given.text("date"), tuple(subjects), tuple(_arrays(shapes, rest))
+        given.text("made"),
+        given.text("date"),
+        tuple(subjects),
+        tuple(_arrays(shapes, rest, memory)),
     )
 
 
@@ -252,7 +283,7 @@ def _shape(given: Given) -> tuple[str, DType, tuple[int, ...]]:
 
 
 def _arrays(
-    shapes: Sequence[Sequence[tuple[str, DType, tuple[int, ...]]]], data: bytes
+    shapes: Sequence[Sequence[tuple[str, DType, tuple[int, ...]]]], data: bytes, memory: int
 ) -> list[Values]:
     total = sum(prod(shape) * dtype.itemsize for one in shapes for _, dtype, shape in one)
     if not any(shapes):
@@ -262,6 +293,8 @@ def _arrays(
     # Deflate makes at most 1,032 bytes of one.
     if total > 1032 * len(data):
         raise ValueError(f"its values are said to be {total:,} bytes, which are not there")
+    if total > memory:
+        raise ValueError(f"its values are {total:,} bytes, and may be {memory:,}")
     stream = zlib.decompressobj()
     body = stream.decompress(data, total + 1)
     if len(body) != total or not stream.eof or stream.unused_data:

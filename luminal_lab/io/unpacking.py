@@ -28,11 +28,17 @@ from luminal_lab.core.verify import verify
 from luminal_lab.errors import LabError
 from luminal_lab.io.fragments import Fragments
 from luminal_lab.io.packing import INPUT, KINDS, LOG
-from luminal_lab.io.plain import entries, listed
+from luminal_lab.passes.rule import FACTS
 from luminal_lab.passes.snapshot import Record, Snapshot
+from luminal_lab.plain import entries, listed
+from luminal_lab.reading import shown
 
 MOST_CHUNKS: Final = 2_000_000
 """Chunks of all tables together: what no compile makes, and what memory still holds."""
+MOST_NODES: Final = 1_000_000
+"""Of a graph with its bodies, each as often as it is called; a few calls can mean any number."""
+MOST_LOOKS: Final = 4_000_000
+"""Nodes of all snapshots that changed something: each of them is checked after each pass."""
 MOST: Final = (1 << 53) - 1
 
 
@@ -75,7 +81,7 @@ class Given:
         if type(value) is int:
             value = float(value)
         if type(value) is not float or not 0 <= value < float("inf"):
-            raise ValueError(f"{self.place}.{name} is {value!r}, no number of seconds")
+            raise ValueError(f"{self.place}.{name} is {shown(value)}, no number of seconds")
         return value
 
     def numbers(self, name: str, low: int, high: int) -> list[int]:
@@ -96,7 +102,7 @@ class Given:
     def _one(self, name: str, kind: type, words: str) -> object:
         value = self[name]
         if type(value) is not kind:
-            raise ValueError(f"{self.place}.{name} is {repr(value)[:40]}, not {words}")
+            raise ValueError(f"{self.place}.{name} is {shown(value)}, not {words}")
         return value
 
 
@@ -108,7 +114,7 @@ def whole(given: Sequence[object], place: str, low: int, high: int) -> list[int]
     numbers = cast("list[int]", given)
     if numbers and (min(numbers) < low or max(numbers) >= high):
         wrong = next(one for one in numbers if not low <= one < high)
-        raise ValueError(f"{place} has {wrong}, which is not from {low} to {high - 1}")
+        raise ValueError(f"{place} has {shown(wrong)}, which is not from {low} to {high - 1}")
     return numbers
 
 
@@ -136,8 +142,13 @@ class Unpacking:
         self._graphs = given.objects("graphs")
         self._depths: dict[int, int] = {}
         """How deep calls are nested in each graph."""
+        self._sizes_of: dict[int, int] = {}
+        """How many nodes it has with those of its calls."""
         self._deep: dict[int, int] = {}
         """And in the body of each op that has one, by the op's identity."""
+        self._counts: dict[int, int] = {}
+        """How many nodes the body of such an op has, with those of its own bodies."""
+        self._looks = 0
         self.nodes: list[Node] = []
         self._rows()
 
@@ -149,12 +160,16 @@ class Unpacking:
             raise ValueError(f"{self.given.place}.snapshots are graphs that no memory holds")
         found: list[Snapshot] = []
         right: IR | None = None  # the newest graph that is known to satisfy the laws
-        for one in given:
+        for at, one in enumerate(given):
+            if one.number("index", 0, MOST) != at:
+                raise ValueError(f"{one.place}.index is {one['index']}, and not {at}")
             log = self._log(one.object("log"))
             place = one.number("before", -1, len(self._graphs))
             if place < 0 and not found:
                 raise ValueError(f"{one.place} follows no other")
             before = self._graph(place) if place >= 0 else found[-1].ir
+            if found and before is not found[-1].ir and not _same_ids(before, found[-1].ir):
+                raise ValueError(f"{one.place} begins with other nodes than the one before it left")
             right = self._verified(before, right, one.place)
             after = one.number("after", -1, len(self._graphs))
             ir = self._graph(after) if after >= 0 else replay(before, log) if log else before
@@ -168,7 +183,7 @@ class Unpacking:
                 one.flag("checked"),
                 one.number("round", 0, MOST),
             )
-            found.append(Snapshot(before, ir, record, one.number("index", 0, MOST)))
+            found.append(Snapshot(before, ir, record, at))
         if not found:
             raise ValueError(f"{self.given.place}.snapshots is empty")
         return tuple(found)
@@ -180,6 +195,9 @@ class Unpacking:
         if known is not None and ir.table is known.table and ir.signature == known.signature:
             return known
         bare = ir.bare()
+        self._looks += sum(1 for _ in bare.table)
+        if self._looks > MOST_LOOKS:
+            raise ValueError(f"{place}: the graphs so far have more than {MOST_LOOKS:,} nodes")
         try:
             verify(bare, known)
         except LabError as error:
@@ -225,6 +243,9 @@ class Unpacking:
     def _refusals(self, given: Given) -> tuple[Refusal, ...]:
         columns(given, "rule", "node", "facts", "because")
         texts = self.texts
+        words = {word for at in given.numbers("facts", 0, len(texts)) for word in texts[at].split()}
+        if not words <= FACTS.keys():
+            raise ValueError(f"{given.place}.facts has {shown(min(words - FACTS.keys()))}")
         return tuple(
             Refusal(texts[rule], node, frozenset(texts[facts].split()), texts[because])
             for rule, node, facts, because in zip(
@@ -243,13 +264,14 @@ class Unpacking:
             return self.graphs[place]
         given = self._graphs[place]
         table = Table()
-        deep = 0
+        deep = count = 0
         for row in given.numbers("rows", 0, len(self.nodes)):
             node = self.nodes[row]
             if table.get(node.id) is not None:
                 raise ValueError(f"{given.place} has the id {node.id} twice")
             table.set(node.id, node)
             deep = max(deep, self._deep.get(id(node.op), 0))
+            count += 1 + self._counts.get(id(node.op), 0)
         size = given.number("size", table.size, LARGEST_ID + 2)
         if size > table.size:
             table.set(size - 1, None)
@@ -260,8 +282,11 @@ class Unpacking:
         made = IR(table, name=given.text("name"), **signature._asdict())
         if deep >= DEEPEST:
             raise ValueError(f"{given.place} has calls nested more than {DEEPEST} deep")
+        if count > MOST_NODES:
+            raise ValueError(f"{given.place} has {count:,} nodes with those of its calls")
         self.graphs[place] = made
         self._depths[place] = deep
+        self._sizes_of[place] = count
         return made
 
     def _rows(self) -> None:
@@ -302,6 +327,7 @@ class Unpacking:
                 known = made[op] = self._op(texts[text], types_of(own)[0], inner)
                 if inner is not None:
                     self._deep[id(known)] = self._depths[body] + 1
+                    self._counts[id(known)] = self._sizes_of[body]
             first, *extra = types_of(type_)
             sources = tuple([id_ - read for read in reads])
             append(Node(id_, known, sources, first, tuple(extra), self.metas[meta]))
@@ -328,7 +354,7 @@ class Unpacking:
         for one in listed(self.given["origins"], place):
             row = whole(listed(one, place), place, -LARGEST_ID * 100, LARGEST_ID * 100)
             if len(row) != 3 or not (0 <= row[0] < len(texts) and 0 <= row[2] < len(texts)):
-                raise ValueError(f"{place} has {row}, which is no line")
+                raise ValueError(f"{place} has {shown(row)}, which is no line")
             found.append(Origin(texts[row[0]], row[1], texts[row[2]]))
         return found
 
@@ -368,13 +394,17 @@ class Unpacking:
         return found
 
 
+def _same_ids(one: IR, other: IR) -> bool:
+    return {node.id for node in one.table} == {node.id for node in other.table}
+
+
 def _ids(given: object, place: str) -> tuple[int, ...]:
     return tuple(whole(listed(given, place), place, 0, LARGEST_ID + 1))
 
 
 def _text(given: object, place: str) -> str:
     if not isinstance(given, str):
-        raise ValueError(f"{place} has {repr(given)[:40]}, no text")
+        raise ValueError(f"{place} has {shown(given)}, no text")
     return given
 
 
@@ -387,6 +417,5 @@ def texts_of(given: Iterable[object]) -> list[str]:
 
 
 def _unread(text: str, error: LabError) -> NoReturn:
-    shown = text if len(text) <= 40 else f"{text[:37]}…"
     told = error.message.partition(": ")[2] or error.message
-    raise ValueError(f"{shown!r} cannot be read: {told}") from error
+    raise ValueError(f"{shown(text)} cannot be read: {told}") from error

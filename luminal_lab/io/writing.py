@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from luminal_lab.errors import ArgumentError, RecordingError, nearest
+from luminal_lab.interrupts import held
 
 
 def as_path(what: str, like: object) -> Path:
@@ -27,14 +28,15 @@ def write_bytes(what: str, path: str | Path, data: bytes) -> None:
     draft = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
     try:
         _check(target)
-        with draft.open("xb") as stream:
-            stream.write(data)
-        draft.replace(target)
-    except BaseException as error:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-        if not isinstance(error, OSError):
-            raise
+        with held():
+            try:
+                draft.write_bytes(data)
+                draft.replace(target)
+            except BaseException:
+                with suppress(OSError):
+                    draft.unlink(missing_ok=True)
+                raise
+    except OSError as error:
         hint = "give a file in a folder that is there and may be written to"
         reason = error.strerror or str(error)
         if _is_folder(target):

@@ -1,13 +1,13 @@
-"""What of a nest has to be rounded op by op: whatever decides where a value jumps.
+"""Which 16-bit floats of a nest are rounded op by op: whatever decides where a value jumps.
 
     m max= x[i] * b[i] + c[i] * d              m is the largest of these sums,
     k = where(x[i] * b[i] + c[i] * d < m, …)   and one of them is not less than m
 
-A compiler may make one instruction of a product and a sum, which does not round the product; which
-product, and in which loop, is up to it. What comes of it differs in the last bit, and of two such
-values that should be equal one is less: a maximum is nowhere to be found. So the arguments of ops
-that jump, and what maxima are taken of, are written so that each op rounds, here and in all other
-kernels. Sums over axes stay as they are: a kernel that compares them does not work them out anew.
+Kernels compute in float32, and round to 16 bits where a value is stored. Of two such values that
+should be equal one is less, if it was stored on the way and the other was not: a maximum is nowhere
+to be found. So the arguments of ops that jump, and what maxima are taken of, are rounded after each
+op, here and in all other kernels. Sums over axes stay as they are: a kernel that compares them does
+not work them out anew.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import TypeAlias
 
-from luminal_lab.core.ops import Add, Cast, LessThan, Mod
+from luminal_lab.core.ops import Cast, LessThan, Mod
 from luminal_lab.kernels.intrinsic_ops import Ceil, Floor, Round, Trunc
 from luminal_lab.kernels.nest import Nest, Set
-from luminal_lab.kernels.terms import Apply, Guard, Lookup, Read, Term, walk
+from luminal_lab.kernels.terms import Apply, Lookup, Read, Term, walk
 
 Terms: TypeAlias = AbstractSet[Term]
 JUMPING = (LessThan, Mod, Floor, Ceil, Trunc, Round)
@@ -26,7 +26,7 @@ JUMPING = (LessThan, Mod, Floor, Ceil, Trunc, Round)
 
 
 def jumps(term: Term) -> bool:
-    """Return whether a term may be another number altogether when its arguments change a little."""
+    """Return whether a term may be far from what it was when its arguments change a little."""
     if not isinstance(term, Apply) or not term.args[0].dtype.is_float:
         return False
     is_whole = isinstance(term.op, Cast) and not term.dtype.is_float
@@ -59,16 +59,3 @@ def exact_terms(one: Set, names: AbstractSet[str]) -> Terms:
     if one.how == "max=" or (one.how == "=" and one.name in names):
         found.update(walk(one.term))
     return found
-
-
-def may_be_product(term: Term, local: AbstractSet[str]) -> bool:
-    """Return whether a term may end in a product; so may what locals hold, and functions return."""
-    match term:
-        case Read(buffer=buffer):
-            return buffer in local
-        case Apply(op=op):
-            return not isinstance(op, (Add, Cast, LessThan))
-        case Guard(term=inner):
-            return may_be_product(inner, local)
-        case _:
-            return False

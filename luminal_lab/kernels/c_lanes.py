@@ -12,10 +12,9 @@ from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ops import Add, Mul
 from luminal_lab.core.views import row_major
 from luminal_lab.errors import ScheduleError
-from luminal_lab.kernels.c_exact import exact_terms, may_be_product
-from luminal_lab.kernels.c_index import ATOM, PRODUCT, SUM, index_c
+from luminal_lab.kernels.c_index import PRODUCT, SUM, index_c
 from luminal_lab.kernels.c_names import c_name
-from luminal_lab.kernels.c_terms import Terms, Text, number_c
+from luminal_lab.kernels.c_terms import Terms, Text, fused, number_c
 from luminal_lab.kernels.nest import Nest, Set, arrays_in
 from luminal_lab.kernels.terms import Apply, Number, Read, Term, walk
 
@@ -27,8 +26,6 @@ class Lanes(Terms):
         super().__init__(nest)
         self.exact_names = exact
         """The arrays of whose elements each op rounds."""
-        self.has_apart = False
-        """Whether anything was kept apart from what is done with it."""
         self.vectors: set[tuple[DType, int]] = set()
         """The vector types that were mentioned."""
         self.axis: Symbol | None = None
@@ -82,7 +79,12 @@ class Lanes(Terms):
             raise self.refuse(f"the maximum in {one.name} has no form for vectors")
         if dtype.is_half and not (one.how == "=" and isinstance(one.term, Read)):
             raise self.refuse(f"{one.name} is {dtype.short}, and is computed in f32")
-        self.exact = exact_terms(one, self.exact_names)
+        product = fused(one, dtype)
+        if product is not None:
+            left, right = (self.lanes(arg) for arg in product.args)
+            inside = f"{self.vector(dtype, self.width)}, {left.text}, {right.text}, {place}"
+            self.code.add(f"{place} = LAB_FMA({inside});", (*left.ops, *right.ops, Mul.name, *ops))
+            return
         value = self.lanes(one.term)
         text = value.text
         if one.how == "=" and not self.varies(one.term):
@@ -111,28 +113,11 @@ class Lanes(Terms):
             case Apply(op=Add() | Mul() as op, args=(a, b), dtype=dtype) if dtype in VECTORS:
                 sign, level = ("+", SUM) if isinstance(op, Add) else ("*", PRODUCT)
                 left, right = self.lanes(a), self.lanes(b)
-                if term in self.exact and isinstance(op, Add):
-                    left, right = self.lanes_alone(a, left), self.lanes_alone(b, right)
                 text = f"{left.at(level)} {sign} {right.at(level + 1)}"
                 return Text(text, level, (*left.ops, *right.ops, op.name))
             case _:
                 pass
         raise self.refuse(f"{term} has no form for vectors")
-
-    def lanes_alone(self, arg: Term, value: Text) -> Text:
-        """Return an argument of a sum so that no compiler makes one operation of the two."""
-        if not self.varies(arg):
-            return self.alone(arg, value)
-        if not may_be_product(arg, self.products):
-            return value
-        self.has_apart = True
-        kind = self.vector(arg.dtype, self.width)
-        return Text(f"LAB_APART_LANES({kind}, {value.text})", ATOM, value.ops)
-
-    @override
-    def kept_apart(self, value: Text) -> Text:
-        self.has_apart = True
-        return Text(f"LAB_APART({value.text})", ATOM, value.ops)
 
     def stride(self, name: str, index: Iterable[Dim]) -> Dim:
         """Return how far apart in an array neighbours along the lanes are."""

@@ -25,7 +25,7 @@ def make_kernel(
 ) -> Kernel:
     """Return a kernel for a machine, made by its default schedule or by another.
 
-    Of the results that are `compared` by other kernels each op rounds.
+    Where other kernels compare its results, 16-bit floats are rounded after each op.
     """
     definition = online_softmax(definition)
     nest = lower(definition)

@@ -4,9 +4,10 @@
 
 The text is C99 that includes nothing; beside the compiler's own it needs libm's `fmod`. All but the
 far functions (see `FAR`) are free of branches, tables and calls, so that loops over them become
-vector code. It is written for `-O3 -march=native -ffp-contract=fast -fno-math-errno
--fno-trapping-math`, and never `-ffast-math`. Products whose rounding matters are either exact or go
-through an integer, so that it makes no difference which of them a compiler fuses with a sum.
+vector code. It is written for `-O3 -march=native -ffp-contract=off -fno-math-errno
+-fno-trapping-math`, and never `-ffast-math`: no compiler chooses which products are rounded before
+they are added. Where a processor does both in one instruction, lab_fma_f32(x, y, z) is x y + z,
+rounded once. Elsewhere it rounds twice, which all functions allow for, and calls no library.
 
 exp2, log2 and sin are a reduction of the argument and a polynomial (minimax, by Remez's exchange)
 that only has to add a small term to an exact one; that keeps the error near half an ulp more than
@@ -25,7 +26,7 @@ from luminal_lab.kernels.c_maths_composed import COMPOSED, COMPOSED_TEXT
 PRIMITIVE = ("exp2", "log2", "sin", "sqrt", "recip", "add", "mul", "mod", "max", "cast")
 """What there are functions for; of floats add and mul are C's own, of integers they wrap."""
 
-NAMES = (*PRIMITIVE, *COMPOSED)
+NAMES = (*PRIMITIVE, "fma", *COMPOSED)
 """All functions' names: lab_NAME_DTYPE is the function of an op NAME on a dtype."""
 
 FAR = {(name, dtype) for name in ("sin", "mod") for dtype in (DType.float32, DType.float64)}
@@ -95,6 +96,28 @@ static inline double lab_from_f64(lab_u64 u) {
     return x;
 }
 
+static inline float lab_fma_f32(float x, float y, float z) {
+#if defined(__clang__)
+#pragma clang fp contract(fast)
+    return x * y + z;
+#elif defined(__FP_FAST_FMAF)
+    return __builtin_fmaf(x, y, z);
+#else
+    return x * y + z;
+#endif
+}
+
+static inline double lab_fma_f64(double x, double y, double z) {
+#if defined(__clang__)
+#pragma clang fp contract(fast)
+    return x * y + z;
+#elif defined(__FP_FAST_FMA)
+    return __builtin_fma(x, y, z);
+#else
+    return x * y + z;
+#endif
+}
+
 static inline float lab_sqrt_f32(float x) { return __builtin_sqrtf(x); }
 
 static inline double lab_sqrt_f64(double x) { return __builtin_sqrt(x); }
@@ -113,15 +136,15 @@ static inline float lab_exp2_f32(float x) {
     lab_u32 bits = (lab_u32)capped < 0xc3170000 ? (lab_u32)capped : 0xc3170000;
     float y = x == x ? lab_from_f32(bits) : x;
     float n = y + (0x1.8p23f + 254.0f);
-    float h = y * 0.5f + (0x1.8p23f + 127.0f);
+    float h = lab_fma_f32(y, 0.5f, 0x1.8p23f + 127.0f);
     float f = y - (n - (0x1.8p23f + 254.0f));
     float p = 0x1.448f42p-13f;
-    p = p * f + 0x1.5f4774p-10f;
-    p = p * f + 0x1.3b29aap-7f;
-    p = p * f + 0x1.c6aed0p-5f;
-    p = p * f + 0x1.ebfbe0p-3f;
-    p = p * f + 0x1.62e430p-1f;
-    p = p * f + 1.0f;
+    p = lab_fma_f32(p, f, 0x1.5f4774p-10f);
+    p = lab_fma_f32(p, f, 0x1.3b29aap-7f);
+    p = lab_fma_f32(p, f, 0x1.c6aed0p-5f);
+    p = lab_fma_f32(p, f, 0x1.ebfbe0p-3f);
+    p = lab_fma_f32(p, f, 0x1.62e430p-1f);
+    p = lab_fma_f32(p, f, 1.0f);
     lab_u32 first = lab_bits_f32(h) << 23;
     lab_u32 second = (lab_bits_f32(n) - lab_bits_f32(h)) << 23;
     return p * lab_from_f32(first) * lab_from_f32(second);
@@ -134,17 +157,17 @@ static inline double lab_exp2_f64(double x) {
     double shifted = y + 0x1.8p52;
     double f = y - (shifted - 0x1.8p52);
     double p = 0x1.ea183da996f48p-32;
-    p = p * f + 0x1.e61c92187c8f5p-28;
-    p = p * f + 0x1.b524cdf4e4ad7p-24;
-    p = p * f + 0x1.62bfc6db09fd4p-20;
-    p = p * f + 0x1.ffcbfc7c3f8abp-17;
-    p = p * f + 0x1.4309130f290fcp-13;
-    p = p * f + 0x1.5d87fe78a0e53p-10;
-    p = p * f + 0x1.3b2ab6fb9ff7bp-7;
-    p = p * f + 0x1.c6b08d704a0d7p-5;
-    p = p * f + 0x1.ebfbdff82c5a5p-3;
-    p = p * f + 0x1.62e42fefa39efp-1;
-    p = p * f + 1.0;
+    p = lab_fma_f64(p, f, 0x1.e61c92187c8f5p-28);
+    p = lab_fma_f64(p, f, 0x1.b524cdf4e4ad7p-24);
+    p = lab_fma_f64(p, f, 0x1.62bfc6db09fd4p-20);
+    p = lab_fma_f64(p, f, 0x1.ffcbfc7c3f8abp-17);
+    p = lab_fma_f64(p, f, 0x1.4309130f290fcp-13);
+    p = lab_fma_f64(p, f, 0x1.5d87fe78a0e53p-10);
+    p = lab_fma_f64(p, f, 0x1.3b2ab6fb9ff7bp-7);
+    p = lab_fma_f64(p, f, 0x1.c6b08d704a0d7p-5);
+    p = lab_fma_f64(p, f, 0x1.ebfbdff82c5a5p-3);
+    p = lab_fma_f64(p, f, 0x1.62e42fefa39efp-1);
+    p = lab_fma_f64(p, f, 1.0);
     lab_u64 n = (lab_bits_f64(shifted) + 2048) & 0xffff;
     lab_u64 half = n >> 1;
     return p * lab_from_f64((half - 1) << 52) * lab_from_f64((n - half - 1) << 52);
@@ -157,16 +180,16 @@ static inline float lab_log2_f32(float x) {
     lab_i32 n = (lab_i32)(u >> 23) - (tiny ? 127 + 23 : 127);
     float f = lab_from_f32((u & 0x7fffff) + 0x3f3504f3) - 1.0f;
     float p = -0x1.cebf70p-4f;
-    p = p * f + 0x1.80abdep-3f;
-    p = p * f + -0x1.866016p-3f;
-    p = p * f + 0x1.a265dep-3f;
-    p = p * f + -0x1.eac68cp-3f;
-    p = p * f + 0x1.2782e6p-2f;
-    p = p * f + -0x1.715a68p-2f;
-    p = p * f + 0x1.ec7080p-2f;
-    p = p * f + -0x1.715470p-1f;
-    p = p * f + 0x1.c551dap-2f; /* log2(e) - 1 */
-    float y = (float)n + (f + f * p);
+    p = lab_fma_f32(p, f, 0x1.80abdep-3f);
+    p = lab_fma_f32(p, f, -0x1.866016p-3f);
+    p = lab_fma_f32(p, f, 0x1.a265dep-3f);
+    p = lab_fma_f32(p, f, -0x1.eac68cp-3f);
+    p = lab_fma_f32(p, f, 0x1.2782e6p-2f);
+    p = lab_fma_f32(p, f, -0x1.715a68p-2f);
+    p = lab_fma_f32(p, f, 0x1.ec7080p-2f);
+    p = lab_fma_f32(p, f, -0x1.715470p-1f);
+    p = lab_fma_f32(p, f, 0x1.c551dap-2f); /* log2(e) - 1 */
+    float y = (float)n + lab_fma_f32(f, p, f);
     y = x < __builtin_inff() ? y : x;
     return x > 0.0f ? y : x == 0.0f ? -__builtin_inff() : __builtin_nanf("");
 }
@@ -183,14 +206,14 @@ static inline double lab_log2_f64(double x) {
     double z = s * s;
     double h = 0.5 * f * f;
     double p = 0x1.2f0d4edbb5a0ep-3;
-    p = p * z + 0x1.39a0fb8f9f4b7p-3;
-    p = p * z + 0x1.746645e8c3359p-3;
-    p = p * z + 0x1.c71c51e953a9cp-3;
-    p = p * z + 0x1.2492494215d5ap-2;
-    p = p * z + 0x1.999999997fb55p-2;
-    p = p * z + 0x1.5555555555593p-1;
-    double small = 0x1.71547652b82fep+0 * (s * (h + z * p) - h);
-    double y = n + (f + (0x1.c551d94ae0bf8p-2 * f + small)); /* log2(e) - 1 */
+    p = lab_fma_f64(p, z, 0x1.39a0fb8f9f4b7p-3);
+    p = lab_fma_f64(p, z, 0x1.746645e8c3359p-3);
+    p = lab_fma_f64(p, z, 0x1.c71c51e953a9cp-3);
+    p = lab_fma_f64(p, z, 0x1.2492494215d5ap-2);
+    p = lab_fma_f64(p, z, 0x1.999999997fb55p-2);
+    p = lab_fma_f64(p, z, 0x1.5555555555593p-1);
+    double small = 0x1.71547652b82fep+0 * lab_fma_f64(s, lab_fma_f64(z, p, h), -h);
+    double y = n + (f + lab_fma_f64(0x1.c551d94ae0bf8p-2, f, small)); /* log2(e) - 1 */
     y = x < __builtin_inf() ? y : x;
     return x > 0.0 ? y : x == 0.0 ? -__builtin_inf() : __builtin_nan("");
 }
@@ -199,16 +222,16 @@ static inline double lab_log2_f64(double x) {
 static inline float lab_sin_sum_f32(float r, lab_u32 q, lab_u32 sign) {
     float z = r * r;
     float s = 0x1.6cd840p-19f;
-    s = s * z + -0x1.a00f9ep-13f;
-    s = s * z + 0x1.111108p-7f;
-    s = s * z + -0x1.555556p-3f;
-    s = s * z * r + r;
+    s = lab_fma_f32(s, z, -0x1.a00f9ep-13f);
+    s = lab_fma_f32(s, z, 0x1.111108p-7f);
+    s = lab_fma_f32(s, z, -0x1.555556p-3f);
+    s = lab_fma_f32(s * z, r, r);
     float c = -0x1.242abcp-22f;
-    c = c * z + 0x1.a01120p-16f;
-    c = c * z + -0x1.6c16b8p-10f;
-    c = c * z + 0x1.555556p-5f;
-    c = c * z + -0.5f;
-    c = c * z + 1.0f;
+    c = lab_fma_f32(c, z, 0x1.a01120p-16f);
+    c = lab_fma_f32(c, z, -0x1.6c16b8p-10f);
+    c = lab_fma_f32(c, z, 0x1.555556p-5f);
+    c = lab_fma_f32(c, z, -0.5f);
+    c = lab_fma_f32(c, z, 1.0f);
     sign = (sign & 0x80000000) ^ ((q & 2) << 30);
     return lab_from_f32(lab_bits_f32(q & 1 ? c : s) ^ sign);
 }
@@ -216,12 +239,12 @@ static inline float lab_sin_sum_f32(float r, lab_u32 q, lab_u32 sign) {
 /* x = k pi/2 + r, and k in the lowest bits of `shifted`; below 2^25 k times the first part of pi/2
    is exact. */
 static inline double lab_sin_shifted_f32(double x) {
-    return x * 0x1.45f306dc9c883p-1 + 0x1.8p52;
+    return lab_fma_f64(x, 0x1.45f306dc9c883p-1, 0x1.8p52);
 }
 
 static inline double lab_sin_rest_f32(double x, double shifted) {
     double k = shifted - 0x1.8p52;
-    return (x - k * 0x1.921fb54p+0) - k * 0x1.10b4611a62633p-30;
+    return lab_fma_f64(k, -0x1.10b4611a62633p-30, lab_fma_f64(k, -0x1.921fb54p+0, x));
 }
 
 static inline int lab_sin_f32_is_far(float x) { return !(__builtin_fabsf(x) < 0x1p25f); }
@@ -258,7 +281,7 @@ static inline float lab_sin_turned_f32(float x, lab_u32 quarters, lab_u32 sign) 
     lab_u32 high = (lab_u32)(product >> 32);
     lab_u32 far_q = (high + 0x20000000) >> 30;
     lab_i32 low = (lab_i32)((lab_u32)product >> 1);
-    double far = (double)(lab_i32)(high - (far_q << 30)) + (double)low * 0x1p-31;
+    double far = lab_fma_f64(low, 0x1p-31, (lab_i32)(high - (far_q << 30)));
     far *= 0x1.921fb54442d18p+0 * 0x1p-30;
     double a = lab_from_f32(u), shifted = lab_sin_shifted_f32(a);
     double near = lab_sin_rest_f32(a, shifted);
@@ -275,20 +298,20 @@ static inline float lab_sin_f32(float x) { return lab_sin_turned_f32(x, 0, lab_b
 static inline double lab_sin_sum_f64(double r, double tail, lab_u64 q, lab_u64 sign) {
     double z = r * r;
     double s = 0x1.5d92fc62eea94p-33;
-    s = s * z + -0x1.ae5e662a5a6cep-26;
-    s = s * z + 0x1.71de3577a18cep-19;
-    s = s * z + -0x1.a01a019c11812p-13;
-    s = s * z + 0x1.111111110f87ap-7;
-    s = s * z + -0x1.5555555555549p-3;
-    s = r + (s * z * r + (tail - 0.5 * z * tail));
+    s = lab_fma_f64(s, z, -0x1.ae5e662a5a6cep-26);
+    s = lab_fma_f64(s, z, 0x1.71de3577a18cep-19);
+    s = lab_fma_f64(s, z, -0x1.a01a019c11812p-13);
+    s = lab_fma_f64(s, z, 0x1.111111110f87ap-7);
+    s = lab_fma_f64(s, z, -0x1.5555555555549p-3);
+    s = r + lab_fma_f64(s * z, r, lab_fma_f64(-0.5 * z, tail, tail));
     double c = -0x1.8fae9fd9e4496p-37;
-    c = c * z + 0x1.1ee9ebf08ee96p-29;
-    c = c * z + -0x1.27e4f809fd058p-22;
-    c = c * z + 0x1.a01a019cb1d19p-16;
-    c = c * z + -0x1.6c16c16c1517fp-10;
-    c = c * z + 0x1.555555555554cp-5;
-    double most = 1.0 - 0.5 * z;
-    c = most + (((1.0 - most) - 0.5 * z) + (c * z * z - r * tail));
+    c = lab_fma_f64(c, z, 0x1.1ee9ebf08ee96p-29);
+    c = lab_fma_f64(c, z, -0x1.27e4f809fd058p-22);
+    c = lab_fma_f64(c, z, 0x1.a01a019cb1d19p-16);
+    c = lab_fma_f64(c, z, -0x1.6c16c16c1517fp-10);
+    c = lab_fma_f64(c, z, 0x1.555555555554cp-5);
+    double most = lab_fma_f64(-0.5, z, 1.0);
+    c = most + (lab_fma_f64(-0.5, z, 1.0 - most) + lab_fma_f64(c * z, z, -r * tail));
     sign = (sign & 0x8000000000000000) ^ ((q & 2) << 62);
     return lab_from_f64(lab_bits_f64(q & 1 ? c : s) ^ sign);
 }
@@ -298,13 +321,14 @@ static inline int lab_sin_f64_is_far(double x) { return !(__builtin_fabs(x) < 0x
 /* r = |x| - k pi/2, pi/2 in four parts; k times each of the first three is exact. */
 static inline double lab_sin_turned_f64_near(double x, lab_u64 quarters, lab_u64 sign) {
     double a = __builtin_fabs(x);
-    double shifted = a * 0x1.45f306dc9c883p-1 + 0x1.8p52;
+    double shifted = lab_fma_f64(a, 0x1.45f306dc9c883p-1, 0x1.8p52);
     double k = shifted - 0x1.8p52;
-    double r1 = a - k * 0x1.921fb544p+0;
-    double r2 = r1 - k * 0x1.0b4611a6p-34;
-    double r3 = r2 - k * 0x1.3198a2ep-69;
-    double tail = ((r1 - r2) - k * 0x1.0b4611a6p-34) + ((r2 - r3) - k * 0x1.3198a2ep-69);
-    tail = tail - k * 0x1.b839a252049c1p-104;
+    double r1 = lab_fma_f64(k, -0x1.921fb544p+0, a);
+    double r2 = lab_fma_f64(k, -0x1.0b4611a6p-34, r1);
+    double r3 = lab_fma_f64(k, -0x1.3198a2ep-69, r2);
+    double tail = lab_fma_f64(k, -0x1.0b4611a6p-34, r1 - r2);
+    tail = tail + lab_fma_f64(k, -0x1.3198a2ep-69, r2 - r3);
+    tail = lab_fma_f64(k, -0x1.b839a252049c1p-104, tail);
     double r = r3 + tail;
     return lab_sin_sum_f64(r, (r3 - r) + tail, lab_bits_f64(shifted) + quarters, sign);
 }
@@ -355,8 +379,8 @@ static inline double lab_sin_turned_f64_far(double x, lab_u64 quarters, lab_u64 
     /* sum pi/2 as a rounded product, whose low bits are cut, and its error (Dekker). */
     double high = lab_from_f64(lab_bits_f64(sum) & ~(lab_u64)0x7ffffff), low = sum - high;
     double product = lab_from_f64(lab_bits_f64(sum * 0x1.921fb54442d18p+0) & ~(lab_u64)0xff);
-    double error = (high * 0x1.921fb54p+0 - product) + high * 0x1.10b46p-30;
-    error = (error + low * 0x1.921fb54p+0) + low * 0x1.10b46p-30;
+    double error = lab_fma_f64(high, 0x1.10b46p-30, high * 0x1.921fb54p+0 - product);
+    error = lab_fma_f64(low, 0x1.10b46p-30, lab_fma_f64(low, 0x1.921fb54p+0, error));
     error += sum * 0x1.1a62633145c07p-54 + tail * 0x1.921fb54442d18p+0;
     double r = product + error;
     error = (product - r) + error;

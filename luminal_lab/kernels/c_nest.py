@@ -34,12 +34,12 @@ from luminal_lab.core.ops import Cast
 from luminal_lab.core.views import row_major
 from luminal_lab.kernels.c_exact import exact_names, exact_terms
 from luminal_lab.kernels.c_index import INDICES, PRODUCT, condition_c, index_c
-from luminal_lab.kernels.c_lanes import Lanes
+from luminal_lab.kernels.c_lanes import VECTORS, Lanes
 from luminal_lab.kernels.c_maths import C_TYPES
 from luminal_lab.kernels.c_names import c_name
 from luminal_lab.kernels.c_phases import parts_of
 from luminal_lab.kernels.c_terms import Known, Text, Uses
-from luminal_lab.kernels.c_values import APART, c_type, least as least_of, stored
+from luminal_lab.kernels.c_values import c_type, least as least_of, stored
 from luminal_lab.kernels.c_widen import TYPES as WIDE_TYPES, WIDEN
 from luminal_lab.kernels.kernel import Kernel, Local as KernelLocal, Phase
 from luminal_lab.kernels.nest import (
@@ -91,7 +91,7 @@ def render_nest(
 ) -> Rendered:
     """Return a nest as C functions whose names start with `name`, given dims in that order.
 
-    Of the results that are `compared` by other kernels each op rounds.
+    Where other kernels compare its results, 16-bit floats are rounded after each op.
     """
     nest = replace(nest, body=mapped(nest.body, _without_loop))
     order = tuple(nest.dims) if dims is None else tuple(dims)
@@ -201,7 +201,7 @@ class _Writer(Lanes):
         for place, dim in enumerate(self.dims):
             if dim in mentioned:
                 code.add(f"const lab_i64 {c_name(dim)} = lab_dims[{place}];")
-        start, wrong = len(code.lines), _looks_up(block)
+        wrong = _looks_up(block)
         if wrong:
             code.add("int lab_wrong = 0;")
         match block:
@@ -212,9 +212,6 @@ class _Writer(Lanes):
                 self.block(block)
         if wrong:
             code.add("if (lab_wrong) *lab_fault = 1;")
-        if self.has_apart:
-            code.lines[start:start] = ["    lab_u64 lab_zero;", "    LAB_HIDE(lab_zero);"]
-            code.ops[start:start] = [(), ()]
 
     def mentioned(self, block: Block) -> set[str]:
         """Return the dims that a phase mentions."""
@@ -322,12 +319,12 @@ class _Writer(Lanes):
         return super().element(name, place)
 
     @override
-    def applied(self, term: Apply, known: Known, uses: Uses) -> Text:
+    def applied(self, term: Apply, known: Known, uses: Uses, *, onto: str = "") -> Text:
         if self.widened and isinstance(term.op, Cast) and isinstance(term.args[0], Read):
             found = self.widened.get(term.args[0])
             if found is not None and term.dtype is DType.float32:
                 return Text(found, ops=(term.op.name,))
-        return super().applied(term, known, uses)
+        return super().applied(term, known, uses, onto=onto)
 
     def reductions(self, loop: Loop) -> str:
         """Return what a simd loop says of the scalars that it adds to."""
@@ -375,8 +372,11 @@ class _Writer(Lanes):
             self.set_vector(one, ops)
             return
         scalar = self.is_scalar(one.name)
-        place = self.place(one.name, one.index)
-        value = self.text(one.term, exact_terms(one, self.exact_names))
+        place, exact = self.place(one.name, one.index), exact_terms(one, self.exact_names)
+        if (fused := self.added(one, place, exact)) is not None:
+            self.code.add(f"{place} = {fused.text};", (*fused.ops, *ops))
+            return
+        value = self.text(one.term, exact)
         if one.how == "+=" and dtype in IN_PLACE:
             self.code.add(f"{place} += {value.text};", (*value.ops, *ops))
             return
@@ -415,12 +415,8 @@ def prelude(kernels: Iterable[Kernel]) -> str:
         lines.append(f"typedef {base} {name} __attribute__(({size}));")
         aligned = f"aligned({dtype.itemsize}), may_alias"
         lines.append(f"typedef {base} {name}_at __attribute__(({size}, {aligned}));")
-    if any("LAB_HIDE(" in kernel.source for kernel in listed):
-        lines.append(APART)
-        for dtype, width in sorted(vectors, key=lambda one: (one[0].short, one[1])):
-            size, name = width * dtype.itemsize, f"lab_{dtype.short}x{width}"
-            lines.append(f"typedef lab_u{8 * dtype.itemsize} {name}_word;")
-            lines.append(f"typedef {name}_word {name}_bits __attribute__((vector_size({size})));")
+        if dtype in VECTORS:
+            lines.append(_fma_lanes(dtype, width))
     widened = [d for d in WIDEN if any(f"lab_widen_{d.short}(" in k.source for k in listed)]
     lines += [WIDE_TYPES] if widened else []
     lines += [WIDEN[dtype] for dtype in widened]
@@ -434,6 +430,36 @@ def prelude(kernels: Iterable[Kernel]) -> str:
     return "\n".join(lines)
 
 
+FMA_LANES = {
+    (DType.float32, 16): [("__AVX512F__", "__builtin_ia32_vfmaddps512_mask(x, y, z, -1, 4)")],
+    (DType.float64, 8): [("__AVX512F__", "__builtin_ia32_vfmaddpd512_mask(x, y, z, -1, 4)")],
+    (DType.float32, 8): [("__FMA__", "__builtin_ia32_vfmaddps256(x, y, z)")],
+    (DType.float64, 4): [("__FMA__", "__builtin_ia32_vfmaddpd256(x, y, z)")],
+    (DType.float32, 4): [
+        ("__FMA__", "__builtin_ia32_vfmaddps(x, y, z)"),
+        ("__aarch64__", "__builtin_aarch64_fmav4sf(x, y, z)"),
+    ],
+    (DType.float64, 2): [
+        ("__FMA__", "__builtin_ia32_vfmaddpd(x, y, z)"),
+        ("__aarch64__", "__builtin_aarch64_fmav2df(x, y, z)"),
+    ],
+}
+"""Where there is an instruction for a vector, and what gcc calls it, as no operator does."""
+
+
+def _fma_lanes(dtype: DType, width: int) -> str:
+    """Return the function that adds products to all lanes of a vector, and rounds once if it can.
+
+    A loop over lanes is none: gcc 12 makes of it one that reads past the end of arrays.
+    """
+    name = f"lab_{dtype.short}x{width}"
+    lines = [f"static inline {name} {name}_fma({name} x, {name} y, {name} z) {{"]
+    lines += ["#if defined(__clang__)", "#pragma clang fp contract(fast)", "    return x * y + z;"]
+    for known, text in FMA_LANES.get((dtype, width), ()):
+        lines += [f"#elif defined({known})", f"    return ({name}){text};"]
+    return "\n".join([*lines, "#else", "    return x * y + z;", "#endif", "}"])
+
+
 PRELUDE = """\
 #if defined(__clang__)
 #define LAB_UNROLL(n) LAB_PRAGMA(unroll)
@@ -445,6 +471,8 @@ PRELUDE = """\
 /* What one step of a sum has read is not kept for the next: the registers are for the sums. */
 #define LAB_STEP __asm__ volatile("" ::: "memory")
 #define LAB_LANES(type, at) (*(type##_at *)(at))
+/* x y + z, of which x or y may be one number for all lanes: less zeros, it is a vector of it. */
+#define LAB_FMA(type, x, y, z) type##_fma((x) - (type){0}, (y) - (type){0}, z)
 /* A number, as no pointer may be outside of its array, and this place may be. */
 #define LAB_FETCH(array, at, writes) \\
     __builtin_prefetch((const void *)((__SIZE_TYPE__)(array) + sizeof *(array) * (at)), writes)

@@ -15,7 +15,25 @@ written over; from there on the run is finished.
 These lines come after the kernels, so that no name in a header meets one of theirs.
 """
 
-RUNTIME = r"""
+RUN = """
+typedef struct {
+    void *const *values;         // where each of the program's values is
+    const lab_i64 *dims;
+    const lab_i32 *launches;     // what is run, in order
+    const lab_i64 *tasks;        // LAB_PHASES for each; negative for those the caller runs alone
+    lab_i64 *times;              // begin and end of each in nanoseconds, or null
+    char *scratch;
+    lab_i64 scratch_bytes;       // of each thread
+    lab_i64 no_return;           // the first launch that writes over an input
+    lab_i64 fault;               // not 0: an index was out of range
+    lab_u32 step;
+    lab_i32 watching;            // whether Ctrl-C is for us
+    lab_i32 interrupted;         // whether it came
+} lab_run;
+"""
+"""What a run is given, in C."""
+
+POOL = r"""
 // -- the pool -------------------------------------------------------------------------------------
 
 #ifdef _WIN32
@@ -360,22 +378,8 @@ typedef struct {
 #define LAB_LIST(...) \
     sizeof((const lab_i32[]){__VA_ARGS__}) / sizeof(lab_i32), (const lab_i32[]){__VA_ARGS__}
 #define LAB_NONE 0, 0
-
-typedef struct {
-    void *const *values;         // where each of the program's values is
-    const lab_i64 *dims;
-    const lab_i32 *launches;     // what is run, in order
-    const lab_i64 *tasks;        // LAB_PHASES for each; negative for those the caller runs alone
-    lab_i64 *times;              // begin and end of each in nanoseconds, or null
-    char *scratch;
-    lab_i64 scratch_bytes;       // of each thread
-    lab_i64 no_return;           // the first launch that writes over an input
-    lab_i64 fault;               // not 0: an index was out of range
-    lab_u32 step;
-    lab_i32 watching;            // whether Ctrl-C is for us
-    lab_i32 interrupted;         // whether it came
-} lab_run;
 """
+RUNTIME = POOL + RUN
 
 EXECUTE = r"""
 // Runs the launches from first to last. Returns how many of them are done: less than asked for if
@@ -445,5 +449,30 @@ LAB_EXPORT void lab_close(lab_pool *pool) {
 #else
     free(pool);
 #endif
+}
+"""
+
+TRIED = r"""
+// Runs the tasks of one launch one after another, from the last to the first if asked to, and notes
+// which phase and task it is.
+LAB_EXPORT void lab_tried(lab_run *run, lab_i64 at, lab_i64 backwards, volatile lab_i64 *told) {
+    const lab_launch *launch = &lab_program[run->launches[at]];
+    void *buffers[LAB_BUFFERS];
+    lab_i64 dims[LAB_DIMS];
+    for (int k = 0; k < launch->buffer_count; k++) buffers[k] = run->values[launch->buffers[k]];
+    for (int k = 0; k < launch->dim_count; k++) dims[k] = run->dims[launch->dims[k]];
+    for (int k = 0; k < launch->phase_count; k++) {
+        lab_i64 tasks = run->tasks[at * LAB_PHASES + k];
+        if (tasks < 0) tasks = -tasks;
+        for (lab_i64 turn = 0; turn < tasks; turn++) {
+            const lab_i64 task = backwards ? tasks - 1 - turn : turn;
+            told[0] = k;
+            told[1] = task;
+            // What another task has left in the memory of a thread's own is nothing to go by.
+            if (run->scratch_bytes)
+                __builtin_memset(run->scratch, backwards ? 0x3F : 0xFF, run->scratch_bytes);
+            launch->phases[k](buffers, dims, run->step, &run->fault, task, run->scratch);
+        }
+    }
 }
 """

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Set as AbstractSet
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +19,6 @@ from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import Add, Cast, LessThan, Mul, Where
 from luminal_lab.core.views import row_major
-from luminal_lab.kernels.c_exact import may_be_product
 from luminal_lab.kernels.c_index import (
     ATOM,
     LEAST,
@@ -34,6 +32,7 @@ from luminal_lab.kernels.c_index import (
 from luminal_lab.kernels.c_lines import Lines
 from luminal_lab.kernels.c_names import c_name
 from luminal_lab.kernels.c_values import c_type, converted, function_of, key_word, number
+from luminal_lab.kernels.intrinsic_ops import FusedMul
 from luminal_lab.kernels.nest import Nest, Set
 from luminal_lab.kernels.terms import Apply, Count, Draw, Guard, Lookup, Number, Read, Term
 
@@ -77,18 +76,22 @@ class Terms:
         self.exact: AbstractSet[Term] = frozenset()
         """The terms, of what is being written, in which each op rounds."""
 
-    @cached_property
-    def products(self) -> AbstractSet[str]:
-        """The locals that may hold a product as it is, and not a sum."""
-        known = self.nest.locals.keys()
-        sets = [one for one in self.nest.statements if isinstance(one, Set) and one.how == "="]
-        return {one.name for one in sets if one.name in known and may_be_product(one.term, known)}
-
     def text(self, term: Term, exact: AbstractSet[Term] = frozenset()) -> Text:
         """Write what a term needs first, and return it as an expression.
 
         In the `exact` parts of it each op rounds.
         """
+        return self.worked_out(term, {}, self.uses(term, exact))
+
+    def added(self, one: Set, old: str, exact: AbstractSet[Term]) -> Text | None:
+        """Return what a sum is with a product added that need not be rounded before; else None."""
+        product = fused(one, self.types[one.name].dtype)
+        if product is None:
+            return None
+        return self.applied(product, {}, self.uses(product, exact), onto=old)
+
+    def uses(self, term: Term, exact: AbstractSet[Term]) -> Uses:
+        """Begin to write a term: return how often each part stands in it."""
         self.exact = exact
         uses: dict[Term, int] = {}
         seen: set[Term] = set()
@@ -100,7 +103,7 @@ class Terms:
                 todo += part.parts
                 for inner in part.parts:
                     uses[inner] = uses.get(inner, 0) + 1
-        return self.worked_out(term, {}, uses)
+        return uses
 
     def fresh(self) -> str:
         """Return a name for a value."""
@@ -204,11 +207,14 @@ class Terms:
 
     # -- ops ---------------------------------------------------------------------------------------
 
-    def applied(self, term: Apply, known: Known, uses: Uses) -> Text:
-        """Return an op on values; where that gets too long, the longest of them have names."""
+    def applied(self, term: Apply, known: Known, uses: Uses, *, onto: str = "") -> Text:
+        """Return an op on values; where that gets too long, the longest of them have names.
+
+        With `onto` it is a product that is added to that.
+        """
         op, sign, args = term.op, "", list(term.args)
         dtype = DType.float32 if term.dtype.is_half else term.dtype
-        if dtype.is_float and isinstance(op, (Add, Mul)):
+        if dtype.is_float and isinstance(op, (Add, Mul)) and not onto:
             sign, args = self.signed(op, args, uses)
         values = [self.value(arg, known, uses) for arg in args]
         if isinstance(op, Cast):
@@ -216,17 +222,17 @@ class Terms:
                 value if arg in self.exact else self.rounded(arg, value)
                 for arg, value in zip(args, values, strict=True)
             ]
-        if term in self.exact and not isinstance(op, (Mul, LessThan, Where, Cast)):
-            values = [self.alone(arg, value) for arg, value in zip(args, values, strict=True)]
         while True:
-            text, level = _written(term, sign, values)
+            text, level = _written(term, sign, values, onto)
             longest = max(range(len(values)), key=lambda place: len(values[place].text))
             if len(text) <= WIDTH or values[longest].is_plain:
                 break
             if not values[longest].ops and len(values[longest].text) <= WIDTH // 2:
                 break
             values[longest] = self.named(values[longest], args[longest].dtype)
-        ops = tuple(dict.fromkeys([*(one for value in values for one in value.ops), op.name]))
+        # What the graph has is a product, whether a sum takes it as it is or not.
+        own = Mul.name if isinstance(op, Mul) else op.name
+        ops = tuple(dict.fromkeys([*(one for value in values for one in value.ops), own]))
         return Text(text, level, ops)
 
     def rounded(self, term: Term, value: Text) -> Text:
@@ -251,17 +257,6 @@ class Terms:
             case _:
                 return False
 
-    def alone(self, arg: Term, value: Text) -> Text:
-        """Return an argument so that no compiler makes one operation of a product and a sum."""
-        is_float = arg.dtype.is_float and not arg.dtype.is_half  # which have been rounded
-        if is_float and may_be_product(arg, self.products):
-            return self.kept_apart(value)
-        return value
-
-    def kept_apart(self, value: Text) -> Text:
-        """Return a value that is rounded before anything else is done with it."""
-        return value
-
     def signed(self, op: Add | Mul, args: list[Term], uses: Uses) -> tuple[str, list[Term]]:
         """Return how a sum or product of floats is written: a + b * -1 as a - b, to the bit."""
         left, right = args
@@ -278,6 +273,14 @@ class Terms:
         return "+", args
 
 
+def fused(one: Set, dtype: DType) -> Apply | None:
+    """Return the product that a statement adds to a sum, if it need not be rounded before."""
+    if one.how != "+=" or dtype not in (DType.float32, DType.float64):
+        return None
+    term = one.term
+    return term if isinstance(term, Apply) and isinstance(term.op, FusedMul) else None
+
+
 def _taken(term: Term) -> Term | None:
     """Return b for b * -1, and 2 for -2: what is added is taken away."""
     match term:
@@ -289,9 +292,11 @@ def _taken(term: Term) -> Term | None:
             return None
 
 
-def _written(term: Apply, sign: str, values: list[Text]) -> tuple[str, int]:
+def _written(term: Apply, sign: str, values: list[Text], onto: str) -> tuple[str, int]:
     """Return an op on values in C, and how tightly it binds."""
     op, dtype = term.op, DType.float32 if term.dtype.is_half else term.dtype
+    if onto:
+        return f"lab_fma_{dtype.short}({values[0].text}, {values[1].text}, {onto})", ATOM
     if sign:
         if len(values) == 1:
             return f"-{values[0].at(ATOM)}", UNARY

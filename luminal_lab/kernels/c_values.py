@@ -24,7 +24,7 @@ def c_type(dtype: DType) -> str:
 
 def maths_of(definitions: Iterable[Definition]) -> tuple[set[str], set[DType]]:
     """Return the functions and dtypes that kernels need of the C maths."""
-    names, dtypes = {"cast", "add", "mul", "max"}, {DType.float32, DType.int64, DType.bool_}
+    names, dtypes = {"cast", "add", "mul", "max", "fma"}, {DType.float32, DType.int64, DType.bool_}
     for definition in definitions:
         dtypes |= {type.dtype for type in definition.types.values()}
         for term in walk(*(step for line in definition.lines for step in worked_out(line.term))):
@@ -125,27 +125,3 @@ static inline lab_i64 floormod(lab_i64 a, lab_i64 b) {
     return a - b * floordiv(a, b);
 }"""
 """What `render_c` calls where signs are not known."""
-
-APART = """\
-// A zero of which no compiler knows that it is one. A product that it has been joined with has been
-// rounded, as its bits were needed: nobody makes one operation of it and of a sum.
-#define LAB_HIDE(zero) __asm__("" : "=r"(zero) : "0"((lab_u64)0))
-#define LAB_APART(x) _Generic((x), float: lab_apart_f32, double: lab_apart_f64)(x, lab_zero)
-#define LAB_APART_LANES(type, x) ((type)((type##_bits)(x) ^ (type##_word)lab_zero))
-
-static inline float lab_apart_f32(float x, lab_u64 zero) {
-    lab_u32 bits;
-    __builtin_memcpy(&bits, &x, sizeof bits);
-    bits ^= (lab_u32)zero;
-    __builtin_memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static inline double lab_apart_f64(double x, lab_u64 zero) {
-    lab_u64 bits;
-    __builtin_memcpy(&bits, &x, sizeof bits);
-    bits ^= zero;
-    __builtin_memcpy(&x, &bits, sizeof x);
-    return x;
-}"""
-"""What keeps products apart from sums, where each has to round."""

@@ -7,7 +7,7 @@ the emulator share; D is a dtype's short name, T its type, and with * Metal has 
     lab_F_D, lab_cast_D_E *               the functions of c_maths.py
     lab_random(k0, k1, at, step) *        the number at a place of a random stream
     LAB_INF, LAB_NAN *                    as floats
-    LAB_APART(x) *                        x, a product that no compiler fuses with a sum
+    lab_fma_f32(x, y, z) *                x y + z, rounded once, as x * y + z is not; (f64)
     LAB_UNROLL(n) *                       before a loop of n iterations that is written out
     lab_Dx4 *                             four neighbours: v.at[2] is one of them
     LAB_LOAD(type, array, place) *        such a vector, in memory of the device
@@ -41,7 +41,8 @@ How exact the maths is: exp2 and exp of float32 are the toolkit's, whose errors 
 most 2 ulp over the full range (CUDA C++ Programming Guide, "Mathematical Functions": exp2f 2, expf
 2), and which take half the instructions, since the hardware has 2^x. Its log2f and sinf are no
 shorter than ours; those and all others are the text that the emulator and Metal compute with too.
-Division and square roots are correctly rounded. Products are fused with sums, but for LAB_APART.
+Division and square roots are correctly rounded, and so is each product, but for those of
+lab_fma_f32 and lab_fma_f64.
 """
 
 from __future__ import annotations
@@ -99,11 +100,7 @@ static inline float lab_exp2_f32(float x) { return exp2f(x); }
 
 static inline float lab_exp_f32(float x) { return expf(x); }
 
-// -0 changes nothing, and a sum that says how it rounds is not fused with anything.
-static inline float lab_apart(float x) { return __fadd_rn(x, -0.0f); }
-static inline double lab_apart(double x) { return __dadd_rn(x, -0.0); }
-
-#define LAB_APART(x) lab_apart(x)
+static inline double lab_fma_f64(double x, double y, double z) { return fma(x, y, z); }
 
 static inline float lab_cast_f16_f32(lab_f16 x) {
     float y;

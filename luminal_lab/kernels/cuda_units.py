@@ -76,10 +76,10 @@ static inline void lab_mma_passed(float *c, const lab_u32 *a, const lab_u32 *b, 
         for (int e = 0; e < 4; e++) {
             for (int half = 0; half < 2; half++) {
                 lab_u32 x = rows[e / 2 + 2 * half], y = columns[e % 2 + 2 * half];
-                if (halves) c[e] += __uint_as_float(x << 16) * __uint_as_float(y << 16);
+                if (halves) c[e] = fmaf(__uint_as_float(x << 16), __uint_as_float(y << 16), c[e]);
                 x &= halves ? 0xffff0000 : 0xffffffff;
                 y &= halves ? 0xffff0000 : 0xffffffff;
-                c[e] += __uint_as_float(x) * __uint_as_float(y);
+                c[e] = fmaf(__uint_as_float(x), __uint_as_float(y), c[e]);
             }
         }
     }

@@ -12,6 +12,7 @@
            | "let" name "=" term ";" term          the name stands for the first in the second
            | "[" dim ":" term "]"                  the term where the condition holds, else 0
            | term ("+" | "-" | "*" | "%" | "<") term       a - b is a + b * -1, a - 2 is a + -2
+           | "fused" "(" term "*" term ")"        a product that is not rounded before it is added
            | op [ "{" field "=" literal , … "}" ] "(" term , … ")"
            | dtype "(" term ")"                    a cast
            | dtype "[" dim "]"                     an index as a value

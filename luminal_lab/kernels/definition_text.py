@@ -2,9 +2,10 @@
 
 import json
 import re
+from collections import ChainMap
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Literal, NamedTuple, NoReturn, get_args, get_origin
+from typing import Literal, NamedTuple, NoReturn, TypeVar, get_args, get_origin
 
 from luminal_lab.core.dims import Dim, Expr, Shape, Symbol, parse_dim, symbols
 from luminal_lab.core.dtypes import SHORT, DType
@@ -27,27 +28,33 @@ from luminal_lab.kernels.definition import (
     Term,
     axis_of,
 )
+from luminal_lab.kernels.intrinsic_ops import FusedMul
 from luminal_lab.kernels.online import softmax_of
 from luminal_lab.kernels.substitution import counted
 from luminal_lab.kernels.terms import STATES, State, States
 
+T = TypeVar("T", bound=Term)
 WORD = r"[A-Za-z_]\w*+"
 TERM = rf"{WORD}(?:(?:\.{WORD})++(?=[{{(]))?"
 """A part, an array, or an op, whose name may have dots."""
 SUFFIX = rf"(?:{'|'.join(SHORT)})\b"
 NUMBER = re.compile(
-    rf"(-?(?:\d++(?:\.\d*+)?(?:e[-+]?\d++)?|(?:inf|nan)(?:\b|(?=_{SUFFIX})))|(?:true|false)\b)"
+    rf"(-?(?:[0-9]++(?:\.[0-9]*+)?(?:e[-+]?[0-9]++)?|(?:inf|nan)(?:\b|(?=_{SUFFIX})))|(?:true|false)\b)"
     rf"(?:_({SUFFIX}))?"
 )
 LET = re.compile(rf"let\b{GAP}({WORD}){GAP}={GAP}")
 FOLD = re.compile(rf"(sum|max)\s++(?={WORD}\s*+<)")
 STATED = re.compile(
-    rf"([^;:\n]*?)\s*\bwhere{GAP}\({GAP}({WORD}){GAP},{GAP}({WORD}){GAP},{GAP}({WORD}){GAP}\){GAP}"
+    rf"([^;:\n]{{0,2000}}?)\bwhere{GAP}\({GAP}({WORD}){GAP},{GAP}({WORD}){GAP},{GAP}({WORD}){GAP}\){GAP}"
     rf"={GAP}fold\b{GAP}"
 )
 """What a fold with several values begins with: its result, and their names."""
 DEEPEST = 100
-"""Terms within terms; the limit keeps Python's own stack from ending first."""
+"""Terms within terms as text, and blocks; the limit keeps Python's own stack from ending first."""
+DEEPEST_TERM = 200
+"""Terms within terms, those of a long sum too, each of which has the sum before it within."""
+MOST_LETTERS = 1 << 22
+"""Of a definition or nest as text: 4 million."""
 
 
 def parse_definition(text: str) -> Definition:
@@ -96,6 +103,8 @@ class Reader:
     """Reads definitions, and the terms of nests."""
 
     def __init__(self, text: str) -> None:
+        if len(text) > MOST_LETTERS:
+            raise ParseError(f"a kernel's text has more than {MOST_LETTERS:,} letters")
         self.text = text
         self.pos = skip(text, 0)
         self.depth = 0
@@ -106,6 +115,8 @@ class Reader:
         """Of the line and the folds that are being read."""
         self.parts: dict[str, Term] = {}
         """What names of terms stand for."""
+        self.depths: dict[int, tuple[Term, int]] = {}
+        """How deep the parts of a term are, by its identity."""
 
     # -- the definition ----------------------------------------------------------------------------
 
@@ -157,10 +168,12 @@ class Reader:
         """Read the arrays in a header's parentheses."""
         self.take(r"\(", f"'(' and the {what}")
         found: list[tuple[Piece, TensorType]] = []
+        names: set[str] = set()
         for _ in self.until(")"):
             name = self.take(WORD, "the name of a buffer")
-            if name.text in self.types or name.text in [piece.text for piece, _ in found]:
+            if name.text in self.types or name.text in names:
                 self.fail(name, f"the buffer {name.text!r} is there twice")
+            names.add(name.text)
             self.take(":", "':' and the type")
             found.append((name, self.type(self.take(TYPE, "a type such as f32[4, 8]"))))
         return found
@@ -216,23 +229,34 @@ class Reader:
         self.depth += 1
         if self.depth > DEEPEST:
             self.fail(Piece(self.pos, ""), f"terms are nested more than {DEEPEST} deep")
-        outer = self.parts
+        lets: list[str] = []
         while match := LET.match(self.text, self.pos):
-            self.let(match)
+            lets.append(self.let(match))
         found = self.fold() or self.softmax() or self.comparison()
-        self.parts = outer
+        for name in lets:
+            del self.parts[name]
         self.depth -= 1
         return found
 
-    def let(self, match: re.Match[str]) -> None:
-        """Read a term that has a name from here on."""
+    def let(self, match: re.Match[str]) -> str:
+        """Read a term that has a name from here on, and return that."""
         name = Piece(match.start(1), match[1])
-        if name.text in {*self.axes, *self.dims, *self.parts}:
+        if any(name.text in known for known in (self.axes, self.dims, self.parts)):
             self.fail(name, f"{name.text!r} is a name already")
         self.pos = match.end()
         part = self.term()
         self.take(";", "';' and the term that the name stands in")
-        self.parts = {**self.parts, name.text: part}
+        self.parts[name.text] = part
+        return name.text
+
+    def noted(self, term: T, piece: Piece) -> T:
+        """Note how deep a term is, and return it unless that is too deep."""
+        deep = 1 + max((self.depths.get(id(one), (one, 1))[1] for one in term.parts), default=0)
+        if deep > DEEPEST_TERM:
+            hint = "a line of its own for a part of it makes an array of that"
+            self.fail(piece, f"a term has more than {DEEPEST_TERM} within one another", hint)
+        self.depths[id(term)] = term, deep
+        return term
 
     def fold(self) -> Term | None:
         """Read a fold, if one begins here."""
@@ -249,7 +273,7 @@ class Reader:
         op = SumReduce(0) if kind == "sum" else MaxReduce(0)
         with self.blaming(word):
             op.infer(TensorType(body.dtype, (size,)))
-        return Fold(kind, axis, size, body, body.dtype)
+        return self.noted(Fold(kind, axis, size, body, body.dtype), word)
 
     def softmax(self) -> Term | None:
         """Read a fold with several values, whose result stands before them."""
@@ -278,7 +302,7 @@ class Reader:
         if found is None:
             hint = "it is the mean of values weighted by a softmax, as str(definition) writes it"
             self.fail(Piece(begin, ""), "this fold with three values is not known", hint)
-        return found
+        return self.noted(found, Piece(begin, ""))
 
     def tuple(self) -> tuple[Term, ...]:
         """Read three terms in parentheses."""
@@ -327,12 +351,13 @@ class Reader:
             found = self.term()
             self.take(r"\)", "')' or an operator")
             return found
+        begin = Piece(self.pos, "")
         if self.accept("["):
             holds = self.dim(self.until_mark(":"))
             self.take(":", "':' and the term")
             found = self.term()
             self.take(r"\]", "']' or an operator")
-            return Guard(holds, found)
+            return self.noted(Guard(holds, found), begin)
         name = self.take(TERM, "a term")
         if name.text in self.parts and not self.text.startswith(("[", "("), self.pos):
             return self.parts[name.text]
@@ -347,7 +372,7 @@ class Reader:
         text, suffix = match.groups()
         if text in ("true", "false"):
             return self.number(piece, text == "true", DType.bool_)
-        whole = re.fullmatch(r"-?\d+", text) is not None
+        whole = re.fullmatch(r"-?[0-9]+", text) is not None
         with self.blaming(piece):
             value = int(text) if whole else float(text)
         return self.number(piece, value, SHORT[suffix or ("i64" if whole else "f32")])
@@ -387,7 +412,8 @@ class Reader:
         assert isinstance(position, Term)
         if position.dtype.kind != "int":
             self.fail(pieces[axis], f"a place is a whole number, and not a {position.dtype}")
-        return Lookup(name.text, index, axis, position, type.shape[axis], type.dtype)
+        found = Lookup(name.text, index, axis, position, type.shape[axis], type.dtype)
+        return self.noted(found, name)
 
     def counted(self, name: Piece, places: list[Dim | Term]) -> Term:
         """Return an index as a value, of the dtype that stands before the brackets."""
@@ -423,6 +449,8 @@ class Reader:
             at = self.dim(self.until_mark("]"))
             self.take(r"\]", "']'")
             return Draw(seed, stream, at)
+        if name.text == "fused":
+            return self.fused(name)
         known = {key for key, cls in OPS.items() if issubclass(cls, Elementwise)}
         if name.text not in known and name.text not in SHORT:
             hint = f"an element is {name.text}[…]" if name.text in self.types else None
@@ -432,6 +460,15 @@ class Reader:
         self.take(r"\(", "'(' and the terms")
         args = [self.term() for _ in self.until(")")]
         return self.apply(name, op, *args)
+
+    def fused(self, name: Piece) -> Term:
+        """Read a product that is rounded together with its sum."""
+        self.take(r"\(", "'(' and a product")
+        found = self.term()
+        self.take(r"\)", "')'")
+        if not isinstance(found, Apply) or found.op != Mul():
+            self.fail(name, f"fused({found}) is no product", "as in sum k < 8: fused(a[k] * b[k])")
+        return self.apply(name, FusedMul(), *found.args)
 
     def op(self, name: Piece, fields: list[Piece]) -> Elementwise:
         """Return the op that a name and fields are."""
@@ -474,19 +511,19 @@ class Reader:
         """Return an op on terms, if it allows them."""
         with self.blaming(piece):
             type = op.infer(*[TensorType(arg.dtype, ()) for arg in args])
-        return Apply(op, args, type.dtype)
+        return self.noted(Apply(op, args, type.dtype), piece)
 
     # -- tokens ------------------------------------------------------------------------------------
 
     def dim(self, piece: Piece, *, declare: bool = False, axes: bool = True) -> Dim:
         """Return an expression over dims and the axes around."""
-        known = {**self.dims, **(self.axes if axes else {})}
+        known = ChainMap(self.axes, self.dims) if axes else self.dims
         with self.blaming(piece):
             dim = parse_dim(piece.text, known, declare=declare)
         if isinstance(dim, int) and abs(dim) >> 63:
             self.fail(piece, "this is too large for a dim")
         if declare:
-            self.dims |= {symbol.name: symbol for symbol in symbols(dim)}
+            self.dims.update({symbol.name: symbol for symbol in symbols(dim)})
         return dim
 
     def until_mark(self, marks: str) -> Piece:

@@ -1,4 +1,12 @@
-"""From a region to a kernel: a call whose body is the region; equal regions have one body."""
+"""From a region to a kernel: a call whose body is the region; equal regions have one body.
+
+    %6 = mul %a, %b              : f32[4, 8]          %6 = fused_mul %a, %b        : f32[4, 8]
+    %7 = sum_reduce{axis = 1} %6 : f32[4, 1]    →     %7 = sum_reduce{axis = 1} %6 : f32[4, 1]
+
+A product that one sum reads, and nothing else, need not be rounded before it is added: nobody sees
+it. So it becomes a fused multiply-add, if the licence grants `contract`. No other product does, as
+what is taken from it, or compared with it, may have been made of the rounded one.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +15,12 @@ from typing import NamedTuple, TypeAlias
 
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Meta, Node, Table
-from luminal_lab.core.op import Elementwise, Reduce
-from luminal_lab.core.ops import Call, Gather, Input, Pick, Random
+from luminal_lab.core.op import Elementwise, Reduce, View
+from luminal_lab.core.ops import Call, Gather, Input, Mul, Pick, Random, SumReduce
 from luminal_lab.kernels.fusion_reading import FREE, Reading
 from luminal_lab.kernels.fusion_region import Region
+from luminal_lab.kernels.intrinsic_ops import FusedMul
+from luminal_lab.passes.rule import FACTS
 
 Bodies: TypeAlias = dict[tuple[object, ...], IR]
 """The bodies that there are, by what they hold."""
@@ -46,7 +56,8 @@ def write(edit: Edit, reading: Reading, plans: Sequence[Plan]) -> None:
                 edit.refuse(rule, id, because=f"kept apart: {reason}")
         with edit.firing(rule, because):
             name = rule if rule == "attention" else _name(inside)
-            body = _body(inside, sources, exits, bodies, name)
+            fused = _fused(edit, inside, exits)
+            body = _body(inside, sources, exits, bodies, name, fused)
             call = edit.insert(Call(body), *sources, like=list(reversed(inside)))
             for place, id in enumerate(exits):
                 new = edit.insert(Pick(place), call, like=id) if len(exits) > 1 else call
@@ -93,8 +104,38 @@ def _split(
     return list(inside.values()), list(sources.values())
 
 
+def _fused(edit: Edit, inside: list[Node], exits: Sequence[int]) -> Set[int]:
+    """Return the products that one sum reads, and nothing else, if the licence allows fusing."""
+    readers: dict[int, list[Node]] = {}
+    for node in inside:
+        for id in node.sources:
+            readers.setdefault(id, []).append(node)
+    found: set[int] = set()
+    for node in inside:
+        if not isinstance(node.op, Mul) or not node.dtype.is_float:
+            continue
+        last = node
+        while last.id not in exits and len(readers[last.id]) == 1:
+            (last,) = readers[last.id]
+            if not isinstance(last.op, View):
+                break
+        if isinstance(last.op, SumReduce):
+            found.add(node.id)
+    if "contract" in edit.licence:
+        return found
+    for id in found:
+        told = f"the licence does not grant contract ({FACTS['contract']})"
+        edit.refuse("fused-product", id, ["contract"], because=told)
+    return frozenset()
+
+
 def _body(
-    inside: list[Node], sources: list[Node], exits: Sequence[int], bodies: Bodies, name: str
+    inside: list[Node],
+    sources: list[Node],
+    exits: Sequence[int],
+    bodies: Bodies,
+    name: str,
+    fused: Set[int],
 ) -> IR:
     """Return a region as a graph of its own, of equal ones the same."""
     places = {source.id: place for place, source in enumerate(sources)}
@@ -106,8 +147,9 @@ def _body(
     for node in inside:
         place = places[node.id] = len(places)
         read = tuple(places[id] for id in node.sources)
-        key.append((node.op, read, node.type))
-        table.set(place, Node(place, node.op, read, node.type))
+        op = FusedMul() if node.id in fused else node.op
+        key.append((op, read, node.type))
+        table.set(place, Node(place, op, read, node.type))
     outputs = tuple(places[id] for id in exits)
     known = (*key, outputs)
     if known not in bodies:

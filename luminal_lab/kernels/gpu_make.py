@@ -25,7 +25,7 @@ def make_gpu_kernel(
 ) -> Kernel:
     """Return a kernel for a GPU, made by its default schedule or by another.
 
-    Of the results that are `compared` by other kernels each op rounds.
+    Where other kernels compare its results, 16-bit floats are rounded after each op.
     """
     definition = gpu_definition(definition, gpu)
     nest = lower(definition)

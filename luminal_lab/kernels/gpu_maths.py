@@ -6,6 +6,8 @@ its product is not rounded. tests/kernels/test_gpu_maths.py holds all of it to 2
 """
 
 GPU_MATHS = """\
+static inline float lab_fma_f32(float x, float y, float z) { return fmaf(x, y, z); }
+
 static inline lab_u32 lab_two_over_pi(lab_u32 place) {
     lab_u32 low = place & 1 ? (place & 2 ? 0xfc2757d1 : 0xa2f9836e) : place & 2 ? 0x4e441529 : 0;
     lab_u32 high = place & 1 ? 0xdb629599 : 0xf534ddc0;

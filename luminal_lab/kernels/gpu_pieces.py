@@ -157,15 +157,18 @@ class _Pieces:
         m = self.line_of("m", at, Apply(Maximum(), (highest, lowest), dtype))
         w = self.line_of("w", each, power(t, m, fold.factor))
         total = self.line_of("l", at, self.over("sum", self.key, w))
-        mixed = self.over("sum", self.key, product(w, value))
+        mixed = self.over("sum", self.key, product(w, value, fused=fold.fused))
         a = self.line_of("a", (*at, *self.columns), mixed)
         top = self.line_of("top", rows, self.over("max", self.piece, m))
         c = self.line_of("c", at, power(m, top, fold.factor))
-        whole: Term = self.line_of("whole", rows, self.over("sum", self.piece, product(total, c)))
+        whole: Term = self.line_of(
+            "whole", rows, self.over("sum", self.piece, product(total, c, fused=fold.fused))
+        )
         if fold.empty:
             some = Apply(LessThan(), (Number(0, dtype), whole), DType.bool_)
             whole = Apply(Where(), (some, whole, Number(1, dtype)), dtype)
-        mean = product(self.over("sum", self.piece, product(a, c)), Apply(Recip(), (whole,), dtype))
+        added = self.over("sum", self.piece, product(a, c, fused=fold.fused))
+        mean = product(added, Apply(Recip(), (whole,), dtype))
         term = exchanged(self.line.term, lambda one: mean if one == fold else None)
         return replace(
             self.definition,

@@ -174,15 +174,17 @@ class Regions(Warps):
             return
         value = self.value_of(one)
         threads, dialect = self.phase.threads, self.dialect
+        # Threads hand each other words: what is narrower travels as one.
+        word = DType.int32 if near.itemsize < DType.int32.itemsize else near
         if not is_wide:
-            found = f"lab_warp_{which}_{near.short}({value.text}, {along.size})"
+            found = f"lab_warp_{which}_{word.short}({value.text}, {along.size})"
         else:
             text = value.text
             if along.size < threads:
-                none = number_c(0 if which == "sum" else least(near), near).text
+                none = number_c(0 if which == "sum" else least(near), word).text
                 text = f"{dialect.thread} < {along.size} ? {value.at(1)} : {none}"
-            slots = self.slots("shared", near, max(1, threads // WARP))
-            found = f"lab_block_{which}_{near.short}({text}, {slots}, {threads})"
+            slots = self.slots("shared", word, max(1, threads // WARP))
+            found = f"lab_block_{which}_{word.short}({text}, {slots}, {threads})"
         self.joined(one, near, found, value.ops)
         if is_wide and threads > WARP:
             self.open = NONE  # all have waited in it

@@ -88,7 +88,7 @@ def render_gpu(
 ) -> GPURendered:
     """Return a nest as functions of a GPU whose names start with `name`.
 
-    Of the results that are `compared` by other kernels each op rounds.
+    Where other kernels compare its results, 16-bit floats are rounded after each op.
     """
     order = tuple(nest.dims) if dims is None else tuple(dims)
     kept = [one for one in nest.locals.values() if one.space == "memory"]

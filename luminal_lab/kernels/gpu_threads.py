@@ -23,7 +23,7 @@ from luminal_lab.core.ops import Cast
 from luminal_lab.core.views import row_major
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.c_exact import exact_terms
-from luminal_lab.kernels.c_index import ATOM, condition_c, index_c
+from luminal_lab.kernels.c_index import condition_c, index_c
 from luminal_lab.kernels.c_names import c_name
 from luminal_lab.kernels.c_nest import FOLDED, IN_PLACE
 from luminal_lab.kernels.c_terms import Known, Terms, Text, Uses
@@ -132,7 +132,11 @@ class Threads(Terms):
         dtype, ops = self.types[one.name].dtype, FOLDED[one.how]
         in_registers = self.in_registers(one.name)
         with self.by_first(one):
-            place, value = self.place(one.name, one.index), self.value_of(one)
+            place, exact = self.place(one.name, one.index), exact_terms(one, self.exact_names)
+            if (fused := self.added(one, place, exact)) is not None:
+                self.code.add(f"{place} = {fused.text};", (*fused.ops, *ops))
+                return
+            value = self.text(one.term, exact)
             if one.how == "+=" and dtype in IN_PLACE:
                 self.code.add(f"{place} += {value.text};", (*value.ops, *ops))
                 return
@@ -207,10 +211,6 @@ class Threads(Terms):
     def value_of(self, one: Set) -> Text:
         """Return what a statement assigns; what decides where something jumps is rounded."""
         return self.text(one.term, exact_terms(one, self.exact_names))
-
-    @override
-    def kept_apart(self, value: Text) -> Text:
-        return Text(f"LAB_APART({value.text})", ATOM, value.ops)
 
     @override
     def is_exact(self, term: Term) -> bool:

@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.op import Binary, Elementwise, Unary
+from luminal_lab.core.ops import Mul
 
 PREFIX = "math."
 
@@ -23,6 +24,13 @@ class Intrinsic(Elementwise):
     """An elementwise op on floats for which C has a function: lab_exp_f32 is that of `math.exp`."""
 
     __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FusedMul(Mul):
+    """x · y for a sum, which may be rounded together with it: a fused multiply-add."""
+
+    name: ClassVar[str] = "fused_mul"
 
 
 Wide: TypeAlias = npt.NDArray[np.float64]

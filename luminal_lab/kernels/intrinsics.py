@@ -106,6 +106,7 @@ class Intrinsics(Pass):
     """Put one op where a function is spelled for which C has its own."""
 
     name: ClassVar[str] = "intrinsics"
+    rounds_otherwise: ClassVar[bool] = True
 
     @override
     def run(self, ir: IR, edit: Edit) -> None:

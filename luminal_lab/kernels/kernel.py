@@ -308,4 +308,6 @@ def comment(text: str) -> str:
         parts = wrap(line, 97, subsequent_indent=more, break_long_words=False) or [""]
         found += [line] if len(line) <= 97 else parts
     # A backslash at the end of a line would make the next one part of the comment.
-    return "\n".join(f"// {line.rstrip(chr(92)).rstrip()}".rstrip() for line in found)
+    # and a carriage return may be the end of one.
+    plain = (re.sub(r"[\\\s]+$", "", line) for line in found)
+    return "\n".join(f"// {line}".rstrip() for line in plain)

@@ -252,7 +252,11 @@ class _Lowering:
                 lambda axes: Set(
                     acc.buffer,
                     axes,
-                    product(element(j), self.term(replaced(at(value, j), _renamed(along, axes)))),
+                    product(
+                        element(j),
+                        self.term(replaced(at(value, j), _renamed(along, axes))),
+                        fused=fold.fused,
+                    ),
                     "+=",
                 ),
             )

@@ -4,7 +4,8 @@ There is no double here, and what a function is pointed to says which memory it 
 have one axis, and kernels call the thread's place in it `lab_thread`: who needs to know it is a
 macro that hands it on. Half precision is Metal's own; bfloat16 is its bits, as Metal has the type
 only since 3.1. Sources are to be compiled without fast maths (`mathMode = safe`), which takes
-NaN and infinity for impossible. Subnormal floats may be taken for 0 all the same.
+NaN and infinity for impossible; a pragma keeps products from being fused with sums, too. Subnormal
+floats may be taken for 0 all the same.
 
 A simdgroup multiplies tiles of 8 by 8. Of each, lane l has two elements side by side:
 
@@ -27,6 +28,7 @@ from luminal_lab.kernels.cuda_prelude import exchanges, filled
 METAL_TYPES = """\
 #include <metal_stdlib>
 using namespace metal;
+#pragma METAL fp contract(off)
 
 typedef char lab_i8;
 typedef short lab_i16;
@@ -64,14 +66,6 @@ PIECES = """\
 static inline lab_u32 lab_bits_f32(float x) { return as_type<uint>(x); }
 
 static inline float lab_from_f32(lab_u32 u) { return as_type<float>(u); }
-
-// What is written to memory and read again is not fused with anything.
-static inline float lab_apart(float x) {
-    volatile float y = x;
-    return y;
-}
-
-#define LAB_APART(x) lab_apart(x)
 
 static inline float lab_cast_f16_f32(lab_f16 x) { return (float)x; }
 

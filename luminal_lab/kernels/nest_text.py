@@ -10,7 +10,7 @@ from luminal_lab.core.op import TensorType
 from luminal_lab.core.parse import TYPE, Piece, skip
 from luminal_lab.errors import ParseError, nearest
 from luminal_lab.kernels.definition import Buffer, axis_of
-from luminal_lab.kernels.definition_text import FOLD, STATED, WORD, Reader
+from luminal_lab.kernels.definition_text import DEEPEST, FOLD, STATED, WORD, Reader
 from luminal_lab.kernels.nest import (
     Block,
     Fetch,
@@ -65,6 +65,10 @@ class NestReader(Reader):
         """The outputs."""
         self.used: dict[str, str] = {}
         """What each name stands for, wherever it was."""
+        self.arrays: list[str] = []
+        """The locals that are known here, in order."""
+        self.blocks = 0
+        """How many blocks are around."""
 
     def nest(self) -> Nest:
         """Read the header and the statements."""
@@ -86,6 +90,7 @@ class NestReader(Reader):
     def array(self, name: str, type: TensorType) -> None:
         """Let an array be known from here on."""
         self.types[name] = type
+        self.arrays.append(name)
         if not type.shape:
             self.parts[name] = Read(name, (), type.dtype)
 
@@ -104,14 +109,21 @@ class NestReader(Reader):
         if width <= outer:
             message = f"a block indented by more than {outer} should stand here"
             self.fail(Piece(self.pos, ""), message)
-        types, parts = dict(self.types), dict(self.parts)
+        self.blocks += 1
+        if self.blocks > DEEPEST:
+            self.fail(Piece(self.pos, ""), f"blocks are nested more than {DEEPEST} deep")
+        outside = len(self.arrays)
         found: list[Statement] = []
         while self.pos < len(self.text) and (here := self.indent()) > outer:
             if here != width:
                 message = f"this line is indented by {here}, and those above by {width}"
                 self.fail(Piece(self.pos, ""), message)
             found.append(self.statement(width))
-        self.types, self.parts = types, parts
+        for name in self.arrays[outside:]:
+            del self.types[name]
+            self.parts.pop(name, None)
+        del self.arrays[outside:]
+        self.blocks -= 1
         return tuple(found)
 
     def statement(self, width: int) -> Statement:
@@ -233,8 +245,7 @@ class NestReader(Reader):
 
     @override
     def softmax(self) -> Term | None:
-        line = self.text[self.pos :].partition("\n")[0]
-        match = STATED.match(line)
+        match = STATED.match(self.text, self.pos)
         if match is not None:
             self.fail(Piece(self.pos, match[0]), "terms of nests have no folds")
         return None

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import product
 from math import e, log2
 
 import numpy as np
@@ -30,7 +31,7 @@ from luminal_lab.core.ops import Add, Exp2, LessThan, Mul, Recip, Where
 from luminal_lab.kernels.canonical import canonical
 from luminal_lab.kernels.definition import Definition, Output
 from luminal_lab.kernels.inline import element, used
-from luminal_lab.kernels.intrinsic_ops import Exp, Maximum
+from luminal_lab.kernels.intrinsic_ops import Exp, FusedMul, Maximum
 from luminal_lab.kernels.substitution import exchanged, rebuilt, replaced
 from luminal_lab.kernels.terms import (
     Apply,
@@ -84,9 +85,9 @@ def softmax_of(axis: Symbol, size: Dim, states: States) -> Fold | None:
         for arg in power.args
         if isinstance(arg, Number)
     ]
-    for empty in (False, True):
+    for empty, fused in product((False, True), (False, True)):
         for factor in factors[:1]:
-            fold = Fold("softmax", axis, size, body, body.dtype, score, float(factor), empty)
+            fold = Fold("softmax", axis, size, body, body.dtype, score, float(factor), empty, fused)
             if fold.states == states:
                 return fold
     return None
@@ -176,9 +177,16 @@ def _mean(fold: Fold, made: Mapping[str, Output]) -> Fold | None:
             same = _expanded(weight, made, within)
             if seen is empty and _is_fold(total, "sum", fold, same):
                 rest = [one for one in factors if one is not weight and one is not share]
-                value = _product(rest, fold)
                 return Fold(
-                    "softmax", fold.axis, fold.size, value, fold.dtype, score, factor, empty
+                    "softmax",
+                    fold.axis,
+                    fold.size,
+                    _product(rest, fold),
+                    fold.dtype,
+                    score,
+                    factor,
+                    empty,
+                    isinstance(fold.body, Apply) and isinstance(fold.body.op, FusedMul),
                 )
     return None
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing_extensions import override
 
 from luminal_lab.display import Displayed
+from luminal_lab.errors import ParseError
 from luminal_lab.kernels.nest import Nest
 from luminal_lab.kernels.steps import (
     ahead,
@@ -33,6 +34,9 @@ from luminal_lab.kernels.steps import (
     widening,
 )
 from luminal_lab.kernels.steps.step import Step, parse_step, without_comment
+
+MOST_LETTERS = 1 << 20
+"""Of a schedule as text: a million."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,6 +80,8 @@ def parse_schedule(text: str) -> Schedule:
     split i by 6
     parallel i_o
     """
+    if len(text) > MOST_LETTERS:
+        raise ParseError(f"schedule: it has {len(text):,} letters, and may have {MOST_LETTERS:,}")
     lines = text.splitlines()
     return Schedule(tuple(parse_step(line) for line in lines if without_comment(line)))
 

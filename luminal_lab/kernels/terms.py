@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import count
 from math import inf, isnan
 from typing import Literal, NamedTuple, TypeAlias
@@ -27,7 +27,7 @@ from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import Elementwise
 from luminal_lab.core.ops import Add, Cast, Exp2, LessThan, Mod, Mul, Recip, Where
 from luminal_lab.core.printer import op_text, unique
-from luminal_lab.kernels.intrinsic_ops import Maximum
+from luminal_lab.kernels.intrinsic_ops import FusedMul, Maximum
 
 FoldKind: TypeAlias = Literal["sum", "max", "softmax"]
 STATES = "m", "l", "acc"
@@ -63,6 +63,12 @@ class Term:
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         cls.__hash__ = Term.__hash__  # a dataclass would work it out anew each time
+        if "__eq__" not in vars(cls):
+            cls.__eq__ = Term.__eq__
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Term) and _same(self, other))
 
     @override
     def __hash__(self) -> int:
@@ -194,7 +200,8 @@ class Fold(Term):
 
     16-bit floats are summed in float32. Of nothing the sum is 0, the maximum the dtype's least.
     A softmax is the mean of float32 or float64 bodies, weighted by 2 ** (factor * score), in one
-    pass: `states` says how. Where all scores are -inf it is NaN or, if `empty`, 0.
+    pass: `states` says how. Where all scores are -inf it is NaN or, if `empty`, 0. If `fused`, the
+    product of a weight and a value is rounded together with its sum.
     """
 
     kind: FoldKind
@@ -205,6 +212,7 @@ class Fold(Term):
     score: Term | None = None
     factor: float = 1.0
     empty: bool = False
+    fused: bool = False
 
     @property
     @override
@@ -214,15 +222,13 @@ class Fold(Term):
     def over(self, axis: Symbol, size: Dim, part: Callable[[Term], Term]) -> Fold:
         """Return the fold over another axis and of other parts."""
         score = None if self.score is None else part(self.score)
-        return Fold(
-            self.kind, axis, size, part(self.body), self.dtype, score, self.factor, self.empty
-        )
+        return replace(self, axis=axis, size=size, body=part(self.body), score=score)
 
     @property
     def states(self) -> States:
         """How a softmax goes along its axis."""
         assert self.score is not None
-        return online(self.score, self.body, self.factor, empty=self.empty)
+        return online(self.score, self.body, self.factor, empty=self.empty, fused=self.fused)
 
     @property
     @override
@@ -246,7 +252,7 @@ class States(NamedTuple):
     result: Term
 
 
-def online(score: Term, value: Term, factor: float, *, empty: bool) -> States:
+def online(score: Term, value: Term, factor: float, *, empty: bool, fused: bool = False) -> States:
     """Return the mean of values by weights 2 ** (factor * score), the largest score so far as 1.
 
     What was summed is scaled down whenever a larger score comes. The first is larger than none,
@@ -263,7 +269,7 @@ def online(score: Term, value: Term, factor: float, *, empty: bool) -> States:
     largest = applied(Maximum(), top, score)
     scale, weight = power(top, largest, factor), power(score, largest, factor)
     weights = applied(Add(), product(total, scale), weight)
-    values = applied(Add(), product(acc, scale), product(weight, value))
+    values = applied(Add(), product(acc, scale), product(weight, value, fused=fused))
     if empty:
         some = Apply(LessThan(), (zero, total), DType.bool_)
         total = applied(Where(), some, total, one)
@@ -271,9 +277,9 @@ def online(score: Term, value: Term, factor: float, *, empty: bool) -> States:
     return States((lowest, zero, zero), (largest, weights, values), result)
 
 
-def product(a: Term, b: Term) -> Term:
-    """Return a * b."""
-    return Apply(Mul(), (a, b), a.dtype)
+def product(a: Term, b: Term, *, fused: bool = False) -> Term:
+    """Return a * b; if `fused`, as it is rounded together with the sum that it is added to."""
+    return Apply(FusedMul() if fused else Mul(), (a, b), a.dtype)
 
 
 def power(of: Term, above: Term, factor: float) -> Term:
@@ -316,6 +322,32 @@ def walk(*terms: Term) -> Iterator[Term]:
             seen.add(id(term))
             yield term
             todo += reversed(term.parts)
+
+
+def _same(one: Term, other: Term) -> bool:
+    """Return whether terms are equal; parts that both have often are compared once."""
+    todo: list[tuple[object, object]] = [(one, other)]
+    seen: set[tuple[int, int]] = set()
+    while todo:
+        a, b = todo.pop()
+        if a is b or (id(a), id(b)) in seen:
+            continue
+        if not isinstance(a, Term) or isinstance(a, Number):
+            if a != b:
+                return False
+            continue
+        if type(a) is not type(b) or hash(a) != hash(b):
+            return False
+        seen.add((id(a), id(b)))
+        for field in fields(a):  # pyright: ignore[reportArgumentType]  # subclasses are dataclasses
+            mine, its = getattr(a, field.name), getattr(b, field.name)
+            if field.name == "args":
+                if len(mine) != len(its):
+                    return False
+                todo += zip(mine, its, strict=True)
+            else:
+                todo.append((mine, its))
+    return True
 
 
 def softmaxes(term: Term) -> list[Fold]:
@@ -469,6 +501,8 @@ class _Writer:
                 raise AssertionError(term)
 
     def applied(self, op: Elementwise, args: tuple[Term, ...]) -> tuple[str, int]:
+        if isinstance(op, FusedMul):
+            return f"fused({self.applied(Mul(), args)[0]})", ATOM
         if op in INFIX:
             sign, level = INFIX[op]
             left, right = args
@@ -491,7 +525,9 @@ def subtracted(term: Term) -> Term | None:
     match term:
         case Number(value=value, dtype=dtype) if repr(value).startswith("-"):
             return Number(-value, dtype) if -value <= _most(dtype) else None
-        case Apply(op=Mul(), args=(one, Number(value=-1))) if not isinstance(one, Number):
+        case Apply(op=op, args=(one, Number(value=-1))) if op == Mul() and not isinstance(
+            one, Number
+        ):
             return one
         case _:
             return None

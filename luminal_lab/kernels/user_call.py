@@ -54,6 +54,7 @@ from luminal_lab.passes.gradients.custom import custom_gradient
 from luminal_lab.passes.gradients.rule import said
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.store import Store
+from luminal_lab.trust import write
 
 Dialect = Literal["c", "cuda", "metal"]
 RESULTS = "what a kernel means has a result for each output"
@@ -328,6 +329,7 @@ class KernelCall:
         dims = solved(header, types, given, labels)
         body, sizes = self._body(graph, dims), tuple(dims.values())
         op = UserKernel(body, self.header, self.source, self.dialect, self.tasks, sizes)
+        write(op)
         if all(isinstance(size, int) for size in sizes):
             check_tasks(op, {})
         return op

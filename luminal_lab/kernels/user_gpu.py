@@ -29,6 +29,7 @@ from luminal_lab.kernels.emulated import Meaning
 from luminal_lab.kernels.kernel import Kernel, Phase, comment, function_name
 from luminal_lab.kernels.user_kernel import (
     check_text,
+    check_use,
     header_dims,
     header_in,
     header_of,
@@ -36,6 +37,7 @@ from luminal_lab.kernels.user_kernel import (
     operations_of,
     use_dims,
 )
+from luminal_lab.trust import mark
 
 MOST_THREADS: Final = 1024
 NAMES: Final[Mapping[str, Mapping[DType, tuple[str, ...]]]] = {
@@ -80,6 +82,8 @@ NUMBERS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """What a language may call a dim, and what is then passed."""
 MARK: Final = {"cuda": "__global__", "metal": "kernel"}
+NUMBER_OR_NAME = re.compile(r"\.?\d(?:[eEpP][+-]|[\w.])*|[A-Za-z_]\w*")
+"""In `1.0f`, f is no name."""
 BUILTIN = re.compile(r"\b\w+\s*\[\[\s*(?!buffer\b)\w+\s*(?:\([^()]*\))?\s*\]\]")
 BOUND = re.compile(r"\b(\w+)\s*\[\[\s*buffer\s*\(\s*(\d+)\s*\)\s*\]\]")
 ASIDE: Final = {
@@ -288,6 +292,7 @@ def gpu_user_kernel(op: UserKernel, name: str) -> Kernel:
     dims = use_dims(op)
     blocks, threads = launch_of(op, dims)
     inputs, outputs = instantiated(header, dims)
+    check_use(op, inputs, outputs)
     types = [type for _, type in (*inputs, *outputs)]
     given = mentioned([*types, TensorType(DType.int64, op.dims)], ())
     moved: Dim = 0
@@ -347,7 +352,7 @@ def _embedded(op: UserKernel, header: Header, function: str) -> str:
     parts.append(_renamed(op.source[at:], own))
     stated = [] if header_in(op.source) else [comment(op.header)]
     gone = [f"#undef {name}" for name in dict.fromkeys(DEFINE.findall(op.source))]
-    return "\n".join([*stated, "".join(parts).strip("\n"), *gone])
+    return "\n".join([*stated, "".join(parts).strip("\n"), *gone, mark(op)])
 
 
 def _renamed(text: str, own: Mapping[str, str]) -> str:
@@ -355,4 +360,4 @@ def _renamed(text: str, own: Mapping[str, str]) -> str:
         is_part = match[0] in "xyzw" and match.start() > 0 and text[match.start() - 1] == "."
         return match[0] if is_part else own.get(match[0], match[0])
 
-    return re.sub(r"[A-Za-z_]\w*", name, text)
+    return NUMBER_OR_NAME.sub(name, text)

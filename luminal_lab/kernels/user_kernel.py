@@ -46,6 +46,7 @@ from luminal_lab.kernels.c_text import (
 from luminal_lab.kernels.definition import Buffer
 from luminal_lab.kernels.definition_text import Header, parse_header
 from luminal_lab.kernels.kernel import Kernel, Phase, comment, function_name
+from luminal_lab.trust import mark
 
 STATED = re.compile(r"^\s*(?://|\*|/\*)\s*(kernel\s+[\w.]+[^\n]*?)\s*(?:\*/)?\s*$", re.MULTILINE)
 C_NAMES: Mapping[DType, tuple[str, ...]] = {
@@ -281,6 +282,7 @@ def user_kernel(op: UserKernel, name: str) -> Kernel:
     dims = use_dims(op)
     tasks = tasks_of(op, dims)
     inputs, outputs = instantiated(header, dims)
+    check_use(op, inputs, outputs)
     types = [type for _, type in (*inputs, *outputs)]
     # Dims that only a number of elements mentions count as well.
     given = mentioned([*types, TensorType(DType.int64, op.dims)], ())
@@ -301,7 +303,40 @@ def user_kernel(op: UserKernel, name: str) -> Kernel:
 
 def use_dims(op: UserKernel) -> dict[str, Dim]:
     """Return what the dims of a kernel's header are in one use."""
-    return dict(zip(header_dims(header_of(op.header)), op.dims, strict=True))
+    header = header_of(op.header)
+    known = header_dims(header)
+    if len(known) != len(op.dims):
+        raise DimError(
+            f"kernel {header.name}: its dims are {', '.join(known) or 'none'}, and the graph gives "
+            f"{len(op.dims)} sizes",
+            hint=f"it is {op.header}",
+        )
+    return dict(zip(known, op.dims, strict=True))
+
+
+def check_use(op: UserKernel, inputs: Iterable[Buffer], outputs: Iterable[Buffer]) -> None:
+    """Raise unless what a graph gives a kernel is what its header says for these sizes.
+
+    A graph from a file may say anything, and a kernel that is trusted writes as far as it is told.
+    """
+    header = header_of(op.header)
+    pairs = [(name, type) for name, type in (*inputs, *outputs)]
+    nodes = (*op.body.inputs, *op.body.outputs)
+    if len(pairs) != len(nodes):
+        raise DefinitionError(
+            f"kernel {header.name}: its header has {len(pairs)} inputs and outputs, and the graph "
+            f"of what it means has {len(nodes)}",
+            hint=f"it is {op.header}",
+        )
+    for (name, type), node in zip(pairs, nodes, strict=True):
+        if type != node.type:
+            raise ShapeError(
+                f"kernel {header.name}: {name} is {type} for these sizes, and the graph has "
+                f"{node.type}",
+                hint=f"it is {op.header}",
+            )
+    for symbol, size in zip(header_dims(header).values(), op.dims, strict=True):
+        _check_bounds(f"kernel {header.name}", symbol, size)
 
 
 def tasks_of(op: UserKernel, dims: Mapping[str, Dim]) -> Dim:
@@ -375,6 +410,7 @@ def _embedded(
             "    (void)lab_scratch;",
             "}",
             *(f"#undef {name}" for name in dict.fromkeys([*own, *DEFINE.findall(op.source)])),
+            mark(op),
         ]
     )
 
@@ -397,7 +433,7 @@ def alone(op: UserKernel) -> str:
     passed += ["lab_task"] * (op.tasks != "1")
     given = "void *const *lab_buffers, const long long *lab_dims, long long lab_task"
     lines += [f"void lab_alone({given}) {{", f"    {header.name}({', '.join(passed)});", "}"]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, mark(op)]) + "\n"
 
 
 def header_in(source: str) -> str | None:

@@ -21,13 +21,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, cast
 
 from typing_extensions import override
 
+from luminal_lab.core.builder import frame_of
 from luminal_lab.core.dtypes import Array, DTypeLike, as_dtype
 from luminal_lab.core.origin import here, is_ours
 from luminal_lab.errors import ArgumentError, DefinitionError, DTypeError, GraphError, LabError
+from luminal_lab.interrupts import is_on_stack
 from luminal_lab.nn.arguments import at_user
 from luminal_lab.nn.summary import summary
 from luminal_lab.nn.weights import Loaded, load_file, load_values, save_file
@@ -47,6 +50,7 @@ class Call(NamedTuple):
     scope: str
     paths: dict[int, tuple[str, Module]]
     """Where modules are in this one, by identity: worked out once a call."""
+    frame: FrameType
 
     def path_of(self, module: Module) -> str | None:
         """Return the path of a module within the one that runs, if it has one."""
@@ -75,7 +79,7 @@ class Module:
         super().__init_subclass__(**kwargs)
         if cls.__init__ is Module.__init__:  # whose class is then the one that is called
             cls.__init__ = told(_plain, cls.__name__)
-        if is_ours(sys.modules[cls.__module__].__file__ or ""):
+        if is_ours(getattr(sys.modules.get(cls.__module__), "__file__", None) or ""):
             told_methods(cls, on="module.")
 
     def __init__(self) -> None:
@@ -108,6 +112,8 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # what forward returns
         """Call `forward` in the graph and the scope that it belongs to."""
         caller = _CALLER.get()
+        if caller is not None and not is_on_stack(caller.frame):
+            caller = None  # Ctrl-C has broken it off
         graph = _graph_in((args, kwargs)) or (caller and caller.graph)
         if graph is None:
             kinds = ", ".join(
@@ -123,7 +129,7 @@ class Module:
         if not path:  # called by a user, or by a module that it is no part of
             self._values()
         scope = f"{caller.scope}.{path}" if caller and path else kind_of(self)
-        token = _CALLER.set(Call(self, graph, scope, {}))
+        token = _CALLER.set(Call(self, graph, scope, {}, frame_of()))
         try:
             with graph.scope(path or kind_of(self)):
                 return self.forward(*args, **kwargs)

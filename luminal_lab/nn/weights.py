@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
@@ -16,6 +16,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.op import tuple_text
 from luminal_lab.core.origin import here
 from luminal_lab.errors import ArgumentError, DeviceError, InputError, LabError
+from luminal_lab.reading import read_json
 from luminal_lab.tensor.parameter import Parameter
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 Named: TypeAlias = Sequence[tuple[str, Parameter]]
 """Parameters by all of their paths; one that is shared has several."""
 
+LARGEST_HEADER = 100_000_000
+"""Bytes, as the format has it."""
 FILE_DTYPES = {
     "F64": "float64",
     "F32": "float32",
@@ -291,10 +294,12 @@ def _fault(path: Path) -> str | None:
             return f"it has {size} bytes, and the length of its header takes 8"
         if length > size - 8:
             return f"its header is to have {length:,} bytes, and the file has {size:,}"
+        if length > LARGEST_HEADER:
+            return f"its header is to have {length:,} bytes, and {LARGEST_HEADER:,} are its most"
         try:
-            header: dict[str, Any] = json.loads(file.read(length))
+            header = cast("dict[str, Any]", read_json(file.read(length)))
             ends = [part["data_offsets"][1] for part in header.values() if "data_offsets" in part]
-        except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
+            wanted = 8 + length + max(map(index, ends), default=0)
+        except (ValueError, TypeError, AttributeError, LookupError):
             return f"its header of {length:,} bytes does not say what it holds"
-    wanted = 8 + length + max(ends, default=0)
     return None if wanted == size else f"it is to have {wanted:,} bytes, and has {size:,}"

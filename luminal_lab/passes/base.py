@@ -47,6 +47,8 @@ class Pass:
     """Whether it works on what devices make kernels of: wherever it is put, it runs before one."""
     rounds: ClassVar[bool] = False
     """Whether it changes values on purpose, by rounding them: a check of values begins anew."""
+    rounds_otherwise: ClassVar[bool] = False
+    """Whether it puts functions of a device's own in place of ops, whose last place may differ."""
 
     def run(self, ir: IR, edit: Edit) -> None:
         """Change the graph that `edit` holds; `ir` is the graph as it was."""

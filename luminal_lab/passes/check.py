@@ -1,63 +1,67 @@
-"""Whether passes keep values: both graphs are interpreted on drawn inputs; bisection finds why."""
+"""Whether passes keep values: both graphs are interpreted on drawn inputs; bisection finds why.
+
+Inputs on which a fact does not hold that the licence grants accuse nobody: they are left out. What
+inputs do not show, a rule that has fired may show by itself: each is tried as by `counterexample`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from luminal_lab.core.binding import bound_shape
-from luminal_lab.core.dims import Symbol
 from luminal_lab.core.dtypes import Array, DType
-from luminal_lab.core.interpret import Environment, interpret
+from luminal_lab.core.interpret import Altered, Environment, interpret
 from luminal_lab.core.ir import IR, Node
-from luminal_lab.core.op import ints, tuple_text
-from luminal_lab.core.ops import Gather, Scatter
+from luminal_lab.core.op import tuple_text
 from luminal_lab.core.printer import print_node
-from luminal_lab.errors import LabError, PassError
+from luminal_lab.errors import LabError, LabWarning, PassError, RangeError, TrustError
 from luminal_lab.passes.base import Pass
-from luminal_lab.passes.rule import Rule
+from luminal_lab.passes.draws import ASTRAY, Drawn, Given, draws
+from luminal_lab.passes.judge import (
+    TOLERANCE,
+    Bools,
+    Freedom,
+    broken_facts,
+    differences,
+    readings,
+    unexplained,
+)
+from luminal_lab.passes.proof import Counterexample, examine
+from luminal_lab.passes.rule import FACTS, Rule
 from luminal_lab.passes.snapshot import Firing, Snapshot
 
 if TYPE_CHECKING:
     from luminal_lab.passes.compilation import Compilation
 
-TOLERANCE = {
-    DType.float64: 1e-9,
-    DType.float32: 1e-4,
-    DType.float16: 2e-2,
-    DType.bfloat16: 1e-1,
-}
-"""How far two values may be apart, of the larger one: passes may round in another order."""
-SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3.0, 1e-30, -1e-30, 1e30, 1e-3]
-NOT_FINITE = [np.inf, -np.inf, np.nan]
-
-
-@dataclass(frozen=True)
-class Given:
-    """What a session knows that the inputs of a check should be like."""
-
-    data: Mapping[int, Array] = field(default_factory=dict[int, Array])
-    dims: Mapping[str, int] = field(default_factory=dict[str, int])
-    functions: Mapping[str, Callable[..., object]] = field(
-        default_factory=dict[str, Callable[..., object]]
-    )
-    weights: Mapping[int, str] = field(default_factory=dict[int, str])
-    """The inputs that are parameters, and the form that each is marked to be stored in."""
+MOST_RULES = 1_000
+"""How many rules are remembered that were put to the test."""
 
 
 @dataclass(frozen=True)
 class Draw:
     """Inputs for one run, and what the graph as written makes of them."""
 
+    kind: str
     data: Mapping[int, Array]
     dims: Mapping[str, int]
     values: tuple[Array, ...]
     """The outputs."""
-    scaled: bool
-    """Whether differences are measured against the size of typical values, not only each's own."""
+    broken: frozenset[str]
+    """The facts that do not hold of these values, or of those on the way to them."""
+    others: dict[Freedom, list[dict[int, Array]]] = field(
+        default_factory=dict[Freedom, list[dict[int, Array]]]
+    )
+    """The outputs in other readings of the graph, made when they are asked for."""
+
+    @property
+    def scaled(self) -> bool:
+        """Whether values are of one size, so that small ones are what is left of larger ones."""
+        return self.kind in ("normal", "positive")
 
 
 class Checker:
@@ -65,92 +69,201 @@ class Checker:
 
     def __init__(self, ir: IR, given: Given) -> None:
         self.given = given
+        self.ir = ir
+        """The graph whose values later ones must have."""
+        self.facts: frozenset[str] = frozenset()
+        """What the licences of the passes so far have granted."""
         self.draws: list[Draw] = []
-        failure: LabError | None = None
-        dims = _sizes(ir, given.dims)
-        for kind, data in _drawn(ir, dims, given.data):
-            try:
-                values = self._outputs(ir, data, dims)
-            except LabError as error:
-                failure = error
-                continue
-            self.draws.append(Draw(data, dims, values, scaled=kind == "normal"))
+        self.refused: list[Drawn] = []
+        """Inputs with an index that is no position, which a device has to refuse, too."""
+        failure: Exception | None = None
+        for one in draws(ir, given):
+            found = self._drawn(ir, one)
+            if isinstance(found, Draw):
+                self.draws.append(found)
+            elif one.kind in ASTRAY and isinstance(found, RangeError):
+                self.refused.append(one)
+            else:
+                failure = failure or found
         if not self.draws:
+            for one in draws(ir, given, careful=True):
+                found = self._drawn(ir, one)
+                self.draws += [found] if isinstance(found, Draw) else []
+        if not self.draws:
+            why = failure.message if isinstance(failure, LabError) else str(failure)
             raise PassError(
-                f"check: no inputs could be drawn for {ir.name}: {failure and failure.message}",
+                f"check: no inputs could be drawn for {ir.name}: {why}",
                 hint="give the inputs data with set(...): the check uses it",
             ) from failure
 
+    def _drawn(self, ir: IR, one: Drawn) -> Draw | Exception:
+        """Return a draw, or why the interpreter, or a function of the user's, refuses it."""
+        try:
+            values, broken = self._outputs(ir, one.data, one.dims)
+        except Exception as error:
+            return error
+        return Draw(one.kind, one.data, one.dims, values, broken)
+
     def _outputs(
         self, ir: IR, data: Mapping[int, Array], dims: Mapping[str, int]
-    ) -> tuple[Array, ...]:
-        found = self._values(ir, data, dims, ir.output_ids)
-        return tuple(found[id] for id in ir.output_ids)
+    ) -> tuple[tuple[Array, ...], frozenset[str]]:
+        """Return the outputs, and the facts that do not hold of them or on the way to them."""
+        broken = set[str]()
+
+        def looked_at(node: Node, value: Array, sources: Iterable[Array | None]) -> Array:
+            broken.update(broken_facts(node, value, [*sources]))
+            return value
+
+        found = self._values(ir, data, dims, ir.output_ids, looked_at)
+        return tuple(found[id] for id in ir.output_ids), frozenset(broken)
 
     def _values(
-        self, ir: IR, data: Mapping[int, Array], dims: Mapping[str, int], wanted: tuple[int, ...]
+        self,
+        ir: IR,
+        data: Mapping[int, Array],
+        dims: Mapping[str, int],
+        wanted: tuple[int, ...],
+        altered: Altered | None = None,
     ) -> dict[int, Array]:
+        environment = self._environment(data, dims)._replace(altered=altered)
+        return interpret(ir, environment, wanted=wanted)
+
+    def _environment(self, data: Mapping[int, Array], dims: Mapping[str, int]) -> Environment:
         def data_of(node: Node) -> Array:
             return data[node.id]
 
-        environment = Environment(data_of, dims, 0, self.given.functions)
-        return interpret(ir, environment, wanted=wanted)
+        return Environment(data_of, dims, 0, self.given.functions)
 
     # -- one pass ----------------------------------------------------------------------------------
+
+    def judges(self, by: Pass, licence: Iterable[str]) -> bool:
+        """Return whether anything was drawn on which all facts hold that are granted; say if not.
+
+        What is granted to a pass is granted to all that is compared later: its work is in there.
+        """
+        self.facts |= {*licence, *(["reassociate"] if by.rounds_otherwise else [])}
+        if any(not draw.broken & self.facts for draw in self.draws):
+            return True
+        broken = [fact for fact in FACTS if all(fact in draw.broken for draw in self.draws)]
+        facts = " and ".join(FACTS[fact] for fact in broken or sorted(self.facts & FACTS.keys()))
+        warnings.warn(
+            LabWarning(
+                f"check: the licence grants that {facts}, which holds for none of the "
+                f"{len(self.draws)} inputs drawn: values are not compared"
+            ),
+            stacklevel=2,
+        )
+        return False
 
     def check(self, snapshot: Snapshot, by: Pass) -> None:
         """Raise a PassError that names the first wrong firing, if the pass has changed values."""
         for draw in self.draws:
-            if self._differs(snapshot.ir, draw):
+            if not draw.broken & self.facts and self._differs(snapshot.ir, draw):
                 number = self._first_wrong(snapshot, draw)
                 raise self._report(snapshot, number, draw, by)
+        self._prove(snapshot, by)
 
     def begin_anew(self, ir: IR) -> None:
         """Compare from here on with what a graph computes whose values were rounded on purpose."""
-        self.draws = [
-            replace(draw, values=self._outputs(ir, draw.data, draw.dims)) for draw in self.draws
-        ]
+        self.ir = ir
+        anew: list[Draw] = []
+        for draw in self.draws:
+            values, broken = self._outputs(ir, draw.data, draw.dims)
+            anew.append(replace(draw, values=values, broken=broken, others={}))
+        self.draws = anew
+
+    def _prove(self, snapshot: Snapshot, by: Pass) -> None:
+        """Raise if a rule that has fired is wrong, though no draw shows it here."""
+        rules = {rule.name: rule for rule in by.rules() if isinstance(rule, Rule)}
+        held = {node.dtype for ir in (self.ir, snapshot.ir) for node in ir}
+        dtypes = tuple(dtype for dtype in DType if dtype in held)
+        for number, firing in enumerate(snapshot.firings):
+            rule = rules.pop(firing.rule, None)
+            wrong = None if rule is None else _counterexample(rule, dtypes)
+            if wrong is None:
+                continue
+            shown = str(wrong).partition("\n")[2]
+            raise PassError(
+                f"pass {by}: the rule {firing.rule!r} {shown}; it has fired (firing {number + 1} "
+                f"of {len(snapshot.firings)}), though no inputs drawn for this graph show it",
+                where=_where(snapshot.steps()[number], firing),
+                hint=f"the rule is {rule}",
+            )
 
     # -- what a device computes --------------------------------------------------------------------
 
     def check_device(self, compiled: Compilation) -> None:
         """Raise a PassError that names the first wrong kernel, if a device gives other values."""
-        ir, draw = compiled.ir, self.draws[0]
-        coarse = max(
-            (TOLERANCE.get(n.dtype, 0.0) for one in _all_graphs(ir) for n in one), default=0
-        )
+        facts = self.facts | compiled.licence
+        freedom = Freedom("no_signed_zero" in facts, functions=True, contract="contract" in facts)
+        for draw in self.draws:
+            self._check_on_device(compiled, draw, freedom)
+        for one in self.refused:
+            self._check_refused(compiled, one)
+
+    def _check_refused(self, compiled: Compilation, one: Drawn) -> None:
+        """Raise a PassError if a device takes an index that the interpreter refuses."""
+        for id in dict.fromkeys(compiled.ir.output_ids):  # one may refuse it, and another not
+            try:
+                self._values(compiled.ir, one.data, one.dims, (id,))
+            except RangeError as error:
+                refusal = error
+            else:
+                continue  # what was to be indexed is not needed for it
+            try:
+                self._on_device(compiled, one, (id,))
+            except PassError as error:
+                if isinstance(error.__cause__, RangeError):
+                    continue
+                raise
+            told = PassError(
+                f"pass {_device(compiled)}: what it compiled takes an index that is out of range: "
+                f"{refusal.message}",
+                where=refusal.where,
+                hint="NumPy's interpreter refuses the same inputs; error.inputs has them",
+            )
+            told.inputs = {node.name: one.data[node.id] for node in compiled.ir.inputs}
+            raise told
+
+    def _check_on_device(self, compiled: Compilation, draw: Draw, freedom: Freedom) -> None:
+        ir = compiled.ir
+        judge = _DeviceJudge(ir, self._environment(draw.data, draw.dims), freedom, draw.scaled)
         asked = dict.fromkeys(ir.output_ids)
-        right = self._values(ir, draw.data, draw.dims, tuple(asked))
-        found = self._on_device(compiled, draw, asked)
-        if not any(self._wrong(right[id], found[id], draw, coarse).size for id in asked):
+        ways = self._on_device(compiled, draw, asked)
+        if all(judge.first_wrong(asked, found, {}) is None for found in ways):
             return
-        # With all that is launched asked for, the first one that is wrong is the culprit.
+        # With all that is launched asked for, each kernel is held to what it was given itself.
         launched = [node for node in ir.nodes if node.op.body_of() is not None]
         made = {user.id: n for n in launched if n.extra for user in ir.users(n)}
         made |= {n.id: n for n in launched if not n.extra}
-        wanted = dict.fromkeys(id for id in sorted(made) if id in ir.ancestors(asked)) | asked
-        right = self._values(ir, draw.data, draw.dims, tuple(wanted))
-        later = self._on_device(compiled, draw, wanted)
-        for values in (later, found):
+        needed = ir.ancestors(asked)
+        order = [node.id for node in ir.nodes if node.id in made and node.id in needed]
+        wanted = dict.fromkeys(order) | asked
+        again = self._on_device(compiled, draw, wanted)
+        for later in again:
             for id in wanted:
-                if id not in values:
-                    continue
-                wrong = self._wrong(right[id], values[id], draw, coarse)
-                if wrong.size:
-                    place = tuple(int(k) for k in wrong[0])
-                    raise self._wrong_kernel(
-                        compiled, draw, made.get(id, ir[id]), ir[id], place, right[id], values[id]
-                    )
+                call = made.get(id, ir[id])
+                known = {source: later[source] for source in call.sources if source in later}
+                wrong = judge.first_wrong([id], later, known)
+                if wrong is not None:
+                    raise self._wrong_kernel(compiled, draw, call, ir[id], *wrong)
+        # All kernels are right by themselves; what is wrong is what one was given that others made.
+        for later, found in zip(again, ways, strict=True):
+            for id in asked:
+                wrong = judge.first_apart(id, later[id], found[id])
+                if wrong is not None:
+                    raise self._wrong_kernel(compiled, draw, made.get(id, ir[id]), ir[id], *wrong)
 
     def _on_device(
-        self, compiled: Compilation, draw: Draw, wanted: Iterable[int]
-    ) -> dict[int, Array]:
-        def data_of(node: Node) -> Array:
-            return draw.data[node.id]
+        self, compiled: Compilation, draw: Draw | Drawn, wanted: Iterable[int]
+    ) -> Sequence[dict[int, Array]]:
+        """Return what the device computes, by each way in which it tries its kernels."""
 
-        environment = Environment(data_of, draw.dims, 0, self.given.functions)
+        environment = self._environment(draw.data, draw.dims)
         try:
-            return compiled.values(environment, set(wanted), {}, None)
+            return compiled.tried(environment, set(wanted))
+        except TrustError:  # nothing was run, so that nothing is wrong
+            raise
         except LabError as error:
             raise PassError(
                 f"pass {_device(compiled)}: what it compiled fails on drawn inputs: "
@@ -159,9 +272,6 @@ class Checker:
                 hint="NumPy's interpreter computes the same graph on them; error.inputs has them",
             ) from error
 
-    def _wrong(self, right: Array, found: Array, draw: Draw, coarse: float) -> Array:
-        return np.argwhere(differences(right, found, scaled=draw.scaled, least=coarse))
-
     def _wrong_kernel(
         self,
         compiled: Compilation,
@@ -169,8 +279,8 @@ class Checker:
         node: Node,
         value: Node,
         place: tuple[int, ...],
-        right: Array,
-        found: Array,
+        right: object,
+        found: object,
     ) -> PassError:
         body = node.op.body_of()
         kernel = node.op.name if body is None else body.name
@@ -183,7 +293,7 @@ class Checker:
         where += "".join(f"\n{line}" for line in compiled.trace(node).lines)
         error = PassError(
             f"pass {_device(compiled)}: the kernel {kernel} computes another value than its graph "
-            f"says: {value} is {right[place]!s}{at}, but the kernel makes it {found[place]!s}; the "
+            f"says: {value} is {right!s}{at}, but the kernel makes it {found!s}; the "
             f"inputs were {shown or 'none'}",
             where=where,
             hint=f"error.inputs has the inputs; without check= print(cx.kernels[{kernel!r}]) shows "
@@ -196,11 +306,35 @@ class Checker:
 
     def _differs(self, ir: IR, draw: Draw) -> bool:
         try:
-            values = self._outputs(ir, draw.data, draw.dims)
+            values, broken = self._outputs(ir, draw.data, draw.dims)
         except LabError:
             return True
-        pairs = zip(draw.values, values, strict=True)
-        return any(differences(a, b, scaled=draw.scaled).any() for a, b in pairs)
+        if broken & self.facts:
+            return False
+        ids = self.ir.output_ids
+        for place, (right, found) in enumerate(zip(draw.values, values, strict=True)):
+            wrong = self._differences(right, found)
+            if wrong.any():
+                others = [one[ids[place]] for one in self._others(draw)]
+                if unexplained(wrong, right, found, others).any():
+                    return True
+        return False
+
+    @property
+    def _freedom(self) -> Freedom:
+        return Freedom("no_signed_zero" in self.facts, "reassociate" in self.facts)
+
+    def _differences(self, right: Array, found: Array) -> Bools:
+        """Return where values are not the same, bit by bit but for what the licence leaves open."""
+        return differences(right, found, exact=True, signs=not self._freedom.signs)
+
+    def _others(self, draw: Draw) -> list[dict[int, Array]]:
+        """Return the outputs of the graph in other readings of it."""
+        freedom = self._freedom
+        if freedom not in draw.others:
+            environment = self._environment(draw.data, draw.dims)
+            draw.others[freedom] = readings(self.ir, environment, self.ir.output_ids, freedom)
+        return draw.others[freedom]
 
     def _first_wrong(self, snapshot: Snapshot, draw: Draw) -> int:
         """Return a firing before which the values are right and after which they are not."""
@@ -222,14 +356,10 @@ class Checker:
         told = self._difference(firing, before, after, draw)
         rule = next((r for r in by.rules() if isinstance(r, Rule) and r.name == firing.rule), None)
         shown = ", ".join(f"%{name} = {_text(value)}" for name, value in inputs.items())
-        old = firing.before[0] if firing.before else None
-        where = "" if old is None else print_node(before, old)
-        if old is not None and old.meta.origin is not None:
-            where += f"\n{old.meta.origin}"
         error = PassError(
             f"pass {by}: the rule {firing.rule!r} changes what the graph computes (firing "
             f"{number + 1} of {count}): {told}; the inputs were {shown or 'none'}",
-            where=where or None,
+            where=_where(before, firing),
             hint=f"the rule is {rule}" if rule else "error.inputs has the inputs that show it",
         )
         error.inputs = inputs
@@ -247,7 +377,12 @@ class Checker:
                 other = self._values(after, draw.data, draw.dims, (new,))[new]
             except LabError as error:
                 return f"{after[new]} cannot be computed: {error.message}"
-            wrong = np.argwhere(differences(one, other, scaled=draw.scaled))
+            apart = self._differences(one, other)
+            if apart.any():
+                environment = self._environment(draw.data, draw.dims)
+                others = readings(before, environment, [old], self._freedom)
+                apart = unexplained(apart, one, other, [found[old] for found in others])
+            wrong = np.argwhere(apart)
             if len(wrong):
                 place = tuple(int(k) for k in wrong[0])
                 at = f" at {tuple_text(place)}" if place else ""
@@ -256,6 +391,72 @@ class Checker:
                     f"place, is {other[place]!s}"
                 )
         return "the outputs differ"
+
+
+@lru_cache(MOST_RULES)
+def _counterexample(rule: Rule, dtypes: tuple[DType, ...]) -> Counterexample | None:
+    """Put a rule to the test, once for the dtypes of a graph."""
+    return examine(rule, dtypes).wrong
+
+
+def _where(before: IR, firing: Firing) -> str | None:
+    """Return the line of what a firing replaced, and the user's."""
+    if not firing.before:
+        return None
+    old = firing.before[0]
+    return print_node(before, old) + (f"\n{old.meta.origin}" if old.meta.origin else "")
+
+
+class _DeviceJudge:
+    """Compares what a device makes of a graph with the interpreter, on one draw."""
+
+    def __init__(self, ir: IR, environment: Environment, freedom: Freedom, scaled: bool) -> None:
+        self.ir = ir
+        self.environment = environment
+        self.freedom = freedom
+        self.scaled = scaled
+        dtypes = (node.dtype for one in _all_graphs(ir) for node in one)
+        self.coarse = max((TOLERANCE.get(dtype, 0.0) for dtype in dtypes), default=0.0)
+
+    def first_wrong(
+        self, ids: Iterable[int], found: Mapping[int, Array], known: Mapping[int, Array]
+    ) -> Difference | None:
+        """Return the first wrong value of some nodes, if some that they read are known."""
+        asked = list(ids)
+        right = interpret(self.ir, self.environment, wanted=asked, known=known)
+        apart = {id: self._apart(right[id], found[id]) for id in asked}
+        if any(one.any() for one in apart.values()):
+            others = readings(self.ir, self.environment, asked, self.freedom, known)
+            for id, one in apart.items():
+                left = unexplained(one, right[id], found[id], [other[id] for other in others])
+                if left.any():
+                    return _first(left, right[id], found[id])
+        return None
+
+    def first_apart(self, id: int, right: Array, found: Array) -> Difference | None:
+        """Return where two runs of the same kernels differ."""
+        apart = self._apart(right, found)
+        return _first(apart, right, found) if apart.any() else None
+
+    def _apart(self, right: Array, found: Array) -> Bools:
+        signs = not self.freedom.signs
+        return differences(right, found, scaled=self.scaled, least=self.coarse, signs=signs)
+
+
+class Difference(NamedTuple):
+    """Where a value is wrong, what it should be, and what it is."""
+
+    place: tuple[int, ...]
+    right: object
+    found: object
+
+
+def _first(wrong: Bools, right: Array, found: Array) -> Difference:
+    place = tuple(int(k) for k in np.argwhere(wrong)[0])
+    if right.shape != found.shape or right.dtype != found.dtype:
+        types = [f"{one.dtype}{tuple_text(one.shape)}" for one in (right, found)]
+        return Difference((), *types)
+    return Difference(place, right[place], found[place])
 
 
 def _device(compiled: Compilation) -> str:
@@ -269,102 +470,6 @@ def _all_graphs(ir: IR) -> Iterator[IR]:
         body = node.op.body_of()
         if body is not None:
             yield from _all_graphs(body)
-
-
-def differences(a: Array, b: Array, *, scaled: bool, least: float = 0.0) -> Array:
-    """Return where two arrays differ by more than another order of rounding explains.
-
-    With `least`, a share, what was rounded to a coarser dtype on the way explains that much.
-    """
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return np.ones(a.shape, bool)
-    dtype = DType(a.dtype.name)
-    if not dtype.is_float:
-        return np.asarray(a != b)
-    x, y = a.astype(np.float64), b.astype(np.float64)
-    with np.errstate(all="ignore"):
-        size = np.maximum(abs(x), abs(y))
-        if scaled:
-            finite = size[np.isfinite(size)]
-            size = np.maximum(size, np.sqrt(np.mean(finite**2)) if finite.size else 0.0)
-        near = abs(x - y) <= max(TOLERANCE[dtype], least) * size
-    return np.asarray(~(near | (x == y) | (np.isnan(x) & np.isnan(y))))
-
-
-# -- drawing ---------------------------------------------------------------------------------------
-
-
-def drawn(ir: IR, given: Given, needed: Container[int]) -> tuple[dict[int, Array], dict[str, int]]:
-    """Return data for the needed inputs, ordinary numbers where none is given, and all sizes."""
-    rng, dims = np.random.default_rng(0), _sizes(ir, given.dims)
-    indices = _smallest_indexed(ir, dims)
-    data: dict[int, Array] = {}
-    for node in ir.inputs:
-        if node.id in needed:
-            shape = bound_shape(f"check: {node}", node.shape, dims)
-            one = given.data.get(node.id)
-            if one is None or one.shape != shape:
-                one = _array(node, shape, "normal", indices, rng)
-            data[node.id] = one
-    return data, dims
-
-
-def _sizes(ir: IR, given: Mapping[str, int]) -> dict[str, int]:
-    """Return small sizes within the bounds of the dims, different ones where that can be."""
-    sizes = dict(given)
-    for place, symbol in enumerate(ir.symbols.values()):
-        if symbol.name not in sizes:
-            sizes[symbol.name] = _size(symbol, 2 + place)
-    return sizes
-
-
-def _size(symbol: Symbol, wanted: int) -> int:
-    step, high = symbol.multiple_of, symbol.high
-    size = -(-max(symbol.low, wanted) // step)
-    return step * (min(size, high // step) if isinstance(high, int) else size)
-
-
-def _drawn(
-    ir: IR, dims: Mapping[str, int], given: Mapping[int, Array]
-) -> Iterator[tuple[str, dict[int, Array]]]:
-    rng = np.random.default_rng(0)
-    shapes = {node.id: bound_shape(f"check: {node}", node.shape, dims) for node in ir.inputs}
-    fitting = {id: a for id, a in given.items() if shapes.get(id) == a.shape}
-    indices = _smallest_indexed(ir, dims)
-    for kind in ("normal", "special", "not finite"):
-        yield (
-            kind,
-            {
-                node.id: fitting[node.id]
-                if node.id in fitting and kind == "normal"
-                else _array(node, shapes[node.id], kind, indices, rng)
-                for node in ir.inputs
-            },
-        )
-
-
-def _array(
-    node: Node, shape: tuple[int, ...], kind: str, indices: int, rng: np.random.Generator
-) -> Array:
-    if node.dtype is DType.bool_:
-        return rng.integers(0, 2, shape).astype(bool)
-    if not node.dtype.is_float:
-        return rng.integers(0, indices, shape).astype(node.dtype.numpy)
-    if kind == "normal":
-        return rng.standard_normal(shape).astype(node.dtype.numpy)
-    values = SPECIAL if kind == "special" else SPECIAL[:7] + NOT_FINITE
-    with np.errstate(all="ignore"):
-        return rng.choice(values, shape).astype(node.dtype.numpy)
-
-
-def _smallest_indexed(ir: IR, dims: Mapping[str, int]) -> int:
-    """Return below which number an integer is an index wherever one is used as such."""
-    smallest = 8
-    for node in ir.nodes:
-        if isinstance(node.op, (Gather, Scatter)):
-            shape = bound_shape(f"check: {node}", ir[node.sources[0]].shape, dims)
-            smallest = min(smallest, *ints(shape)[node.op.axis : node.op.axis + 1])
-    return max(1, smallest)
 
 
 def _text(value: Array) -> str:

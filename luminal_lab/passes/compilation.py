@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Protocol, TypeAlias, final
 
@@ -17,6 +18,7 @@ from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import as_text
 from luminal_lab.display import Charted, Examined
 from luminal_lab.errors import GraphError, nearest
+from luminal_lab.interrupts import opened
 from luminal_lab.passes.pipeline import LICENCE, Pipeline, Runner
 from luminal_lab.passes.rows import Of, pass_table
 from luminal_lab.passes.rule import Rule
@@ -177,16 +179,26 @@ class Compilation(Charted, Examined):
         trace: list[Step] | None,
     ) -> dict[int, Array]:
         """Return the values of nodes of the last graph, by their ids."""
-        known = {**self.storage.values(environment, wanted), **known}
-        if self.runner is not None:
-            return self.runner.run(environment, wanted, known, trace)
-        return interpret(self.ir, environment, wanted=wanted, known=known, trace=trace)
+        stored = opened(lambda: self.storage.values(environment, wanted))
+        known = {**stored, **known}
+        runner = self.runner
+        if runner is None:
+            run = partial(interpret, self.ir, environment, wanted=wanted, known=known, trace=trace)
+            return opened(run)
+        run = partial(runner.run, environment, wanted, known, trace)
+        return run() if getattr(runner, "looks", False) else opened(run)
 
-    def settle(self) -> None:
-        """Do what had to wait until the values of a run were kept, such as Ctrl-C."""
-        settle = getattr(self.runner, "settle", None)
-        if settle is not None:
-            settle()
+    def tried(
+        self, environment: Environment, wanted: AbstractSet[int]
+    ) -> Sequence[dict[int, Array]]:
+        """Return the values of nodes as kernels make them that nobody trusts yet.
+
+        A device that tries its kernels apart returns those of each way in which it has run them.
+        """
+        tried = getattr(self.runner, "tried", None)
+        if tried is None:
+            return [self.values(environment, wanted, {}, None)]
+        return tried(environment, wanted, self.storage.values(environment, wanted))
 
     # -- following one thing -----------------------------------------------------------------------
 

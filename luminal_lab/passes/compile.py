@@ -19,14 +19,16 @@ from luminal_lab.errors import (
     LabError,
     PassError,
     ScheduleError,
+    TrustError,
     nearest,
     whole_number,
 )
 from luminal_lab.listeners import LISTENERS
 from luminal_lab.passes.base import Pass
-from luminal_lab.passes.check import Checker, Given
+from luminal_lab.passes.check import Checker
 from luminal_lab.passes.collector import uncollected
 from luminal_lab.passes.compilation import Compilation
+from luminal_lab.passes.draws import Given
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.pipeline import LICENCE, PassLike, Pipeline, Runner
 from luminal_lab.passes.snapshot import Record, Snapshot
@@ -89,17 +91,30 @@ def compile_ir(
             hint="put one last, as in cx.compile(ll.GenericCompiler(), ll.CPUCompiler(), "
             "specialise=…)",
         )
-    with uncollected():
-        compiling = _Compiling(ir, pipeline, check, given or Given(), verifying=verifying)
-        try:
-            made = compiling.run(facts, sizes)
-        except BaseException as error:  # Ctrl-C, too
-            for one in LISTENERS.get():
-                one.compiled(compiling.so_far(), error)
-            raise
+    return _compiled(ir, pipeline, check, given or Given(), facts, sizes, verifying=verifying)
+
+
+@uncollected
+def _compiled(
+    ir: IR,
+    pipeline: Pipeline,
+    check: Check,
+    given: Given,
+    facts: frozenset[str],
+    sizes: Mapping[str, int],
+    *,
+    verifying: bool,
+) -> Compilation:
+    compiling = _Compiling(ir, pipeline, check, given, verifying=verifying)
+    try:
+        made = compiling.run(facts, sizes)
+    except BaseException as error:  # Ctrl-C, too
         for one in LISTENERS.get():
-            one.compiled(made, None)
-        return made
+            one.compiled(compiling.so_far(), error)
+        raise
+    for one in LISTENERS.get():
+        one.compiled(made, None)
+    return made
 
 
 def _sizes(ir: IR, specialise: object) -> Mapping[str, int]:
@@ -163,7 +178,7 @@ class _Compiling:
         """Return what came out, with what runs it."""
         try:
             runner = self.pipeline.runner(self.snapshots[-1].ir, specialise)
-        except (DeviceError, ScheduleError) as error:
+        except (DeviceError, ScheduleError, TrustError) as error:
             error.snapshots = tuple(self.snapshots)
             raise
         except LabError as error:
@@ -175,7 +190,7 @@ class _Compiling:
         if self.checker is not None and made.runner is not None:
             try:
                 self.checker.check_device(made)
-            except PassError as error:
+            except (PassError, TrustError) as error:
                 error.snapshots = made.snapshots
                 raise
         return made
@@ -229,14 +244,14 @@ class _Compiling:
             after = before
         else:
             self._check(one, edit, before, after)
-        checked = self.checker is not None and not one.rounds
+        checked = self.checker is not None and not one.rounds and self.checker.judges(one, licence)
         record = Record(str(one), edit.log, refusals, seconds, self.verifying, checked, turn)
         snapshot = Snapshot(before, after, record, len(self.snapshots))
         if self.checker is not None and edit.log:
             try:
                 if one.rounds:
                     self.checker.begin_anew(after)
-                else:
+                elif checked:
                     self.checker.check(snapshot, one)
             except PassError as error:
                 error.snapshots = tuple(self.snapshots)

@@ -24,7 +24,11 @@ from typing_extensions import override
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.ops import Call, Pick
+from luminal_lab.errors import PassError
 from luminal_lab.passes.base import Pass
+
+MOST_NODES = 1_000_000
+"""That a graph may have when all is inlined: a few lines of calls can mean any number of nodes."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,11 @@ class Inlining(Pass):
 
     @override
     def run(self, ir: IR, edit: Edit) -> None:
+        if (count := inlined(ir)) > MOST_NODES:
+            raise PassError(
+                f"inline: {ir.name} would have {count:,} nodes, and may have {MOST_NODES:,}",
+                hint="calls of calls of calls double them each time; write fewer levels",
+            )
         todo = deque(node.id for node in ir.nodes)
         while todo:
             node = edit.table.get(todo.popleft())
@@ -49,6 +58,19 @@ class Inlining(Pass):
     def takes(self, name: str) -> bool:
         """Return whether calls of a body are inlined; the text numbers bodies of one name."""
         return not self.only or not {name, re.sub(r"_\d+$", "", name)}.isdisjoint(self.only)
+
+
+def inlined(ir: IR) -> int:
+    """Return how many nodes a graph has with those of its bodies, each as often as it is called."""
+    known: dict[int, int] = {}
+
+    def count(ir: IR) -> int:
+        if id(ir) not in known:
+            bodies = [node.op.body_of() for node in ir.table]
+            known[id(ir)] = len(bodies) + sum([count(body) for body in bodies if body is not None])
+        return known[id(ir)]
+
+    return count(ir)
 
 
 def _inline(call: Node, body: IR, edit: Edit) -> list[int]:

@@ -8,8 +8,9 @@
 
 Two axes are one axis of another shape if nothing but axes of size 1 lies between them. The largest
 value is the same in any order, but for the sign of zeros; a sum of floats is not, and merging sums
-(or a product for the sum of equals) takes a licence that grants `reassociate`. A reduction that
-others read as well stays, since it would be computed twice.
+(or a product for the sum of equals) takes a licence that grants `reassociate`; merging also takes
+`no_inf` and `no_nan`, since a sum may overflow in one order alone. A reduction that others read as
+well stays, since it would be computed twice.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from luminal_lab.passes.rule import Rule, RuleSet
 x = variables("x")
 a, b = fields("a b")
 shape = fields("shape")
+ANY_ORDER = {"reassociate", "no_inf", "no_nan"}
+"""In one order a sum may overflow where in another it does not."""
 
 
 def _merged(cls: type[Reduce]) -> Callable[[Pattern, int, int, Match], Pattern | None]:
@@ -135,13 +138,13 @@ MERGE_REDUCTIONS = RuleSet(
         "sum-of-sum",
         op(SumReduce, op(SumReduce, x, axis=b), axis=a),
         _merged(SumReduce),
-        assumes={"reassociate"},
+        assumes=ANY_ORDER,
     ),
     Rule(
         "sum-of-reshaped-sum",
         op(SumReduce, op(Reshape, op(SumReduce, x, axis=b)), axis=a),
         _merged_through(SumReduce),
-        assumes={"reassociate"},
+        assumes=ANY_ORDER,
     ),
     Rule(
         "sum-of-expand",

@@ -13,6 +13,7 @@ A commutative op is tried in both orders.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol, TypeAlias
@@ -44,6 +45,8 @@ from luminal_lab.core.ops import (
 from luminal_lab.errors import DefinitionError, UnknownNameError
 
 Bindings: TypeAlias = dict[str, Any]
+HALF_DIGITS = 2**-7
+"""How far two numbers may be apart, of the larger one, that are one value in some dtype."""
 
 
 class Pattern:
@@ -159,7 +162,9 @@ class Number(Pattern):
             return value is self.value or (value == self.value) is True
         if isinstance(self.value, bool) and not isinstance(value, bool):
             return False
-        if value != self.value:
+        if value != self.value:  # NaN is NaN, and 0.1 is what float16 makes of it
+            if math.isclose(value, self.value, rel_tol=HALF_DIGITS):
+                return as_value(value, dtype) == as_value(self.value, dtype)
             return self.value != self.value and value != value
         if isinstance(self.value, float) and not self.value:
             return np.signbit(self.value) == np.signbit(value)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from importlib import import_module
+from math import isfinite
 from typing import (
     Any,
     ClassVar,
@@ -25,12 +26,13 @@ from typing_extensions import override
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, Step
 from luminal_lab.core.ir import IR
-from luminal_lab.errors import ParseError, PassError, nearest
+from luminal_lab.errors import LabError, ParseError, PassError, nearest
 from luminal_lab.passes.base import Option, Pass, fault, option_types, options_of, spec_text
 from luminal_lab.passes.rewrite import Rewrite
 from luminal_lab.passes.rule import FACTS, Rule, RuleSet
+from luminal_lab.reading import REAL, WHOLE
 
-LICENCE = ("no_signed_zero",)
+LICENCE = ("contract", "no_signed_zero")
 """What a pipeline may assume unless it says otherwise: that nobody asks for the sign of a zero."""
 LATER = (
     *(f"passes.{name}" for name in ("generic", "half", "quantised", "inlining", "twelve")),
@@ -41,7 +43,10 @@ PassLike: TypeAlias = "Pass | Pipeline | Rule | RuleSet | str | Iterable[PassLik
 
 
 class Runner(Protocol):
-    """What runs a graph in place of the interpreter."""
+    """What runs a graph in place of the interpreter.
+
+    One that has `looks = True` says itself where Ctrl-C may break it off; others always may be.
+    """
 
     def run(
         self,
@@ -201,6 +206,11 @@ def as_pass(like: object) -> Pass | Pipeline:
 
 # -- text ------------------------------------------------------------------------------------------
 
+MOST_LETTERS = 100_000
+"""Of the text of a pipeline."""
+DEEPEST = 50
+"""Pipelines within one another as text."""
+MARKS = frozenset("(){}[],=")
 TOKEN = re.compile(r"\s*([A-Za-z][A-Za-z0-9_.-]*|-?[0-9][0-9.e+-]*|[(){}\[\],=]|\S)")
 
 
@@ -223,6 +233,8 @@ def parse_pipeline(text: str) -> Pipeline:
     >>> print(parse_pipeline("(simplify{limit = 10}, simplify){rounds = 3}"))
     (simplify{limit = 10}, simplify){rounds = 3}
     """
+    if len(text) > MOST_LETTERS:
+        raise ParseError(f"pipeline: it has {len(text):,} letters, and may have {MOST_LETTERS:,}")
     parser = _Parser(text)
     passes = parser.items(None)
     if len(passes) == 1 and isinstance(passes[0], Pipeline) and passes[0].has_options:
@@ -245,13 +257,16 @@ class _Parser:
         self.tokens = [(m.group(1), m.start(1)) for m in TOKEN.finditer(text)]
         self.tokens.append(("", len(text.rstrip())))
         self.place = 0
+        self.depth = 0
 
     def token(self) -> str:
         return self.tokens[self.place][0]
 
     def take(self) -> str:
-        self.place += 1
-        return self.tokens[self.place - 1][0]
+        """Take a token, of which the last, the end, stays."""
+        word = self.token()
+        self.place += bool(word)
+        return word
 
     def expect(self, wanted: str) -> None:
         if self.token() != wanted:
@@ -261,9 +276,9 @@ class _Parser:
 
     def fail(self, what: str, hint: str | None = None, place: int | None = None) -> NoReturn:
         column = self.tokens[self.place if place is None else place][1]
-        # A long text is cut to a window around the place.
-        start = max(0, self.text.rfind("\n", 0, column) + 1)
-        line = self.text[start:].split("\n", 1)[0]
+        # A long line is cut to a window around the place.
+        start = max(self.text.rfind("\n", 0, column) + 1, column - 80)
+        line = self.text[start : column + 60].split("\n", 1)[0]
         where = f"{line}\n{' ' * (column - start)}^"
         raise ParseError(f"pipeline, column {column + 1}: {what}", where=where, hint=hint)
 
@@ -280,8 +295,12 @@ class _Parser:
     def item(self) -> Pass | Pipeline:
         if self.token() == "(":
             self.place += 1
+            self.depth += 1
+            if self.depth > DEEPEST:
+                self.fail(f"pipelines are nested more than {DEEPEST} deep")
             inner = self.items(")")
             self.expect(")")
+            self.depth -= 1
             return self.made(Pipeline, {"passes": inner})
         place, name = self.place, self.take()
         cls = known_passes().get(name) or _loaded(name)
@@ -316,8 +335,15 @@ class _Parser:
             self.expect("}")
         try:
             return cls(**given)
-        except PassError as error:
+        except LabError as error:
             self.fail(error.message, error.hint, place)
+
+    def word(self, name: str) -> str:
+        """Take one value, which no mark is."""
+        if not self.token() or self.token() in MARKS:
+            found = repr(self.token()) if self.token() else "the end"
+            self.fail(f"the value of {name} is missing: there is {found}")
+        return self.take()
 
     def value(self, name: str, wanted: object) -> Option:
         place = self.place
@@ -326,22 +352,21 @@ class _Parser:
             self.place += 1
             words: list[str] = []
             while self.token() != "]":
-                words.append(self.take())
+                words.append(self.word(name))
                 if self.token() != "]":
                     self.expect(",")
             self.expect("]")
             if wanted == tuple[str, ...] or any(get_origin(one) is tuple for one in choices):
                 return tuple(words)
             return self.fail(f"{name} takes no list", place=place)
-        word = self.take()
+        word = self.word(name)
         for kind in choices:
             if kind is bool and word in ("true", "false"):
                 return word == "true"
-            if kind in (int, float):
-                try:
-                    return int(word) if kind is int else float(word)
-                except ValueError:
-                    continue
+            if kind is int and WHOLE.fullmatch(word):
+                return int(word)
+            if kind is float and REAL.fullmatch(word) and isfinite(float(word)):
+                return float(word)
             if kind is str:
                 return word
         expected = " or ".join(

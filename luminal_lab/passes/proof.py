@@ -1,81 +1,54 @@
-"""Rules put to the test by enumeration: dtypes, special values, constants and fields, all of them.
+"""Rules put to the test: on simple values first, then on all values of small dtypes and on corners.
 
-Both sides are computed by the interpreter. Where a rule assumes a fact, values that break it, on
-either side and on the way there, do not count against it; all others do, bit by bit, unless it
-assumes that the order of roundings does not matter.
+Both sides are computed by the interpreter. Where a rule assumes a fact, values of the left side
+that break it do not count against the rule. All others do, bit by bit, unless the rule assumes
+that the order of roundings does not matter: then no difference counts that roundings explain.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations, product
-from random import Random
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from luminal_lab.core.dtypes import Array, DType
+from luminal_lab.core.dtypes import BY_NUMPY, Array, DType
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.interpret import Environment, interpret
-from luminal_lab.core.ir import IR, Node, Table
-from luminal_lab.core.op import Elementwise, Op, Scalar, TensorType, fields_of, ints
-from luminal_lab.core.ops import (
-    Constant,
-    CustomGradient,
-    Expand,
-    Flip,
-    Input,
-    Log2,
-    Pad,
-    Permute,
-    Recip,
-    Reshape,
-    Slice,
-    Sqrt,
-    Window,
-)
+from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.op import Elementwise, Scalar, TensorType, ints
+from luminal_lab.core.ops import Cast, Constant, Gather, Input, Log2, Mod, Recip, Scatter, Sqrt
 from luminal_lab.core.printer import as_text
-from luminal_lab.errors import LabError
-from luminal_lab.passes.pattern import (
-    Apply,
-    ConstantVariable,
-    Field,
-    Pattern,
-    Variable,
-    build,
+from luminal_lab.errors import Interrupted, LabError, LabWarning
+from luminal_lab.passes.corners import (
+    corners,
+    drawn,
+    every,
+    exactly,
+    near,
+    negatives,
+    neighbours,
+    simple,
 )
-from luminal_lab.passes.rule import Rule, choices
+from luminal_lab.passes.enclosure import enclosures
+from luminal_lab.passes.pattern import Pattern, build
+from luminal_lab.passes.rule import Rule
+from luminal_lab.passes.trials import DTYPES, Trial, numbers_of, trials
 
-FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3.0, 1e-40, 1e-30, -1e30, math.inf, -math.inf, math.nan)
-TAME = (0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3.0, 7.0, 0.1, math.inf, -math.inf, math.nan)
-"""Values among which no sum loses all of the smaller part."""
-INTEGERS = (0, 1, 2, 3, 5, -1, -2, -7, 100, 127, -128, 2**31 - 1, -(2**31))
-DTYPES = (DType.float32, DType.float64, DType.float16, DType.int32, DType.uint8, DType.bool_)
-SHAPES = ((2, 3), (1, 3), (2, 1), (1, 1))
-MOST = 1_500
-"""How many graphs are tried for one rule."""
-ROUNDINGS = 100
-"""How many roundings a rule may add."""
-AXES = (0, 1)
-PER_FIELD: Mapping[tuple[type[Op], str], tuple[object, ...]] = {
-    (Permute, "axes"): tuple(permutations(range(2))),
-    (Reshape, "shape"): ((3, 2), (6,), (2, 3), (1, 6), (3,), (1,), (2,), (3, 1)),
-    (Expand, "shape"): ((2, 3), (1, 3), (2, 1), (4, 3), (2, 5), (1, 1)),
-    (Slice, "start"): ((0, 0), (1, 0), (0, 1), (1, 1)),
-    (Slice, "stop"): ((2, 3), (1, 2), (2, 2), (1, 3)),
-    (Slice, "step"): ((1, 1), (1, 2), (2, 1)),
-    (Pad, "before"): ((0, 0), (1, 0), (0, 2)),
-    (Pad, "after"): ((0, 0), (1, 0), (0, 1)),
-    (Flip, "axes"): ((), (0,), (1,), (0, 1)),
-    (Window, "size"): (1, 2),
-    (Window, "stride"): (1, 2),
-    (Window, "dilation"): (1,),
-}
-"""What is tried for the fields of ops; axes and dtypes are tried wherever they are fields."""
+EXHAUSTED = 1 << 17
+"""Up to how many choices of values for the variables all of them are tried."""
+SAMPLED = 1 << 16
+"""How many choices are tried where there are more."""
+FEW = 1 << 12
+"""How many, where a rule has constants too, each of which is tried with as many."""
+READ = 1 << 11
+"""Among how many counterexamples the one is looked for that is easiest to read."""
+
+Bools: TypeAlias = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,7 +58,7 @@ class Counterexample:
     rule: Rule
     dtype: DType
     given: Mapping[str, object]
-    """What the variables, constants and fields are."""
+    """What the variables, constants and fields are, as numbers that can be typed in again."""
     left: object
     right: object
 
@@ -112,8 +85,11 @@ class Examination(NamedTuple):
     wrong: Counterexample | None
 
 
-def counterexample(rule: Rule) -> Counterexample | None:
-    """Return inputs for which a rule is wrong, or None if enumeration finds none.
+def counterexample(rule: Rule, dtypes: Iterable[DType] = DTYPES) -> Counterexample | None:
+    """Return inputs for which a rule is wrong, or None if none are found.
+
+    Rules of one variable are tried on all values of the dtypes of 8 and 16 bits; others, and the
+    wider dtypes, on corners and on values drawn over all bit patterns, the same ones each time.
 
     >>> from luminal_lab.passes.pattern import variables
     >>> x = variables("x")
@@ -122,213 +98,190 @@ def counterexample(rule: Rule) -> Counterexample | None:
     is wrong for float32: with x = -0.0 the left side is -0.0, but the right side is 0.0
     >>> counterexample(Rule("mul-one", x * 1, x))
     """
-    return examine(rule).wrong
+    tried, wrong = examine(rule, dtypes)
+    if not tried:
+        text = (
+            f"rule {rule.name!r}: no graph that is tried matches {rule.pattern}; nothing is shown"
+        )
+        warnings.warn(text, LabWarning, stacklevel=2)
+    return wrong
 
 
-def examine(rule: Rule) -> Examination:
-    """Try a rule on all that there is to try, until it is wrong."""
+def examine(rule: Rule, dtypes: Iterable[DType] = DTYPES, *, on: Iterable[IR] = ()) -> Examination:
+    """Try a rule on all that there is to try, until it is wrong.
+
+    A pattern of many ops whose fields depend on each other is hardly ever met by chance: it is
+    tried `on` graphs whose output it matches.
+    """
+    graphs = list(on)
+    with np.errstate(all="ignore"):
+        return _examined(rule, map(_given, graphs) if graphs else trials(rule, tuple(dtypes)))
+
+
+def _examined(rule: Rule, tries: Iterable[Trial]) -> Examination:
     tried = 0
-    for sample, given in cases(rule):
+    for trial in tries:
+        wrong = None
         try:
-            made = _instance(rule, sample, given)
-        except LabError as error:
-            refused = f"refused: {error}"
-            wrong = Counterexample(rule, sample.dtype, given, "of this type", refused)
+            instance = _instance(rule, trial)
+        except Interrupted:
+            raise
+        except Exception as error:  # of a condition or a calculation too, whatever they raise
+            told = error.message if isinstance(error, LabError) else repr(error)
+            given = _told(trial, {name: node.type for name, node in trial.inputs.items()})
+            wrong = Counterexample(rule, trial.dtype, given, trial.left.type, f"refused: {told}")
+        else:
+            if instance is None:
+                continue
+            wrong = _refuted(rule, trial, instance)
+        tried += 1
+        if wrong is not None:
             return Examination(tried, wrong)
-        if made is not None:
-            tried += 1
-            wrong = _tried(rule, sample, given, made)
-            if wrong is not None:
-                return Examination(tried, wrong)
     return Examination(tried, None)
 
 
-Given: TypeAlias = dict[str, object]
-Bools: TypeAlias = npt.NDArray[np.bool_]
-
-
-def cases(rule: Rule) -> list[tuple[TensorType, Given]]:
-    """Return the types of the variables, and values of constants and fields, to try.
-
-    Of more than can be tried in a second or two it is the same part each time.
-    """
-    constants = sorted(set(_names(rule.pattern, ConstantVariable)))
-    slots = list(_slots(rule.pattern))
-    shapes = ((1,),) if _is_elementwise(rule.pattern) else SHAPES
-    found: list[tuple[TensorType, Given]] = []
-    for dtype, shape in product(DTYPES, shapes):
-        pools: list[tuple[object, ...]] = [_numbers(rule, dtype)] * len(constants)
-        names = [*constants, *(slot for slot, _, _ in slots)]
-        pools += [_candidates(cls, field) for _, cls, field in slots]
-        sample = TensorType(dtype, shape)
-        found += [(sample, dict(zip(names, values, strict=True))) for values in product(*pools)]
-    return found if len(found) <= MOST else Random(0).sample(found, MOST)
-
-
-def _numbers(rule: Rule, dtype: DType) -> tuple[Scalar, ...]:
-    if dtype is DType.bool_:
-        return (False, True)
-    if not dtype.is_float:
-        low, high = dtype.limits
-        return tuple(value for value in INTEGERS if low <= value <= high)
-    with np.errstate(all="ignore"):
-        values = np.asarray(TAME if "reassociate" in rule.assumes else FLOATS).astype(dtype.numpy)
-    return tuple(float(value) for value in values)
-
-
-def _names(pattern: Pattern, kind: type[Variable | ConstantVariable]) -> Iterator[str]:
-    if isinstance(pattern, Apply):
-        for source in pattern.sources:
-            yield from _names(source, kind)
-    elif isinstance(pattern, (Variable, ConstantVariable)) and isinstance(pattern, kind):
-        yield pattern.name
-
-
-def _slots(pattern: Pattern, path: str = "") -> Iterator[tuple[str, type[Op], str]]:
-    """Yield each field of a pattern that is open: its name, or its place, and where it stands."""
-    if not isinstance(pattern, Apply):
-        return
-    given = dict(pattern.fields)
-    for field in fields_of(pattern.cls):
-        value = given.get(field)
-        if isinstance(value, Field):
-            yield value.name, pattern.cls, field
-        elif field not in given:
-            yield f"{path}{pattern.cls.name}.{field}", pattern.cls, field
-    for place, source in enumerate(pattern.sources):
-        yield from _slots(source, f"{path}{place}.")
-
-
-def _candidates(cls: type[Op], field: str) -> tuple[object, ...]:
-    if (cls, field) in PER_FIELD:
-        return PER_FIELD[cls, field]
-    if field == "axis":
-        return AXES
-    if cls is CustomGradient:
-        return ("a function",)
-    return DTYPES if field == "dtype" else ()
-
-
-def _filled(pattern: Pattern, given: Given, path: str = "") -> Pattern:
-    """Return a pattern with all fields filled in."""
-    if not isinstance(pattern, Apply):
-        return pattern
-    fields = dict(pattern.fields)
-    for field in fields_of(pattern.cls):
-        value = fields.get(field)
-        if isinstance(value, Field):
-            fields[field] = given[value.name]
-        elif field not in fields:
-            fields[field] = given[f"{path}{pattern.cls.name}.{field}"]
-    sources = [_filled(s, given, f"{path}{place}.") for place, s in enumerate(pattern.sources)]
-    return Apply(pattern.cls, tuple(sources), tuple(fields.items()), pattern.name, pattern.more)
-
-
-def _is_elementwise(pattern: Pattern) -> bool:
-    if not isinstance(pattern, Apply):
-        return True
-    return issubclass(pattern.cls, Elementwise) and all(map(_is_elementwise, pattern.sources))
+def _given(ir: IR) -> Trial:
+    edit = Edit(ir)
+    inputs = {node.name: node for node in ir.inputs}
+    return Trial(ir.outputs[0].dtype, edit, ir.outputs[0], {}, inputs, thorough=True)
 
 
 # -- one graph -------------------------------------------------------------------------------------
 
 
 class Instance(NamedTuple):
-    """A graph that a rule matches, with what took the place of the match."""
+    """Both sides of a rule, in one graph."""
 
     left: Node
     right: Node
-    edit: Edit
+    ir: IR
+    behind: frozenset[int]
+    """The nodes that the left side is made of."""
 
 
-def _instance(rule: Rule, sample: TensorType, given: Given) -> Instance | None:
-    edit = Edit(IR(Table(), (), ()))
-    chosen = choices(rule.pattern)
-    try:
-        bindings: dict[str, Node] = {}
-        for name in dict.fromkeys(_names(rule.pattern, Variable)):
-            dtype = DType.bool_ if name in chosen else sample.dtype
-            bindings[name] = edit.insert(Input(dtype, sample.shape), name=None)
-        for name in dict.fromkeys(_names(rule.pattern, ConstantVariable)):
-            value = given[name]
-            assert isinstance(value, (bool, int, float))
-            bindings[name] = edit.insert(Constant(value, sample.dtype, sample.shape))
-        left = build(_filled(rule.pattern, given), sample, bindings, edit, [])
-        match, right = next(rule.matches(left, edit), (None, None))
-        if match is None or right is None:
-            return None
-    except (LabError, TypeError, KeyError):
-        return None  # the ops do not take this type, or these fields
-    return Instance(left, build(right, left.type, match.bindings, edit, [left]), edit)
+def _instance(rule: Rule, trial: Trial) -> Instance | None:
+    left, edit = trial.left, trial.edit
+    behind = frozenset(node.id for node in edit.ir().nodes)
+    match, right = next(rule.matches(left, edit), (None, None))
+    if match is None or right is None:
+        return None
+    made = build(right, left.type, match.bindings, edit, [left])
+    return Instance(left, made, edit.ir(), behind)
 
 
-def _tried(rule: Rule, sample: TensorType, given: Given, made: Instance) -> Counterexample | None:
-    if made.left.type != made.right.type:
-        return Counterexample(rule, sample.dtype, given, made.left.type, made.right.type)
-    ir = made.edit.ir()
-    inputs = ir.inputs
-    named = dict.fromkeys(_names(rule.pattern, Variable))
+def _refuted(rule: Rule, trial: Trial, instance: Instance) -> Counterexample | None:
+    """Return the values for which the sides of an instance differ."""
+    left, right, ir, _ = instance
+    if left.type != right.type:
+        given = _told(trial, {name: node.type for name, node in trial.inputs.items()})
+        return Counterexample(rule, trial.dtype, given, left.type, right.type)
     # One lane holds one choice of values; what is not elementwise sees whole arrays of one choice.
-    scalar = sample.shape == (1,) and _is_elementwise(rule.pattern)
-    for data in _data(rule, inputs, scalar=scalar):
-        values = _values(ir, data, lanes=scalar)
-        wrong = _wrong(rule, made, values, lanes=scalar)
-        if wrong is not None:
-            at = (wrong,) if scalar else ...
-            shown: Given = {
-                name: values[node.id][at].tolist() for name, node in zip(named, inputs, strict=True)
-            }
-            left, right = values[made.left.id][at].tolist(), values[made.right.id][at].tolist()
-            return Counterexample(rule, sample.dtype, {**shown, **given}, left, right)
+    kept = (Elementwise, Input, Constant)
+    lanes = left.shape == (1,) and all(isinstance(node.op, kept) for node in ir.nodes)
+    for data in _lanes(rule, trial, ir.inputs) if lanes else _arrays(trial, ir):
+        try:
+            values = _values(ir, data, None if lanes else instance.behind)
+        except Interrupted:
+            raise
+        except LabError:
+            continue  # the left side has no value for such data
+        shown = {name: values[node.id] for name, node in trial.inputs.items()}
+        try:
+            values = values if lanes else _values(ir, data, {node.id for node in ir.nodes})
+        except Interrupted:
+            raise
+        except LabError as error:
+            given = _told(trial, {name: _shown(value) for name, value in shown.items()})
+            told = f"refused: {error.message}"
+            return Counterexample(rule, trial.dtype, given, _shown(values[left.id]), told)
+        places = _wrong(rule, instance, values, lanes=lanes)
+        if places is None:
+            continue
+        if lanes:  # a single choice of values, the easiest to read of a thorough trial's
+            names = {**shown, "": values[left.id]}
+            place = _easiest(names.values(), places) if trial.thorough else places[0]
+            values = {id: value[place] for id, value in values.items()}
+        shown = {name: _shown(values[node.id]) for name, node in trial.inputs.items()}
+        sides = _shown(values[left.id]), _shown(values[right.id])
+        return Counterexample(rule, trial.dtype, _told(trial, shown), *sides)
     return None
 
 
-def _data(rule: Rule, inputs: tuple[Node, ...], *, scalar: bool) -> Iterator[dict[int, Array]]:
-    pools = [np.asarray(_numbers(rule, node.dtype), node.dtype.numpy) for node in inputs]
-    if scalar:
-        grids = np.meshgrid(*pools, indexing="ij")
-        yield {node.id: g.reshape(-1) for node, g in zip(inputs, grids, strict=True)}
-        return
-    rng = np.random.default_rng(0)
-    for finite in (True, False):
-        chosen = [pool[np.isfinite(pool.astype(float))] if finite else pool for pool in pools]
-        yield {
-            node.id: rng.choice(pool, ints(node.shape)).astype(node.dtype.numpy)
-            for node, pool in zip(inputs, chosen, strict=True)
-        }
+def _easiest(arrays: Iterable[Array], places: Sequence[int]) -> int:
+    few = places[:READ]
+    texts = zip(*[map(str, map(exactly, array[few])) for array in arrays], strict=True)
+    sizes = [sum(map(len, text)) for text in texts]
+    return few[sizes.index(min(sizes))]
 
 
-def _values(ir: IR, data: Mapping[int, Array], *, lanes: bool) -> dict[int, Array]:
-    if lanes:  # the graph says one element; it is run on as many as there are lanes
-        found = dict(data)
-        count = max([1, *[array.size for array in data.values()]])
-        with np.errstate(all="ignore"):
-            for node in ir.nodes:
-                if node.id not in found:
-                    op = node.op
-                    if isinstance(op, Constant):
-                        found[node.id] = np.full(count, op.value, node.dtype.numpy)
-                    else:
-                        found[node.id] = op.eval(*[found[id] for id in node.sources])
-        return found
+def _told(trial: Trial, variables: Mapping[str, object]) -> dict[str, object]:
+    """Return what variables, constants and fields are, constants as values of their dtype."""
+    dtype = trial.dtype
+    return dict(variables) | {
+        name: exactly(np.asarray(value).astype(dtype.numpy))
+        if isinstance(value, float) and dtype.is_float
+        else value
+        for name, value in trial.given.items()
+    }
 
-    def data_of(node: Node) -> Array:
+
+def _shown(value: Array) -> object:
+    """Return a value as it can be typed in; of an array without elements its shape."""
+    return exactly(value) if value.size else str(TensorType(BY_NUMPY[value.dtype], value.shape))
+
+
+def _values(ir: IR, data: Mapping[int, Array], wanted: Iterable[int] | None) -> dict[int, Array]:
+
+    def given(node: Node) -> Array:
         return data[node.id]
 
-    return interpret(ir, Environment(data_of), wanted=[node.id for node in ir.nodes])
+    if wanted is not None:
+        return interpret(ir, Environment(given), wanted=wanted)
+    # The graph says one element; it is run on as many as there are lanes.
+    found = dict(data)
+    count = max([1, *[array.size for array in data.values()]])
+    with np.errstate(all="ignore"):
+        for node in ir.nodes:
+            op = node.op
+            if isinstance(op, Constant):
+                found[node.id] = np.broadcast_to(op.eval(), (count,))
+            elif node.id not in found:
+                found[node.id] = op.eval(*[found[id] for id in node.sources])
+    return found
 
 
-def _wrong(rule: Rule, made: Instance, values: Mapping[int, Array], *, lanes: bool) -> int | None:
-    """Return the first lane in which the sides differ although all assumed facts hold."""
-    left, right = values[made.left.id], values[made.right.id]
-    same = _same(rule, left, right, values)
-    holds: Bools = np.ones(left.shape if lanes else (), bool)
-    if made.left.dtype.is_float or "nonzero" in rule.assumes:
-        for node in made.edit.ir().nodes:
+# -- what is compared ------------------------------------------------------------------------------
+
+
+def _wrong(
+    rule: Rule, instance: Instance, values: Mapping[int, Array], *, lanes: bool
+) -> Sequence[int] | None:
+    """Return where the sides differ although all assumed facts hold; None if they do nowhere."""
+    left, right, ir, behind = instance
+    differ = ~_same(rule, values[left.id], values[right.id])
+    if not differ.any():
+        return None
+    places = np.flatnonzero(differ) if lanes else np.zeros(1, int)
+    if lanes:
+        values = {id: value[places] for id, value in values.items()}
+        differ = np.ones(len(places), bool)
+    for node in ir.nodes:
+        if node.id in behind:
             broken = _broken(rule, node, values)
-            holds &= ~(broken if lanes else broken.any())
-    wrong = np.argwhere(np.logical_and(np.logical_not(same), holds))
-    return int(wrong[0][0]) if len(wrong) else None
+            differ &= ~(broken if lanes else broken.any())
+    if "reassociate" in rule.assumes and differ.any():
+        differ &= ~_is_explained(rule, instance, values, lanes=lanes)
+    return [int(k) for k in places[differ if lanes else slice(None)]] if differ.any() else None
+
+
+def _same(rule: Rule, a: Array, b: Array) -> Bools:
+    """Return where two values are the same: NaN is NaN, and 0.0 is not -0.0 unless assumed."""
+    same = np.asarray(np.equal(a, b), bool)
+    if a.dtype.kind in "iub":
+        return same
+    if "no_signed_zero" not in rule.assumes:
+        same &= np.equal(np.signbit(a), np.signbit(b))
+    return same | (np.isnan(a) & np.isnan(b))
 
 
 def _broken(rule: Rule, node: Node, values: Mapping[int, Array]) -> Bools:
@@ -340,26 +293,158 @@ def _broken(rule: Rule, node: Node, values: Mapping[int, Array]) -> Bools:
             broken |= np.isnan(value)
         if "no_inf" in rule.assumes:
             broken |= np.isinf(value)
-    if isinstance(node.op, Recip) and "nonzero" in rule.assumes:
-        broken |= np.equal(values[node.sources[0]], 0)
+    if isinstance(node.op, (Recip, Mod)) and "nonzero" in rule.assumes:
+        broken |= np.equal(values[node.sources[-1]], 0)
     if isinstance(node.op, (Sqrt, Log2)) and "non_negative" in rule.assumes:
         broken |= np.less(values[node.sources[0]], 0)
     return broken
 
 
-def _same(rule: Rule, a: Array, b: Array, values: Mapping[int, Array]) -> Bools:
-    if a.dtype.kind in "iub":
-        return np.equal(a, b)
-    x, y = a.astype(np.float64), b.astype(np.float64)
-    nan = np.isnan(x) & np.isnan(y)
-    equal = (x == y) | nan
-    if "no_signed_zero" not in rule.assumes:
-        equal &= (np.signbit(x) == np.signbit(y)) | nan
-    if "reassociate" in rule.assumes:
-        # One more rounding is half a unit in the last place of the largest value on the way.
-        bound = ROUNDINGS * float(np.finfo(a.dtype.name).eps)
-        with np.errstate(all="ignore"):
-            sizes = [abs(v.astype(np.float64)) for v in values.values() if v.shape == a.shape]
-            scale = np.max([np.where(np.isfinite(size), size, 0) for size in sizes], axis=0)
-            equal |= abs(x - y) <= bound * scale
-    return equal
+def _is_explained(
+    rule: Rule, instance: Instance, values: Mapping[int, Array], *, lanes: bool
+) -> Bools:
+    """Return where roundings, in some order, make of each side what the other is.
+
+    They neither turn the sign of a zero nor make NaN of a number. A finite value and an infinite
+    one are rounded from one number only at the very end of the dtype, or where the rule assumes
+    that nothing overflows and another order may overflow on the way.
+    """
+    left, right, ir, behind = instance
+    unbounded = "no_inf" in rule.assumes
+    # A number that stands in the rule is meant as it stands; one that is calculated is rounded.
+    written = isinstance(rule.replacement, Pattern)
+    given = [node.id for node in ir.nodes if written or node.id in behind]
+    bounds = enclosures(ir.nodes, values, given=given, overflows=not unbounded)
+    a, b = bounds[left.id], bounds[right.id]
+    meet = a.meets(b)
+    x, y = values[left.id], values[right.id]
+    if not left.dtype.is_float:
+        return meet & (np.not_equal(*a) | np.not_equal(*b))
+    nan = np.isnan(x) != np.isnan(y)
+    if unbounded and "no_nan" in rule.assumes:
+        infinite = [np.isinf(values[node.id]) for node in ir.nodes if node.dtype.is_float]
+        overflown = np.any(infinite, axis=0) if lanes else any(one.any() for one in infinite)
+        nan &= np.logical_not(overflown)
+    zeros = np.equal(x, 0) & np.equal(y, 0)
+    return meet & ~nan & ~zeros | _same(rule, x, y)
+
+
+# -- values ----------------------------------------------------------------------------------------
+
+Data: TypeAlias = dict[int, Array]
+
+
+def _lanes(rule: Rule, trial: Trial, inputs: Sequence[Node]) -> Iterator[Data]:
+    """Yield values for variables of one element each, side by side."""
+    dtypes = [node.dtype for node in inputs]
+    if not trial.thorough:
+        arrays = _grid([simple(dtype) for dtype in dtypes])
+    else:
+        whole = [pool for dtype in dtypes if (pool := every(dtype)) is not None]
+        total = np.prod([len(pool) for pool in whole])
+        if len(whole) == len(dtypes) and total <= EXHAUSTED:
+            arrays = _grid(whole)
+        else:
+            given = [value for value in trial.given.values() if isinstance(value, (int, float))]
+            arrays = _sampled(dtypes, (*numbers_of(rule), *given), FEW if given else SAMPLED)
+    yield {node.id: array for node, array in zip(inputs, arrays, strict=True)}
+
+
+def _grid(pools: Sequence[Array]) -> list[Array]:
+    return [grid.reshape(-1) for grid in np.meshgrid(*pools, indexing="ij")]
+
+
+def _sampled(dtypes: Sequence[DType], numbers: Sequence[Scalar], count: int) -> list[Array]:
+    """Return choices of values that are corners, drawn, equal, neighbours, or each other's."""
+    rng = np.random.default_rng(0)
+    pools = [np.concatenate([corners(dtype), near(dtype, numbers)]) for dtype in dtypes]
+    if len(dtypes) == 1:
+        return [np.concatenate([pools[0], drawn(dtypes[0], count // 4, rng)])]
+    part = count // 4
+    columns = [
+        [
+            rng.choice(pool, part),
+            drawn(dtype, part, rng),
+            rng.choice(near(dtype, numbers), part)
+            if len(near(dtype, numbers))
+            else rng.choice(pool, part),
+        ]
+        for dtype, pool in zip(dtypes, pools, strict=True)
+    ]
+    if len(dtypes) == 2:
+        keys = [pool[:: max(1, len(pool) // int(part**0.5))] for pool in pools]
+        for column, grid in zip(columns, _grid(keys), strict=True):
+            column.append(grid)
+    # Values that have to do with each other: the same, neighbours, negatives, halves, opposites.
+    base: dict[DType, Array] = {}
+    for column, dtype, pool in zip(columns, dtypes, pools, strict=True):
+        first = base.setdefault(
+            dtype, np.concatenate([rng.choice(pool, part // 2), drawn(dtype, part // 2, rng)])
+        )
+        column.append(first if column is columns[0] else _related(first, dtype, rng))
+    return [np.concatenate(column) for column in columns]
+
+
+def _related(first: Array, dtype: DType, rng: np.random.Generator) -> Array:
+    if dtype is DType.bool_:
+        return np.not_equal(first, rng.random(len(first)) < 0.5)
+    other = negatives(first)
+    found = [first, *neighbours(first), other, *neighbours(other)]
+    found += [np.reciprocal(first) if dtype.is_float else np.invert(first)]
+    found += [np.multiply(first, first), np.add(first, first)]
+    return np.choose(rng.integers(0, len(found), len(first)), found).astype(dtype.numpy)
+
+
+def _arrays(trial: Trial, ir: IR) -> Iterator[Data]:
+    """Yield whole arrays for the variables."""
+    rng = np.random.default_rng(0)
+    sizes: dict[int, int] = {}
+    for node in ir.nodes:
+        if isinstance(node.op, (Gather, Scatter)):
+            x, index = ir.sources(node)[:2]
+            while isinstance(index.op, Cast):
+                (index,) = ir.sources(index)
+            sizes[index.id] = ints(x.shape)[node.op.axis]
+
+    def indexed(node: Node) -> Array:  # an index out of range is an error, on either side
+        most = min(sizes[node.id], node.dtype.limits[1] + 1)
+        return rng.integers(0, max(1, most), ints(node.shape)).astype(node.dtype.numpy)
+
+    for kind in KINDS if trial.thorough else KINDS[:2]:
+        yield {
+            node.id: indexed(node) if node.id in sizes else _array(node, kind, rng)
+            for node in ir.inputs
+        }
+
+
+KINDS = (
+    "simple",
+    "simple, not finite",
+    "ordinary",
+    "ends",
+    "corners",
+    "corners, not finite",
+    "one",
+    "ties",
+)
+"""What arrays are drawn from: `one` corner among simple values, `ties` of two corners."""
+
+
+def _array(node: Node, kind: str, rng: np.random.Generator) -> Array:
+    dtype, shape = node.dtype, ints(node.shape)
+    count = int(np.prod(shape))
+    pool = simple(dtype) if kind.startswith("simple") else corners(dtype)
+    if not kind.endswith("not finite") and dtype.is_float:
+        pool = pool[np.isfinite(pool)]
+    if kind == "ordinary":
+        pool = drawn(dtype, 64, rng)[-64:]
+        pool = pool[np.abs(pool.astype(np.float64)) < 1e3] if dtype.is_float else pool
+    if kind == "ties":
+        pool = rng.choice(pool, 2)
+    if kind == "ends" and dtype is not DType.bool_:
+        pool = np.sort(pool)[[0, 0, -1, -1, len(pool) // 2]]
+    found = rng.choice(pool, count)
+    if kind == "one" and count:
+        found = rng.choice(simple(dtype)[: 7 if dtype.is_float else None], count)
+        found[rng.integers(count)] = rng.choice(corners(dtype))
+    return found.reshape(shape)

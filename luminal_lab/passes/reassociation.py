@@ -9,6 +9,7 @@ Of integers this is exact. Of floats it rounds in another order, which only a li
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -32,11 +33,18 @@ c, d = constants("c d")
 axis = fields("axis")
 
 ROUNDED = {"reassociate", "no_inf", "no_nan"}
+REAL = ROUNDED | {"no_signed_zero"}
+"""For sums that are factored: -1 · 1 + -1 · -1 is 0, and -1 · (1 + -1) is -0."""
 
 
 def is_computed(y: TensorType | Scalar) -> bool:
     """Return whether y is no constant."""
     return isinstance(y, TensorType)
+
+
+def is_finite(c: Scalar) -> bool:
+    """Return whether c is a finite number: the sum of nothing is 0, but 0 times infinity is NaN."""
+    return not isinstance(c, float) or math.isfinite(c)
 
 
 @rule("add-constants", (x + c) + d, assumes=ROUNDED)
@@ -51,13 +59,13 @@ def mul_constants(x: Pattern, c: float, d: float) -> Pattern:
     return x * (c * d)
 
 
-@rule("factor-constants", x * c + x * d, assumes=ROUNDED)
+@rule("factor-constants", x * c + x * d, assumes=REAL)
 def factor_constants(x: Pattern, c: float, d: float) -> Pattern:
     """Add two factors of one value first."""
     return x * (c + d)
 
 
-@rule("add-multiple", x + x * c, assumes=ROUNDED)
+@rule("add-multiple", x + x * c, assumes=REAL)
 def add_multiple(x: Pattern, c: float) -> Pattern:
     """Count a value once more."""
     return x * (c + 1)
@@ -72,12 +80,18 @@ REASSOCIATE = RuleSet(
     Rule("add-self", x + x, x * 2, assumes=ROUNDED),
     Rule("add-constant-last", (x + c) + y, (x + y) + c, assumes=ROUNDED, condition=is_computed),
     Rule("mul-constant-last", (x * c) * y, (x * y) * c, assumes=ROUNDED, condition=is_computed),
-    Rule("factor", x * y + x * z, x * (y + z), assumes=ROUNDED),
+    Rule("factor", x * y + x * z, x * (y + z), assumes=REAL),
     Rule("mul-exp2", exp2(x) * exp2(y), exp2(x + y), assumes=ROUNDED),
     Rule("mul-recip", recip(x) * recip(y), recip(x * y), assumes=ROUNDED | {"nonzero"}),
     Rule("mul-sqrt", sqrt(x) * sqrt(y), sqrt(x * y), assumes=ROUNDED | {"non_negative"}),
     Rule("add-log2", log2(x) + log2(y), log2(x * y), assumes=ROUNDED | {"non_negative"}),
-    Rule("sum-scaled", sum_reduce(x * c, axis=axis), sum_reduce(x, axis=axis) * c, assumes=ROUNDED),
+    Rule(
+        "sum-scaled",
+        sum_reduce(x * c, axis=axis),
+        sum_reduce(x, axis=axis) * c,
+        assumes=REAL,
+        condition=is_finite,
+    ),
 )
 
 

@@ -39,6 +39,7 @@ FACTS: Mapping[str, str] = {
     "nonzero": "what is divided by is not 0",
     "non_negative": "what a root or logarithm is taken of is not negative",
     "reassociate": "the order of roundings does not matter",
+    "contract": "a product may be rounded together with the sum that it is added to",
 }
 """What rules may assume about values. Of integers and bools all but `nonzero` is true anyway."""
 OF_FLOATS = frozenset(FACTS) - {"nonzero"}

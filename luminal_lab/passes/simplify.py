@@ -37,6 +37,7 @@ b = variables("b")
 to, via = fields("to via")
 
 ROUNDED = {"reassociate"}
+REAL = {*ROUNDED, "no_signed_zero"}
 FINITE = {"no_nan", "no_inf"}
 
 
@@ -102,9 +103,9 @@ SIMPLIFY = RuleSet(
     Rule("zero-mod", as_pattern(0) % y, 0, condition=is_int),
     Rule("mod-mod", (x % y) % y, x % y, condition=is_int),
     # powers and roots
-    Rule("exp2-log2", exp2(log2(x)), x, assumes={*ROUNDED, "non_negative"}),
-    Rule("log2-exp2", log2(exp2(x)), x, assumes={*ROUNDED, *FINITE}),
-    Rule("sqrt-squared", sqrt(x) * sqrt(x), x, assumes={*ROUNDED, "non_negative"}),
+    Rule("exp2-log2", exp2(log2(x)), x, assumes={*REAL, "non_negative"}),
+    Rule("log2-exp2", log2(exp2(x)), x, assumes={*REAL, *FINITE}),
+    Rule("sqrt-squared", sqrt(x) * sqrt(x), x, assumes={*REAL, "non_negative"}),
     # comparisons and choices
     Rule("less-self", x < x, False),
     Rule("where-same", where(b, x, x), x),

@@ -158,13 +158,17 @@ class Snapshot(Drawn, Explored):
                     folded.setdefault(id, []).append(end.id)
         return folded
 
-    def _parents(self, node: Node) -> Iterator[int]:
-        """Yield what a node was made of, through nodes that the pass made on the way."""
-        for id in node.meta.made.parents if node.meta.made is not None else ():
-            made = self._inserted.get(id)
-            if made is not None and id < node.id:
-                yield from self._parents(made)
-            yield id
+    def _parents(self, node: Node) -> list[int]:
+        """Return what a node was made of, through nodes that the pass made on the way."""
+        todo = [*_made_of(node)]
+        found: dict[int, None] = {}
+        while todo:
+            id = todo.pop()
+            if id not in found:
+                found[id] = None
+                made = self._inserted.get(id)
+                todo += _made_of(made) if made is not None else ()
+        return [*reversed(found)]
 
     @cached_property
     def _inserted(self) -> dict[int, Node]:
@@ -211,14 +215,20 @@ class Snapshot(Drawn, Explored):
         if old or node.meta.made is None:
             return tuple(old)
         # It took nobody's place, but was made from others.
-        inserted = self._inserted
         parents: dict[int, Node] = {}
-        for id in node.meta.made.parents:
-            record = get(id)
-            if record is not None:
-                parents[id] = record
-            elif id in inserted and id < node.id:
-                parents.update((one.id, one) for one in self._back(inserted[id]))
+        seen: set[int] = set()
+        todo = [*reversed(_made_of(node))]
+        while todo:
+            id = todo.pop()
+            record, made = get(id), self._inserted.get(id)
+            if id in seen or (record is None and made is None):
+                continue
+            seen.add(id)
+            known = [id, *self._came_from.get(id, ())] if record is None else [id]
+            old = [one for each in known if (one := get(each)) is not None]
+            parents.update((one.id, one) for one in old)
+            if not old and made is not None:
+                todo += reversed(_made_of(made))
         return tuple(parents.values())
 
     # -- shown -------------------------------------------------------------------------------------
@@ -236,6 +246,10 @@ class Snapshot(Drawn, Explored):
     @override
     def __repr__(self) -> str:
         return f"<Snapshot {self.index} {self}>"
+
+
+def _made_of(node: Node) -> tuple[int, ...]:
+    return node.meta.made.parents if node.meta.made is not None else ()
 
 
 def _end(into: Mapping[int, int], id: int) -> int:

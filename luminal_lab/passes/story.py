@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Self
 
 from typing_extensions import override
 
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.printer import print_node
-from luminal_lab.errors import DefinitionError, nearest
+from luminal_lab.errors import DefinitionError, nearest, visible
 from luminal_lab.passes.pattern import Match, find, why_not
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.passes.rule import FACTS, Rule
@@ -19,6 +20,10 @@ class Story(str):
     """Text that a cell shows as it is."""
 
     __slots__ = ()
+
+    def __new__(cls, text: str) -> Self:
+        """Return the text as it may be shown."""
+        return super().__new__(cls, visible(text))
 
     @override
     def __repr__(self) -> str:

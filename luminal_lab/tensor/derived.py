@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from luminal_lab.core.edit import Change
 from luminal_lab.core.ir import IR
+from luminal_lab.interrupts import held
 
 if TYPE_CHECKING:
     from luminal_lab.tensor.lazy import Workspace
+
+T = TypeVar("T")
 
 
 class Derived(NamedTuple):
@@ -32,17 +34,15 @@ class Derived(NamedTuple):
         return found
 
 
-@contextmanager
-def as_one(graph: Workspace) -> Generator[None, None, None]:
-    """Take back all that was written if it fails, as `whole` does; scopes can change within."""
-    if graph.inside:
-        yield
-        return
-    mark, derived = graph.mark(), len(graph.derived)
-    graph.inside = False
-    try:
-        yield
-    except BaseException as error:
-        graph.take_back(mark, error)
-        del graph.derived[derived:]
-        raise
+def as_one(graph: Workspace, write: Callable[[], T]) -> T:
+    """Return what a function writes, or take all of it back; scopes can change within."""
+    if graph.within():
+        return write()
+    with held() as hold:
+        size = graph.size
+        try:
+            return hold.opened(write)
+        except BaseException as error:
+            graph.fail(error)  # what in it was broken off
+            graph.take_back(size, error)
+            raise

@@ -32,25 +32,26 @@ def operation(
     @wraps(function)
     def call(self: LazyT, /, *args: P.args, **kwargs: P.kwargs) -> R:
         graph = self.graph
-        if graph.inside:
+        if (begun := graph.begun) is not None and (begun[1] is None or graph.within()):
             if kwargs and not theirs.isdisjoint(kwargs):
                 _rename(written, kwargs, aliases)
             return function(self, *args, **kwargs)
-        mark = graph.mark()
         try:
-            if kwargs and not theirs.isdisjoint(kwargs):
-                _rename(written, kwargs, aliases)
-            return function(self, *args, **kwargs)
-        except Exception as error:
-            wrong = as_ours(written, function, error, (self, *args), kwargs, on="x.")
-            _say(written, function, type(self), wrong)
-            graph.take_back(mark, wrong)
-            raise wrong from error.__cause__ if wrong is error else None
-        except BaseException as error:
-            graph.take_back(mark, error)
-            raise
+            try:
+                graph.mark()
+                if kwargs and not theirs.isdisjoint(kwargs):
+                    _rename(written, kwargs, aliases)
+                made = function(self, *args, **kwargs)
+                graph.begun = None
+                return made
+            except Exception as error:
+                wrong = as_ours(written, function, error, (self, *args), kwargs, on="x.")
+                _say(written, function, type(self), wrong)
+                graph.fail(wrong)
+                raise wrong from error.__cause__ if wrong is error else None
         finally:
-            graph.inside = False
+            if graph.begun is not None:  # Ctrl-C, also behind an error
+                graph.fail(KeyboardInterrupt())
 
     call.__name__ = written
     return call

@@ -21,6 +21,7 @@ from luminal_lab.errors import (
     ShapeError,
     UnknownNameError,
 )
+from luminal_lab.interrupts import held, opened
 
 Draw: TypeAlias = "Callable[[tuple[int, ...], np.random.Generator], object]"  # loaded when used
 """What draws a first value: from a shape and a generator, an array."""
@@ -100,7 +101,7 @@ class Parameter:
                     f"{self}: it has no value and no provider",
                     hint="give it one with parameter.set(array)",
                 )
-            self._value = self._fitted(self._provider(), copy=False)
+            self._value = self._fitted(opened(self._provider), copy=False)
         value = self._value.view()
         value.flags.writeable = False
         return value
@@ -111,15 +112,18 @@ class Parameter:
         The value is copied, unless that is not wanted and it is an array of the right dtype.
         """
         try:
+            new: tuple[Array | None, Callable[[], object] | None]
             if callable(value) and not hasattr(value, "__array__"):
-                self._value, self._provider = None, value
+                new = None, value
             else:
                 # What provided an older value is not asked again.
-                self._value, self._provider = self._fitted(value, copy=copy), None
+                new = self._fitted(value, copy=copy), None
         except LabError as error:
             error.where = error.where or str(here() or "")
             raise
-        self.version += 1
+        with held():
+            self._value, self._provider = new
+            self.version += 1
 
     def initialise(self, *seed: int) -> None:
         """Have `init` draw the value anew when it is next needed; equal seeds draw equal values."""

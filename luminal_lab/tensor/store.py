@@ -18,14 +18,17 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.ops import Input
 from luminal_lab.core.origin import here
 from luminal_lab.errors import (
+    DeviceError,
     DimError,
     GraphError,
     InputError,
+    Interrupted,
     LabError,
     NotComputedError,
     nearest,
     whole_number,
 )
+from luminal_lab.interrupts import held, opened
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.arguments import told_methods
 from luminal_lab.tensor.lazy import Lazy
@@ -58,10 +61,6 @@ class Program(Protocol):
         trace: list[Step] | None,
     ) -> dict[int, Array]:
         """Return the values of nodes of that graph, by their ids."""
-        ...
-
-    def settle(self) -> None:
-        """Do what had to wait until the values of a run were kept."""
         ...
 
 
@@ -98,6 +97,7 @@ class Store(Sources):
     @override
     def ir(self) -> IR:
         """What was written, as a value."""
+        self.within()  # what was broken off is not a part of it
         return self.snapshot(tuple(self._outputs), tuple(self._carries.items()))
 
     def program(self) -> Program | None:
@@ -125,19 +125,20 @@ class Store(Sources):
     def give(self, node: Node, data: Array | Callable[[], object]) -> None:
         """Make an array, or what a function will return, the data of an input."""
         parameter = self._parameter(node.id)
-        self._changed.add(node.id)
-        if parameter is not None:
-            parameter.set(data, copy=False)
-            return
-        self._given[node.id] = self._given.get(node.id, 0) + 1
-        self._data.pop(node.id, None)
-        self._providers.pop(node.id, None)
-        if callable(data):
-            self._providers[node.id] = data
-            return
-        self._data[node.id] = data
-        if node.type.is_symbolic and self._is_new(solve_shape(node.shape, data.shape, {})):
-            self._values = {}
+        with held():
+            self._changed.add(node.id)
+            if parameter is not None:
+                parameter.set(data, copy=False)
+                return
+            self._given[node.id] = self._given.get(node.id, 0) + 1
+            self._data.pop(node.id, None)
+            self._providers.pop(node.id, None)
+            if callable(data):
+                self._providers[node.id] = data
+                return
+            self._data[node.id] = data
+            if node.type.is_symbolic and self._is_new(solve_shape(node.shape, data.shape, {})):
+                self._values = {}
 
     def _parameter(self, id: int) -> Parameter | None:
         return self._lent.get(id)
@@ -190,8 +191,9 @@ class Store(Sources):
                         f"%{self.node(other).name} already",
                         hint=f"an output goes to one input; drop() %{self.node(one).name} first",
                     )
-            self._carries[new.id] = old.id
-            self.hold(new, output=True)
+            with held():
+                self._carries[new.id] = old.id
+                self.hold(new, output=True)
             return new
 
     def transfer(self, source: Tree, target: Tree) -> None:
@@ -206,10 +208,11 @@ class Store(Sources):
                     raise GraphError(
                         f"transfer: {taking.label} is to take two values", hint="name it once"
                     )
-            for given, *_ in moves:
-                _session(given).forget(given.id)
-            for _, taking, node, value in moves:
-                _session(taking).give(node, value)
+            with held():
+                for given, *_ in moves:
+                    _session(given).forget(given.id)
+                for _, taking, node, value in moves:
+                    _session(taking).give(node, value)
 
     def swap(self, a: Tree, b: Tree) -> None:
         """Exchange the data of inputs."""
@@ -219,8 +222,9 @@ class Store(Sources):
                 for x, y in leaves("swap", a, b)
                 for of, to in ((x, y), (y, x))
             ]
-            for taking, node, value in moves:
-                _session(taking).give(node, value)
+            with held():
+                for taking, node, value in moves:
+                    _session(taking).give(node, value)
 
     @override
     def owned(self, tensor: Lazy) -> Array:
@@ -233,8 +237,9 @@ class Store(Sources):
 
     @override
     def missing(self, tensor: Lazy) -> tuple[str, str] | None:
-        self._values = self._known(self._reached(self.ir), self._changed, self._set_dims)
-        self._changed = set()
+        known = self._known(self._reached(self.ir), self._changed, self._set_dims)
+        with held():
+            self._values, self._changed = known, set()
         id = tensor.id
         parameter = self._parameter(id)
         if id in self._values or id in self._data or (parameter and parameter.is_loaded):
@@ -250,27 +255,29 @@ class Store(Sources):
 
     @override
     def forget(self, id: int) -> None:
-        self._values.pop(id, None)
-        if id in self._data or id in self._providers:
-            self._changed.add(id)
-        self._data.pop(id, None)
-        self._providers.pop(id, None)
+        with held():
+            self._values.pop(id, None)
+            if id in self._data or id in self._providers:
+                self._changed.add(id)
+            self._data.pop(id, None)
+            self._providers.pop(id, None)
 
     def delete_inputs(self, *tensors: Tensor) -> None:
         """Turn computed values into inputs, so that what they were computed from can go."""
         with self.whole():
             values = {self._own("delete_inputs", t).id: self.owned(t) for t in tensors}
             behind = self.ir.ancestors(values) - values.keys()
-            for id, value in values.items():
-                node = self.node(id)
-                if not isinstance(node.op, Input):
-                    self.put(node._replace(op=Input(node.dtype, node.shape), sources=()))
-                    self._data[id] = value
-            gone = self._unused(behind)
-            self.supersede(gone)
-            for id in gone:
-                self.forget(id)
-            self._changed -= gone
+            with held():
+                for id, value in values.items():
+                    node = self.node(id)
+                    if not isinstance(node.op, Input):
+                        self.put(node._replace(op=Input(node.dtype, node.shape), sources=()))
+                        self._data[id] = value
+                gone = self._unused(behind)
+                self.supersede(gone)
+                for id in gone:
+                    self.forget(id)
+                self._changed -= gone
 
     # -- what is wanted ----------------------------------------------------------------------------
 
@@ -284,8 +291,9 @@ class Store(Sources):
 
     @override
     def release(self, tensor: Lazy) -> None:
-        self.unask(tensor.id)
-        self.forget(tensor.id)
+        with held():
+            self.unask(tensor.id)
+            self.forget(tensor.id)
 
     def retrieve(self, tree: Tree) -> None:
         """Call `retrieve` on every tensor in nested lists, tuples and dicts."""
@@ -304,25 +312,29 @@ class Store(Sources):
             tensors = [tensor for (tensor,) in leaves(what, tree)]
             for tensor in tensors:
                 self._own(what, tensor)
-            for tensor in tensors:
-                call(tensor)
+            with held():
+                for tensor in tensors:
+                    call(tensor)
 
     def reset(self) -> None:
         """Forget all data and all values; what was written stays."""
-        for place in (self._data, self._providers, self._values, self._set_dims, self._bound):
-            place.clear()
+        with held():
+            for place in (self._data, self._providers, self._values, self._set_dims, self._bound):
+                place.clear()
 
     @override
     def probe(self, tensor: Lazy, call: Probe) -> None:
         id = self._own("probe", tensor).id
-        self._probes.setdefault(id, []).append((self._cell, call))
-        self._unseen.add(id)
+        with held():
+            self._probes.setdefault(id, []).append((self._cell, call))
+            self._unseen.add(id)
 
     @override
     def unask(self, id: int) -> None:
-        self._kept.discard(id)
-        for place in (self._outputs, self._carries, self._probes, self._values):
-            place.pop(id, None)
+        with held():
+            self._kept.discard(id)
+            for place in (self._outputs, self._carries, self._probes, self._values):
+                place.pop(id, None)
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -334,14 +346,29 @@ class Store(Sources):
         """
         if self.running:
             raise self.busy("execute")
-        program = self.program()
-        with self.turn("execute"):
-            # Nothing is written meanwhile, so that there is nothing to take back.
-            try:
+        program, step = self.program(), self.step
+        # Nothing is written meanwhile, so that there is nothing to take back.
+        try:
+            with held(), self.turn("execute"):
                 return self._execute(program, keep_all, trace)
-            except (LabError, KeyboardInterrupt):
+        except KeyboardInterrupt:
+            if self.step == step:
                 with self.whole(), stoppable(lambda: None):
                     raise
+            raise Interrupted(
+                "execute: Ctrl-C came too late: the run is over, and its values are kept",
+                where=str(here() or "") or None,
+                hint="a run is not left half-done once it writes over what is carried",
+            ) from None
+        except LabError:
+            with self.whole():
+                raise
+        except MemoryError as error:  # of what is worked out about values
+            raise DeviceError(
+                f"execute: out of memory: {error or 'Python had none left'}",
+                where=str(here() or "") or None,
+                hint="use smaller sizes, or keep and retrieve fewer values",
+            ) from error
 
     @property
     @override
@@ -370,6 +397,7 @@ class Store(Sources):
         )
 
     def _execute(self, program: Program | None, keep_all: bool, trace: bool) -> Run | None:
+        """Do a run; Ctrl-C waits, but for what computes values, as that changes none of these."""
         ir = self.ir
         reach = self._reached(ir)
         request = self._requested(ir, reach, program, keep_all)
@@ -395,7 +423,7 @@ class Store(Sources):
             {id: v for id, v in known.items() if id not in self._unseen} if known else known,
             steps,
         )
-        # Nothing fails from here on.
+        # Nothing fails from here on, or is broken off.
         if known:
             values = {id: known[id] for id in known if id in request.held} | values
         self._values = values
@@ -406,8 +434,6 @@ class Store(Sources):
         for new, old in self._carries.items():
             self.give(self.node(old), self._values[new])
         self._changed, self._carried = set(), self._changed
-        if program is not None:
-            program.settle()
         return None if steps is None else Run(tuple(steps))
 
     def _requested(self, ir: IR, reach: Reach, program: Program | None, keep_all: bool) -> Request:
@@ -501,7 +527,7 @@ class Store(Sources):
         if parameter is not None:
             return parameter.value
         if node.id not in self._data:
-            made = self._providers[node.id]()
+            made = opened(self._providers[node.id])
             self._data[node.id] = fit(f"set: %{node.name}", made, node.type, self._dims, copy=False)
         return self._data[node.id]
 
@@ -553,7 +579,8 @@ def _interpret(
     into = request.into
     if isinstance(what, IR) or into is None:
         assert isinstance(what, IR)
-        return interpret(what, environment, wanted=request.wanted, known=known, trace=trace)
+        wanted = request.wanted
+        return opened(lambda: interpret(what, environment, wanted=wanted, known=known, trace=trace))
     if environment.probes:
         probes: dict[int, list[Probe]] = {}
         for id, calls in environment.probes.items():

@@ -48,7 +48,7 @@ class GraphPicture(Picture):
         return overlays.to_node_data(self.payload)
 
 
-@uncollected()
+@uncollected
 def graph_picture(
     graph: IR | Diff,
     *,

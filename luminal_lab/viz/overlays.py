@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from luminal_lab.devices.timings import Timings
 from luminal_lab.errors import ArgumentError, RecordingError
+from luminal_lab.reading import read_json, read_plain
 from luminal_lab.viz.exports import node_id
 from luminal_lab.viz.payload import Payload
 
@@ -72,13 +72,13 @@ def _number(name: object, value: object) -> float:
 
 def _of_file(path: Path) -> Overlay:
     try:
-        given: object = json.loads(path.read_text(encoding="utf-8"))
+        given = read_json(read_plain(path))
     except OSError as error:
         raise RecordingError(
             f"display: {path} cannot be read: {error.strerror or error}",
             hint="give a file of Model Explorer's node data",
         ) from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise RecordingError(
             f"display: {path} is no JSON: {error}",
             hint="give a file of Model Explorer's node data",

@@ -90,6 +90,15 @@ def test_what_is_not_finite_must_be_the_same():
     assert apart("it", [strange[:0]], [strange[:0]], 0.0) == []
 
 
+def test_one_huge_value_does_not_excuse_the_others():
+    one = np.ones(9)
+    one[4] = 1e30
+    other = one.copy()
+    other[2] = 2.0
+    (said,) = apart("it", [one], [other], 1e-3)
+    assert "at (2,) of result 0 it has 1, and we 2; 1 of 9 " in said
+
+
 def test_small_values_beside_large_ones_are_held_to_their_size():
     one, other = np.array([1.0, 1e-9]), np.array([1.0, 2e-9])
     assert apart("it", [one], [other], 1e-5) == []

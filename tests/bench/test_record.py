@@ -3,6 +3,7 @@
 import shutil
 from typing import Any
 
+import numpy as np
 import pytest
 
 import luminal_lab as ll
@@ -51,12 +52,13 @@ def test_full_sizes_are_checked_at_small_ones():
     assert quick.small is None
 
 
-def test_what_differs_from_the_interpreter_is_not_recorded(monkeypatch):
+@pytest.mark.parametrize("apart", [1, np.inf])
+def test_what_differs_from_the_interpreter_is_not_recorded(monkeypatch, apart):
     right: Any = recording.interpret
     monkeypatch.setattr(
         recording,
         "interpret",
-        lambda *given, **more: {id: value + 1 for id, value in right(*given, **more).items()},
+        lambda *given, **more: {id: value + apart for id, value in right(*given, **more).items()},
     )
     found = record("cpu", ["gelu"], is_quick=True, threads=1, rounds=1)
     (failed,) = found.failed

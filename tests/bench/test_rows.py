@@ -87,7 +87,7 @@ def test_files_that_cannot_be_read(tmp_path):
     assert error.hint == "give a file that luminal-lab bench --json has written"
     path.write_text('{"schema": 1, "rows": 3}', encoding="utf-8")
     error = error_of(lambda: read_report(path), RecordingError)
-    assert error.message == "bench: the rows cannot be read: KeyError('version')"
+    assert error.message == "bench: the rows cannot be read: report.rows is 3, not a list"
     assert error.hint == "run the benchmark again"
     path.write_text("[]", encoding="utf-8")
     assert "bench: the schema is None" in error_of(lambda: read_report(path)).message

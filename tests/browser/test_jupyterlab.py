@@ -9,6 +9,7 @@ import pytest
 
 from tests.browser.conftest import missing
 from tests.browser.jupyterlab import LONG, Notebook, Server, start
+from tests.foreign import Foreign
 
 SOFTMAX = """\
 import luminal_lab as ll
@@ -258,3 +259,31 @@ def test_a_page_is_exported_from_a_notebook(server: Server, tab: Any, tmp_path: 
     Notebook(tab, server, "export.ipynb").run()
     tab.goto(path.as_uri())
     tab.locator(".ll-root svg").first.wait_for()
+
+
+def test_a_recordings_code_is_shown_and_runs_when_somebody_says_so(
+    server: Server, tab: Any, tmp_path: Path
+):
+    given = Foreign(tmp_path)
+    show = f"import luminal_lab as ll\nw = ll.open({str(given.recording())!r}).workbench()\nw"
+    server.write("foreign.ipynb", [show])
+    notebook = Notebook(tab, server, "foreign.ipynb")
+    notebook.run()
+    root = tab.locator(".ll-root")
+    root.get_by_role("tab", name="re-run").click()
+    root.get_by_role("textbox", name="pass 1").fill("cpu")
+    for answer, said in (
+        ("Do not run it", "Nothing was run."),
+        ("Run it", "1 launch instead of 0"),
+    ):
+        root.get_by_role("button", name="Run again").click()
+        asked = root.locator(".ll-trust")
+        asked.wait_for()
+        assert "kernel evil in C" in asked.inner_text()
+        assert "__attribute__((constructor))" in asked.locator("pre").inner_text()
+        assert not given.was_run
+        if answer == "Run it":
+            tab.screenshot(path=tmp_path / "asked.png")
+        asked.get_by_role("button", name=answer, exact=True).click()
+        root.get_by_text(said).first.wait_for()
+    assert given.was_run

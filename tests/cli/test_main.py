@@ -110,6 +110,7 @@ def test_help_loads_no_command_and_nothing_heavy():
     assert {one for one in loaded if one.startswith("luminal_lab.cli")} == {
         "luminal_lab.cli",
         "luminal_lab.cli.command",
+        "luminal_lab.cli.saying",
     }
     assert not {"luminal_lab.devices", "luminal_lab.kernels", "pandas", "IPython"} & loaded
 

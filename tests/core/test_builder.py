@@ -129,7 +129,7 @@ def test_a_call_that_fails_leaves_nothing(name):
             else:
                 call(cx, *tensors)
         assert state(cx) == before
-        assert not cx.inside
+        assert cx.begun is None
         if isinstance(caught.value, LabError):
             assert "lambda cx, x, s, b, y: " in str(caught.value.where)
             assert caught.value.hint

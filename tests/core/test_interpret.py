@@ -375,22 +375,22 @@ def test_an_op_whose_value_is_not_what_its_type_says():
     [
         (
             lambda cx: cx.ones((1 << 22, 1 << 22, 4)) * 2,
-            "%{} needs 281,474,976,710,656 bytes, more than there is memory: it is "
+            "out of memory: %{} needs 281,474,976,710,656 bytes: it is "
             "(4194304, 4194304, 4) of float32",
         ),
         (
             lambda cx: cx.ones((1 << 22, 1 << 22, 4)),
-            "%{} needs 281,474,976,710,656 bytes, more than there is memory: it is "
+            "out of memory: %{} needs 281,474,976,710,656 bytes: it is "
             "(4194304, 4194304, 4) of float32",
         ),
         (
             lambda cx: cx.ones((10**12, 10**12)),
-            "%{} needs 4,000,000,000,000,000,000,000,000 bytes, more than there is memory: it is "
+            "out of memory: %{} needs 4,000,000,000,000,000,000,000,000 bytes: it is "
             "(1000000000000, 1000000000000) of float32",
         ),
         (
             lambda cx: cx.zeros((1,) * 64).unsqueeze(0),
-            "%{} needs 4 bytes, more than there is memory: it is (" + ", ".join(["1"] * 65) + ")",
+            "%{} has 65 axes, and NumPy's most is 64",
         ),
     ],
 )
@@ -400,7 +400,7 @@ def test_what_is_too_large_is_named_with_its_size(build, what):
     with pytest.raises(DeviceError) as caught:
         cx.execute()
     assert caught.value.message.startswith("execute: " + what.format(y.name))
-    assert caught.value.hint == "use smaller sizes, or keep and retrieve fewer values"
+    assert str(caught.value.hint).startswith("use smaller sizes, or ")
     assert "lambda cx: cx." in str(caught.value.where)
     assert cx.step == 0
 

@@ -36,8 +36,10 @@ LAST_FOUR = SUMS + (
 )
 OTHERS = {
     "05.1": (
-        ROOT + "answer = ll.Rule('r', sqrt(a) * sqrt(a), a, assumes=['no_nan', 'reassociate'])",
-        ROOT + "@ll.rule('r', sqrt(a) * sqrt(a), assumes={'non_negative', 'reassociate'})\n"
+        ROOT + "answer = ll.Rule('r', sqrt(a) * sqrt(a), a,\n"
+        "    assumes=['no_nan', 'no_signed_zero', 'reassociate'])",
+        ROOT + "@ll.rule('r', sqrt(a) * sqrt(a),\n"
+        "    assumes={'non_negative', 'no_signed_zero', 'reassociate'})\n"
         "def answer(a):\n    return a",
     ),
     "05.2": (
@@ -80,7 +82,7 @@ WRONG = {
         (ROOT + "answer = ll.Rule('r', sqrt(a) * sqrt(a), a)", "which fact of the list"),
         (
             ROOT + "answer = ll.Rule('r', sqrt(a) * sqrt(a), a, "
-            "assumes={'non_negative', 'reassociate', 'no_inf'})",
+            "assumes={'non_negative', 'no_signed_zero', 'reassociate', 'no_inf'})",
             "no_inf can go, and there still is no counterexample",
         ),
         (ROOT + "answer = ll.Rule('r', sqrt(a * a), a)", "it does not fire there"),

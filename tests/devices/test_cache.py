@@ -354,7 +354,7 @@ def test_nowhere_to_keep_a_library(cache, folder, monkeypatch):
         f"  {folder}: No space left on device",
         f"  {spare_folder()}: it is not a folder",
     ]
-    assert error.hint == "give a folder= that is yours, in which there is room"
+    assert error.hint == f"make room in {folder}, whose disk is full"
     assert names(folder) == []
 
 

@@ -1,9 +1,17 @@
 """Compiles that fail, as a user meets them in `cx.compile`: what is said, and that cx goes on."""
 
+import contextlib
+import errno
+import gc
 import importlib.util
+import os
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +157,127 @@ def test_a_compiler_that_hangs_is_ended(wrapped, folder, monkeypatch):
     assert still_right(cx, y)
 
 
+NO_MEMORY = {
+    "killed": ("kill -KILL $$", "was ended by signal 9"),
+    "child-killed": (
+        "echo 'gcc: fatal error: Killed signal terminated program cc1'; exit 1",
+        "ended with status 1\n  gcc: fatal error: Killed signal terminated program cc1",
+    ),
+    "cc1": (
+        "echo 'cc1: out of memory allocating 65536 bytes after a total of 9 bytes'; exit 1",
+        "ended with status 1\n  cc1: out of memory allocating 65536 bytes after a total of 9 bytes",
+    ),
+    "virtual": (
+        "echo 'virtual memory exhausted: Cannot allocate memory'; exit 1",
+        "ended with status 1\n  virtual memory exhausted: Cannot allocate memory",
+    ),
+}
+
+
+@pytest.mark.parametrize(("lines", "told"), NO_MEMORY.values(), ids=NO_MEMORY)
+def test_a_compiler_that_has_no_more_memory_says_so(wrapped, folder, lines, told):
+    cx, y = written()
+    error = failing(cx, wrapped(lines))
+    assert error.message.startswith("compile: out of memory: ")
+    assert error.message.endswith(f" made no library, and {told}")
+    assert error.hint == (
+        "end what else takes memory, or compile a smaller graph; without a compiler graphs run in "
+        "NumPy's interpreter, slowly"
+    )
+    assert len(entries(folder)) == 0
+    assert still_right(cx, y)
+
+
+def test_a_compiler_that_cannot_be_started_for_want_of_memory(monkeypatch):
+    def start(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    compiler = find_compiler()
+    monkeypatch.setattr(subprocess, "Popen", start)
+    error = error_of(lambda: toolchain.build(SOURCE, compiler), DeviceError)
+    assert error.message.startswith("compile: out of memory: ")
+    assert str(error.hint).startswith("end what else takes memory, ")
+
+
+def test_a_full_disk_says_so(folder, wrapped, monkeypatch):
+    def write(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", write)
+    cx, y = written()
+    error = error_of(lambda: cx.compile(ll.CPUCompiler()), DeviceError)
+    assert error.hint == f"the disk of {tempfile.gettempdir()} is full; make room there"
+    monkeypatch.undo()
+    assert still_right(cx, y)
+
+
+# -- a compiler that hangs -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hanging(tmp_path, monkeypatch):
+    """A machine whose compilers all hang: one program by three names, which notes each call."""
+    path = tmp_path / "cc"
+    path.write_text(f'#!/bin/sh\necho "$1" >> "{tmp_path}/asked"\nsleep 60\n')
+    path.chmod(0o755)
+    for name in ("gcc", "clang"):
+        (tmp_path / name).symlink_to(path)
+    monkeypatch.setattr(shutil, "which", lambda name: str(tmp_path / Path(name).name))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(toolchain, "_HANGING", {})
+    monkeypatch.setattr(toolchain, "ANSWER", 0.1)
+    return tmp_path
+
+
+def test_a_compiler_that_hangs_is_waited_for_once(hanging):
+    for _ in range(3):
+        error = error_of(find_compiler, DeviceError)
+    assert (hanging / "asked").read_text() == "--version\n"
+    assert error.message.splitlines()[1:] == [
+        *[f"  {n}: it had no answer within 0.1 s, and is not asked again" for n in toolchain.USUAL],
+        "  ziglang: it is not there",
+    ]
+    assert error.hint == (
+        "find_compiler(patience=0.4) waits longer, and may find that it works; without a compiler "
+        "graphs run in NumPy's interpreter, slowly"
+    )
+    error = error_of(toolchain.find_cpp_compiler, DeviceError)
+    assert "cc: it had no answer within 0.1 s, and is not asked again" in error.message
+    cx, y = written()
+    with pytest.warns(LabWarning, match="no C compiler was found") as caught:
+        cx.compile(ll.CPUCompiler())
+    assert "cc: it had no answer within 0.1 s" in str(caught[0].message)
+    assert right(cx, y)
+    assert (hanging / "asked").read_text() == "--version\n"
+
+
+def test_a_compiler_that_hung_is_asked_again_with_more_patience(hanging):
+    first = error_of(lambda: find_compiler("gcc"), DeviceError)
+    assert first.message == "compiler: 'gcc' cannot be used: --version had no answer within 0.1 s"
+    assert first.hint == (
+        "find_compiler('gcc', patience=0.4) waits longer, and may find that it works"
+    )
+    error_of(lambda: find_compiler("gcc", patience=0.2), DeviceError)
+    assert (hanging / "asked").read_text() == "--version\n" * 2
+    error_of(lambda: find_compiler("gcc"), DeviceError)
+    assert (hanging / "asked").read_text() == "--version\n" * 2
+
+
+def test_a_compiler_that_was_mended_is_asked_again(hanging):
+    error_of(lambda: find_compiler("cc"), DeviceError)
+    (hanging / "cc").write_text("#!/bin/sh\necho cc 2.0\n")
+    assert find_compiler("cc").version == "cc 2.0"
+
+
+def test_one_that_compiles_nothing_is_known_to_hang(hanging):
+    compiler = toolchain.Compiler((str(hanging / "cc"),), "cc 1", "x86_64-linux-gnu", ())
+    error = error_of(lambda: toolchain.build(SOURCE, compiler, timeout=0.1), DeviceError)
+    assert error.message.endswith(", and had no answer for a single line either")
+    asked = (hanging / "asked").read_text()
+    error_of(lambda: find_compiler("cc"), DeviceError)
+    assert (hanging / "asked").read_text() == asked
+
+
 MAKES = 'for last; do case "$last" in *.so) {} > "$last"; exit ;; esac; done'
 UNUSABLE = {
     "garbage": ("head -c 5000 /dev/urandom", "cannot be loaded: invalid ELF header"),
@@ -214,6 +343,76 @@ def test_ctrl_c_during_a_compile_leaves_all_as_it_was(wrapped, folder):
     assert still_right(cx, y)
     cx.compile(ll.CPUCompiler())
     assert right(cx, y)
+
+
+LONG = "static volatile int value;\nint long_one(void) {\n" + "value += 1;\n" * 100_000 + "}\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it looks for processes in /proc")
+def test_ctrl_c_ends_a_real_compiler_with_all_that_it_runs(tmp_path):
+    process = os.getpid()
+    compiler = find_compiler("gcc")
+    seen: list[list[str]] = []
+
+    def interrupt() -> None:
+        end = time.monotonic() + 60
+        while time.monotonic() < end and not any("cc1" in one for one in children()):
+            time.sleep(0.001)
+        seen.append(children())
+        os.kill(process, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    gc.collect()  # Python loses an interrupt that comes while what is dead is put away
+    with pytest.raises(KeyboardInterrupt):
+        toolchain.build(LONG, compiler)
+    thread.join()
+    assert any("cc1" in one for one in seen[0]), "nothing was being compiled"
+    end = time.monotonic() + 10
+    while any("cc1" in one for one in children()) and time.monotonic() < end:
+        time.sleep(0.01)  # what others have started is put away by the system
+    assert not any("cc1" in one for one in children())
+    with pytest.raises(ChildProcessError):  # and none of ours is waited for
+        os.waitpid(-1, os.WNOHANG)
+    assert list(Path(tempfile.gettempdir()).iterdir()) == []
+    assert not list(tmp_path.glob("**/cc*.s"))
+
+
+def children() -> list[str]:
+    """Return what this process has started, and what that has: the words of each."""
+    found: dict[int, tuple[int, str]] = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, IndexError):
+            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            words = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            found[int(path.name)] = parent, words
+
+    def is_ours(number: int) -> bool:
+        while number in found and number != os.getpid():
+            number = found[number][0]
+        return number == os.getpid()
+
+    return [words for number, (_, words) in found.items() if is_ours(number)]
+
+
+def test_what_compilers_write_besides_goes_where_it_is_removed(fake_temporary):
+    name = fake_temporary("echo 1 > $TMPDIR/ccX.s; echo $TMPDIR > {}; exit 1")
+    assert not Path(name).exists()
+
+
+@pytest.fixture
+def fake_temporary(tmp_path):
+    """Have a stand-in write where temporary files go, and return where that was."""
+
+    def run(lines: str) -> str:
+        path, told = tmp_path / "cc", tmp_path / "told"
+        path.write_text(f"#!/bin/sh\n{lines.format(told)}\n")
+        path.chmod(0o755)
+        compiler = toolchain.Compiler((str(path),), "cc 1", "x86_64-linux-gnu", ())
+        error_of(lambda: toolchain.build(SOURCE, compiler), DeviceError)
+        return told.read_text().strip()
+
+    return run
 
 
 # -- a cache that fails ----------------------------------------------------------------------------

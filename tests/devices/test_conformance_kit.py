@@ -146,6 +146,29 @@ class SpoiltToy(Toy):
         return [values[id] for id in ir.output_ids]
 
 
+class InfiniteToy(Toy):
+    """A device that makes every float infinite, and all else right."""
+
+    def run(self, ir: IR, inputs: Mapping[str, Array]) -> Sequence[Array]:
+        class Everywhere(dict[str, Eval]):
+            def get(self, name: str, right: Any = None) -> Any:
+                def call(*given: Any) -> Array:
+                    value = np.asarray(right(*given))
+                    return value if value.dtype.kind in "iub" else np.full_like(value, np.inf)
+
+                return call
+
+        self.changed = Everywhere()
+        return super().run(ir, inputs)
+
+
+@pytest.mark.parametrize("family", ["chain", "model"])
+def test_infinity_is_near_to_nothing(family):
+    found = conformance(InfiniteToy(), only=family)
+    assert not found.passed
+    assert len(found.failed) == len(found.rows) > 5
+
+
 OPS = sorted({case.op for case in cases() if case.op})
 OTHERS = ["graph_break", "after", "stop_gradient", "host_call"]
 

@@ -15,8 +15,8 @@ from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.devices import cache
 from luminal_lab.devices.cpu import CPUCompiler, CPUProgram
 from luminal_lab.errors import DeviceError, LabError, RangeError
-from luminal_lab.passes.check import differences
 from luminal_lab.passes.compile import compile_ir
+from luminal_lab.passes.judge import differences
 from tests.core.graphs import graphs
 from tests.expect import error_of
 from tests.passes.running import data_of, dims_of

@@ -402,6 +402,41 @@ def test_too_little_memory_names_the_largest_values(monkeypatch):
     assert y.tolist() == [0] * 10
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_too_little_memory_for_what_goes_in_or_comes_out_says_so(monkeypatch, compiled):
+    cx = ll.Graph()
+    x = cx.tensor((1000,), name="x").set(np.zeros(1000))
+    y, z = (x * 2).retrieve(), (x * 2).sum().retrieve()
+    passed = x.reshape(10, 100).retrieve()
+    cx.compile("generic, cpu" if compiled else "generic")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise MemoryError("Unable to allocate 3.91 KiB for an array with shape (1000,)")
+
+    for _ in range(2):  # while a run is planned, and then while it goes on
+        with monkeypatch.context() as patch:
+            patch.setattr(np, "empty" if compiled else "multiply", refuse)
+            first = error_of(cx.execute, DeviceError)
+        assert first.message.startswith("execute: out of memory: ")
+        cx.execute()
+        x.set(np.zeros(1000))
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "empty" if compiled else "multiply", refuse)
+        error = error_of(cx.execute, DeviceError)
+    assert error.message.startswith("execute: out of memory: ")
+    assert "4,000" in error.message + str(error.where)
+    assert error.hint == "use smaller sizes, or keep and retrieve fewer values"
+    cx.execute()
+    assert (y.tolist(), z.item(), passed.shape) == ([0] * 1000, 0, (10, 100))
+    huge = np.broadcast_to(np.float32(1), (1 << 24, 1 << 24))
+    w = cx.tensor(huge.shape, name="w")
+    error = error_of(lambda: w.set(huge), DeviceError)
+    assert error.message == ("set: %w: out of memory: its copy needs 1,125,899,906,842,624 bytes")
+    assert error.hint == (
+        "use smaller sizes, or borrow(...), which copies no array of the right dtype"
+    )
+
+
 # -- runs ------------------------------------------------------------------------------------------
 
 

@@ -495,8 +495,8 @@ def test_out_of_memory(gpu):
     gpu.left = 500_001  # an arena of nothing has a byte
     error = error_of(cx.execute, DeviceError)
     assert error.message == (
-        "execute: on Stand-in the program needs 400,000 bytes for inputs, 0 for what is computed "
-        "on the way and 400,000 for what is retrieved, and 100,000 are left"
+        "execute: out of memory: on Stand-in the program needs 400,000 bytes for inputs, 0 for "
+        "what is computed on the way and 400,000 for what is retrieved, and 100,000 are left"
     )
     assert error.where == (
         "the largest values:\n"

@@ -14,38 +14,38 @@ from luminal_lab.kernels.evaluate import evaluate
 KERNELS = {
     "rows by columns": (
         "(a: f32[5, 7], b: f32[7, 6]) -> (O: f32[5, 6])\n"
-        "  O[i < 5, j < 6] = sum k < 7: a[i, k] * b[k, j]"
+        "  O[i < 5, j < 6] = sum k < 7: fused(a[i, k] * b[k, j])"
     ),
     "factors exchanged": (
         "(b: f32[7, 6], a: f32[5, 7]) -> (O: f32[5, 6])\n"
-        "  O[i < 5, j < 6] = sum k < 7: b[k, j] * a[i, k]"
+        "  O[i < 5, j < 6] = sum k < 7: fused(b[k, j] * a[i, k])"
     ),
     "left transposed": (
         "(a: f32[7, 5], b: f32[7, 6]) -> (O: f32[5, 6])\n"
-        "  O[i < 5, j < 6] = sum k < 7: a[k, i] * b[k, j]"
+        "  O[i < 5, j < 6] = sum k < 7: fused(a[k, i] * b[k, j])"
     ),
     "right transposed": (
         "(a: f32[5, 7], b: f32[6, 7]) -> (O: f32[5, 6])\n"
-        "  O[i < 5, j < 6] = sum k < 7: a[i, k] * b[j, k]"
+        "  O[i < 5, j < 6] = sum k < 7: fused(a[i, k] * b[j, k])"
     ),
     "of one array": (
-        "(a: f32[5, 7]) -> (O: f32[5, 5])\n  O[i < 5, j < 5] = sum k < 7: a[i, k] * a[j, k]"
+        "(a: f32[5, 7]) -> (O: f32[5, 5])\n  O[i < 5, j < 5] = sum k < 7: fused(a[i, k] * a[j, k])"
     ),
     "a batch": (
         "(a: f32[3, 5, 7], b: f32[3, 7, 6]) -> (O: f32[3, 5, 6])\n"
-        "  O[s < 3, i < 5, j < 6] = sum k < 7: a[s, i, k] * b[s, k, j]"
+        "  O[s < 3, i < 5, j < 6] = sum k < 7: fused(a[s, i, k] * b[s, k, j])"
     ),
     "rows of two axes": (
         "(a: f32[3, 5, 7], b: f32[7, 6]) -> (O: f32[3, 5, 6])\n"
-        "  O[s < 3, i < 5, j < 6] = sum k < 7: a[s, i, k] * b[k, j]"
+        "  O[s < 3, i < 5, j < 6] = sum k < 7: fused(a[s, i, k] * b[k, j])"
     ),
     "a part of a larger array": (
         "(a: f32[5, 9], b: f32[7, 8]) -> (O: f32[5, 6])\n"
-        "  O[i < 5, j < 6] = sum k < 7: a[i, k] * b[k, j]"
+        "  O[i < 5, j < 6] = sum k < 7: fused(a[i, k] * b[k, j])"
     ),
     "one row": (
         "(a: f32[1, 7], b: f32[7, 6]) -> (O: f32[1, 6])\n"
-        "  O[i < 1, j < 6] = sum k < 7: a[0, k] * b[k, j]"
+        "  O[i < 1, j < 6] = sum k < 7: fused(a[0, k] * b[k, j])"
     ),
 }
 
@@ -79,16 +79,18 @@ def test_its_operands_give_the_product(text):
 
 OTHERS = {
     "a sum of more": "(a: f32[5, 7], b: f32[7, 6]) -> (O: f32[5, 6])\n"
-    "  O[i < 5, j < 6] = (sum k < 7: a[i, k] * b[k, j]) + 1.0",
-    "a row sum": "(a: f32[5, 7]) -> (O: f32[5])\n  O[i < 5] = sum k < 7: a[i, k] * 2.0",
+    "  O[i < 5, j < 6] = (sum k < 7: fused(a[i, k] * b[k, j])) + 1.0",
+    "a row sum": "(a: f32[5, 7]) -> (O: f32[5])\n  O[i < 5] = sum k < 7: fused(a[i, k] * 2.0)",
     "every other": "(a: f32[5, 14], b: f32[7, 12]) -> (O: f32[5, 6])\n"
-    "  O[i < 5, j < 6] = sum k < 7: a[i, 2*k] * b[k, 2*j]",
+    "  O[i < 5, j < 6] = sum k < 7: fused(a[i, 2*k] * b[k, 2*j])",
     "integers": "(a: i32[5, 7], b: i32[7, 6]) -> (O: i32[5, 6])\n"
+    "  O[i < 5, j < 6] = sum k < 7: fused(a[i, k] * b[k, j])",
+    "rounded products": "(a: f32[5, 7], b: f32[7, 6]) -> (O: f32[5, 6])\n"
     "  O[i < 5, j < 6] = sum k < 7: a[i, k] * b[k, j]",
     "a maximum": "(a: f32[5, 7], b: f32[7, 6]) -> (O: f32[5, 6])\n"
     "  O[i < 5, j < 6] = max k < 7: a[i, k] * b[k, j]",
     "another order": "(a: f32[2, 5, 4, 7]) -> (O: f32[2, 4, 5, 5])\n"
-    "  O[s < 2, h < 4, i < 5, j < 5] = sum k < 7: a[s, i, h, k] * a[s, j, h, k]",
+    "  O[s < 2, h < 4, i < 5, j < 5] = sum k < 7: fused(a[s, i, h, k] * a[s, j, h, k])",
 }
 
 
@@ -100,7 +102,7 @@ def test_what_is_no_plain_product(text):
 def test_sizes_that_are_zero_or_symbolic():
     definition = parse_definition(
         "kernel p(a: f32[n, 7], b: f32[7, 6]) -> (O: f32[n, 6])\n"
-        "  O[i < n, j < 6] = sum k < 7: a[i, k] * b[k, j]"
+        "  O[i < n, j < 6] = sum k < 7: fused(a[i, k] * b[k, j])"
     )
     assert product_of(definition, {"n": 0}) is None
     found = product_of(definition, {"n": 40})

@@ -105,8 +105,11 @@ def changed(found, change):
             lambda g: g.update(what="timings"),
             "recording: it holds 'timings', and not 'luminal_lab times'",
         ),
-        (lambda g: g.pop("device"), "recording: it is damaged: there is no 'device'"),
-        (lambda g: g.update(driver=3), "recording: it is damaged: driver is 3, and no text"),
+        (lambda g: g.pop("device"), "recording: it is damaged: the file lacks device"),
+        (
+            lambda g: g.update(driver=3),
+            "recording: it is damaged: the file.driver is 3, not a text",
+        ),
         (
             lambda g: g.update(date="soon"),
             "recording: it is damaged: Invalid isoformat string: 'soon'",
@@ -125,7 +128,7 @@ def changed(found, change):
         ),
         (
             lambda g: g.update(kernels=7),
-            "recording: it is damaged: 'int' object is not iterable",
+            "recording: it is damaged: the file.kernels is 7, not a list",
         ),
     ],
 )

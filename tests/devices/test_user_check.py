@@ -128,13 +128,15 @@ def test_a_right_kernel_returns_its_outputs():
 
 WRONG = {
     "for (long i = 1; i < n; i++) y[i] = x[i];": "kernel f: y[0] is not written",
-    "for (long i = 0; i <= n; i++) y[i] = x[i];": "kernel f: it writes behind y",
+    "for (long i = 0; i <= n; i++) y[i] = x[i];": "kernel f: it reads x[3], and x has 3 elements",
+    RIGHT + "y[n] = 0;": "kernel f: it writes y[3], and y has 3 elements",
     "y[-1] = 0;" + RIGHT: "kernel f: it writes before y",
     RIGHT + "((float *)x)[0] = 7;": "kernel f: it changes its input x",
     "for (long i = 0; i < n; i++) y[i] += x[i];": (
         "kernel f: y[0] is different when it runs again"
     ),
     RIGHT.replace("2 *", "3 *"): "kernel f: y[0] is 3.0, and its meaning has 2.0",
+    RIGHT.replace("2 * x[i]", "1.0f / 0"): "kernel f: y[0] is inf, and its meaning has 2.0",
 }
 
 
@@ -179,6 +181,7 @@ WRONG_CUDA = {
         "  line 4: if (i < n) y[i] += x[i];"
     ),
     "if (i < n) y[i] = 3 * x[i];": "kernel f: y[0] is 3.0, and its meaning has 2.0",
+    "if (i < n) y[i] = 1.0f / 0;": "kernel f: y[0] is inf, and its meaning has 2.0",
 }
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from luminal_lab.core.ir import IR
+from luminal_lab.errors import visible
 from luminal_lab.io.facts import Facts, Subject
 from luminal_lab.io.packing import Packing, Texts
 from luminal_lab.io.recording import Contents, contents_of, recording_bytes
@@ -72,8 +73,13 @@ def origins(ir: IR, files: Mapping[str, str]) -> list[object]:
     for node in ir:
         origin = node.meta.origin
         if origin is not None:
-            origin = origin._replace(file=files.get(origin.file, origin.file))
-        found.append((node.id, node.meta.scope, node.meta.made, origin))
+            file = files.get(origin.file, origin.file)
+            # What a terminal would obey, or nobody would see, comes back spelled.
+            origin = origin._replace(file=visible(file), text=visible(origin.text))
+        made = node.meta.made
+        if made is not None:
+            made = made._replace(rule=visible(made.rule))
+        found.append((node.id, node.meta.scope, made, origin))
         body = node.op.body_of()
         if body is not None:
             found += origins(body, files)

@@ -75,7 +75,7 @@ def test_a_graph_that_its_log_does_not_lead_to_is_kept_as_it_is():
     ir = parse("graph a(%x: f32[2]) -> (%y) {\n  %y = exp2 %x : f32[2]\n}")
     edit = Edit(ir)
     edit.replace("y", edit.insert(Sin(), "x", rule="r"), rule="r")
-    shot = Snapshot(ir, ir, Record("half", edit.log[:1], verified=True), 1)
+    shot = Snapshot(ir, ir, Record("half", edit.log[:1], verified=True))
     (after,) = again(subject([shot])).subjects
     assert str(after.snapshots[0].ir) == str(ir)
     assert [c.kind for c in after.snapshots[0].log] == ["insert"]

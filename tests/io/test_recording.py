@@ -275,12 +275,13 @@ def test_what_no_memory_holds_is_refused():
     assert "graphs that no memory holds" in refusal(packed(found))
 
 
-def test_a_text_that_no_encoding_holds_comes_back():
+def test_what_a_terminal_would_obey_and_what_no_encoding_holds_comes_back_spelled():
     ir = ll.parse("graph g(%x: f32[2]) -> (%x) {\n}")
     before = written(ir)
-    title = "a \ud800 b </script>"
-    (after,) = again(type(before)(title, before.snapshots)).subjects
-    assert after.title == title
+    (after,) = again(
+        type(before)("a \ud800 b\x1b[2J\x9b \u202e</script>\té", before.snapshots)
+    ).subjects
+    assert after.title == r"a \ud800 b\u001b[2J\u009b \u202e</script>" + "\té"
 
 
 # -- writing ---------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import TensorType
 from luminal_lab.kernels.definition import Definition
 from luminal_lab.kernels.evaluate import evaluate
+from luminal_lab.passes.judge import differences
 from tests.core.graphs import DIMS, graphs
 
 UNDEFINABLE = ops.Scatter, ops.Update, ops.HostCall
@@ -61,15 +62,5 @@ def sums(ir: IR) -> bool:
 
 def check_same(ours: Array, theirs: Array, *, exactly: bool) -> None:
     """Check that two arrays are equal: to the bit but for NaNs, or as sums in another order are."""
-    assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
-    if ours.dtype.kind not in "fV":
-        assert np.array_equal(ours, theirs)
-        return
-    wide, other = ours.astype(np.float64), theirs.astype(np.float64)
-    if exactly:
-        assert np.array_equal(wide, other, equal_nan=True), (ours, theirs)
-        numbers = ~np.isnan(wide)
-        assert np.array_equal(np.signbit(wide)[numbers], np.signbit(other)[numbers])
-    else:
-        coarse = 2e-2 if ours.dtype.itemsize == 2 else 1e-4
-        np.testing.assert_allclose(wide, other, rtol=coarse, atol=coarse, equal_nan=True)
+    wrong = differences(theirs, ours, scaled=not exactly, exact=exactly, signs=exactly)
+    assert not wrong.any(), (ours, theirs)

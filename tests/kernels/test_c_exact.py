@@ -1,4 +1,4 @@
-"""What is rounded op by op: the arguments of what jumps, and what maxima are taken of."""
+"""Which products are fused with sums; which 16-bit floats are rounded op by op."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from luminal_lab.core.dtypes import DType
+from luminal_lab.devices.machine import this_machine
 from luminal_lab.kernels.c_exact import exact_names
 from luminal_lab.kernels.c_nest import render_nest
 from luminal_lab.kernels.definition_text import parse_definition
@@ -28,21 +29,18 @@ def lines(text: str, dtype: str = "f32") -> list[str]:
     ("text", "c"),
     [
         ("y[i] = a[i] * b[i] + c[i]", "y[i] = a[i] * b[i] + c[i];"),
-        ("z max= a[i] * b[i] + c[i]", "z[0] = lab_max_f32(z[0], LAB_APART(a[i] * b[i]) + c[i]);"),
-        ("z max= a[i] * b[i]", "z[0] = lab_max_f32(z[0], a[i] * b[i]);"),
-        ("z max= a[i] + b[i] + c[i]", "z[0] = lab_max_f32(z[0], a[i] + b[i] + c[i]);"),
-        ("z += a[i] * b[i] + c[i]", "z[0] += a[i] * b[i] + c[i];"),
-        ("k[i] = a[i] - b[i] * c[i] < 0.5", "k[i] = a[i] - LAB_APART(b[i] * c[i]) < 0.5f;"),
-        ("k[i] = sin(a[i] * b[i]) < 0.5", "k[i] = lab_sin_f32(LAB_APART(a[i] * b[i])) < 0.5f;"),
-        ("l[i] = i64(exp2(a[i]) + b[i])",
-         "l[i] = lab_cast_f32_i64(LAB_APART(lab_exp2_f32(a[i])) + b[i]);"),
-        ("y[i] = a[i] * b[i] + c[i]\nk[i] = y[i] < c[i]",
-         "y[i] = LAB_APART(a[i] * b[i]) + c[i];\nk[i] = y[i] < c[i];"),
-        ("local t: f32[] in registers\nt = a[i] * b[i]\nk[i] = t + c[i] < 0.5",
-         "float t = a[i] * b[i];\nk[i] = LAB_APART(t) + c[i] < 0.5f;"),
+        ("z max= a[i] * b[i] + c[i]", "z[0] = lab_max_f32(z[0], a[i] * b[i] + c[i]);"),
+        ("z += a[i] * b[i]", "z[0] += a[i] * b[i];"),
+        ("z += fused(a[i] * b[i])", "z[0] = lab_fma_f32(a[i], b[i], z[0]);"),
+        ("z += fused(a[i] * b[i] * c[i])", "z[0] = lab_fma_f32(a[i] * b[i], c[i], z[0]);"),
+        ("z += fused((a[i] + 1.0) * -1.0)", "z[0] = lab_fma_f32(a[i] + 1.0f, -1.0f, z[0]);"),
+        # Only what is added to the sum itself can be rounded with it.
+        ("z += fused(a[i] * b[i]) + c[i]", "z[0] += a[i] * b[i] + c[i];"),
+        ("y[i] = fused(a[i] * b[i])", "y[i] = a[i] * b[i];"),
+        ("z max= fused(a[i] * b[i])", "z[0] = lab_max_f32(z[0], a[i] * b[i]);"),
     ],
 )  # fmt: skip
-def test_what_is_kept_apart(text: str, c: str) -> None:
+def test_a_product_is_fused_where_it_says_so_and_a_sum_takes_it(text: str, c: str) -> None:
     assert "\n".join(lines(text)) == c
 
 
@@ -64,21 +62,20 @@ def test_16_bit_floats_are_rounded_before_they_are_compared(text: str, c: str) -
     assert "\n".join(lines(text, "f16")) == c
 
 
-def test_the_zero_is_there_once_and_where_it_is_needed() -> None:
-    text = HEADER.format("f32") + "\n  for i < n:\n    {}"
-    with_one = render_nest(parse_nest(text.format("z max= a[i] * b[i] + c[i]")), "k").text
-    assert with_one.count("    lab_u64 lab_zero;\n    LAB_HIDE(lab_zero);\n") == 1
-    assert "lab_zero" not in render_nest(parse_nest(text.format("z max= a[i] + b[i]")), "k").text
+@pytest.mark.parametrize("dtype", ["f16", "i32"])
+def test_only_float32_and_float64_have_sums_that_take_products_as_they_are(dtype: str) -> None:
+    (line, *more) = lines("z += fused(a[i] * b[i])", dtype)
+    assert "fma" not in " ".join([line, *more])
 
 
 def test_what_is_behind_a_comparison_is_followed_through_arrays_but_not_through_sums() -> None:
     nest = parse_nest(
-        f"{HEADER.format('f32')}\n"
-        "  local s: f32[] in registers\n  s = 0.0\n"
+        f"{HEADER.format('f16')}\n"
+        "  local s: f16[] in registers\n  s = 0.0_f16\n"
         "  for i < n:\n    s += a[i]\n"
-        "  local t: f32[n] in memory\n"
+        "  local t: f16[n] in memory\n"
         "  for j < n:\n    t[j] = b[j] + s\n"
-        "  for q < n:\n    y[q] = c[q] * 2.0\n    k[q] = t[q] < 1.0"
+        "  for q < n:\n    y[q] = c[q] * 2.0_f16\n    k[q] = t[q] < 1.0_f16"
     )
     assert exact_names(nest) == {"t", "b", "s"}
 
@@ -94,7 +91,6 @@ def test_vectors_round_as_single_numbers_do(dtype: str) -> None:
         f"  for i < 512:\n    y[i] = {term.format('i')}\n    k[i] = x[i] < y[i]"
     )
     c = render_nest(nest, "kernel_k")
-    assert c.text.count("LAB_APART_LANES(") == 2
     definition = parse_definition(
         f"kernel k({given}) -> (x: {dtype}[512], y: {dtype}[512], k: bool[512])\n"
         f"  x[i < 512] = {term.format('i')}\n  y[i < 512] = {term.format('i')}\n"
@@ -109,3 +105,40 @@ def test_vectors_round_as_single_numbers_do(dtype: str) -> None:
     wanted = data["a"] * data["b"] + data["c"] * data["d"]
     assert found["x"].tolist() == found["y"].tolist() == wanted.tolist()
     assert not found["k"].any()
+
+
+@pytest.mark.parametrize("width", [2, 4, 8, 16])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_fused_products_of_vectors_have_the_bits_of_single_ones(dtype: str, width: int) -> None:
+    size = width * (4 if dtype == "f32" else 8)
+    given = f"a: {dtype}[64], b: {dtype}[64]"
+    nest = parse_nest(
+        f"nest k({given}) -> (x: {dtype}[{width}], y: {dtype}[{width}])\n"
+        f"  local s: {dtype}[{width}] in registers\n"
+        f"  vector p < {width}:\n    s[p] = 0.0{'' if dtype == 'f32' else '_f64'}\n"
+        f"  for o < {64 // width}:\n    vector l < {width}:\n"
+        f"      s[l] += fused(a[l + {width}*o] * b[l + {width}*o])\n"
+        f"  for q < {width}:\n    x[q] = s[q]\n"
+        f"  for i < {width}:\n    y[i] = 0.0{'' if dtype == 'f32' else '_f64'}\n"
+        f"    for j < {64 // width}:\n      y[i] += fused(a[i + {width}*j] * b[i + {width}*j])"
+    )
+    c = render_nest(nest, "kernel_k")
+    assert f"LAB_FMA(lab_{dtype}x{width}, " in c.text
+    assert f"lab_fma_{dtype}(" in c.text
+    definition = parse_definition(
+        f"kernel k({given}) -> (x: {dtype}[{width}], y: {dtype}[{width}])\n"
+        + "\n".join(
+            f"  {name}[i < {width}] = sum j < {64 // width}: "
+            f"fused(a[i + {width}*j] * b[i + {width}*j])"
+            for name in "xy"
+        )
+    )
+    kernel = Kernel("k", definition, c.text, c.phases, c.locals, c.scratch, nest, vectors=c.vectors)
+    rng = np.random.default_rng(0)
+    numpy = (DType.float32 if dtype == "f32" else DType.float64).numpy
+    data: dict[str, Any] = {name: rng.standard_normal(64).astype(numpy) for name in "ab"}
+    (running,) = run_together([kernel])
+    found = running(data)
+    np.testing.assert_allclose(found["x"], found["y"], rtol=1e-4)
+    if 16 <= size <= this_machine().vector_bytes:  # for others there is no instruction
+        assert found["x"].tolist() == found["y"].tolist()

@@ -31,7 +31,7 @@ AVX2, SSE = Machine(vector_bytes=32, cores=2), Machine(vector_bytes=16, cores=2)
 TEXTS = {
     "matmul": """\
 kernel matmul(a: f32[128, 64], b: f32[64, 96]) -> (c: f32[128, 96])
-  c[i < 128, j < 96] = sum k < 64: a[i, k] * b[k, j]""",
+  c[i < 128, j < 96] = sum k < 64: fused(a[i, k] * b[k, j])""",
     "softmax": """\
 kernel softmax(x: f32[n, 64]) -> (y: f32[n, 64])
   m[i < n] = max j < 64: x[i, j]
@@ -40,12 +40,12 @@ kernel softmax(x: f32[n, 64]) -> (y: f32[n, 64])
     "layer_norm": """\
 kernel layer_norm(x: f32[n, 64], g: f32[64], b: f32[64]) -> (y: f32[n, 64])
   m[i < n] = (sum j < 64: x[i, j]) * 0.015625
-  v[i < n] = (sum j < 64: (x[i, j] - m[i]) * (x[i, j] - m[i])) * 0.015625
+  v[i < n] = (sum j < 64: fused((x[i, j] - m[i]) * (x[i, j] - m[i]))) * 0.015625
   y[i < n, j < 64] = (x[i, j] - m[i]) * recip(sqrt(v[i] + 1e-05)) * g[j] + b[j]""",
     "conv": """\
 kernel conv(x: f32[2, 9, 9], w: f32[8, 2, 3, 3]) -> (y: f32[8, 9, 9])
-  y[o < 8, i < 9, j < 9] = sum c < 2: sum p < 3: sum q < 3: w[o, c, p, q] * \
-[0 < i + p and i + p < 10 and 0 < j + q and j + q < 10: x[c, i + p - 1, j + q - 1]]""",
+  y[o < 8, i < 9, j < 9] = sum c < 2: sum p < 3: sum q < 3: fused(w[o, c, p, q] * \
+[0 < i + p and i + p < 10 and 0 < j + q and j + q < 10: x[c, i + p - 1, j + q - 1]])""",
     "gelu": """\
 kernel gelu(x: f32[n]) -> (y: f32[n])
   y[i < n] = let a = x[i] * (x[i] * x[i] * 0.044715 + 1.0); \
@@ -58,7 +58,7 @@ kernel embedding(t: i64[n], w: f32[100, 32]) -> (y: f32[n, 32])
   y[i < n, j < 32] = w[t[i], j]""",
     "bf16_dot": """\
 kernel bf16_dot(x: bf16[n], y: bf16[n]) -> (z: bf16[])
-  z[] = bf16(sum i < n: f32(x[i]) * f32(y[i]))""",
+  z[] = bf16(sum i < n: fused(f32(x[i]) * f32(y[i])))""",
 }
 
 

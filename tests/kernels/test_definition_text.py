@@ -23,6 +23,7 @@ from luminal_lab.kernels.definition import (
     axis_of,
 )
 from luminal_lab.kernels.definition_text import parse_definition
+from luminal_lab.kernels.terms import product
 from tests.expect import error_of
 
 F32, I64 = DType.float32, DType.int64
@@ -117,6 +118,13 @@ TERMS = [
         Fold("sum", AT_K, 8, times(*[plus(X, times(ONE, Count(AT_K, F32)))] * 2), F32),
         "sum k < 8: let a = x[i, j] + 1.0 * f32[k]; a * a",
     ),
+    # products that are not rounded before they are added
+    (
+        Fold("sum", AT_K, 8, product(plus(X, ONE), Count(AT_K, F32), fused=True), F32),
+        "sum k < 8: fused((x[i, j] + 1.0) * f32[k])",
+    ),
+    (plus(X, product(times(X, ONE), X, fused=True)), "x[i, j] + fused(x[i, j] * 1.0 * x[i, j])"),
+    (plus(X, product(X, Number(-1, F32), fused=True)), "x[i, j] + fused(x[i, j] * -1.0)"),
 ]
 
 
@@ -247,6 +255,11 @@ hint: a dim is a number, a name, or arithmetic as in "p + 1\"""",
 line 2, column 22: 'x' is there already
     y[i < n] = x[i, 0] x[i, 1]
                        ^""",
+    "fused(x[i, 0] + 1.0)": """\
+line 2, column 14: fused(x[i, 0] + 1.0) is no product
+    y[i < n] = fused(x[i, 0] + 1.0)
+               ^^^^^
+hint: as in sum k < 8: fused(a[k] * b[k])""",
     "let a = x[i, 0] a": """\
 line 2, column 30: ';' and the term that the name stands in should stand here
     y[i < n] = let a = x[i, 0] a

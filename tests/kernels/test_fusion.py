@@ -15,6 +15,7 @@ from luminal_lab.core.op import Unary
 from luminal_lab.core.ops import Call
 from luminal_lab.core.parse import parse
 from luminal_lab.kernels.fusion import fusion
+from luminal_lab.kernels.intrinsic_ops import FusedMul
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.session import Graph
@@ -245,6 +246,31 @@ def test_sums_of_many_arrays_are_sums_of_sums() -> None:
     assert [len(n.sources) for n in compilation.ir if isinstance(n.op, Call)] == [24, 64, 64]
     refused = [r.because for r in compilation.snapshots[-2].refusals]
     assert "a kernel would read 65 arrays, and 64 are the most" in refused[0]
+
+
+@pytest.mark.parametrize(
+    ("program", "products"),
+    [
+        pytest.param(lambda x, w: (x * w).sum(-1), 1, id="sum"),
+        pytest.param(lambda x, w: (x * w).sum((0, 1)), 1, id="sums"),
+        pytest.param(lambda x, w: (x * w).permute(1, 0).sum(0), 1, id="view"),
+        pytest.param(lambda x, w: (x * w * x).sum(-1), 1, id="last of two"),
+        pytest.param(lambda x, w: (x * w + x).sum(-1), 0, id="sum of sums"),
+        pytest.param(lambda x, w: (x * w).max(-1), 0, id="maximum"),
+        pytest.param(lambda x, w: x * w + x, 0, id="no sum"),
+        pytest.param(lambda x, w: (x * w).sin().sum(-1), 0, id="function"),
+        pytest.param(lambda x, w: (x * w).sum(-1) + (x * w).max(-1), 0, id="seen twice"),
+        pytest.param(lambda x, w: (x * w).cast("float64").sum(-1), 0, id="cast"),
+        pytest.param(lambda x, w: (x.cast("int32") * w.cast("int32")).sum(-1), 0, id="integers"),
+    ],
+)
+def test_a_product_that_one_sum_reads_and_nothing_else_is_fused(
+    program: Callable[[Lazy, Lazy], Lazy], products: int
+) -> None:
+    cx = Graph()
+    program(cx.tensor((8, 40), name="x"), cx.tensor((8, 40), name="w")).retrieve()
+    bodies = [n.op.body for n in fused(cx.ir).ir if isinstance(n.op, Call)]
+    assert sum(node.op == FusedMul() for body in bodies for node in body) == products
 
 
 # -- reasons ---------------------------------------------------------------------------------------

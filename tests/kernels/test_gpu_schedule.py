@@ -33,7 +33,7 @@ kernel softmax(x: f32[n, 160]) -> (y: f32[n, 160])
   y[i < n, j < 160] = e[i, j] * recip(sum k < 160: e[i, k])""",
     "rms_norm": """\
 kernel rms_norm(x: bf16[n, 64], g: bf16[64]) -> (y: bf16[n, 64])
-  m[i < n] = (sum j < 64: f32(x[i, j]) * f32(x[i, j])) * 0.015625
+  m[i < n] = (sum j < 64: fused(f32(x[i, j]) * f32(x[i, j]))) * 0.015625
   y[i < n, j < 64] = bf16(f32(x[i, j]) * recip(sqrt(m[i] + 1e-05))) * g[j]""",
     "columns": """\
 kernel columns(x: f32[n, 72]) -> (y: f32[72])
@@ -43,36 +43,38 @@ kernel total(x: f32[n, 256]) -> (y: f32[])
   y[] = sum i < n: sum j < 256: x[i, j]""",
     "matmul": """\
 kernel matmul(a: f32[n, 40], b: f32[40, 48]) -> (c: f32[n, 48])
-  c[i < n, j < 48] = (sum k < 40: a[i, k] * b[k, j]) * 2.0""",
+  c[i < n, j < 48] = (sum k < 40: fused(a[i, k] * b[k, j])) * 2.0""",
     "half_matmul": """\
 kernel half_matmul(a: f16[n, 40], b: f16[48, 40], z: f16[48]) -> (c: f16[n, 48])
-  c[i < n, j < 48] = (sum k < 40: a[i, k] * b[j, k]) + z[j]""",
+  c[i < n, j < 48] = (sum k < 40: fused(a[i, k] * b[j, k])) + z[j]""",
     "deep_matmul": """\
 kernel deep_matmul(a: bf16[n, 136], b: bf16[136, 48]) -> (c: f32[n, 48])
-  c[i < n, j < 48] = sum k < 136: f32(a[i, k]) * f32(b[k, j])""",
+  c[i < n, j < 48] = sum k < 136: fused(f32(a[i, k]) * f32(b[k, j]))""",
     "quantised": """\
 kernel quantised(x: f32[64], w: i8[96, 64], s: f16[96, 2]) -> (y: f32[96])
-  y[i < 96] = sum k < 64: x[k] * f32(w[i, k]) * f32(s[i, k//32])""",
+  y[i < 96] = sum k < 64: fused(x[k] * f32(w[i, k]) * f32(s[i, k//32]))""",
     "convolution": """\
 kernel convolution(x: f32[16, 9, 9], w: f32[16, 16, 3, 3]) -> (y: f32[16, 9, 9])
-  y[o < 16, i < 9, j < 9] = sum c < 16: sum p < 3: sum q < 3: w[o, c, p, q] * \
-[0 < i + p and i + p < 10 and 0 < j + q and j + q < 10: x[c, i + p - 1, j + q - 1]]""",
+  y[o < 16, i < 9, j < 9] = sum c < 16: sum p < 3: sum q < 3: fused(w[o, c, p, q] * \
+[0 < i + p and i + p < 10 and 0 < j + q and j + q < 10: x[c, i + p - 1, j + q - 1]])""",
     "attention": """\
 kernel attention(q: f32[2, n, 16], k: f32[2, n, 16], v: f32[2, n, 16]) -> (O: f32[2, n, 16])
-  s[h < 2, i < n, j < n] = where(i32[i] < i32[j], -inf, sum d < 16: q[h, i, d] * k[h, j, d])
+  s[h < 2, i < n, j < n] = where(i32[i] < i32[j], -inf, \
+sum d < 16: fused(q[h, i, d] * k[h, j, d]))
   m[h < 2, i < n] = max j < n: s[h, i, j]
   l[h < 2, i < n] = sum j < n: exp2((s[h, i, j] - m[h, i]) * 1.442695)
-  O[h < 2, i < n, d < 16] = sum j < n: exp2((s[h, i, j] - m[h, i]) * 1.442695) * \
-recip(l[h, i]) * v[h, j, d]""",
+  O[h < 2, i < n, d < 16] = sum j < n: fused(exp2((s[h, i, j] - m[h, i]) * 1.442695) * \
+recip(l[h, i]) * v[h, j, d])""",
     "decode_attention": """\
 kernel decode_attention(q: f32[2, 16], k: f32[2, m, 16], v: f32[2, m, 16]) -> (O: f32[2, 16])
-  s[h < 2, j < m] = where(i64[j] < 3, -inf, sum d < 16: q[h, d] * k[h, j, d])
+  s[h < 2, j < m] = where(i64[j] < 3, -inf, sum d < 16: fused(q[h, d] * k[h, j, d]))
   t[h < 2] = max j < m: s[h, j]
   l[h < 2] = sum j < m: exp2((s[h, j] - t[h]) * 1.442695)
-  O[h < 2, d < 16] = sum j < m: exp2((s[h, j] - t[h]) * 1.442695) * recip(l[h]) * v[h, j, d]""",
+  O[h < 2, d < 16] = sum j < m: \
+fused(exp2((s[h, j] - t[h]) * 1.442695) * recip(l[h]) * v[h, j, d])""",
     "decode": """\
 kernel decode(x: f32[64], w: f32[64, 48]) -> (y: f32[48])
-  y[j < 48] = sum k < 64: x[k] * w[k, j]""",
+  y[j < 48] = sum k < 64: fused(x[k] * w[k, j])""",
     "embedding": """\
 kernel embedding(t: i64[n], w: f32[10, 32]) -> (y: f32[n, 32])
   y[i < n, j < 32] = w[t[i], j]""",
@@ -233,7 +235,7 @@ def test_each_line_knows_the_ops_that_it_computes(name: str, gpu: GPU) -> None:
     wanted = {
         {"sum": "sum_reduce", "max": "max_reduce"}[part.kind]
         if isinstance(part, Fold)
-        else part.op.name
+        else part.op.name.removeprefix("fused_")
         for line in made.definition.lines
         for part in walk(line.term)
         if isinstance(part, Apply) or (isinstance(part, Fold) and part.kind != "softmax")

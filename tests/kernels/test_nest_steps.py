@@ -126,7 +126,7 @@ def test_a_schedule_for_no_kernel_and_one_that_does_not_fit() -> None:
     assert f"hint: did you mean '{name}'?" in str(caught.value)
     with pytest.raises(LabError, match=f"kernel {name}: split q by 4: there is no loop q"):
         cx.compile(ll.GenericCompiler(), ll.CPUCompiler(schedules={name: "split q by 4"}))
-    with pytest.raises(ArgumentError, match="which says no schedule"):
+    with pytest.raises(ParseError, match="which says no schedule"):
         parse_pipeline("cpu{schedules = [softmax]}")
     with pytest.raises(LabError, match="kernels: there is none called 'q'"):
         cx.kernels["q"]

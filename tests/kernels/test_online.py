@@ -12,6 +12,7 @@ from luminal_lab.kernels.cost import flops
 from luminal_lab.kernels.definition import Definition, Fold, walk
 from luminal_lab.kernels.definition_text import parse_definition
 from luminal_lab.kernels.evaluate import evaluate
+from luminal_lab.kernels.lowering import lower
 from luminal_lab.kernels.online import online_softmax, scores_inlined
 from tests.expect import error_of
 
@@ -42,6 +43,15 @@ def test_it_is_written_as_what_it_does_and_reads_back() -> None:
     )
     assert parse_definition(str(found)) == found
     assert online_softmax(found) == found
+
+
+def test_what_it_adds_is_fused_if_the_sum_of_values_was() -> None:
+    start, end = PLAIN.rsplit("sum j < t: ", 1)
+    found = online_softmax(parse_definition(f"{start}sum j < t: fused({end})"))
+    assert str(found).endswith("; (a, l * b + c, acc * b + fused(c * V[j, o]))")
+    assert parse_definition(str(found)) == found
+    sums = [line.strip() for line in str(lower(found)).splitlines() if "+= fused(" in line]
+    assert sums == ["acc[o_4] += fused(s[j_i_4] * V[j_i_4 + 64*j_o, o_4])"]
 
 
 def test_names_that_are_taken_get_a_number() -> None:

@@ -23,15 +23,15 @@ from tests.kernels.judging import check_same, definable, interpreted, sums
 
 MATMUL = """\
 kernel matmul(a: f32[n, 5], b: f32[5, 10]) -> (c: f32[n, 10])
-  c[i < n, j < 10] = (sum k < 5: a[i, k] * b[k, j]) * 2.0"""
+  c[i < n, j < 10] = (sum k < 5: fused(a[i, k] * b[k, j])) * 2.0"""
 SOFTMAX = """\
 kernel softmax(x: f32[n, m]) -> (y: f32[n, m])
   s[i < n] = max j < m: x[i, j]
   y[i < n, j < m] = exp2(x[i, j] - s[i]) * recip(sum k < m: exp2(x[i, k] - s[i]))"""
 CONVOLUTION = """\
 kernel conv(x: f32[2, 5, 6], w: f32[3, 2, 3, 3]) -> (y: f32[3, 5, 6])
-  y[o < 3, i < 5, j < 6] = sum c < 2: sum p < 3: sum q < 3: w[o, c, p, q] * \
-[0 < i + p and i + p < 6 and 0 < j + q and j + q < 7: x[c, i + p - 1, j + q - 1]]"""
+  y[o < 3, i < 5, j < 6] = sum c < 2: sum p < 3: sum q < 3: fused(w[o, c, p, q] * \
+[0 < i + p and i + p < 6 and 0 < j + q and j + q < 7: x[c, i + p - 1, j + q - 1]])"""
 SMALL = Machine(vector_bytes=16, cores=2)
 
 

@@ -59,8 +59,8 @@ def beside(
 
 
 def close(found: np.ndarray, wanted: np.ndarray, tolerance: float, what: str) -> None:
-    """Fail unless arrays are equal but for a share of the largest value."""
-    size = max(float(np.abs(wanted).max(initial=0)), 1e-3)
+    """Fail unless arrays are equal but for a share of the largest finite value."""
+    size = max(float(np.abs(wanted[np.isfinite(wanted)]).max(initial=0)), 1e-3)
     np.testing.assert_allclose(
         found, wanted, rtol=0, atol=tolerance * size, err_msg=f"{what} differs"
     )

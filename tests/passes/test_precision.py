@@ -13,8 +13,8 @@ import pytest
 from luminal_lab.core.ir import IR
 from luminal_lab.core.op import ints
 from luminal_lab.core.parse import parse
-from luminal_lab.passes.check import Given
 from luminal_lab.passes.compile import compile_ir
+from luminal_lab.passes.draws import Given
 from luminal_lab.passes.pipeline import parse_pipeline
 from tests.passes.running import values_of
 from tests.tensor.against import draw

@@ -14,6 +14,8 @@ from luminal_lab.core.ops import Cast, Constant, Gather, Input, Iota, Random, Sc
 from luminal_lab.core.parse import parse
 from luminal_lab.errors import RangeError
 from luminal_lab.passes.pipeline import Pipeline
+from luminal_lab.passes.proof import examine
+from luminal_lab.passes.twelve import FromTwelve
 from tests.core.graphs import graphs
 from tests.expect import error_of
 from tests.passes.running import check_pass, run_passes, same_values, values_of
@@ -222,3 +224,27 @@ def test_of_two_sums_the_one_that_is_a_table_is_taken():
 def test_a_rule_can_be_switched_off():
     ir = graph_of(Where(), *[(d, (1,)) for d in (DType.bool_, DType.int32, DType.int32)])
     assert run_passes(ir, "to-twelve{without = [where-to-products]}").ir is ir
+
+
+def spellings():
+    """Return graphs of what `to-twelve` spells, of bools and numbers, by indices of all widths."""
+    found = []
+    for dtype in (DType.float32, DType.float16, DType.bool_, DType.int8, DType.uint8):
+        # More rows than a byte can count are told apart in int64.
+        for by, size in ((DType.int64, 3), (DType.int32, 2), (DType.uint8, 300), (DType.int8, 130)):
+            x, index = (dtype, (size, 2)), (by, (4, 2))
+            found.append(graph_of(Gather(0), x, index))
+            found += [graph_of(Scatter(0, m), x, index, (dtype, (4, 2))) for m in ("set", "add")]
+        for axis, rows in ((0, (2, 2)), (1, (4, 1))):
+            found.append(graph_of(Update(axis, 1), (dtype, (4, 2)), (dtype, rows)))
+        for shape in ((1,), (2, 3), (0, 3)):
+            found.append(graph_of(Where(), (DType.bool_, shape), (dtype, shape), (dtype, shape)))
+    return [run_passes(ir, THERE, "dce").ir for ir in found]
+
+
+def test_each_rule_back_survives_what_the_rules_there_spell():
+    graphs = spellings()
+    for rule in FromTwelve.rule_set:
+        tried, wrong = examine(rule, on=() if rule.name == "comparisons-to-cast" else graphs)
+        assert wrong is None, str(wrong)
+        assert tried > 1, f"{rule.name} matched {tried} graphs"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, reduce
-from math import gcd
+from math import gcd, inf
 from operator import attrgetter
 from typing import TypeAlias
 
 from luminal_lab.core.dims.expression import (
+    SMALLER,
     Dim,
     Division,
     Expr,
@@ -29,6 +30,10 @@ from luminal_lab.core.dims.limits import interval
 from luminal_lab.errors import ShapeError
 
 Table: TypeAlias = dict[Monomial, int]
+MOST_PARTS = 256
+"""Of one expression: its products and their factors, counted together."""
+MOST_ARGUMENTS = 16
+"""Of a min or max."""
 
 # -- + and * ---------------------------------------------------------------------------------------
 
@@ -72,6 +77,8 @@ def _times(one: Monomial, two: Monomial) -> Monomial:
 
 def _canonical(table: Table) -> Dim:
     dim = made(table.items())
+    if sum(len(m) + 1 if f >> 63 in (0, -1) else inf for m, f in terms_of(dim)) > MOST_PARTS:
+        raise ShapeError(f"a dim has more than {MOST_PARTS} parts, or huge ones", hint=SMALLER)
     remainders = [a for m, _ in terms_of(dim) for a in m if isinstance(a, Remainder)]
     joined = next(_joined(dim, remainders), None) if remainders else None
     return dim if joined is None else _canonical(joined)
@@ -246,6 +253,8 @@ def extremum(which: str, dims: Iterable[Dim]) -> Dim:
     for dim in dims:
         args = dim.args if isinstance(dim, Extremum) and dim.which == which else (dim,)
         kept += [arg for arg in args if arg not in kept]
+        if len(kept) > MOST_ARGUMENTS:
+            raise ShapeError(f"a {which} of more than {MOST_ARGUMENTS} dims", hint=SMALLER)
     for dim in kept.copy():
         for other in kept:
             smaller, larger = (other, dim) if which == "min" else (dim, other)

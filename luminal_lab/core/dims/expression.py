@@ -25,6 +25,9 @@ Monomial: TypeAlias = "tuple[Atom, ...]"
 Terms: TypeAlias = "tuple[tuple[Monomial, int], ...]"
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+DEEPEST = 32
+"""Quotients, remainders, minima and comparisons of one another."""
+SMALLER = "give a part of it a name of its own, or a number"
 RESERVED = {*keyword.kwlist, "inf", "nan", "true", "false", "min", "max"}
 
 
@@ -135,12 +138,16 @@ class Sum(Expr):
 class Atom(Expr):
     """What a polynomial is over: a symbol or a function of expressions."""
 
-    __slots__ = ("arguments", "order")
+    __slots__ = ("arguments", "depth", "order")
 
     def __init__(self, *key: object, arguments: Shape = ()) -> None:
         super().__init__(*key)
         self.arguments = arguments
         self.terms = (((self,), 1),)
+        inner = [atom.depth for x in arguments for monomial, _ in terms_of(x) for atom in monomial]
+        self.depth: int = 1 + max(inner, default=0)
+        if self.depth > DEEPEST:
+            raise ShapeError(f"a dim has more than {DEEPEST} nested divisions", hint=SMALLER)
         self.order = str(self)
         """The place among the atoms of a product, and of products in a sum."""
 

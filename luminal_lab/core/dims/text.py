@@ -7,6 +7,7 @@ from functools import reduce
 
 from luminal_lab.core.dims.arithmetic import both, either, extremum, floordiv, less, mod, negate
 from luminal_lab.core.dims.expression import (
+    NAME,
     Atom,
     Dim,
     Division,
@@ -16,10 +17,16 @@ from luminal_lab.core.dims.expression import (
     products,
 )
 from luminal_lab.core.dims.limits import interval
-from luminal_lab.errors import DimError, LabError, ParseError, nearest
+from luminal_lab.errors import DimError, ParseError, nearest
 
 Names = Callable[[str], Dim]
-MAX_TEXT = 10_000
+MOST_LETTERS = 2_000
+"""Of an expression as text."""
+WORDS = re.compile(
+    rf"""(?:\s|{NAME.pattern}(?!['"])|[0-9]{{1,40}}(?:\.[0-9]*)?(?![\w.])|'[^'\\\n]*'"""
+    rf"""|[]<>=*/%(),[~&|^!:+-])*+"""
+)
+"""What an expression is made of: Python's parser would take more numbers than ours."""
 CALLS = {"//": "floordiv", "%": "floormod"}
 BINARY: Mapping[type[ast.AST], Callable[[Dim, Dim], Dim]] = {
     ast.Add: lambda a, b: a + b,
@@ -63,11 +70,9 @@ def parse_dim(text: str, table: Mapping[str, Symbol], *, declare: bool = False) 
         return table[name] if name in table else Symbol(free_name(name))
 
     try:
-        if len(text) <= MAX_TEXT:
+        if len(text) <= MOST_LETTERS and WORDS.fullmatch(text):
             return _read(ast.parse(text.strip(), mode="eval").body, named)
-    except LabError:
-        raise
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, RecursionError, MemoryError):
         pass
     raise ParseError(
         f"{text!r} is not a dim", hint='a dim is a number, a name, or arithmetic as in "p + 1"'
@@ -76,7 +81,7 @@ def parse_dim(text: str, table: Mapping[str, Symbol], *, declare: bool = False) 
 
 def _read(tree: ast.expr, named: Names) -> Dim:
     match tree:
-        case ast.Constant(value=int(value)) if not isinstance(value, bool):
+        case ast.Constant(value=int(value)) if not isinstance(value, bool) and not value >> 63:
             return value
         case ast.Name() | ast.Attribute():
             return named(ast.unparse(tree))

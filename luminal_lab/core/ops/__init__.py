@@ -31,5 +31,6 @@ from luminal_lab.core.ops.structure import (
     StopGradient,
     Stored,
     UserKernel,
+    user_kernels,
 )
 from luminal_lab.core.ops.view import Expand, Flip, Pad, Permute, Reshape, Slice, Window

@@ -1,6 +1,6 @@
 """Ops about structure: a region as a node, one output of several, order, calls to the host."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -89,6 +89,21 @@ class UserKernel(Region):
     """
     dims: Shape
     """What the dims of the header are here, in the order in which it mentions them."""
+
+
+def user_kernels(*graphs: IR) -> Iterator[UserKernel]:
+    """Yield the user's kernels of graphs and of what they call, equal ones once."""
+    todo, known = list(graphs), set[int]()
+    found = dict[UserKernel, None]()
+    for ir in todo:
+        for node in ir.table:
+            body = node.op.body_of()
+            if isinstance(node.op, UserKernel):
+                found.setdefault(node.op)
+            if body is not None and id(body) not in known:
+                known.add(id(body))
+                todo.append(body)
+    yield from found
 
 
 @dataclass(frozen=True, slots=True)

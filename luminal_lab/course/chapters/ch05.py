@@ -294,13 +294,18 @@ EXERCISES = (
         (
             "Begin without facts, print the counterexample, and ask which fact excuses it.",
             "A root that is squared is rounded twice: one of the facts is about roundings.",
-            "What is the root of a negative number? One of two facts forbids that.",
+            "What is the root of a negative number, and of -0.0? Two facts answer one each.",
         ),
         """\
 from luminal_lab.passes.pattern import sqrt
 
 a = ll.variables("a")
-answer = ll.Rule("root-squared", sqrt(a) * sqrt(a), a, assumes={"non_negative", "reassociate"})
+answer = ll.Rule(
+    "root-squared",
+    sqrt(a) * sqrt(a),
+    a,
+    assumes={"non_negative", "no_signed_zero", "reassociate"},
+)
 """,
         rooted,
     ),

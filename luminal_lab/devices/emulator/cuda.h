@@ -106,7 +106,7 @@ static inline unsigned __ballot_sync(unsigned mask, int is, LAB_LINE) {
     const lab_given<int> all = lab_meet(LAB_OF_VOTE, mask, is, lab_line);
     unsigned bits = 0;
     for (unsigned k = 0; k < 32; k++)
-        if ((mask >> k & 1) && lab_is_there(k) && all[k]) bits |= 1u << k;
+        if ((all.givers() >> k & 1) && all[k]) bits |= 1u << k;
     return bits;
 }
 static inline int __any_sync(unsigned mask, int is, LAB_LINE) {

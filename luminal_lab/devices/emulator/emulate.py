@@ -11,8 +11,9 @@ from __future__ import annotations
 import ctypes
 import math
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Final, TypeAlias
 
@@ -21,11 +22,20 @@ import numpy as np
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.op import tuple_text
 from luminal_lab.devices.emulator.failing import MOST_ACCESSES, Job, Told, failure
-from luminal_lab.devices.emulator.library import Library, Taken, library_of, runtime
+from luminal_lab.devices.emulator.library import (
+    Library,
+    Taken,
+    can_fill,
+    compiler,
+    library_of,
+    runtime,
+    unset_line,
+)
 from luminal_lab.devices.emulator.memory import Block, placed
 from luminal_lab.devices.emulator.reading import DialectName
-from luminal_lab.devices.emulator.trace import Trace, joined, launch_trace
+from luminal_lab.devices.emulator.trace import Trace, joined, launch_trace, unset
 from luminal_lab.errors import ArgumentError, DeviceError, Interrupted, nearest
+from luminal_lab.interrupts import held, look
 from luminal_lab.kernels.tile_map import BYTES, TileMap
 from luminal_lab.progress import Progress, progress
 
@@ -46,10 +56,17 @@ class Matrix:
 Argument: TypeAlias = Array | Matrix | np.generic | int | float
 
 MOST_THREADS: Final = 1024
+MOST_SHARED: Final[Mapping[DialectName, tuple[int, int]]] = {
+    "cuda": (48 << 10, 227 << 10),
+    "metal": (32 << 10, 32 << 10),
+}
+"""The bytes of shared memory that a block can declare, and that it can have on any card."""
 LIMIT: Final = 60.0
 """The seconds that one call may take."""
 ONE: Final = threading.Lock()
 """One kernel runs at a time: the runtime has one set of fibers."""
+WAITING: Final = 0.05
+"""The seconds after which whoever waits looks whether Ctrl-C has come."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +95,7 @@ class Region(ctypes.Structure):
         ("bytes", ctypes.c_ulonglong),
         ("written", ctypes.c_void_p),
         ("element", ctypes.c_int),
-        ("pad", ctypes.c_int),
+        ("is_constant", ctypes.c_int),
     )
 
 
@@ -98,19 +115,86 @@ def emulate(
     `above` the first that counts are the prelude's: what they do is told of the lines that call
     them, and lines are counted from behind them.
     """
-    library = library_of(source, dialect, trace, above)
+    library = library_of(source, dialect, "traced" if trace else "plain", above)
     written: dict[tuple[int, int], Array] = {}
     traces: list[Trace] = []
     launches = [
         _Launch(source, library, call, trace=trace, limit=limit, above=above) for call in calls
     ]
+    again = _Again(source, dialect, limit, above)
     with progress("emulate", sum(math.prod(one.blocks) for one in launches), "block") as bar:
         for launch in launches:
             bar.now(launch.call.function)
+            if trace:
+                again.prepare(launch.call)
             found = launch.run(written, bar)
             if found is not None:
-                traces.append(found)
+                traces.append(again.compared(launch.call, found))
     return joined(traces) if trace else None
+
+
+class _Again:
+    """The launches of a trace once more, with other bits in locals that nothing sets.
+
+    What then comes out differently depends on such a local.
+    """
+
+    def __init__(self, source: str, dialect: DialectName, limit: float, above: int) -> None:
+        self.source = source
+        self.dialect: DialectName = dialect
+        self.limit = limit
+        self.above = above
+        self.copies: dict[tuple[int, int], Array] = {}
+
+    def prepare(self, call: Call) -> None:
+        """Copy the arrays of a launch that is about to be run."""
+        for value in call.arguments:
+            array = value.array if isinstance(value, Matrix) else value
+            if isinstance(array, np.ndarray):
+                self.copies[_key(array)] = array.copy()
+
+    def compared(self, call: Call, trace: Trace) -> Trace:
+        """Return a launch's trace, with a finding if the copies hold something else after it."""
+        if not can_fill():
+            note = f"{call.function}: locals that nothing sets are not looked for: {compiler()}"
+            return replace(trace, notes=(*trace.notes, f"{note} cannot fill them"))
+        if trace.findings:
+            return trace  # it would not come to its end, or not to the same one
+        library = library_of(self.source, self.dialect, "unset as zero", self.above)
+        twin = replace(call, arguments=[self._twin(one) for one in call.arguments])
+        launch = _Launch(
+            self.source, library, twin, trace=False, limit=self.limit, above=self.above
+        )
+        try:
+            launch.run({}, Progress())
+        except DeviceError:
+            differs = ("", np.zeros(0, np.uint8), 0)
+        else:
+            differs = self._difference(launch, call)
+        if differs is None:
+            return trace
+        line = max(0, unset_line(self.source, self.dialect, self.above))
+        finding = unset(launch.source, call.function, *differs, line)
+        return replace(trace, findings=(finding,))
+
+    def _difference(self, launch: _Launch, call: Call) -> tuple[str, Array, int] | None:
+        """Return an array that the launch has made another than its copy, and the byte where."""
+        for one, value in zip(launch.takes, call.arguments, strict=True):
+            if one.kind in "pc" and isinstance(value, np.ndarray):
+                pair = [a.reshape(-1).view(np.uint8) for a in (value, self.copies[_key(value)])]
+                places = np.flatnonzero(pair[0] != pair[1])
+                if places.size:
+                    return one.name, value, int(places[0])
+        return None
+
+    def _twin(self, value: Argument) -> Argument:
+        if isinstance(value, Matrix):
+            return Matrix(self.copies[_key(value.array)], value.tile)
+        return self.copies[_key(value)] if isinstance(value, np.ndarray) else value
+
+
+def _key(array: Array) -> tuple[int, int]:
+    return int(array.ctypes.data), array.nbytes
 
 
 class _Launch:
@@ -173,7 +257,7 @@ class _Launch:
     def run(self, written: dict[tuple[int, int], Array], bar: Progress) -> Trace | None:
         """Run it, copy what it wrote back, and return what was seen."""
         blocks: dict[tuple[int, int], Block] = {}
-        with ONE:
+        with held(), _alone():
             try:
                 kept = [
                     self._passed(one, value, blocks)
@@ -293,8 +377,14 @@ class _Launch:
                     hint="emulate with trace=True, which names the line",
                 )
         for block in blocks.values():
+            given = block.array.reshape(-1).view(np.uint8)
             if block.is_written:
-                block.array.reshape(-1).view(np.uint8)[:] = block.inside()
+                given[:] = block.inside()
+            elif not self.trace and (block.inside() != given).any():
+                raise DeviceError(
+                    f"{self.subject}: it writes to {block.name}, which it takes as const",
+                    hint="emulate with trace=True, which names the line",
+                )
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -310,6 +400,7 @@ class _Launch:
         sizes = shared if isinstance(shared, tuple) else (shared,)
         job.dynamic_bytes = (ctypes.c_ulonglong * 8)(*sizes)
         job.limit = self.limit
+        job.most_static, job.most_shared = MOST_SHARED[self.library.dialect]
         # From Volta on a barrier of CUDA's waits for the threads that have not returned.
         job.waits_for_all = self.library.dialect == "metal"
         return job
@@ -329,6 +420,7 @@ class _Launch:
             region.low, region.high = block.base, block.base + block.whole
             region.at, region.bytes = block.at, block.array.nbytes
             region.element = block.array.dtype.itemsize
+            region.is_constant = not block.is_written
             region.written = written[key].ctypes.data if key in written else None
         self._regions = regions
         at, count = self.library.lines
@@ -354,14 +446,16 @@ class _Launch:
         end, done = monotonic() + self.limit, 0
         try:
             threading.Thread(target=runner.run, daemon=True).start()
-            while not runner.over.wait(max(0.001, min(0.25, end - monotonic()))):
+            while not runner.over.wait(max(0.001, min(WAITING, end - monotonic()))):
+                look()
                 if monotonic() > end:
                     library.stop()
                 bar.step(job.blocks_done - done)
                 done = job.blocks_done
             bar.step(job.blocks_done - done)
         except KeyboardInterrupt:
-            runner.end(library.stop)
+            while not runner.over.wait(0.01):
+                library.stop()
             raise Interrupted(
                 f"{self.subject}: it was stopped, and its arrays are as they were"
             ) from None
@@ -406,35 +500,26 @@ class _Launch:
 
 
 class _Runner:
-    """Something that is done in another thread, unless it was given up before it began."""
+    """Something that is done in another thread."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         self.work = work
         self.over = threading.Event()
-        self.gate = threading.Lock()
-        self.has_begun = False
-        self.is_given_up = False
 
     def run(self) -> None:
         """Do it."""
-        with self.gate:
-            if self.is_given_up:
-                return
-            self.has_begun = True
         try:
             self.work()
         finally:
             self.over.set()
 
-    def end(self, stop: Callable[[], object]) -> None:
-        """Return when it is over, or will never begin; no second Ctrl-C keeps that from being."""
-        while True:
-            try:
-                with self.gate:
-                    self.is_given_up = True
-                while self.has_begun and not self.over.is_set():
-                    stop()
-                    self.over.wait(0.05)
-            except KeyboardInterrupt:
-                continue
-            return
+
+@contextmanager
+def _alone() -> Generator[None, None, None]:
+    """Wait until no other thread runs a kernel."""
+    while not ONE.acquire(timeout=WAITING):
+        look()
+    try:
+        yield
+    finally:
+        ONE.release()

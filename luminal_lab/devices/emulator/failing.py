@@ -37,6 +37,8 @@ class Status(IntEnum):
     BAD_COPY = 10
     BAD_TILE = 11
     NOT_BEGUN = 12
+    MISALIGNED = 13
+    TOO_MUCH_STATIC = 14
 
 
 REFUSED: Final = {
@@ -82,6 +84,11 @@ class Job(ctypes.Structure):
         ("early_line", ctypes.c_int),
         ("early_threads", ctypes.c_uint),
         ("early_block", ctypes.c_uint),
+        ("most_static", ctypes.c_ulonglong),
+        ("most_shared", ctypes.c_ulonglong),
+        ("static_bytes", ctypes.c_ulonglong),
+        ("alignment", ctypes.c_uint),
+        ("is_store", ctypes.c_int),
     )
     status: int
     signal: int
@@ -92,6 +99,11 @@ class Job(ctypes.Structure):
     early_line: int
     early_threads: int
     early_block: int
+    most_static: int
+    most_shared: int
+    static_bytes: int
+    alignment: int
+    is_store: int
 
 
 @dataclass(frozen=True)
@@ -120,7 +132,7 @@ def failure(told: Told, job: Job, blocks: Iterable[Block]) -> DeviceError:
         return divergence(
             told.subject, told.source, Standing.now(), math.prod(told.threads), told.above
         )
-    if status in (Status.FAULT, Status.STOPPED, Status.TRAPPED, *REFUSED):
+    if status in (Status.FAULT, Status.STOPPED, Status.TRAPPED, Status.MISALIGNED, *REFUSED):
         return _at_a_thread(told, job, status, blocks)
     text, hint = _too_large(told, job, status)
     return DeviceError(f"{told.subject}: {text}", hint=hint)
@@ -141,6 +153,10 @@ def _at_a_thread(told: Told, job: Job, status: Status, blocks: Iterable[Block]) 
         case Status.TRAPPED:
             line, text = max(0, standing.line() - told.above), "it stops itself"
             hint = "an assert fails there, or it calls __trap()"
+        case Status.MISALIGNED:
+            line = max(0, standing.line() - told.above)
+            text = _misaligned(job, list(blocks))
+            hint = "a GPU stops there: a vector begins at a multiple of its size"
         case _ if status in REFUSED:
             line = max(0, standing.line() - told.above)
             text, hint = REFUSED[status]
@@ -155,6 +171,18 @@ def _at_a_thread(told: Told, job: Job, status: Status, blocks: Iterable[Block]) 
         where=window(told.source, line) if line else None,
         hint=hint,
     )
+
+
+def _misaligned(job: Job, blocks: list[Block]) -> str:
+    """Return which address is no multiple of what its type asks for."""
+    does = "writes" if job.is_store else "reads"
+    near = next((block for block in blocks if block.at <= job.fault < block.end), None)
+    where = "an array of the block or of its own"
+    if near is not None:
+        element = near.array.dtype.itemsize
+        offset = job.fault - near.at
+        where = f"{near.name}[{offset // element}]" if offset % element == 0 else near.name
+    return f"it {does} a vector at {where}, whose address is no multiple of {job.alignment} bytes"
 
 
 def _touched(address: int, blocks: list[Block]) -> str:
@@ -194,10 +222,19 @@ def _too_large(told: Told, job: Job, status: Status) -> tuple[str, str]:
                 if done
                 else "trace a smaller size: one such block is too much",
             )
+        case Status.TOO_MUCH_STATIC:
+            return (
+                f"its shared arrays take {job.static_bytes:,} bytes, and a block can declare "
+                f"{job.most_static:,}",
+                "up to what the card has for a block, take shared memory whose size the launch says"
+                if job.most_shared > job.most_static
+                else "no GPU of this kind has more for a block",
+            )
         case Status.NO_SHARED:
             return (
-                "its shared arrays are larger than the emulator's megabyte",
-                "no GPU has as much for a block",
+                f"its shared arrays take {job.shared_bytes:,} bytes, and no card has more than "
+                f"{job.most_shared:,} for a block",
+                "use smaller tiles",
             )
         case _:
             return "there is no memory for its threads", "the emulator is for small sizes"

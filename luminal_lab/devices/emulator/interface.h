@@ -1,5 +1,7 @@
 // What a library of kernels and the runtime know of each other.
 
+#pragma GCC system_header  // a compiler that is asked for warnings gives those of kernels alone
+
 typedef unsigned long long lab_address;
 
 enum {
@@ -20,7 +22,8 @@ enum { LAB_INIT, LAB_EXPECT, LAB_WAIT };
 // What is done to a barrier that counts bytes.
 enum { LAB_ROWS = 1, LAB_OWN = 2 };
 enum { LAB_PAYLOAD = 32 };
-// The bytes that a lane of a warp hands to the others.
+// The bytes that a lane of a warp hands to the others; behind those of all, which lanes gave any.
+enum { LAB_ANSWER = 33 * LAB_PAYLOAD };
 
 struct lab_group {  // what a thread gives to a product of four warps
     float *c;
@@ -43,6 +46,8 @@ struct lab_runtime {
     void (*leave)(void);
     void (*fence)(void);
     void (*trap)(int line);
+    void (*misaligned)(const void *at, unsigned to, int is_write, int line, const void *from);
+    void (*no_lane)(unsigned lane, int line, const void *from);
     mutable const void *from;                             // where a stand-in was called
     char *shared_base;
     void (*count)(int what, lab_address *at, int given, int line);

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from luminal_lab.devices.cache import Cache, key_of
 from luminal_lab.devices.emulator.reading import DYNAMIC, DialectName, Parameter, read
@@ -26,6 +26,7 @@ from luminal_lab.devices.toolchain import (
     window,
 )
 from luminal_lab.errors import DeviceError
+from luminal_lab.trust import admit
 
 HERE: Final = Path(__file__).parent
 BUILTIN: Final = {
@@ -145,12 +146,19 @@ def runtime() -> Runtime:
     return Runtime(load(compile_library(source, replace(found, flags=flags)), "lab_launch"))
 
 
+Build: TypeAlias = Literal["plain", "traced", "unset as zero"]
+"""How kernels are compiled: as they are; with each access announced and locals that nothing sets
+full of other bits than 0; the same without the announcing, and with zeros."""
+UNSET: Final = {"traced": "pattern", "unset as zero": "zero"}
+
+
 @functools.lru_cache(maxsize=256)
-def library_of(source: str, dialect: DialectName, traced: bool, above: int = 0) -> Library:
+def library_of(source: str, dialect: DialectName, build: Build, above: int = 0) -> Library:
     """Return a source's kernels, compiled and loaded."""
+    admit(source)
     reading = read(source, dialect, stand_ins())
     text = reading.text + "\n" + _entries(reading.kernels, dialect)
-    path = _compiled(source, text, dialect, reading.stand_ins, traced, above)
+    path = _compiled(source, text, dialect, reading.stand_ins, build, above)
     loaded = load(path, "lab_bind")
     loaded.lab_bind.argtypes = [ctypes.c_void_p]
     loaded.lab_bind(runtime().table())
@@ -162,7 +170,7 @@ def library_of(source: str, dialect: DialectName, traced: bool, above: int = 0) 
         for name, parameters in reading.kernels.items()
     }
     lines = 0, 0
-    if traced:
+    if build == "traced":
         count = ctypes.c_longlong.in_dll(loaded, "lab_line_count").value
         lines = ctypes.addressof(ctypes.c_char.in_dll(loaded, "lab_lines")), count
     return Library(loaded, takes, shared, lines, dialect)
@@ -196,7 +204,7 @@ def _entries(kernels: Mapping[str, tuple[Parameter, ...]], dialect: DialectName)
                 values.append(f"*({value} *)lab_given_[{len(told)}]")
             told.append(f"lab_told<{value}>::value")
         lines.append(
-            f"LAB_EXPORT void lab_entry_{name}(void **lab_given_) "
+            f"LAB_EXPORT LAB_UNCHECKED void lab_entry_{name}(void **lab_given_) "
             f"{{ {name}({', '.join(values)}); }}"
         )
         lines.append(
@@ -209,21 +217,29 @@ def _entries(kernels: Mapping[str, tuple[Parameter, ...]], dialect: DialectName)
 
 
 def _compiled(
-    source: str, text: str, dialect: DialectName, used: tuple[str, ...], traced: bool, above: int
+    source: str,
+    text: str,
+    dialect: DialectName,
+    used: tuple[str, ...],
+    build: Build,
+    above: int,
+    given: tuple[str, ...] | None = None,
 ) -> Path:
-    found = compiler()
+    found = compiler() if given is None else replace(compiler(), flags=given)
     header = headers(dialect)
     # The header comes from a file, so that lines are counted from the first of the source.
     path = _kept(header)
     using = " ".join(f"using lab_units::{name};" for name in used)
     flags = [*found.flags, "-include", str(path), f"-DLAB_DIGEST={key_of(header)}"]
     flags += [f"-DLAB_USING={using}"] * bool(used)
-    flags += ["-ffp-contract=fast", "-fwrapv", "-fno-strict-aliasing"]
+    flags += ["-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing", "-fsanitize=alignment"]
     link = ["-shared"] + ["-lm"] * ("windows" not in found.target)
+    if build in UNSET and can_fill():
+        flags += [f"-ftrivial-auto-var-init={UNSET[build]}"]
     try:
-        if not traced:
-            made = replace(found, flags=(*flags, "-O1", *link))
-            return compile_library(text, made)
+        if build != "traced":
+            level = "-O1" if build == "plain" else "-O0"
+            return compile_library(text, replace(found, flags=(*flags, level, *link)))
         flags += ["-DLAB_TRACED", "-O0", "-g1", "-S", *_announcing(found)]
         assembly = compile_library(text, replace(found, flags=tuple(flags)))
     except DeviceError as error:
@@ -235,9 +251,44 @@ def _compiled(
     )
 
 
+@functools.cache
+def can_fill() -> bool:
+    """Return whether the compiler can fill locals that nothing sets, as gcc 12 and clang 16 can."""
+    found = compiler()
+    flags = (*found.flags, *(f"-ftrivial-auto-var-init={one}" for one in UNSET.values()), "-shared")
+    try:
+        compile_library("void lab_nothing() {}", replace(found, flags=flags))
+    except DeviceError:
+        return False
+    return True
+
+
+def unset_line(source: str, dialect: DialectName, above: int) -> int:
+    """Return the line where the compiler sees a local that may not be set; 0 where it sees none."""
+    reading = read(source, dialect, stand_ins())
+    text = reading.text + "\n" + _entries(reading.kernels, dialect)
+    found = compiler()
+    if is_clang(found):
+        asked = [f"-Werror={one}uninitialized" for one in ("", "sometimes-", "conditional-")]
+    else:  # gcc's warnings do not see what it has folded away, its analyser does
+        asked = ["-fanalyzer", "-Werror=analyzer-use-of-uninitialized-value"]
+    flags = (*(flag for flag in found.flags if flag != "-w"), *asked)
+    try:
+        _compiled(source, text, dialect, reading.stand_ins, "unset as zero", above, flags)
+    except DeviceError as error:
+        line = re.search(r"\bthe kernel:(\d+):", error.message)
+        return int(line[1]) if line else 0
+    return 0
+
+
+def is_clang(found: Compiler) -> bool:
+    """Return whether a compiler is clang, zig's too."""
+    return "clang" in found.version or "zig" in found.version
+
+
 def _announcing(found: Compiler) -> list[str]:
     """Return the flags with which a compiler announces each access."""
-    if not ("clang" in found.version or "zig" in found.version):
+    if not is_clang(found):
         return ["-fsanitize=thread"]
     each = ["-mllvm", "-tsan-instrument-read-before-write=1"]
     # For systems that have no such sanitizer, of which only this part is wanted.

@@ -329,7 +329,7 @@ template <class T> static inline T simd_prefix_exclusive_sum(T v, LAB_LINE) { re
 
 template <class T, int R, int C> struct simdgroup_matrix {
     static_assert(R == 8 && C == 8, "Metal's simdgroups have matrices of 8 by 8");
-    T own[2];
+    alignas(vec<T, 2>) T own[2];
     simdgroup_matrix() = default;
     explicit simdgroup_matrix(T diagonal) {
         for (int e = 0; e < 2; e++) own[e] = row() == column() + e ? diagonal : T(0);

@@ -15,7 +15,7 @@
 enum { FRESH, READY, AT_BARRIER, AT_WARP, DONE, AT_BYTES };
 enum {
     FINE, DIVERGED, FAULT, STOPPED, TOO_LONG, TOO_MANY, TRAPPED, NO_SHARED, NO_MEMORY, BAD_BARRIER,
-    BAD_COPY, BAD_TILE, NOT_BEGUN
+    BAD_COPY, BAD_TILE, NOT_BEGUN, MISALIGNED, TOO_MUCH_STATIC
 };
 enum { MOST_THREADS = 1024, STACK = 256 << 10, PAGE = 16384, SHARED_GAP = 1024, PLACES = 256 };
 static const lab_address SHARED_BYTES = 1 << 20;
@@ -57,6 +57,10 @@ struct Job {
     int waits_for_all;  // also for threads that have returned
     int early_line;     // of a barrier that did without such threads, how many and in which block
     unsigned early_threads, early_block;
+    lab_address most_static, most_shared;  // the bytes of shared memory that a block may have
+    lab_address static_bytes;              // those that it has declared with their size
+    unsigned alignment;                    // what an address had to be a multiple of
+    int is_store;
 };
 
 struct Place {
@@ -70,7 +74,8 @@ static Job *job;
 static Lane lanes[MOST_THREADS];
 static Lane *now;
 static Meeting meetings[MOST_THREADS / 32][32];
-static unsigned char answers[MOST_THREADS / 32][32][32 * LAB_PAYLOAD];
+static unsigned char answers[MOST_THREADS / 32][32][LAB_ANSWER];
+static unsigned returned[MOST_THREADS / 32];  // the lanes of each warp that have
 static Fiber fibers[MOST_THREADS + 1], *idle[MOST_THREADS + 1], *running;
 static int idle_count, fiber_count;
 static unsigned count, fresh, done, arrived;
@@ -85,6 +90,7 @@ static lab_runtime table;
 
 [[noreturn]] static void escape(int status);
 static int is_complete();
+static void return_from_meetings();
 static void open_barrier(Lane *me);
 static void make_ready(Lane *lane);
 
@@ -201,6 +207,7 @@ static void fiber_body() {
             inside = 0;
             now->state = DONE;
             done++;
+            return_from_meetings();
             if (arrived && is_complete()) open_barrier(0);
         }
         idle[idle_count++] = me;
@@ -237,11 +244,29 @@ static void barrier(int line, int spaces) {
 
 static void finish_meeting(int kind, unsigned members, unsigned first, unsigned char *answer);
 
+// Hand to each member what all have given, and let all go on.
+static void meet(Meeting *meeting, unsigned warp, unsigned members) {
+    // Whoever has not read an older answer is no member, so nobody reads this place still.
+    unsigned char *answer = answers[warp][__builtin_ctz(members)];
+    meeting->live = 0;
+    for (unsigned k = 0; k < 32; k++) {
+        if (!(members >> k & 1)) continue;
+        Lane *other = &lanes[32 * warp + k];
+        memcpy(answer + k * LAB_PAYLOAD, other->payload, LAB_PAYLOAD);
+        other->answer = answer;
+        if (other != now) make_ready(other);
+    }
+    memcpy(answer + 32 * LAB_PAYLOAD, &members, sizeof members);
+    finish_meeting(meeting->kind, members, 32 * warp, answer);
+    warp_watch(warp, members, meeting->kind == LAB_OF_SYNC);
+}
+
 static const unsigned char *exchange(int kind, unsigned mask, const void *mine, int bytes, int line) {
     inside = 0;
     const unsigned number = (unsigned)(now - lanes), warp = number / 32, lane = number % 32;
     const unsigned there = count - 32 * warp;
-    const unsigned members = mask & (there >= 32 ? ~0u : (1u << there) - 1);
+    const unsigned gone = job->waits_for_all ? 0 : returned[warp];
+    const unsigned members = mask & (there >= 32 ? ~0u : (1u << there) - 1) & ~gone;
     now->state = AT_WARP, now->line = line, now->kind = kind, now->mask = mask;
     memcpy(now->payload, mine, (size_t)bytes);
     if (!(members >> lane & 1)) escape(DIVERGED);
@@ -261,23 +286,24 @@ static const unsigned char *exchange(int kind, unsigned mask, const void *mine, 
     if (meeting->here != members) {
         wait_here();
     } else {
-        // Whoever has not read an older answer is no member, so nobody reads this place still.
-        unsigned char *answer = answers[warp][__builtin_ctz(members)];
-        meeting->live = 0;
-        Lane *me = now;
-        for (unsigned k = 0; k < 32; k++) {
-            if (!(members >> k & 1)) continue;
-            Lane *other = &lanes[32 * warp + k];
-            memcpy(answer + k * LAB_PAYLOAD, other->payload, LAB_PAYLOAD);
-            other->answer = answer;
-            if (other != me) make_ready(other);
-        }
-        finish_meeting(kind, members, 32 * warp, answer);
-        warp_watch(warp, members, kind == LAB_OF_SYNC);
-        me->state = READY;
+        meet(meeting, warp, members);
+        now->state = READY;
     }
     inside = 1;
     return now->answer;
+}
+
+// From Volta on lanes that have returned are not waited for: those that wait may now be all.
+static void return_from_meetings() {
+    const unsigned number = (unsigned)(now - lanes), warp = number / 32;
+    returned[warp] |= 1u << number % 32;
+    if (job->waits_for_all) return;
+    for (int k = 0; k < 32; k++) {
+        Meeting *one = &meetings[warp][k];
+        const unsigned there = count - 32 * warp;
+        const unsigned members = one->mask & (there >= 32 ? ~0u : (1u << there) - 1) & ~returned[warp];
+        if (one->live && one->here == members) meet(one, warp, members);
+    }
 }
 
 // -- what a whole warp computes at once -----------------------------------------------------------
@@ -341,18 +367,21 @@ static void finish_meeting(int kind, unsigned members, unsigned first, unsigned 
 
 static void place_array(Place *place, lab_address bytes, int element, const char *name, int line) {
     const lab_address whole = (bytes + 1023) & ~1023ull;  // as tiles of 128 bytes a row want it
-    if (shared_used + whole + 2 * SHARED_GAP > SHARED_BYTES) escape(NO_SHARED);
+    job->shared_bytes += bytes;
+    if (job->shared_bytes > job->most_shared) escape(NO_SHARED);
+    if (shared_used + whole + 2 * SHARED_GAP > SHARED_BYTES) escape(NO_MEMORY);
     place->at = shared_memory + shared_used + SHARED_GAP;
     place->bytes = bytes, place->name = name, place->line = line, place->element = element;
     shared_used += whole + 2 * SHARED_GAP;
     memset(place->at, UNWRITTEN, bytes);
     place_watch(place);
-    job->shared_bytes += bytes;
 }
 
 static void *shared(int place, lab_address bytes, int element, const char *name, int line) {
     if (!places[place].at) {
         inside = 0;
+        job->static_bytes += bytes;
+        if (job->static_bytes > job->most_static) escape(TOO_MUCH_STATIC);
         place_array(&places[place], bytes, element, name, line);
         inside = 1;
     }
@@ -371,6 +400,15 @@ static void *dynamic(int place, int element, const char *name, int line) {
 static void trap(int line) {
     now->line = line;
     escape(TRAPPED);
+}
+
+static void misaligned(const void *at, unsigned to, int is_write, int line, const void *from) {
+    if (is_watched) {
+        misaligned_watch(at, to, is_write, from);
+        return;
+    }
+    now->line = line, job->fault = (lab_address)at, job->alignment = to, job->is_store = is_write;
+    escape(MISALIGNED);
 }
 
 // -- what goes wrong in the middle of a kernel ------------------------------------------------------
@@ -490,7 +528,8 @@ static void run_block() {
     memset(meetings, 0, sizeof meetings);
     memset(places, 0, sizeof places);
     memset(dynamics, 0, sizeof dynamics);
-    shared_used = 0, job->shared_bytes = 0, table.turn++;
+    memset(returned, 0, sizeof returned);
+    shared_used = 0, job->shared_bytes = job->static_bytes = 0, table.turn++;
     for (unsigned k = 0; k < count; k++) lanes[k].state = FRESH, lanes[k].line = 0;
     begin_block_watch();
     begin_block_bulk();
@@ -535,6 +574,7 @@ static void unlock() { __atomic_store_n(&guard, 0, __ATOMIC_RELEASE); }
 EXPORT const lab_runtime *lab_table(void) {
     table.barrier = barrier, table.exchange = exchange, table.shared = shared;
     table.dynamic = dynamic, table.trap = trap, table.count = count_bytes, table.bulk = bulk;
+    table.misaligned = misaligned, table.no_lane = no_lane_watch;
     table.touch = touch, table.enter = enter, table.leave = leave, table.fence = fence;
     return &table;
 }

@@ -7,10 +7,14 @@ static const lab_runtime *lab_now;
 #else
 #define LAB_EXPORT extern "C" __attribute__((visibility("default")))
 #endif
+#define LAB_UNCHECKED __attribute__((no_sanitize("alignment")))
 #define LAB_LINE int lab_line = __builtin_LINE()
 
 // -- accesses, each of which the compiler announces where it is asked for the thread sanitizer's -----
 
+// The compiler has these built in, with types of its own: so they are defined under other names.
+#define LAB_TEXT_OF(X) #X
+#define LAB_TEXT(X) LAB_TEXT_OF(X)
 #if defined(LAB_TRACED)
 #if defined(__clang__)
 #define LAB_QUIET __attribute__((disable_sanitizer_instrumentation))
@@ -18,9 +22,6 @@ static const lab_runtime *lab_now;
 #define LAB_QUIET __attribute__((no_sanitize_thread))
 #endif
 #define LAB_FROM __builtin_return_address(0)
-// The compiler has these built in, with types of its own: so they are defined under other names.
-#define LAB_TEXT_OF(X) #X
-#define LAB_TEXT(X) LAB_TEXT_OF(X)
 #define LAB_HOOK(R, NAME, ...)                                                                    \
     LAB_QUIET R lab_hook_##NAME(__VA_ARGS__) __asm__(LAB_TEXT(__USER_LABEL_PREFIX__) "__tsan_" #NAME); \
     R lab_hook_##NAME(__VA_ARGS__)
@@ -68,6 +69,30 @@ LAB_HOOK(void *, memset, void *to, int value, __SIZE_TYPE__ n) {
 #define LAB_QUIET
 #define LAB_TOUCHED(p, kind)
 #endif
+
+// -- addresses that are no multiple of what their type asks for: the compiler looks at each -----------
+
+struct lab_asked {
+    struct { const char *file; unsigned line, column; } at;
+    const void *type;
+    unsigned char power, does;  // of two; 0 loads, 1 stores, 2 binds a reference
+};
+#if defined(__clang__)
+enum { LAB_LEADS_ON = -1 };
+#else
+enum { LAB_LEADS_ON = 2 };  // to a load or store, which gcc looks at as well
+#endif
+#define LAB_REPORT(NAME)                                                                          \
+    extern "C" {                                                                                  \
+    LAB_QUIET void lab_report_##NAME(const lab_asked *, __SIZE_TYPE__)                            \
+        __asm__(LAB_TEXT(__USER_LABEL_PREFIX__) "__ubsan_handle_" #NAME);                         \
+    void lab_report_##NAME(const lab_asked *asked, __SIZE_TYPE__ at) {                            \
+        if (asked->does == LAB_LEADS_ON) return;                                                  \
+        lab_now->misaligned((const void *)at, 1u << asked->power, asked->does == 1,               \
+                            (int)asked->at.line, __builtin_return_address(0));                    \
+    }                                                                                             \
+    }
+LAB_REPORT(type_mismatch_v1)
 
 LAB_EXPORT LAB_QUIET void lab_bind(const lab_runtime *table) { lab_now = table; }
 
@@ -167,6 +192,12 @@ template <class T> struct lab_given {
         __builtin_memcpy(&value, at + lane * LAB_PAYLOAD, sizeof value);
         return value;
     }
+    // The lanes that gave something: those that the mask names and that had not returned.
+    LAB_QUIET unsigned givers() const {
+        unsigned lanes;
+        __builtin_memcpy(&lanes, at + 32 * LAB_PAYLOAD, sizeof lanes);
+        return lanes;
+    }
 };
 
 template <class T> static inline lab_given<T> lab_meet(int kind, unsigned mask, T mine, int line) {
@@ -179,10 +210,16 @@ static inline bool lab_is_there(unsigned lane) {
     return (r->number & ~31u) + lane < r->block_size[0] * r->block_size[1] * r->block_size[2];
 }
 
+// Behind the last lane of a warp there is none: what comes from there is one's own value. What a
+// lane is worth that gave none nobody knows: here all of its bits are set.
 template <class T> static inline T lab_shuffle_from(T v, unsigned from, unsigned mask, int line) {
     const lab_given<T> all = lab_meet(LAB_OF_SHUFFLE, mask, v, line);
-    const bool given = from < 32 && (mask >> from & 1) && lab_is_there(from);
-    return given ? all[from] : v;
+    if (from >= 32) return v;
+    if (all.givers() >> from & 1) return all[from];
+    lab_now->no_lane(from, line, __builtin_return_address(0));
+    T nothing;
+    __builtin_memset(&nothing, 0xff, sizeof nothing);
+    return nothing;
 }
 
 // As n / 2, n / 4, ... lanes apart are combined: in all lanes of a group of n the same.
@@ -193,7 +230,7 @@ static inline T lab_fold(int kind, T v, unsigned n, unsigned mask, F combine, in
     T part[32];
     bool known[32];
     for (unsigned k = 0; k < n; k++) {
-        known[k] = (mask >> (first + k) & 1) && lab_is_there(first + k);
+        known[k] = all.givers() >> (first + k) & 1;
         if (known[k]) part[k] = all[first + k];
     }
     for (unsigned half = n / 2; half; half /= 2) {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Final, Literal, NamedTuple, TypeAlias, cast, get_args
 
 import numpy as np
 from typing_extensions import override
@@ -21,8 +21,11 @@ from luminal_lab.display import DISPLAYS, Alive, Shown, Theme
 from luminal_lab.errors import ArgumentError
 from luminal_lab.tables import Table, frame
 
-Kind: TypeAlias = Literal["out of bounds", "unwritten", "race"]
-KINDS: Final[tuple[Kind, ...]] = ("out of bounds", "unwritten", "race")
+Kind: TypeAlias = Literal[
+    "out of bounds", "unwritten", "race", "misaligned", "const", "no lane", "unset"
+]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+"""What can be wrong, in the order of watch.h; `unset` locals are found by a second run."""
 EVENT: Final = np.dtype(
     [
         ("offset", "i8"),
@@ -106,6 +109,8 @@ class Finding:
     other_thread: tuple[int, ...] = ()
     is_other_write: bool = False
     element: int = 1
+    alignment: int = 1
+    """What a misaligned address had to be a multiple of."""
     is_by_copy: bool = False
     """Whether the other is a copy that goes on beside the work, and is waited for at a barrier."""
 
@@ -135,6 +140,28 @@ class Finding:
                         "waited for that"
                     )
                 at += f"\n  line {self.other_line}: {self.other_text}"
+            case "misaligned":
+                what = (
+                    f"{who} {does} a vector at {where}, whose address is no multiple of "
+                    f"{self.alignment} bytes; a GPU stops there"
+                )
+            case "const":
+                what = (
+                    f"{who} writes {where}, which the kernel takes as const; a GPU does it, and "
+                    "reads may still give the old value"
+                )
+            case "no lane":
+                them = place_text(self.other_thread)
+                what = (
+                    f"{who} takes a value from the lane of thread {them}, which gives none: the "
+                    "mask does not name it, or it has returned; a GPU goes on with any value"
+                )
+            case "unset":
+                what = (
+                    f"what it writes to {where} depends on a local that nothing has set; a GPU "
+                    "takes what a register holds"
+                )
+                at = f"line {self.line}: {self.text}" if self.line else "no line is known"
         return f"{self.kernel}: {self.kind}: {what}{more}\n  {at}"
 
     @property
@@ -333,6 +360,26 @@ def launch_trace(
     return Trace(tuple(found), tuple(rows), events, (shared,), notes, (launch,))
 
 
+def unset(source: str, kernel: str, name: str, array: Array, byte: int, line: int) -> Finding:
+    """Return the finding that what a kernel makes depends on a local that nothing has set."""
+    element = array.dtype.itemsize
+    return Finding(
+        "unset",
+        kernel,
+        name,
+        "global",
+        line,
+        _line(source.split("\n"), line),
+        (),
+        (),
+        byte - byte % element,
+        array.nbytes,
+        is_write=True,
+        count=1,
+        element=element,
+    )
+
+
 def joined(traces: Sequence[Trace]) -> Trace:
     """Return the traces of several launches as one."""
     findings = tuple(one for trace in traces for one in trace.findings)
@@ -372,15 +419,18 @@ def _finding(
 ) -> Finding:
     is_shared = one.region >= SHARED
     name, count = one.name.decode(), one.count
+    element = 1
     if is_shared:
         element = max(1, int(runtime().element(one.region)))
-        count = max(1, count // element)  # there each byte is looked at
-    else:
+        if KINDS[one.kind] != "misaligned":
+            count = max(1, count // element)  # there each byte is looked at
+    elif one.region >= 0:
         name, array = arrays[one.region]
         element = array.dtype.itemsize
-    is_race = one.kind == KINDS.index("race")
+    kind = KINDS[one.kind]
+    is_race = kind == "race"
     return Finding(
-        KINDS[one.kind],
+        kind,
         kernel,
         name,
         "shared" if is_shared else "global",
@@ -395,9 +445,10 @@ def _finding(
         one.other_line if is_race else None,
         _line(lines, one.other_line) if is_race else "",
         _unflat(one.other_block, blocks) if is_race else (),
-        _unflat(one.other_thread, threads) if is_race else (),
+        _unflat(one.other_thread, threads) if is_race or kind == "no lane" else (),
         bool(one.is_other_write),
         element,
+        one.bytes if kind == "misaligned" else 1,
         one.is_other_write == 2,
     )
 

@@ -8,14 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OUTSIDE, UNWRITTEN_READ, RACE };
+enum { OUTSIDE, UNWRITTEN_READ, RACE, OFF_ALIGNMENT, CONSTANT_WRITTEN, NO_LANE };
+enum { NOWHERE = -1 };
 enum { MOST_FINDINGS = 256, DEPTH = 64, SHARED_REGION = 1000, DYNAMIC_REGION = 2000 };
 
 struct Region {
     char *low, *at, *high;  // what lies between low and high is taken for this buffer
     lab_address bytes;
     unsigned char *written;  // of each cell whether it has been; none where all is given
-    int element, pad;
+    int element, is_constant;
 };
 
 struct Seen {
@@ -215,6 +216,39 @@ static void touch_region(const char *at, unsigned bytes, int kind, const char *p
     }
 }
 
+// What the compiler has found out about an address before it is used.
+static void misaligned_watch(const void *given, unsigned to, int is_write, const void *from) {
+    if (!inside) return;
+    const char *at = (const char *)given;
+    const int line = line_behind((const char *)from, &clocks[table.number]);
+    for (int k = 0; k < PLACES + 8; k++) {
+        const Place *p = k < PLACES ? &places[k] : &dynamics[k - PLACES];
+        if (!p->at || at < p->at || at >= p->at + p->bytes) continue;
+        Finding *f = finding(OFF_ALIGNMENT, k < PLACES ? SHARED_REGION + k : DYNAMIC_REGION + k - PLACES, line, 0);
+        if (!f) return;
+        f->offset = at - p->at, f->bytes = to, f->length = (long long)p->bytes, f->is_write = is_write;
+        if (p->name) strncpy(f->name, p->name, sizeof f->name - 1);
+        return;
+    }
+    for (int k = 0; k < region_count; k++) {
+        if (at < regions[k].low || at >= regions[k].high) continue;
+        Finding *f = finding(OFF_ALIGNMENT, k, line, 0);
+        if (!f) return;
+        f->offset = at - regions[k].at, f->bytes = to, f->length = (long long)regions[k].bytes;
+        f->is_write = is_write;
+        return;
+    }
+    Finding *f = finding(OFF_ALIGNMENT, NOWHERE, line, 0);  // in what a thread has for itself
+    if (f) f->bytes = to, f->is_write = is_write;
+}
+
+// A thread asks for the value of a lane that gave none.
+static void no_lane_watch(unsigned lane, int, const void *from) {
+    if (!is_watched) return;
+    Finding *f = finding(NO_LANE, NOWHERE, line_behind((const char *)from, &clocks[table.number]), 0);
+    if (f) f->offset = lane, f->other_thread = (table.number & ~31u) + lane, f->other_block = flat_block;
+}
+
 // What the compiler announces before each access; the stack and the library's own are no concern.
 static void touch(const void *at, unsigned bytes, int kind, const void *from) {
     if (!is_watched || !inside || !bytes) return;
@@ -238,6 +272,10 @@ static void touch(const void *at, unsigned bytes, int kind, const void *from) {
             if (place < r->low || place >= r->high) continue;
             touch_region(place, bytes, kind, pc, r->at, r->bytes, r->element, k, 1, cells[k],
                          r->written, 0);
+            if (r->is_constant && kind != LAB_READ && kind != LAB_STILL) {
+                Finding *f = finding(CONSTANT_WRITTEN, k, last_line, 0);
+                if (f) f->offset = place - r->at, f->bytes = bytes, f->length = (long long)r->bytes, f->is_write = 1;
+            }
             if (kind == LAB_ATOMIC) {
                 for (long long j = 0; j < release_count; j++)
                     if (releases[j].at == at && releases[j].block != flat_block)

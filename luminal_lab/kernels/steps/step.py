@@ -113,9 +113,15 @@ def without_comment(line: str) -> str:
     return line.split("#", 1)[0].strip()
 
 
+LONGEST = 500
+"""Letters of a step as text."""
+
+
 def parse_step(text: str) -> Step:
     """Return the step that a line says; what stands behind a # is not read."""
     text = without_comment(text)
+    if len(text) > LONGEST:
+        raise ParseError(f"schedule: a step of {len(text):,} letters, and {LONGEST} are its most")
     words = text.split()
     cls = STEPS.get(words[0]) if words else None
     if cls is None:
@@ -137,7 +143,7 @@ def parse_step(text: str) -> Step:
         for field in fields(cls)
     }
     for name, value in found.groupdict().items():
-        if kinds[name] == "int" and not value.isdecimal():
+        if kinds[name] == "int" and not (value.isdecimal() and len(value) < 19):
             raise ParseError(
                 f"schedule: {name} is a number, and not {value!r}",
                 where=text,

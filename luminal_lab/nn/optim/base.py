@@ -109,7 +109,8 @@ class Optimiser(Module):
         if not isinstance(loss, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
             self._refuse(f"the loss is {loss!r} and not a tensor", "give what a loss returned")
         found = self._behind(loss, weights)
-        with as_one(loss.graph):
+
+        def write() -> dict[str, Tensor]:
             gradients = grad(loss, found)
             if clip_value is not None:
                 gradients = clip_grad_value(gradients, clip_value)
@@ -118,6 +119,8 @@ class Optimiser(Module):
             updates = self.step(found, gradients)
             loss.retrieve()
             return updates
+
+        return as_one(loss.graph, write)
 
     def step(self, weights: Weights, gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Make each run of the gradients' graph a step; return the next weights by name.
@@ -128,7 +131,8 @@ class Optimiser(Module):
         graph = self._check_gradients(found, gradients)
         session, scope = cast("Session", graph), kind_of(self)
         updates: dict[str, Tensor] = {}
-        with as_one(graph):
+
+        def write() -> dict[str, Tensor]:
             with graph.scope(scope):
                 shared = State(session, self.shared, scope, TensorType(DType.float32, ()))
                 numbers = self.begin(shared, self._rate(shared))
@@ -140,7 +144,9 @@ class Optimiser(Module):
                     new = self.update(widened(old), widened(gradients[name]), state)
                     self._check_update(name, old, new)
                     updates[name] = session.carry(new.cast(old.dtype), old)
-        return updates
+            return updates
+
+        return as_one(graph, write)
 
     # -- the parts of a step -----------------------------------------------------------------------
 

@@ -67,7 +67,8 @@ def custom_gradient(function: Callable[P, tuple[Tensor, Backward]]) -> Callable[
                 where=str(here() or "") or None,
                 hint="what it is to be derived by is an argument of its own",
             )
-        with as_one(graph):
+
+        def write() -> Tensor:
             borrowed = [borrow(graph, one) for one in arguments]
             tensors = [one for one in borrowed if isinstance(one, Tensor)]
             if any(tensor.graph is not graph for tensor in tensors):
@@ -82,6 +83,8 @@ def custom_gradient(function: Callable[P, tuple[Tensor, Backward]]) -> Callable[
                 made = emit(CustomGradient(key), result, *tensors)
             graph.backwards[key] = backward
             return made
+
+        return as_one(graph, write)
 
     return call
 

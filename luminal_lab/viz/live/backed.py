@@ -14,8 +14,8 @@ from luminal_lab.errors import ArgumentError, GraphError
 from luminal_lab.io.cells import cells_of
 from luminal_lab.io.facts import Dialect, Facts, Subject
 from luminal_lab.io.gather import facts_of, timed
-from luminal_lab.passes.check import Given
 from luminal_lab.passes.compilation import Compilation
+from luminal_lab.passes.draws import Given
 from luminal_lab.passes.snapshot import Record, Snapshot
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.parameter import Parameter

@@ -31,7 +31,7 @@ class Bundling:
         self._runs: list[dict[str, Any]] = []
         self._origins: list[dict[Origin, int]] = []
 
-    @uncollected()
+    @uncollected
     def add(self, subject: Subject) -> None:
         """Add a graph or a compile."""
         origins: dict[Origin, int] = {}

@@ -9,7 +9,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.errors import LabError
-from luminal_lab.passes.check import Given, drawn
+from luminal_lab.passes.draws import Given, drawn
 from luminal_lab.tensor.sizes import bind_dims
 from luminal_lab.viz.live.backed import Backed, Session
 

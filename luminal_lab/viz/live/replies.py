@@ -7,23 +7,33 @@ is run again is another compile. Whatever goes wrong is a sentence in the answer
 from __future__ import annotations
 
 import math
+import re
 import warnings
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from luminal_lab.core.binding import bound_shape
 from luminal_lab.core.interpret import interpret
 from luminal_lab.core.op import ints
+from luminal_lab.core.ops import user_kernels
 from luminal_lab.devices.gpu import GPUMaker
 from luminal_lab.devices.measure import measured
 from luminal_lab.devices.worklist import Worklist
-from luminal_lab.errors import ArgumentError, DeviceError, GraphError, LabError, whole_number
+from luminal_lab.errors import (
+    ArgumentError,
+    DeviceError,
+    GraphError,
+    LabError,
+    TrustError,
+    whole_number,
+)
 from luminal_lab.io.facts import Dialect
 from luminal_lab.io.launch_facts import ARCH, Launched
 from luminal_lab.kernels.gpu import gpu_of
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.passes.compilation import Compilation
+from luminal_lab.trust import Foreign, allow, foreign_of, printable
 from luminal_lab.viz.live.backed import Backed, dialect_of, gathered
 from luminal_lab.viz.live.held import Held
 from luminal_lab.viz.live.inputs import inputs_for
@@ -50,9 +60,12 @@ class Replies:
         try:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
+                allow(_digests(question))
                 reply = ASKS[_text(question, "ask", ASKS)](self, question)
         except KeyboardInterrupt:
             return {"error": "Stopped. Nothing was changed."}
+        except TrustError as error:
+            return {"error": error.message, "carried": self._carried(question, error)}
         except LabError as error:
             return {"error": str(error)}
         except MemoryError:
@@ -64,6 +77,19 @@ class Replies:
 
     def _run(self, question: Question) -> Backed:
         return self._held.all[_number(question, "run", len(self._held.all), 0)]
+
+    def _carried(self, question: Question, error: TrustError) -> list[Reply]:
+        """Return what a refusal is about, each with all of its text: somebody is to read it."""
+        graphs = [g for one in self._run(question).snapshots for g in (one.before, one.ir)]
+        texts = {foreign_of(one).digest: one.source for one in user_kernels(*graphs)}
+        return [
+            {
+                "digest": one.digest,
+                "what": one.what,
+                "source": "\n".join(map(printable, texts.get(one.digest, one.first).split("\n"))),
+            }
+            for one in cast("Sequence[Foreign]", error.carried)
+        ]
 
     def _stage(self, question: Question, backed: Backed, name: str = "stage") -> int:
         last = len(backed.snapshots) - 1
@@ -232,6 +258,13 @@ def _number(question: Question, name: str, below: int = 1 << 62, default: int = 
     if number is None or not 0 <= number < below:
         raise ArgumentError(f"the question has {name} {question.get(name)!r}, which is not there")
     return number
+
+
+def _digests(question: Question) -> list[str]:
+    """Return what somebody who was asked has said to run."""
+    given: object = question.get("trust", [])
+    digests = cast("list[object]", given) if isinstance(given, list) else []
+    return [one for one in digests if isinstance(one, str) and re.fullmatch("[0-9a-f]{64}", one)]
 
 
 def _text(question: Question, name: str, known: Container[str] | None = None) -> str:

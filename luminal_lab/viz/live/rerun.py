@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
-from luminal_lab.errors import ArgumentError, LabError
+from luminal_lab.devices.toolchain import pipeline_of_file
+from luminal_lab.errors import ArgumentError, LabError, TrustError
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.compile import compile_ir
-from luminal_lab.passes.pipeline import LICENCE, PassLike, Pipeline, parse_pipeline
+from luminal_lab.passes.pipeline import LICENCE, PassLike, Pipeline
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.viz.live.backed import Backed, backed_compile
 
@@ -31,7 +32,7 @@ def run_again(backed: Backed, passes: Iterable[object], start: int) -> Backed:
     base = LICENCE if old is None else old.licence
     # A rule of the user's has no text that parses: the pass that had it is taken, with its licence.
     known = {} if old is None else dict(_granted(old.pipeline, frozenset(base)))
-    chosen: list[PassLike] = [known.get(text) or parse_pipeline(text) for text in texts]
+    chosen: list[PassLike] = [known.get(text) or pipeline_of_file(text) for text in texts]
     made = compile_ir(
         backed.snapshots[start].ir,
         *chosen,
@@ -43,6 +44,8 @@ def run_again(backed: Backed, passes: Iterable[object], start: int) -> Backed:
         passes_of += [device.alone() for device in old.pipeline.devices()]
         try:
             runner = old.pipeline.runner(made.ir)
+        except TrustError:
+            raise
         except LabError as error:
             note = f", which no device runs: {error.message}"
     kept = backed.snapshots[: start + 1]
@@ -68,7 +71,7 @@ def _known(
     """Yield the passes that have run, but those of a recording's that nobody defines here."""
     for one in snapshots[1:]:
         with suppress(LabError):
-            yield known.get(one.title) or parse_pipeline(one.title)
+            yield known.get(one.title) or pipeline_of_file(one.title)
 
 
 def _wanted(like: object) -> tuple[str, bool]:

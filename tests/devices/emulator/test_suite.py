@@ -17,7 +17,7 @@ from luminal_lab.devices.emulator import Call, Finding, emulate
 from luminal_lab.devices.emulator.kernels import meaning_of
 from luminal_lab.devices.gpu_engine import Emulated, Launched, Place, _given
 from luminal_lab.kernels.gpu_program import gpu_source
-from luminal_lab.passes.check import differences
+from luminal_lab.passes.judge import differences
 
 COMPILERS: dict[str, Callable[[], Any]] = {
     "cuda": lambda: ll.CUDACompiler(emulate=True),

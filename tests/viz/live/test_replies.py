@@ -172,7 +172,7 @@ def test_a_value_that_is_too_large_is_not_made(cx: ll.Graph):
         (KeyboardInterrupt(), "Stopped. Nothing was changed."),
         (ValueError("mine"), "ValueError: mine"),
         (SystemExit(3), "SystemExit: 3"),
-        (MemoryError(), "execute: %y"),
+        (MemoryError(), "execute: out of memory: %y"),
         (ll.GraphError("a sentence", hint="a hint"), "a sentence"),
     ],
 )

@@ -1,5 +1,5 @@
 // kernel bf16_dot(x: bf16[n], y: bf16[n]) -> (z: bf16[])
-//   z[] = bf16(sum i < n: f32(x[i]) * f32(y[i]))
+//   z[] = bf16(sum i < n: fused(f32(x[i]) * f32(y[i])))
 static void kernel_bf16_dot__0(LAB_GIVEN) {
     const lab_bf16 *restrict x = lab_buffers[0];
     const lab_bf16 *restrict y = lab_buffers[1];
@@ -19,7 +19,7 @@ static void kernel_bf16_dot__0(LAB_GIVEN) {
         lab_widen_bf16(v1, y + (65536*i_o + 32*i_i_o), 32);
 #pragma omp simd
         for (lab_i64 i_i_i = 0; i_i_i < 32; i_i_i++) {
-            t_part_lanes[i_i_i] += v0[i_i_i] * v1[i_i_i];
+            t_part_lanes[i_i_i] = lab_fma_f32(v0[i_i_i], v1[i_i_i], t_part_lanes[i_i_i]);
         }
     }
 #pragma omp simd reduction(+:t_part)
@@ -34,7 +34,7 @@ static void kernel_bf16_dot__0(LAB_GIVEN) {
         const float v3 =
             lab_cast_bf16_f32(y[65536*i_o + 32*floordiv(lab_min(65536, n - 65536*i_o), 32)
             + i_i_2]);
-        t_part += v2 * v3;
+        t_part = lab_fma_f32(v2, v3, t_part);
     }
     t_parts[i_o] = t_part;
 }

@@ -1,6 +1,6 @@
 // kernel conv(x: f32[2, 9, 9], w: f32[8, 2, 3, 3]) -> (y: f32[8, 9, 9])
-//   y[o < 8, i < 9, j < 9] = sum c < 2: sum p < 3: sum q < 3: w[o, c, p, q] * [0 < i + p and 0 < j
-//       + q and i + p < 10 and j + q < 10: x[c, i + p - 1, j + q - 1]]
+//   y[o < 8, i < 9, j < 9] = sum c < 2: sum p < 3: sum q < 3: fused(w[o, c, p, q] * [0 < i + p and
+//       0 < j + q and i + p < 10 and j + q < 10: x[c, i + p - 1, j + q - 1]])
 static void kernel_conv__0(LAB_GIVEN) {
     const float *restrict x = lab_buffers[0];
     float *restrict padded = lab_buffers[2];
@@ -46,10 +46,11 @@ static void kernel_conv__1(LAB_GIVEN) {
                     LAB_STEP;
                     LAB_UNROLL(12)
                     for (int i_j_i_2 = 0; i_j_i_2 < 12; i_j_i_2++) {
-                        t[i_j_i_2] +=
-                            LAB_LANES(lab_f32x8, columns + (72*c + 24*p + 8*q))
-                            * padded[121*c + 11*((12*i_j_o + lab_min(80 - 12*i_j_o, i_j_i_2)) / 9)
-                            + 11*p + (12*i_j_o + lab_min(80 - 12*i_j_o, i_j_i_2)) % 9 + q];
+                        t[i_j_i_2] =
+                            LAB_FMA(lab_f32x8, LAB_LANES(lab_f32x8, columns + (72*c + 24*p + 8*q)),
+                            padded[121*c + 11*((12*i_j_o + lab_min(80 - 12*i_j_o, i_j_i_2)) / 9)
+                            + 11*p + (12*i_j_o + lab_min(80 - 12*i_j_o, i_j_i_2)) % 9 + q],
+                            t[i_j_i_2]);
                     }
                 }
             }

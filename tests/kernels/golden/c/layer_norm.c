@@ -1,6 +1,6 @@
 // kernel layer_norm(x: f32[n, 64], g: f32[64], b: f32[64]) -> (y: f32[n, 64])
 //   m[i < n] = (sum j < 64: x[i, j]) * 0.015625
-//   v[i < n] = (sum j < 64: let a = x[i, j] - m[i]; a * a) * 0.015625
+//   v[i < n] = (sum j < 64: let a = x[i, j] - m[i]; fused(a * a)) * 0.015625
 //   y[i < n, j < 64] = (x[i, j] - m[i]) * recip(sqrt(v[i] + 1e-05)) * g[j] + b[j]
 static void kernel_layer_norm(LAB_GIVEN) {
     const float *restrict x = lab_buffers[0];
@@ -22,7 +22,7 @@ static void kernel_layer_norm(LAB_GIVEN) {
 #pragma omp simd reduction(+:t_2)
         for (lab_i64 j_2 = 0; j_2 < 64; j_2++) {
             const float v0 = x[1472*i_o + 64*i_i + j_2] - m;
-            t_2 += v0 * v0;
+            t_2 = lab_fma_f32(v0, v0, t_2);
         }
         v = t_2 * 0.015625f;
 #pragma omp simd

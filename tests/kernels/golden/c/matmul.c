@@ -1,5 +1,5 @@
 // kernel matmul(a: f32[128, 64], b: f32[64, 96]) -> (c: f32[128, 96])
-//   c[i < 128, j < 96] = sum k < 64: a[i, k] * b[k, j]
+//   c[i < 128, j < 96] = sum k < 64: fused(a[i, k] * b[k, j])
 static void kernel_matmul__0(LAB_GIVEN) {
     const float *restrict b = lab_buffers[1];
     float *restrict columns = lab_buffers[2];
@@ -33,9 +33,11 @@ static void kernel_matmul__1(LAB_GIVEN) {
                 for (int i_i_2 = 0; i_i_2 < 6; i_i_2++) {
                     LAB_UNROLL(2)
                     for (int j_i_2_o = 0; j_i_2_o < 2; j_i_2_o++) {
-                        t[2*i_i_2 + j_i_2_o] +=
+                        t[2*i_i_2 + j_i_2_o] =
+                            LAB_FMA(lab_f32x8,
                             a[6144*i_o_o + 384*i_o_i + 64*lab_min(127 - 96*i_o_o - 6*i_o_i, i_i_2)
-                            + k] * LAB_LANES(lab_f32x8, columns + (1024*j_o + 16*k + 8*j_i_2_o));
+                            + k], LAB_LANES(lab_f32x8, columns + (1024*j_o + 16*k + 8*j_i_2_o)),
+                            t[2*i_i_2 + j_i_2_o]);
                     }
                 }
             }

@@ -1,5 +1,5 @@
 // kernel matmul(a: f32[128, 64], b: f32[64, 96]) -> (c: f32[128, 96])
-//   c[i < 128, j < 96] = sum k < 64: a[i, k] * b[k, j]
+//   c[i < 128, j < 96] = sum k < 64: fused(a[i, k] * b[k, j])
 static void kernel_matmul(LAB_GIVEN) {
     const float *restrict a = lab_buffers[0];
     const float *restrict b = lab_buffers[1];
@@ -26,9 +26,9 @@ static void kernel_matmul(LAB_GIVEN) {
             for (int i_i_2 = 0; i_i_2 < 6; i_i_2++) {
                 LAB_UNROLL(2)
                 for (int j_i_2_o = 0; j_i_2_o < 2; j_i_2_o++) {
-                    t[2*i_i_2 + j_i_2_o] +=
-                        a[384*i_o + 64*lab_min(127 - 6*i_o, i_i_2) + k]
-                        * LAB_LANES(lab_f32x4, columns + (8*k + 4*j_i_2_o));
+                    t[2*i_i_2 + j_i_2_o] =
+                        LAB_FMA(lab_f32x4, a[384*i_o + 64*lab_min(127 - 6*i_o, i_i_2) + k],
+                        LAB_LANES(lab_f32x4, columns + (8*k + 4*j_i_2_o)), t[2*i_i_2 + j_i_2_o]);
                 }
             }
         }

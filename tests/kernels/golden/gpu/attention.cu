@@ -1,8 +1,9 @@
 // kernel attention(q: f32[2, n, 16], k: f32[2, n, 16], v: f32[2, n, 16]) -> (O: f32[2, n, 16])
-//   s[i < 2, j < n, o < n] = where(i32[j] < i32[o], -inf, sum p < 16: q[i, j, p] * k[i, o, p])
+//   s[i < 2, j < n, o < n] = where(i32[j] < i32[o], -inf, sum p < 16: fused(q[i, j, p] * k[i, o,
+//       p]))
 //   O[i < 2, j < n, p < 16] = acc * recip(l) where (m, l, acc) = fold o < n from (-3.4028235e+38,
 //       0.0, 0.0): let a = math.maximum(m, s[i, j, o]); let b = exp2((m - a) * 1.442695); let c =
-//       exp2((s[i, j, o] - a) * 1.442695); (a, l * b + c, acc * b + c * v[i, o, p])
+//       exp2((s[i, j, o] - a) * 1.442695); (a, l * b + c, acc * b + fused(c * v[i, o, p]))
 extern "C" __global__ void __launch_bounds__(256) kernel_attention(
     const float *__restrict__ q,
     const float *__restrict__ k,
@@ -62,7 +63,9 @@ extern "C" __global__ void __launch_bounds__(256) kernel_attention(
                     const float v1 =
                         64*j_o + 4*j_i_o_4 + j_i_i_4_15 < n
                         ? q[16*i*n + 1024*j_o + 64*j_i_o_4 + 16*j_i_i_4_15 + p_3] : 0;
-                    t[4*j_i_i_4_15 + o_i_o_2] += v1 * keys[64*p_3 + 16*o_i_o_2 + o_i_i];
+                    t[4*j_i_i_4_15 + o_i_o_2] =
+                        lab_fma_f32(v1, keys[64*p_3 + 16*o_i_o_2 + o_i_i],
+                        t[4*j_i_i_4_15 + o_i_o_2]);
                 }
             }
         }
@@ -114,9 +117,10 @@ extern "C" __global__ void __launch_bounds__(256) kernel_attention(
         for (int j_i_i_4_9 = 0; j_i_i_4_9 < 4; j_i_i_4_9++) {
             #pragma unroll
             for (int o_i_3_o = 0; o_i_3_o < 4; o_i_3_o++) {
-                const float v4 = LAB_APART(s[256*j_i_o_4_9 + 64*j_i_i_4_9 + 16*o_i_3_o + o_i_3_i]);
+                const float v4 =
+                    s[256*j_i_o_4_9 + 64*j_i_i_4_9 + 16*o_i_3_o + o_i_3_i] - top[j_i_i_4_9];
                 s[256*j_i_o_4_9 + 64*j_i_i_4_9 + 16*o_i_3_o + o_i_3_i] =
-                    lab_exp2_f32(LAB_APART((v4 - LAB_APART(top[j_i_i_4_9])) * 1.442695f));
+                    lab_exp2_f32(v4 * 1.442695f);
             }
         }
         #pragma unroll
@@ -156,8 +160,8 @@ extern "C" __global__ void __launch_bounds__(256) kernel_attention(
             #pragma unroll
             for (int j_i_i_4_14 = 0; j_i_i_4_14 < 4; j_i_i_4_14++) {
                 const float v5 = 64*o_o + o_i_4 < n ? s[256*j_i_o_4_14 + 64*j_i_i_4_14 + o_i_4] : 0;
-                mixed[j_i_i_4_14] +=
-                    v5 * (64*o_o + o_i_4 < n ? v[16*i*n + 1024*o_o + 16*o_i_4 + p_5_i] : 0);
+                const float v6 = 64*o_o + o_i_4 < n ? v[16*i*n + 1024*o_o + 16*o_i_4 + p_5_i] : 0;
+                mixed[j_i_i_4_14] = lab_fma_f32(v5, v6, mixed[j_i_i_4_14]);
             }
         }
         for (int mixed_j_i_i_4_14_2 = 0; mixed_j_i_i_4_14_2 < 4; mixed_j_i_i_4_14_2++) {

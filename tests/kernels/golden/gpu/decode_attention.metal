@@ -1,15 +1,15 @@
 // kernel decode_attention(q: f32[2, 16], k: f32[2, m, 16], v: f32[2, m, 16]) -> (O: f32[2, 16])
 //   t[i < 2, j < (m + 255)//256, n < 256] = where(i64[256*j + n] < i64[m], [256*j + n < m:
-//       where(i64[256*j + n] < 3, -inf, sum o < 16: q[i, o] * k[i, 256*j + n, o])], -inf)
+//       where(i64[256*j + n] < 3, -inf, sum o < 16: fused(q[i, o] * k[i, 256*j + n, o]))], -inf)
 //   m_2[i < 2, j < (m + 255)//256] = math.maximum(max n < 256: t[i, j, n], -3.4028235e+38)
 //   w[i < 2, j < (m + 255)//256, n < 256] = exp2((t[i, j, n] - m_2[i, j]) * 1.442695)
 //   l[i < 2, j < (m + 255)//256] = sum n < 256: w[i, j, n]
-//   a[i < 2, j < (m + 255)//256, o < 16] = sum n < 256: w[i, j, n] * [256*j + n < m: v[i, 256*j +
-//       n, o]]
+//   a[i < 2, j < (m + 255)//256, o < 16] = sum n < 256: fused(w[i, j, n] * [256*j + n < m: v[i,
+//       256*j + n, o]])
 //   top[i < 2] = max j < (m + 255)//256: m_2[i, j]
 //   c[i < 2, j < (m + 255)//256] = exp2((m_2[i, j] - top[i]) * 1.442695)
-//   whole[i < 2] = sum j < (m + 255)//256: l[i, j] * c[i, j]
-//   O[i < 2, o < 16] = (sum j < (m + 255)//256: a[i, j, o] * c[i, j]) * recip(whole[i])
+//   whole[i < 2] = sum j < (m + 255)//256: fused(l[i, j] * c[i, j])
+//   O[i < 2, o < 16] = (sum j < (m + 255)//256: fused(a[i, j, o] * c[i, j])) * recip(whole[i])
 kernel void kernel_decode_attention__0(
     device const float *q [[buffer(0)]],
     device const float *k [[buffer(1)]],
@@ -33,7 +33,7 @@ kernel void kernel_decode_attention__0(
     if (256*j + n < m) {
         float t_3 = 0.0f;
         for (int o = 0; o < 16; o++) {
-            t_3 += q[16*i + o] * k[16*i*m + 4096*j + 16*n + o];
+            t_3 = lab_fma_f32(q[16*i + o], k[16*i*m + 4096*j + 16*n + o], t_3);
         }
         t_2 = (256*j + n) < 3 ? -LAB_INF : t_3;
     }
@@ -61,7 +61,8 @@ kernel void kernel_decode_attention__0(
         const int o_2 = lab_thread;
         float t_6 = 0.0f;
         for (int n_5 = 0; n_5 < 256; n_5++) {
-            t_6 += w[n_5] * (256*j + n_5 < m ? v[16*i*m + 4096*j + 16*n_5 + o_2] : 0);
+            const float v0 = 256*j + n_5 < m ? v[16*i*m + 4096*j + 16*n_5 + o_2] : 0;
+            t_6 = lab_fma_f32(w[n_5], v0, t_6);
         }
         a[16*((m + 255) / 256)*i + 16*j + o_2] = t_6;
     }
@@ -106,7 +107,7 @@ kernel void kernel_decode_attention__1(
     for (lab_i64 j_8_o = 0; j_8_o < (m + 8191) / 8192; j_8_o++) {
         if (32*j_8_o + j_8_i < (m + 255) / 256) {
             const float v1 = l[((m + 255) / 256)*i_6 + 32*j_8_o + j_8_i];
-            t_8_parts += v1 * c[((m + 255) / 256)*i_6 + 32*j_8_o + j_8_i];
+            t_8_parts = lab_fma_f32(v1, c[((m + 255) / 256)*i_6 + 32*j_8_o + j_8_i], t_8_parts);
         }
     }
     t_8 += lab_warp_sum_f32(t_8_parts, 32);
@@ -117,7 +118,7 @@ kernel void kernel_decode_attention__1(
         float t_9 = 0.0f;
         for (lab_i64 j_9 = 0; j_9 < (m + 255) / 256; j_9++) {
             const float v2 = a[16*((m + 255) / 256)*i_6 + 16*j_9 + o_3];
-            t_9 += v2 * c[((m + 255) / 256)*i_6 + j_9];
+            t_9 = lab_fma_f32(v2, c[((m + 255) / 256)*i_6 + j_9], t_9);
         }
         O[16*i_6 + o_3] = t_9 * lab_recip_f32(whole);
     }

@@ -1,5 +1,5 @@
 // kernel deep_matmul(a: bf16[n, 136], b: bf16[136, 48]) -> (c: f32[n, 48])
-//   c[i < n, j < 48] = sum k < 136: f32(a[i, k]) * f32(b[k, j])
+//   c[i < n, j < 48] = sum k < 136: fused(f32(a[i, k]) * f32(b[k, j]))
 kernel void kernel_deep_matmul(
     device const lab_bf16 *a [[buffer(0)]],
     device const lab_bf16 *b [[buffer(1)]],

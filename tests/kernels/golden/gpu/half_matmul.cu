@@ -1,5 +1,5 @@
 // kernel half_matmul(a: f16[n, 40], b: f16[48, 40], z: f16[48]) -> (c: f16[n, 48])
-//   c[i < n, j < 48] = (sum k < 40: a[i, k] * b[j, k]) + z[j]
+//   c[i < n, j < 48] = (sum k < 40: fused(a[i, k] * b[j, k])) + z[j]
 extern "C" __global__ void __launch_bounds__(128) kernel_half_matmul(
     const lab_f16 *__restrict__ a,
     const lab_f16 *__restrict__ b,

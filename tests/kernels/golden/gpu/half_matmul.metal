@@ -1,5 +1,5 @@
 // kernel half_matmul(a: f16[n, 40], b: f16[48, 40], z: f16[48]) -> (c: f16[n, 48])
-//   c[i < n, j < 48] = (sum k < 40: a[i, k] * b[j, k]) + z[j]
+//   c[i < n, j < 48] = (sum k < 40: fused(a[i, k] * b[j, k])) + z[j]
 kernel void kernel_half_matmul(
     device const lab_f16 *a [[buffer(0)]],
     device const lab_f16 *b [[buffer(1)]],

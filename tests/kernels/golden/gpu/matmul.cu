@@ -1,5 +1,5 @@
 // kernel matmul(a: f32[n, 40], b: f32[40, 48]) -> (c: f32[n, 48])
-//   c[i < n, j < 48] = (sum k < 40: a[i, k] * b[k, j]) * 2.0
+//   c[i < n, j < 48] = (sum k < 40: fused(a[i, k] * b[k, j])) * 2.0
 extern "C" __global__ void __launch_bounds__(256) kernel_matmul(
     const float *__restrict__ a,
     const float *__restrict__ b,
@@ -57,7 +57,9 @@ extern "C" __global__ void __launch_bounds__(256) kernel_matmul(
                 #pragma unroll
                 for (int j_i_i_i_2 = 0; j_i_i_i_2 < 2; j_i_i_i_2++) {
                     const float v3 = columns[32*k_i + 2*j_i_i_o_2 + j_i_i_i_2];
-                    t[2*i_i_i_2 + j_i_i_i_2] += rows[32*k_i + 2*i_i_o_2 + i_i_i_2] * v3;
+                    t[2*i_i_i_2 + j_i_i_i_2] =
+                        lab_fma_f32(rows[32*k_i + 2*i_i_o_2 + i_i_i_2], v3,
+                        t[2*i_i_i_2 + j_i_i_i_2]);
                 }
             }
         }

@@ -1,5 +1,5 @@
 // kernel matmul(a: f32[n, 40], b: f32[40, 48]) -> (c: f32[n, 48])
-//   c[i < n, j < 48] = (sum k < 40: a[i, k] * b[k, j]) * 2.0
+//   c[i < n, j < 48] = (sum k < 40: fused(a[i, k] * b[k, j])) * 2.0
 kernel void kernel_matmul(
     device const float *a [[buffer(0)]],
     device const float *b [[buffer(1)]],
@@ -54,7 +54,9 @@ kernel void kernel_matmul(
                 #pragma unroll
                 for (int j_i_i_i_2 = 0; j_i_i_i_2 < 4; j_i_i_i_2++) {
                     const float v3 = columns[64*k_i + 4*j_i_i_o_2 + j_i_i_i_2];
-                    t[4*i_i_i_2 + j_i_i_i_2] += rows[64*k_i + 4*i_i_o_2 + i_i_i_2] * v3;
+                    t[4*i_i_i_2 + j_i_i_i_2] =
+                        lab_fma_f32(rows[64*k_i + 4*i_i_o_2 + i_i_i_2], v3,
+                        t[4*i_i_i_2 + j_i_i_i_2]);
                 }
             }
         }

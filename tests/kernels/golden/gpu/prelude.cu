@@ -61,14 +61,16 @@ static __device__ __forceinline__ void lab_mma_f16(float *c, const lab_u32 *a, c
 #endif
 }
 
+static __device__ __forceinline__ float lab_fma_f32(float x, float y, float z) { return fmaf(x, y, z); }
+
 /* e^f - 1 for |f| <= ln(2)/2. */
 static __device__ __forceinline__ float lab_exp_rest_f32(float f) {
     float p = 0x1.6d11fep-10f;
-    p = p * f + 0x1.120c62p-7f;
-    p = p * f + 0x1.555518p-5f;
-    p = p * f + 0x1.5554dcp-3f;
-    p = p * f + 0.5f;
-    return p * f * f + f;
+    p = lab_fma_f32(p, f, 0x1.120c62p-7f);
+    p = lab_fma_f32(p, f, 0x1.555518p-5f);
+    p = lab_fma_f32(p, f, 0x1.5554dcp-3f);
+    p = lab_fma_f32(p, f, 0.5f);
+    return lab_fma_f32(p * f, f, f);
 }
 
 static __device__ __forceinline__ float lab_from_f32(lab_u32 u) { return __uint_as_float(u); }
@@ -78,9 +80,9 @@ static __device__ __forceinline__ lab_u32 lab_bits_f32(float x) { return __float
 /* 2^64 e^x for x <= 0: times 2^-64 it may be subnormal, and is rounded once. Below -112 it is 0. */
 static __device__ __forceinline__ float lab_exp_falling_f32(float x) {
     float y = x < -112.0f ? -112.0f : x;
-    float shifted = y * 0x1.715476p+0f + 0x1.8p23f;
+    float shifted = lab_fma_f32(y, 0x1.715476p+0f, 0x1.8p23f);
     float n = shifted - 0x1.8p23f;
-    float f = (y - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
+    float f = lab_fma_f32(n, -0x1.7f7d1cp-20f, lab_fma_f32(n, -0x1.62e4p-1f, y));
     float p = lab_exp_rest_f32(f) + 1.0f;
     p = p * lab_from_f32((lab_bits_f32(shifted) + (127 + 64)) << 23);
     return x < -112.0f ? 0.0f : p;

@@ -1,5 +1,6 @@
 #include <metal_stdlib>
 using namespace metal;
+#pragma METAL fp contract(off)
 
 typedef char lab_i8;
 typedef short lab_i16;
@@ -70,14 +71,16 @@ static inline void lab_mma_f16(thread float *c, thread const lab_u32 *a, thread 
     for (int e = 0; e < 2; e++) c[e] = sum.thread_elements()[e];
 }
 
+static inline float lab_fma_f32(float x, float y, float z) { return fma(x, y, z); }
+
 /* e^f - 1 for |f| <= ln(2)/2. */
 static inline float lab_exp_rest_f32(float f) {
     float p = 0.0013926326f;
-    p = p * f + 0.008363293f;
-    p = p * f + 0.041666552f;
-    p = p * f + 0.16666576f;
-    p = p * f + 0.5f;
-    return p * f * f + f;
+    p = lab_fma_f32(p, f, 0.008363293f);
+    p = lab_fma_f32(p, f, 0.041666552f);
+    p = lab_fma_f32(p, f, 0.16666576f);
+    p = lab_fma_f32(p, f, 0.5f);
+    return lab_fma_f32(p * f, f, f);
 }
 
 static inline float lab_from_f32(lab_u32 u) { return as_type<float>(u); }
@@ -87,9 +90,9 @@ static inline lab_u32 lab_bits_f32(float x) { return as_type<uint>(x); }
 /* 2^64 e^x for x <= 0: times 2^-64 it may be subnormal, and is rounded once. Below -112 it is 0. */
 static inline float lab_exp_falling_f32(float x) {
     float y = x < -112.0f ? -112.0f : x;
-    float shifted = y * 1.442695f + 12582912.0f;
+    float shifted = lab_fma_f32(y, 1.442695f, 12582912.0f);
     float n = shifted - 12582912.0f;
-    float f = (y - n * 0.69314575f) - n * 1.4286068e-06f;
+    float f = lab_fma_f32(n, -1.4286068e-06f, lab_fma_f32(n, -0.69314575f, y));
     float p = lab_exp_rest_f32(f) + 1.0f;
     p = p * lab_from_f32((lab_bits_f32(shifted) + (127 + 64)) << 23);
     return x < -112.0f ? 0.0f : p;

@@ -1,5 +1,5 @@
 // kernel rms_norm(x: bf16[n, 64], g: bf16[64]) -> (y: bf16[n, 64])
-//   m[i < n] = (sum j < 64: f32(x[i, j]) * f32(x[i, j])) * 0.015625
+//   m[i < n] = (sum j < 64: fused(f32(x[i, j]) * f32(x[i, j]))) * 0.015625
 //   y[i < n, j < 64] = bf16(f32(x[i, j]) * recip(sqrt(m[i] + 1e-05))) * g[j]
 kernel void kernel_rms_norm(
     device const lab_bf16 *x [[buffer(0)]],
@@ -22,7 +22,7 @@ kernel void kernel_rms_norm(
         #pragma unroll
         for (int j_i = 0; j_i < 2; j_i++) {
             const float v1 = lab_cast_bf16_f32(v0.at[j_i]);
-            t_parts += v1 * v1;
+            t_parts = lab_fma_f32(v1, v1, t_parts);
         }
     }
     t += lab_warp_sum_f32(t_parts, 32);

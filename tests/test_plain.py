@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 
-from luminal_lab.io.plain import plain, read
+from luminal_lab.plain import plain, read
 
 
 @dataclass(frozen=True)

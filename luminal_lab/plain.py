@@ -1,8 +1,8 @@
 """Dataclasses as plain JSON and back, where each field's type says what may stand in it.
 
-A field is a str, int, float, bool, Literal, dataclass, a tuple of one of these, a fixed tuple, a
-mapping from text, or a union of one of them with None. What is read from a file is checked on the
-way: whatever is not of its type is refused with the place where it stands.
+A field is a str, int, float, bool, Literal, dataclass, a tuple or list of one of these, a fixed or
+a named tuple, a mapping from text, or a union of some of them, with None too. What is read from a
+file is checked on the way: whatever is not of its type is refused with the place where it stands.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from typing import (
     get_origin,
     get_type_hints,
 )
+
+from luminal_lab.reading import shown
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 T = TypeVar("T")
@@ -66,29 +68,40 @@ def hints_of(cls: type) -> dict[str, Any]:
 def _read(hint: Any, given: object, place: str) -> object:  # noqa: ANN401  # what a type is written as
     if hint in WORDS:
         return _one(hint, given, place)
-    if hint is type(None) and given is None:
-        return None
-    origin, parts = get_origin(hint), get_args(hint)
+    if isinstance(hint, type) and is_dataclass(hint):
+        return _dataclass(hint, given, place)
+    if getattr(hint, "_fields", None) is not None:  # pyright: ignore[reportUnknownArgumentType]  # a type of any kind
+        return _named(hint, given, place)
+    return _composed(get_origin(hint), get_args(hint), given, place)
+
+
+def _composed(origin: Any, parts: tuple[Any, ...], given: object, place: str) -> object:  # noqa: ANN401  # likewise
     if origin in (Union, types.UnionType):
         if given is None and type(None) in parts:
             return None
-        (hint,) = (part for part in parts if part is not type(None))
-        return _read(hint, given, place)
+        kinds = [part for part in parts if part is not type(None)]
+        return _read(next((one for one in kinds if type(given) is one), kinds[0]), given, place)
     if origin is Literal:
         if isinstance(given, str) and given in parts:
             return given
         raise _not(place, given, f"one of {', '.join(map(str, parts))}")
     if origin is tuple:
         return _tuple(parts, given, place)
-    if isinstance(hint, type) and is_dataclass(hint):
-        return _dataclass(hint, given, place)
+    if origin is list:
+        return [*_tuple((parts[0], ...), given, place)]
     if origin is not None and issubclass(origin, Mapping):
         return {key: _read(parts[1], one, f"{place}.{key}") for key, one in entries(given, place)}
-    raise TypeError(f"{place}: {hint} is no type that a file holds")
+    raise TypeError(f"{place}: {origin} is no type that a file holds")
+
+
+def _named(hint: Any, given: object, place: str) -> object:  # noqa: ANN401  # likewise
+    return hint(*_tuple(tuple(get_type_hints(hint).values()), given, place))
 
 
 def _one(hint: type, given: object, place: str) -> object:
     if hint is float and isinstance(given, int) and not isinstance(given, bool):
+        if given >> 1000 not in (0, -1):
+            raise _not(place, given, "a number that a float holds")
         return float(given)
     # To Python, true is a whole number; in a file it is not.
     if type(given) is not hint:
@@ -116,7 +129,8 @@ def _dataclass(cls: type, given: object, place: str) -> object:
     try:
         return cls(**values)
     except TypeError as error:
-        missing = [name for name in hints_of(cls) if name not in known]
+        needed = [one.name for one in fields(cls) if one.default is one.default_factory]
+        missing = [name for name in needed if name not in known]
         raise ValueError(f"{place} lacks {', '.join(missing)}") from error
 
 
@@ -135,5 +149,4 @@ def listed(given: object, place: str) -> list[object]:
 
 
 def _not(place: str, given: object, wanted: str) -> ValueError:
-    shown = repr(given)
-    return ValueError(f"{place} is {shown if len(shown) <= 40 else shown[:37] + '…'}, not {wanted}")
+    return ValueError(f"{place} is {shown(given)}, not {wanted}")

@@ -1,0 +1,25 @@
+"""What commands say: names and texts of others are shown by a terminal, and never obeyed."""
+
+from __future__ import annotations
+
+import sys
+
+from luminal_lab.errors import visible
+
+
+def say(
+    *texts: object,
+    sep: str = " ",
+    end: str = "\n",
+    flush: bool = False,
+    error: bool = False,
+    painted: bool = False,
+) -> None:
+    """Print texts, by default where results go; `painted` ones have colours of our own."""
+    text = sep.join(map(str, texts))
+    print(
+        text if painted else visible(text),
+        end=end,
+        flush=flush,
+        file=sys.stderr if error else sys.stdout,
+    )

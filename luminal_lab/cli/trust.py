@@ -1,0 +1,86 @@
+"""`luminal-lab trust`: what a file brings along to be run, and that it may be."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from luminal_lab import trust
+from luminal_lab.cli.command import Command, Reader
+from luminal_lab.cli.files import read_bytes, read_text
+from luminal_lab.cli.saying import say
+from luminal_lab.core.ops import UserKernel, user_kernels
+from luminal_lab.core.parse import parse
+from luminal_lab.errors import ArgumentError, DeviceError
+from luminal_lab.io.opened import open as opened
+from luminal_lab.io.recording import MAGIC, carried
+
+ABOUT = """\
+Sign the kernels that a recording or a graph brings along: from then on they run here without a
+question, as those do that you have written yourself. Kernels are code: read them first, as --show
+prints them. Other kernels, in whichever file, stay as they are."""
+EXAMPLES = """\
+luminal-lab trust run.lab --show       print the kernels in it, and sign nothing
+luminal-lab trust run.lab              sign them
+luminal-lab trust run.lab --remove     take that back
+luminal-lab trust --list               what is signed"""
+STATUS = """\
+exit status: 0 if all went well; 2 if it cannot be done as asked; 130 if Ctrl-C stopped it"""
+
+
+def options(one: Reader) -> None:
+    """Say what may be asked for."""
+    one.add_argument(
+        "file", metavar="FILE", type=Path, nargs="?", help="a recording, or a graph as text"
+    )
+    how = one.add_mutually_exclusive_group()
+    how.add_argument("--show", action="store_true", help="print the kernels, and sign nothing")
+    how.add_argument("--remove", action="store_true", help="sign them no longer")
+    how.add_argument("--list", action="store_true", help="list what is signed")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Do what was asked for."""
+    if given.list != (given.file is None):
+        raise ArgumentError(
+            "trust: it takes a file, or --list",
+            hint="luminal-lab trust FILE --show prints the kernels in a file",
+        )
+    if given.list:
+        for one in trust.signed().values():
+            say(f"{one.digest[:12]}  {one.date}  {one.what}")
+        return 0
+    kernels = carried_by(given.file)
+    foreign = list({one.digest: one for one in map(trust.foreign_of, kernels)}.values())
+    if not foreign:
+        say(f"{given.file} brings no kernels along: there is nothing to trust")
+        return 0
+    if given.show:
+        say("\n\n".join(map(shown, kernels)))
+        return 0
+    if not (trust.unsign(foreign) if given.remove else trust.sign(foreign)):
+        raise DeviceError(
+            f"trust: {trust.trusted_file() or 'the file of what is signed'} cannot be written",
+            hint="--trust of the other commands asks for one run alone",
+        )
+    for one in foreign:
+        say(f"{'not signed any more' if given.remove else 'signed'}: {one.what}, {one.digest}")
+    return 0
+
+
+def carried_by(file: Path) -> tuple[UserKernel, ...]:
+    """Return the kernels of users in a recording, or in a graph as text."""
+    if file.suffix == ".lab" or read_bytes("trust", file).startswith(MAGIC):
+        return carried(opened(file).subjects)
+    return tuple(user_kernels(parse(read_text("trust", file))))
+
+
+def shown(kernel: UserKernel) -> str:
+    """Return a kernel to be read: what it is, whether it is trusted, and all of its source."""
+    one = trust.foreign_of(kernel)
+    state = "trusted" if trust.is_trusted(one) else "not trusted"
+    source = "\n".join(map(trust.printable, kernel.source.split("\n")))
+    return f"# {one.what}, {state}, {one.digest}\n# {trust.printable(kernel.header)}\n{source}"
+
+
+COMMAND = Command("trust", ABOUT, EXAMPLES, options, run, STATUS)
