@@ -227,9 +227,7 @@ class Transformer(Module):
         dtype: DTypeLike = "float32",
     ) -> None:
         for count in (num_encoder_layers, num_decoder_layers):
-            limited(
-                f"Transformer: the number of layers is {count!r}", whole("Transformer", count, 0)
-            )
+            limited("Transformer", whole("Transformer: the number of layers", count, 0))
         sizes = d_model, nhead, dim_feedforward, dropout
         options = activation, layer_norm_eps, norm_first, bias
 

@@ -55,6 +55,10 @@ class Activations(Functions):
         %8 = where %6, %7, %4 : f32[2]
         """
         low, high = (number("hardtanh", "a bound", bound) for bound in (min_val, max_val))
+        if math.isnan(low) or math.isnan(high):
+            return self.clip(low, high)
+        if not self.dtype.is_float and math.isfinite(low) and math.isfinite(high):
+            return self.clip(int(low), int(high))
         x = (self < beside(self.dtype, low, math.inf)).where(min_val, self)
         return (x > beside(self.dtype, high, -math.inf)).where(max_val, x)
 

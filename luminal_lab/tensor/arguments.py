@@ -156,9 +156,10 @@ def told(
     return call
 
 
-def told_methods(cls: C, *, on: str = "", of_arguments: bool = True) -> C:
-    """Have the public methods of a class, and its constructor, answer in our words."""
-    for name, method in list(vars(cls).items()):
+def told_methods(cls: C, *, on: str = "", of_arguments: bool = True, also: Sequence[str] = ()) -> C:
+    """Have a class's public methods, its constructor, and some inherited methods answer so."""
+    inherited = [(name, getattr(cls, name)) for name in also]
+    for name, method in [*vars(cls).items(), *inherited]:
         if isinstance(method, FunctionType) and (name[0] != "_" or name == "__init__"):
             if name in ("__init__", "forward"):  # written as a call of the class, or of a module
                 made = told(method, cls.__name__, of_arguments=of_arguments)

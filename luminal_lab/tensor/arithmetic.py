@@ -173,6 +173,8 @@ class Arithmetic(Lazy):
     @operation
     def pow(self, exponent: Operand) -> Self:
         """Return x to a power, with C's rules for negative bases, zeros and infinities."""
+        if isinstance(exponent, bool) and self.dtype is DType.bool_:
+            return self if exponent else self.full_like(True)
         if isinstance(exponent, (int, float)) and math.isfinite(exponent):
             x = self._as_float() if isinstance(exponent, float) else self
             if x.dtype.is_half and exponent != 2:

@@ -19,7 +19,7 @@ from luminal_lab.core.dims import Dim
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import tuple_text
 from luminal_lab.core.ops import Reshape, Sin, Sqrt
-from luminal_lab.errors import DTypeError, ShapeError
+from luminal_lab.errors import DTypeError, RangeError, ShapeError
 from luminal_lab.tensor import formulas
 from luminal_lab.tensor.arithmetic import Operand
 from luminal_lab.tensor.formulas import LAST, LN2, LOG2E
@@ -182,6 +182,8 @@ class Functions(Joining):
         {'add': 7, 'constant': 6, 'log2': 2, 'mul': 4}
         """
         low = 0.0 if eps is None else number("logit", "eps", eps)
+        if not low <= 0.5:
+            raise RangeError(f"logit: eps is {eps}, and must be up to 0.5", hint="try eps=1e-6")
         x = self if eps is None else self.clip(low, 1 - low)
         rest = -x + 1.0
         lost = (rest - 1.0) + x  # in the rounding of the rest; felt near 0.5

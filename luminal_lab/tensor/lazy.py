@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
 
 import numpy as np
@@ -27,6 +28,7 @@ from luminal_lab.core.op import Op, Scalar, TensorType, tuple_text
 from luminal_lab.core.ops import Cast, Constant, Expand, Input, Reshape
 from luminal_lab.core.origin import here
 from luminal_lab.errors import ArgumentError, AxisError, DTypeError, GraphError, ShapeError
+from luminal_lab.tensor.arguments import told
 from luminal_lab.tensor.derived import Derived
 from luminal_lab.tensor.operation import name_aliases, operation
 from luminal_lab.tensor.parameter import Parameter
@@ -222,6 +224,7 @@ class Lazy:
         """Return a constant of this tensor's shape, and of its dtype unless one is given."""
         return self.constant(value, self.dtype if dtype is None else as_dtype(dtype), self.shape)
 
+    @partial(told, on="x.")
     def constant(self, value: Scalar, dtype: DType, shape: Shape) -> Self:
         """Return a constant in this tensor's graph."""
         graph = self.graph

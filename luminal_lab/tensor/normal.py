@@ -153,7 +153,7 @@ class Normal(Windowed):
         axes = self._reducing("normalize", axis)
         if p == 2:
             # The root is taken last, so that its gradient is finite where all is 0.
-            least = number("normalize", "eps", eps) ** 2
+            least = max(number("normalize", "eps", eps), 0.0) ** 2
             return self * (self * self).sum(axes, keepdim=True).clip(min=least).rsqrt()
         return self * self.norm(p, axes, keepdim=True).clip(min=eps).recip()
 

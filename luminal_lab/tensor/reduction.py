@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Self
 
 from luminal_lab.core.dims import Dim, Expr, bounds, known, maximum
-from luminal_lab.core.dtypes import DType, DTypeLike
+from luminal_lab.core.dtypes import DType, DTypeLike, promote_all
 from luminal_lab.core.op import Reduce, Scalar, size_of
 from luminal_lab.core.ops import MaxReduce, SumReduce, Window
 from luminal_lab.errors import DTypeError, ShapeError
@@ -116,7 +116,7 @@ class Reduction(Activations):
         return x.sum(axis, keepdim, dtype)
 
     @operation
-    def count_nonzero(self, axis: Axis = None, keepdim: bool = False) -> Self:
+    def count_nonzero(self, axis: Axis = None, *, keepdim: bool = False) -> Self:
         """Return how many elements are not 0."""
         return self._truth().sum(axis, keepdim)
 
@@ -490,12 +490,14 @@ class Reduction(Activations):
         """Return the integral along an axis by trapezoids, at positions x or at a distance dx."""
         along = self._axis_of("trapezoid", axis)
         later, earlier = widened(self._as_float())._neighbours(along)
+        wanted = self._as_float().dtype
         if x is not None:
             at = self._tensor_of(x)
+            wanted = promote_all([(wanted, self.ndim), (at.dtype, at.ndim)])
             dx = at.differences(1, -1 if at.ndim == 1 else along)
             if at.ndim == 1:
                 dx = dx._viewed((dx.shape[0],) + (1,) * (self.ndim - 1 - along))
-        return ((later + earlier) * 0.5 * dx).sum(along).cast(self._as_float().dtype)
+        return ((later + earlier) * 0.5 * dx).sum(along).cast(wanted)
 
     def _neighbours(self, axis: int) -> tuple[Self, Self]:
         size = self.shape[axis]

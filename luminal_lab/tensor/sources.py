@@ -22,7 +22,7 @@ from luminal_lab.tensor.lazy import Workspace, as_scalar, constant_of
 from luminal_lab.tensor.parameter import Parameter
 
 
-@partial(told_methods, on="cx.")
+@partial(told_methods, on="cx.", also=("dim", "scope"))
 class Sources(Workspace):
     """The methods of a graph that make tensors from nothing."""
 

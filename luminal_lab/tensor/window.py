@@ -283,7 +283,7 @@ class Windowed(Product):
         >>> Graph().tensor((1, 3, 8, 8)).patches(2).shape
         (1, 12, 49)
         """
-        what, count = self._spatial("unfold")
+        what, count = "patches", self._spatial("patches")[1]
         sizes, gaps, steps, pads = each(
             what, count, kernel_size=kernel_size, dilation=dilation, stride=stride, padding=padding
         )
