@@ -21,7 +21,7 @@ from luminal_lab.devices.cache import temporary_folder, user_folder
 Values: TypeAlias = tuple[object, ...]
 DEVICES = Path(__file__).parents[1] / "devices"
 STARTERS = {
-    *(str(DEVICES / f"{name}.py") for name in ("machine", "toolchain")),
+    *(str(DEVICES / f"{name}.py") for name in ("machine", "toolchain", "trial", "trial_build")),
     ctypes.util.__file__,
 }
 """Files that start programs: compilers, and what says which processor and libraries there are."""
