@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,8 +11,8 @@ from typing_extensions import override
 
 from luminal_lab.core.interpret import Environment, stoppable
 from luminal_lab.core.ir import IR
-from luminal_lab.core.origin import Origin, here
-from luminal_lab.errors import ArgumentError, GraphError, LabWarning, whole_number
+from luminal_lab.core.origin import Origin, here, warn
+from luminal_lab.errors import ArgumentError, GraphError, whole_number
 from luminal_lab.interrupts import held
 from luminal_lab.listeners import LISTENERS
 from luminal_lab.tensor import Tensor
@@ -138,11 +137,9 @@ class Compiled(Store):
             self._warn_of_failure("what the one before it made runs")
             return self._compilation
         if then.signature != now.signature or not then.table.shares_all(now.table):
-            warnings.warn(
+            warn(
                 f"execute: the graph {self.name!r} has changed since it was compiled, and is "
-                "compiled again",
-                LabWarning,
-                stacklevel=3,
+                "compiled again"
             )
             return self._compiling()
         self._present = now
@@ -153,11 +150,7 @@ class Compiled(Store):
         """Say once, after a compile that failed, what runs in its place."""
         if self._failed:
             self._failed = False
-            warnings.warn(
-                f"execute: the last compile of the graph {self.name!r} failed, and {instead}",
-                LabWarning,
-                stacklevel=4,
-            )
+            warn(f"execute: the last compile of the graph {self.name!r} failed, and {instead}")
 
     @property
     def compilation(self) -> Compilation:
