@@ -66,7 +66,6 @@ def test_hostile_names_are_quoted():
 
 def test_without_graphviz_there_is_mermaid(monkeypatch):
     monkeypatch.setitem(sys.modules, "graphviz", None)
-    assert str(error_of(softmax().to_dot, DeviceError)) == (
-        "to_dot: it needs the package graphviz, which is not installed\n"
-        "hint: pip install graphviz; display().to_mermaid() needs nothing"
-    )
+    error = error_of(softmax().to_dot, DeviceError)
+    assert error.message == "to_dot: it needs the package graphviz, which is not installed"
+    assert error.hint == "pip install graphviz; display().to_mermaid() needs nothing"
