@@ -37,6 +37,7 @@ def make_gpu_kernel(
     else:
         nest = applied(schedule, nest, name).end
     found = render_gpu(nest, function_name(name), tuple(definition.dims), gpu.dialect, compared)
+    check_threads(name, found, gpu)
     check_shared(nest, name, found.shared, gpu)
     check_tiles(name, found, gpu)
     return Kernel(
@@ -52,6 +53,18 @@ def make_gpu_kernel(
         dialect=gpu.dialect.name,
         uses=found.uses,
     )
+
+
+def check_threads(name: str, found: GPURendered, gpu: GPU) -> None:
+    """Refuse blocks of more threads than the GPU has for one."""
+    threads = max((phase.threads for phase in found.phases), default=1)
+    if threads > gpu.threads:
+        where = f"on {gpu.arch}" if gpu.arch else "on Apple's GPUs"
+        raise ScheduleError(
+            f"kernel {name}: a block has {threads:,} threads, and {where} it may have "
+            f"{gpu.threads:,}",
+            hint="split a loop, and bind the inner one to threads",
+        )
 
 
 def check_tiles(name: str, found: GPURendered, gpu: GPU) -> None:

@@ -59,15 +59,17 @@ GROUP, GROUP_ROWS = 128, 64
 
 @dataclass(frozen=True)
 class Along:
-    """Where an axis of threads is in their numbers: (number / stride) % size."""
+    """Where an axis of threads is in their numbers: number % end / stride, if below size."""
 
     size: int
     stride: int
+    room: int = 0
+    """How many positions it has room for, where that is not its size: those beyond are idle."""
 
     @property
     def end(self) -> int:
         """How far the threads of one position of the axes around are apart, at least."""
-        return self.size * self.stride
+        return (self.room or self.size) * self.stride
 
 
 @dataclass(frozen=True)
@@ -280,8 +282,9 @@ class Phase:
         """Return the innermost place for an axis that no other has."""
         start = region.lanes
         for along in sorted(taken, key=lambda one: one.stride):
-            if start * size <= along.stride and along.stride % (start * size) == 0:
-                break
+            if start * size <= along.stride and along.stride % start == 0:
+                room = along.stride // start
+                return Along(size, start, room if room % size else 0)
             start = max(start, along.end)
         return Along(size, start)
 

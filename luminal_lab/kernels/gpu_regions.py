@@ -103,7 +103,7 @@ class Regions(Warps):
         above = self.phase.threads
         for one in self.digits(region):
             text = self.thread(above)
-            if one.end != above:
+            if one.end != above or one.room:
                 text = text if one.stride == 1 else f"{text} / {one.stride}"
                 found.append(f"{text} < {one.size}")
             above = one.stride
@@ -138,7 +138,8 @@ class Regions(Warps):
                 text = self.dialect.thread
                 text = text if one.stride == 1 else f"{text} / {one.stride}"
                 is_last = one == digits[0] and (is_guarded or one.end == self.phase.threads)
-                text = text if is_last else f"{text} % {one.size}"
+                text = text if is_last else f"{text} % {one.room or one.size}"
+                text = f"{text} % {one.size}" if one.room and not is_guarded else text
             self.code.add(f"const int {c_name(loop.name)} = {text};")
 
     # -- exchanges ---------------------------------------------------------------------------------

@@ -26,9 +26,9 @@ from luminal_lab.passes.judge import (
     TOLERANCE,
     Bools,
     Freedom,
+    Readings,
     broken_facts,
     differences,
-    readings,
     unexplained,
 )
 from luminal_lab.passes.proof import Counterexample, examine
@@ -53,10 +53,8 @@ class Draw:
     """The outputs."""
     broken: frozenset[str]
     """The facts that do not hold of these values, or of those on the way to them."""
-    others: dict[Freedom, list[dict[int, Array]]] = field(
-        default_factory=dict[Freedom, list[dict[int, Array]]]
-    )
-    """The outputs in other readings of the graph, made when they are asked for."""
+    others: dict[Freedom, Readings] = field(default_factory=dict[Freedom, Readings])
+    """The outputs in other readings of the graph."""
 
     @property
     def scaled(self) -> bool:
@@ -311,10 +309,8 @@ class Checker:
         ids = self.ir.output_ids
         for place, (right, found) in enumerate(zip(draw.values, values, strict=True)):
             wrong = self._differences(right, found)
-            if wrong.any():
-                others = [one[ids[place]] for one in self._others(draw)]
-                if unexplained(wrong, right, found, others).any():
-                    return True
+            if unexplained(wrong, right, found, self._others(draw).of(ids[place])).any():
+                return True
         return False
 
     @property
@@ -325,12 +321,12 @@ class Checker:
         """Return where values are not the same, bit by bit but for what the licence leaves open."""
         return differences(right, found, exact=True, signs=not self._freedom.signs)
 
-    def _others(self, draw: Draw) -> list[dict[int, Array]]:
+    def _others(self, draw: Draw) -> Readings:
         """Return the outputs of the graph in other readings of it."""
         freedom = self._freedom
         if freedom not in draw.others:
             environment = self._environment(draw.data, draw.dims)
-            draw.others[freedom] = readings(self.ir, environment, self.ir.output_ids, freedom)
+            draw.others[freedom] = Readings(self.ir, environment, self.ir.output_ids, freedom)
         return draw.others[freedom]
 
     def _first_wrong(self, snapshot: Snapshot, draw: Draw) -> int:
@@ -377,8 +373,8 @@ class Checker:
             apart = self._differences(one, other)
             if apart.any():
                 environment = self._environment(draw.data, draw.dims)
-                others = readings(before, environment, [old], self._freedom)
-                apart = unexplained(apart, one, other, [found[old] for found in others])
+                others = Readings(before, environment, [old], self._freedom)
+                apart = unexplained(apart, one, other, others.of(old))
             wrong = np.argwhere(apart)
             if len(wrong):
                 place = tuple(int(k) for k in wrong[0])
@@ -423,9 +419,9 @@ class _DeviceJudge:
         right = interpret(self.ir, self.environment, wanted=asked, known=known)
         apart = {id: self._apart(right[id], found[id]) for id in asked}
         if any(one.any() for one in apart.values()):
-            others = readings(self.ir, self.environment, asked, self.freedom, known)
+            others = Readings(self.ir, self.environment, asked, self.freedom, known)
             for id, one in apart.items():
-                left = unexplained(one, right[id], found[id], [other[id] for other in others])
+                left = unexplained(one, right[id], found[id], others.of(id))
                 if left.any():
                     return _first(left, right[id], found[id])
         return None

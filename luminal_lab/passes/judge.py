@@ -35,8 +35,8 @@ TOLERANCE = {
 """How far two values may be apart, of the larger one, where the order of roundings is open."""
 TYPICAL = 8.0
 """How many times the median an array's typical value may be, however large a few others are."""
-READINGS = 8
-"""In how many other ways a graph is read."""
+READINGS = 24
+"""In how many other ways a graph is read, at most."""
 WIDTH = 4.0
 """How far values may be apart, in distances between the readings of a graph."""
 ULPS = 4.0
@@ -129,21 +129,36 @@ class Freedom(NamedTuple):
     """Whether products are added up unrounded: the licence grants `contract`."""
 
 
-def readings(
-    ir: IR,
-    environment: Environment,
-    wanted: Iterable[int],
-    freedom: Freedom,
-    known: Mapping[int, Array] | None = None,
-) -> list[dict[int, Array]]:
-    """Return the values of nodes in other readings of a graph, all of them as good as the first.
+class Readings:
+    """The values of nodes in other readings of a graph, all of them as good as the first.
 
-    Values that are known are read as they are.
+    Each is made when somebody asks for it. Values that are known are read as they are.
     """
-    asked, summed = list(wanted), frozenset(_summed(ir, freedom))
-    ways = [_Reading(freedom, number, summed) for number in range(READINGS)]
-    environments = [environment._replace(altered=way) for way in ways]
-    return [interpret(ir, one, wanted=asked, known=known) for one in environments]
+
+    def __init__(
+        self,
+        ir: IR,
+        environment: Environment,
+        wanted: Iterable[int],
+        freedom: Freedom,
+        known: Mapping[int, Array] | None = None,
+    ) -> None:
+        self._ir, self._environment = ir, environment
+        self._wanted, self._known = tuple(wanted), known
+        self._freedom = freedom
+        self._summed = frozenset(_summed(ir, freedom))
+        self._made: list[dict[int, Array]] = []
+
+    def of(self, id: int) -> Iterator[Array]:
+        """Yield a node's values, one of each reading."""
+        for number in range(READINGS):
+            if number == len(self._made):
+                way = _Reading(self._freedom, number, self._summed)
+                environment = self._environment._replace(altered=way)
+                self._made.append(
+                    interpret(self._ir, environment, wanted=self._wanted, known=self._known)
+                )
+            yield self._made[number][id]
 
 
 def _summed(ir: IR, freedom: Freedom) -> Iterator[Node]:
@@ -171,17 +186,22 @@ def _summed(ir: IR, freedom: Freedom) -> Iterator[Node]:
                 todo += ir.sources(source)
 
 
-def unexplained(wrong: Bools, right: Array, found: Array, others: Sequence[Array]) -> Bools:
+def unexplained(wrong: Bools, right: Array, found: Array, others: Iterable[Array]) -> Bools:
     """Return which differences are left that other readings of the graph do not show as well."""
+    if not wrong.any():
+        return wrong
     if right.shape != found.shape or right.dtype != found.dtype:
         return wrong
     if not BY_NUMPY[right.dtype].is_float:
         for other in others:
             wrong = wrong & np.asarray(other == right)
+            if not wrong.any():
+                break
         return wrong
     x, y = right.astype(np.float64), found.astype(np.float64)
     is_open: Bools = np.zeros(x.shape, bool)  # what kind of number it is
     apart: Floats = np.zeros(x.shape)
+    left = wrong
     for other in others:
         z = other.astype(np.float64)
         finite = np.isfinite(x) & np.isfinite(z)
@@ -190,9 +210,11 @@ def unexplained(wrong: Bools, right: Array, found: Array, others: Sequence[Array
         is_open |= (x == 0) & (y == 0) & (np.signbit(x) != np.signbit(z))
         with np.errstate(all="ignore"):
             apart = np.maximum(apart, np.where(finite, abs(x - z), 0.0))
-    with np.errstate(all="ignore"):
-        near = np.isfinite(x) & np.isfinite(y) & (x != y) & (abs(x - y) <= WIDTH * apart)
-    return wrong & ~is_open & ~near
+            near = np.isfinite(x) & np.isfinite(y) & (x != y) & (abs(x - y) <= WIDTH * apart)
+        left = wrong & ~is_open & ~near
+        if not left.any():
+            break
+    return left
 
 
 class _Reading:
@@ -219,7 +241,7 @@ class _Reading:
             is_rounded = np.isfinite(made) & ((made != 0) | _underflows(node, given))
             size = np.where(is_rounded, size, 0.0)
             made = made + size * self._same_noise(made) * ulps * limits_of(dtype).step
-        if self._is_free and self.number >= READINGS // 2:
+        if self._is_free and self.number % 8 >= 4:
             # What is never rounded is not infinite because it is large.
             is_kept = (
                 _all_finite(node, given)
@@ -231,7 +253,12 @@ class _Reading:
         if self.freedom.signs or isinstance(op, (SumReduce, MaxReduce)):
             # Which zero a sum begins with, and which of two is the largest, no op says.
             made = np.where(made == 0, np.copysign(made, self._signs(made)), made)
-        return made.astype(value.dtype)
+        return np.asarray(made).astype(value.dtype, copy=False).reshape(value.shape)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether nothing is other than the signs of zeros: all are positive, or negative."""
+        return self.freedom.signs and self.number < 2
 
     @property
     def _is_free(self) -> bool:
@@ -240,7 +267,7 @@ class _Reading:
     def _is_rounded_otherwise(self, node: Node, sources: Sequence[Array]) -> bool:
         """Return whether another evaluation of an op may come to another last place."""
         op = node.op
-        if not self._is_free or not isinstance(op, Elementwise):
+        if not self._is_free or self._is_plain or not isinstance(op, Elementwise):
             return False
         if isinstance(op, Cast):
             return BY_NUMPY[sources[0].dtype].is_float and sources[0].dtype != node.dtype.numpy
@@ -253,7 +280,7 @@ class _Reading:
 
     def _same_noise(self, made: Floats) -> Floats:
         """Return numbers from -1 to 1, the same for the same value: what is equal stays equal."""
-        bits = np.ascontiguousarray(made).view(np.uint64)
+        bits = np.asarray(made, order="C").view(np.uint64)
         mixed = (bits ^ (bits >> np.uint64(29))) * np.uint64(MIX * (2 * self.number + 1) % 2**64)
         return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0
 
@@ -261,14 +288,14 @@ class _Reading:
         return self.rng.uniform(-size, size, shape)
 
     def _signs(self, made: Floats) -> Floats:
-        if self.number < 2:
+        if self._is_plain:
             return np.full(made.shape, 1.0 - 2.0 * self.number)
         return self.rng.choice([1.0, -1.0], made.shape)
 
     def _summed(self, made: Floats, x: Array, axis: int, dtype: DType) -> Floats:
         """Return a sum whose terms were added in another order, which may overflow on the way."""
         count = x.shape[axis]
-        if count <= 2:  # there is one order, and one rounding
+        if count <= 2 or self._is_plain:  # there is one order, and one rounding
             return made
         wide = DType.float32 if dtype.is_half else dtype
         terms = x.astype(np.float64)
@@ -292,8 +319,13 @@ class _Reading:
                 ends = np.where(under, -np.inf, near * 2.0**64)
             case _:
                 ends = np.where(over & under, np.nan, near * 2.0**64)
-        is_finite = np.isfinite(x.astype(np.float64)).all(axis, keepdims=True)
-        return np.where((over | under) & is_finite, ends, inner)
+        is_up, is_down = ((x == end).any(axis, keepdims=True) for end in (np.inf, -np.inf))
+        is_nan = np.isnan(x).any(axis, keepdims=True)
+        # An infinity that is a term itself comes first, or meets the one that others come to.
+        with np.errstate(invalid="ignore"):
+            met = np.where(is_up, np.inf, 0.0) - np.where(is_down, np.inf, 0.0)
+            ends = met + np.where((met != 0) & (self.number % 4 == 0), 0.0, ends)
+        return np.where((over | under) & ~is_nan, ends, inner)
 
 
 def _underflows(node: Node, sources: Sequence[Array]) -> Bools:

@@ -128,6 +128,23 @@ def test_a_schedule_that_shares_more_than_a_block_may_have(device, room):
     )
 
 
+@pytest.mark.parametrize(
+    ("device", "where"),
+    [(ll.CUDACompiler(arch="sm_80"), "on sm_80"), (ll.MetalCompiler(), "on Apple's GPUs")],
+    ids=str,
+)
+def test_a_schedule_of_more_threads_than_a_block_may_have(device, where):
+    cx = ll.Graph()
+    (cx.tensor((64, 64), name="x") + 1).retrieve()
+    cx.compile(ll.GenericCompiler(), device)
+    steps = "bind i to thread\nbind j to thread"
+    error = error_of(lambda: cx.kernels["add"].rescheduled(steps), ScheduleError)
+    assert str(error) == (
+        f"kernel add: a block has 4,096 threads, and {where} it may have 1,024\n"
+        "hint: split a loop, and bind the inner one to threads"
+    )
+
+
 def test_two_devices_are_refused():
     cx, *_ = written()
     error = error_of(lambda: cx.compile(ll.CUDACompiler(arch="sm_80"), ll.CPUCompiler()))

@@ -1,50 +1,29 @@
 """What the fuzzer holds a program to: every way to compute it gives what the interpreter gives.
 
-How far two ways may differ is not guessed. The graph is interpreted a few times more with each
-rounding nudged by an ulp or so, and each sum by as much as another order may change it: what an
-element then moves is what rounding explains. Where it moves between kinds (a number, an infinity,
-NaN), or an integer or a bool moves at all, any value will do.
+How far two ways may differ is not guessed: the graph is read a few times more in other ways that
+its licence grants (`passes/judge.py`), and what an element then moves is what roundings explain.
+The judge itself is held to it here: a kernel that is right and that it accuses is a finding, too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from random import Random
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 import luminal_lab as ll
-from luminal_lab.core.dtypes import DType
-from luminal_lab.core.interpret import Environment, interpret
-from luminal_lab.core.ir import IR, Node
-from luminal_lab.core.ops import (
-    Add,
-    Cast,
-    Exp2,
-    Input,
-    Log2,
-    Mod,
-    Mul,
-    Recip,
-    Scatter,
-    Sin,
-    Sqrt,
-    SumReduce,
-)
+from luminal_lab.core.dtypes import BY_NUMPY
+from luminal_lab.core.interpret import Environment
 from luminal_lab.errors import LabError
+from luminal_lab.passes.judge import Freedom, Readings, differences, limits_of, unexplained
 from tests.fuzz.programs import Array, Program, built, from_torch, in_torch, values_of
 
-TIMES = 8
-"""How often the graph is interpreted with other roundings."""
-WIDER = 12.0
-"""How much further than these runs a result may be."""
-ULPS = {Add: 1, Mul: 1, Recip: 2, Sqrt: 2, Exp2: 8, Log2: 8, Sin: 8, Mod: 1, Cast: 1}
-NARROW = 2.0**-8
-"""A rounding of bfloat16: kernels may keep narrow values wide in between, or not."""
+PLACES = 4.0
+"""How many units in the last place a result may be off by itself."""
 
 
 class Difference(AssertionError):  # noqa: N818  # it is a finding
@@ -61,158 +40,46 @@ class Case:
         self.right = values_of(self.tensors, program.outputs)
 
     @cached_property
-    def moved(self) -> list[tuple[Array, Array]]:
-        """For each output how far it moves, and where any value will do."""
+    def readings(self) -> Readings:
+        """The outputs in other readings of the graph, as good as the first."""
         ids = [self.tensors[name].id for name in self.program.outputs]
-        runs = [self._nudged(k, ids) for k in range(TIMES)]
-        return [
-            _spread(right, [run[place] for run in runs]) for place, right in enumerate(self.right)
-        ]
-
-    def _nudged(self, number: int, wanted: Iterable[int]) -> list[Array]:
-        rng = np.random.default_rng(number)
-        ir, dims = self.cx.ir, self.program.sizes
         data = {one.name: one.array for one in self.program.inputs}
-        environment = Environment(lambda node: data[node.name], dims)
-        values: dict[int, Array] = {}
-        for node in ir.nodes:
-            if node.extra:
-                raise LabError("fuzz: nodes with several results are not nudged")
-            values |= interpret(ir, environment, wanted=[node.id], known=values)
-            values[node.id] = np.asarray(_nudge(ir, node, values, rng, number))
-        return [values[id] for id in wanted]
+        environment = Environment(lambda node: data[node.name], self.program.sizes)
+        return Readings(self.cx.ir, environment, ids, Freedom(True, True, True, True))
 
     def compare(self, found: list[Array], what: str, share: Mapping[int, float] = {}) -> None:
         """Raise where a result differs by more than roundings explain.
 
         By the bytes of a float, `share` of a value is what other functions may be off.
         """
-        for name, right, one, place in zip(
-            self.program.outputs, self.right, found, range(len(found)), strict=True
-        ):
+        for name, right, one in zip(self.program.outputs, self.right, found, strict=True):
             if one.shape != right.shape or one.dtype != right.dtype:
                 raise Difference(
                     f"{what}: {name} is {one.dtype}{one.shape}, not {right.dtype}{right.shape}"
                 )
-            if _equal(right, one).all():
+            wrong = differences(right, one, exact=True)
+            if not wrong.any():
                 continue
-            reach, free = self.moved[place]
-            if right.dtype.kind == "f":
-                reach = reach + share.get(right.dtype.itemsize, 0.0) * np.nan_to_num(abs(right))
-            wrong = np.argwhere(~(_near(right, one, reach) | free))
-            if len(wrong):
-                at = tuple(int(k) for k in wrong[0])
+            wrong = unexplained(wrong, right, one, self.readings.of(self.tensors[name].id))
+            places = np.argwhere(wrong & ~_near(right, one, share))
+            if len(places):
+                at = tuple(int(k) for k in places[0])
                 raise Difference(
                     f"{what}: {name}{list(at)} is {one[at]!s} and not {right[at]!s} "
-                    f"({len(wrong)} of {right.size}; roundings move it by {reach[at]:.3g})"
+                    f"({len(places)} of {right.size})"
                 )
 
 
-def _nudge(
-    ir: IR, node: Node, values: Mapping[int, Array], rng: np.random.Generator, number: int
-) -> Array:
-    """Return a node's value as another way to round would have made it."""
-    value, op = values[node.id], node.op
-    if not node.dtype.is_float or isinstance(op, Input):
-        return value
-    wide = value.astype(np.float64)
-    eps = float(np.finfo(np.float64).eps) if node.dtype is DType.float64 else 2.0**-23
-    if node.dtype.itemsize == 2:
-        eps = NARROW if node.dtype is DType.bfloat16 else 2.0**-10
-    with np.errstate(all="ignore"):
-        if isinstance(op, (SumReduce, Scatter)):
-            parts = [abs(values[id].astype(np.float64)) for id in node.sources]
-            if isinstance(op, SumReduce):
-                total = parts[0].sum(op.axis, keepdims=True)
-            else:
-                total = parts[0] + parts[-1].sum() if op.mode == "add" else np.zeros_like(wide)
-            most = float(ml_dtypes.finfo(node.dtype.numpy).max)
-            reach = np.where(np.isfinite(total), eps * total, 0)
-            nudged = wide + reach * rng.uniform(-4, 4, wide.shape)
-            # A sum of numbers on whose way there may be an infinity, or not: the order says which.
-            over = np.isfinite(total) & (total >= most / 2) | np.isinf(total) & _all_finite(
-                op, parts
-            )
-            nudged = np.where(over, rng.choice([np.inf, -np.inf, most / 1024], wide.shape), nudged)
-        elif type(op) in ULPS:
-            tiny = float(ml_smallest(node.dtype))
-            nudged = wide * (1 + ULPS[type(op)] * eps * rng.uniform(-1, 1, wide.shape))
-            nudged = nudged + np.where(
-                abs(wide) < tiny * 2**24, tiny * rng.integers(-1, 2, wide.shape), 0
-            )
-            # What is exact stays: zeros, and what needs no rounding.
-            nudged = np.where((wide == 0) | ~np.isfinite(wide), wide, nudged)
-            # A product that is fused with a sum overflows with that alone, and kernels keep what
-            # is on the way to a 16-bit float in 32 bits.
-            if isinstance(op, Mul) or node.dtype.is_half:
-                finite = np.all(
-                    [np.isfinite(values[id].astype(float)) for id in node.sources], axis=0
-                )
-                most = np.copysign(float(ml_dtypes.finfo(node.dtype.numpy).max) / 1024, wide)
-                side = (wide > 0, wide < 0, rng.random(wide.shape) < 0.5)[rng.integers(3)]
-                spared = np.isinf(wide) & finite & side
-                nudged = np.where(spared, most, nudged)
-        else:
-            nudged = wide
-        # The licence grants that nobody asks for the sign of a zero; some ops do.
-        signs = 1 - 2 * number if number < 2 else rng.choice([1, -1], wide.shape)
-        nudged = np.where(nudged == 0, np.copysign(nudged, signs), nudged)
-        return np.asarray(nudged).astype(value.dtype)
-
-
-def _all_finite(op: SumReduce | Scatter, parts: list[Array]) -> Array:
-    """Return where a sum is one of numbers alone."""
-    if isinstance(op, SumReduce):
-        return np.asarray(np.isfinite(parts[0]).all(op.axis, keepdims=True))
-    return np.asarray(np.isfinite(parts[0]) & np.isfinite(parts[-1]).all())
-
-
-def ml_smallest(dtype: DType) -> float:
-    """Return the smallest subnormal number of a dtype."""
-    sizes = {DType.float64: 5e-324, DType.float32: 1e-45, DType.float16: 6e-8}
-    return sizes.get(dtype, 9.2e-41)
-
-
-def _spread(right: Array, runs: list[Array]) -> tuple[Array, Array]:
+def _near(right: Array, found: Array, share: Mapping[int, float]) -> Array:
+    """Return where numbers are as near as the last places of functions, or as a share."""
     if right.dtype.kind in "iub":
-        free = np.any([run != right for run in runs], axis=0)
-        return np.zeros(right.shape), np.asarray(free)
-    with np.errstate(all="ignore"):
-        wide = right.astype(np.float64)
-        others = [run.astype(np.float64) for run in runs]
-        kind = _kind(wide)
-        free = np.any([_kind(one) != kind for one in others], axis=0)
-        moves = np.max(
-            [np.where(np.isfinite(one - wide), abs(one - wide), 0) for one in others], axis=0
-        )
-        smallest = np.spacing(
-            abs(right).astype(np.float32 if right.dtype.itemsize < 4 else right.dtype)
-        ).astype(np.float64)
-        ulp = np.where(np.isfinite(smallest), smallest, 0)
-        if right.dtype.itemsize == 2:
-            ulp = np.maximum(abs(wide) * NARROW, 1e-7)
-        return np.asarray(WIDER * moves + 4 * np.where(np.isfinite(ulp), ulp, 0)), np.asarray(free)
-
-
-def _kind(wide: Array) -> Array:
-    """Return 0 for numbers, 1 and 2 for the infinities, 3 for NaN."""
-    return np.select([np.isnan(wide), wide == np.inf, wide == -np.inf], [3, 1, 2], 0)
-
-
-def _equal(a: Array, b: Array) -> Array:
-    if a.dtype.kind in "iub":
-        return np.asarray(a == b)
-    x, y = a.astype(np.float64), b.astype(np.float64)
-    return np.asarray((x == y) | (np.isnan(x) & np.isnan(y)))
-
-
-def _near(right: Array, found: Array, reach: Array) -> Array:
-    if right.dtype.kind in "iub":
-        return np.asarray(right == found)
+        return np.zeros(right.shape, bool)
+    limits = limits_of(BY_NUMPY[right.dtype])
     x, y = right.astype(np.float64), found.astype(np.float64)
+    far = max(PLACES * limits.step, share.get(right.dtype.itemsize, 0.0))
     with np.errstate(all="ignore"):
-        near = (_kind(x) == _kind(y)) & (abs(x - y) <= reach)
-    return np.asarray(near | _equal(right, found))
+        near = abs(x - y) <= far * np.maximum(abs(x), limits.normal)
+    return np.asarray(near & np.isfinite(x) & np.isfinite(y))
 
 
 # -- the ways --------------------------------------------------------------------------------------

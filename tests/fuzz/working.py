@@ -18,7 +18,7 @@ from tests.fuzz.minimising import minimised
 from tests.fuzz.programs import Program
 
 
-def work(seed: str, until: float, checks: list[str], pipe: Connection) -> None:
+def work(seed: str, until: float, most: float, checks: list[str], pipe: Connection) -> None:
     """Draw programs and check them; say before each what is done, and behind it what was found."""
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -27,7 +27,7 @@ def work(seed: str, until: float, checks: list[str], pipe: Connection) -> None:
         mock.patch.object(cache, "user_folder", return_value=Path(folder)),
     ):
         count = 0
-        while time.monotonic() < until:
+        while time.monotonic() < until and count < most:
             count += 1
             key = f"{seed} {count}"
             pipe.send(("begins", key, "drawing"))

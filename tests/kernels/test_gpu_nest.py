@@ -71,6 +71,39 @@ block i < 4:
       y[8*a_2 + b_2, i] = acc[a_2, b_2]""")
 
 
+def test_an_axis_has_its_place_within_another_though_it_does_not_fill_it() -> None:
+    body = """
+block i < 2:
+  local part: f32[4, 32] in registers
+  thread a < 4:
+    thread l < 32:
+      part[a, l] = x[i, l]
+  local t: f32[4] in registers
+  thread a_2 < 4:
+    t[a_2] = 0.0
+  thread a_3 < 4:
+    across l_2 < 32:
+      t[a_3] += part[a_3, l_2]
+  thread a_4 < 4:
+    thread c < 17:
+      y[a_4, c] = t[a_4]
+  local kept: f32[4, 17] in registers
+  thread a_5 < 4:
+    thread c_2 < 17:
+      kept[a_5, c_2] = t[a_5]"""
+    one = phase(body)
+    assert one.threads == 128
+    assert one.spread["t"] == {0: Along(4, 32)}
+    assert one.spread["kept"] == {0: Along(4, 32), 1: Along(17, 1, 32)}
+    text = source(body)
+    assert "if (threadIdx.x % 32 < 17) {" in text
+    assert "const int c = threadIdx.x % 32;" in text
+    # What is kept each thread has, also those that are beyond.
+    assert "const int c_2 = threadIdx.x % 32 % 17;" in source(
+        body.replace("= t[a_5]", "= x[0, c_2]+t[a_5]")
+    )
+
+
 def test_outside_of_blocks_is_a_launch_of_one_block() -> None:
     text = nest("""
 local s: f32[64] in memory

@@ -7,7 +7,7 @@ import pytest
 from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.op import ints
 from luminal_lab.core.parse import parse
-from luminal_lab.passes.judge import READINGS, Freedom, differences, readings, unexplained
+from luminal_lab.passes.judge import READINGS, Freedom, Readings, differences, unexplained
 
 FLOATS = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
 STRANGE = [np.inf, -np.inf, np.nan]
@@ -91,7 +91,7 @@ def left(text: str, x: list[float], found: list[float], freedom: Freedom) -> lis
     (id,) = ir.output_ids
     right = interpret(ir, environment)[id]
     made = np.array(found).astype(right.dtype).reshape(right.shape)
-    others = [one[id] for one in readings(ir, environment, [id], freedom)]
+    others = list(Readings(ir, environment, [id], freedom).of(id))
     assert len(others) == READINGS
     apart = differences(right, made, exact=True, signs=not freedom.signs)
     return unexplained(apart, right, made, others).reshape(-1).tolist()
@@ -109,9 +109,19 @@ def test_a_sum_may_overflow_in_another_order_only_if_its_terms_can():
         assert left(SUM, rows, [found, np.inf], NONE) == [False, False]
     assert left(SUM, rows, [0.0, HUGE], NONE) == [False, True]
     assert left(SUM, rows, [0.0, np.nan], NONE) == [False, True]
+    met = [HUGE, HUGE, -np.inf, 1.0, np.inf, 1.0, 1.0, 1.0]  # where it overflows, it is NaN
+    for found in (-np.inf, np.nan):
+        assert left(SUM, met, [found, np.inf], NONE) == [False, False]
+    assert left(SUM, met, [-np.inf, np.nan], NONE) == [False, True]
     small = [1.0, 2.0, 3.0, 4.0, -1.0, 1.0, -1.0, 1.0]
     assert left(SUM, small, [10.0, 0.0], NONE) == [False, False]
     assert left(SUM, small, [np.inf, 0.0], NONE) == [True, False]
+
+
+def test_a_graph_of_scalars_is_read_like_any_other():
+    text = "graph g(%x: f32[]) -> (%y) { %y = exp2 %x : f32[] }"
+    assert left(text, [1.0], [np.nextafter(np.float32(2), np.float32(3))], ROUNDINGS) == [False]
+    assert left(text, [1.0], [2.1], ROUNDINGS) == [True]
 
 
 def test_that_the_sign_of_a_zero_is_open_excuses_no_other_number():
