@@ -8,6 +8,8 @@ BIN := .venv/bin
 # The environment has a Node of its own.
 NODE := PATH="$(CURDIR)/$(BIN):$$PATH"
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+# What draws the shares of sweeps, as PYTEST_SEED="--seed 7"; another one each time, unless somebody says so.
+PYTEST_SEED ?=
 # More words for JupyterLab, as LAB_ARGS="--no-browser --port 9000".
 LAB_ARGS ?=
 # More words for the fuzzer, as FUZZ_ARGS="--minutes 2 --checks cpu,torch".
@@ -45,7 +47,7 @@ notebooks: .venv/.installed-test
 
 # A part of the suite, which somebody asks for by PYTEST_ARGS, is Python's alone.
 test: .venv/.installed-test $(if $(filter file,$(origin PYTEST_ARGS)),frontend)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(PYTEST_ARGS) $(PYTEST_SEED)
 
 # Hypothesis searches further there, too.
 test-long: .venv/.installed-test

@@ -142,7 +142,9 @@ class Readings:
         wanted: Iterable[int],
         freedom: Freedom,
         known: Mapping[int, Array] | None = None,
+        most: int = READINGS,
     ) -> None:
+        self.most = most
         self._ir, self._environment = ir, environment
         self._wanted, self._known = tuple(wanted), known
         self._freedom = freedom
@@ -151,7 +153,7 @@ class Readings:
 
     def of(self, id: int) -> Iterator[Array]:
         """Yield a node's values, one of each reading."""
-        for number in range(READINGS):
+        for number in range(self.most):
             if number == len(self._made):
                 way = _Reading(self._freedom, number, self._summed)
                 environment = self._environment._replace(altered=way)
@@ -281,7 +283,9 @@ class _Reading:
     def _same_noise(self, made: Floats) -> Floats:
         """Return numbers from -1 to 1, the same for the same value: what is equal stays equal."""
         bits = np.asarray(made, order="C").view(np.uint64)
-        mixed = (bits ^ (bits >> np.uint64(29))) * np.uint64(MIX * (2 * self.number + 1) % 2**64)
+        # Zero is spread like all others: something is added to it first.
+        mixed = (bits ^ (bits >> np.uint64(29))) + np.uint64(MIX * (self.number + 1) % 2**64)
+        mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(MIX * (2 * self.number + 1) % 2**64)
         return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0
 
     def _noise(self, shape: tuple[int, ...], size: float) -> Floats:

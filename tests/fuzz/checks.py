@@ -22,6 +22,10 @@ from luminal_lab.errors import LabError
 from luminal_lab.passes.judge import Freedom, Readings, differences, limits_of, unexplained
 from tests.fuzz.programs import Array, Program, built, from_torch, in_torch, values_of
 
+TIMES = 200
+"""In how many ways a graph is read before a fault is one: of many programs some are at an edge."""
+NOTHING = 1e-30
+"""The size below which numbers are not compared with what other functions make of them."""
 PLACES = 4.0
 """How many units in the last place a result may be off by itself."""
 
@@ -45,7 +49,7 @@ class Case:
         ids = [self.tensors[name].id for name in self.program.outputs]
         data = {one.name: one.array for one in self.program.inputs}
         environment = Environment(lambda node: data[node.name], self.program.sizes)
-        return Readings(self.cx.ir, environment, ids, Freedom(True, True, True, True))
+        return Readings(self.cx.ir, environment, ids, Freedom(True, True, True, True), most=TIMES)
 
     def compare(self, found: list[Array], what: str, share: Mapping[int, float] = {}) -> None:
         """Raise where a result differs by more than roundings explain.
@@ -76,9 +80,10 @@ def _near(right: Array, found: Array, share: Mapping[int, float]) -> Array:
         return np.zeros(right.shape, bool)
     limits = limits_of(BY_NUMPY[right.dtype])
     x, y = right.astype(np.float64), found.astype(np.float64)
-    far = max(PLACES * limits.step, share.get(right.dtype.itemsize, 0.0))
+    other = share.get(right.dtype.itemsize, 0.0)
     with np.errstate(all="ignore"):
-        near = abs(x - y) <= far * np.maximum(abs(x), limits.normal)
+        near = abs(x - y) <= PLACES * limits.step * np.maximum(abs(x), limits.normal)
+        near |= abs(x - y) <= other * np.maximum(abs(x), NOTHING)
     return np.asarray(near & np.isfinite(x) & np.isfinite(y))
 
 

@@ -128,8 +128,9 @@ class Drawing:
         try:
             with warnings.catch_warnings(action="ignore"):
                 made = ours(text, self.values)
-            if np.prod(self.size_of(made), dtype=float) > MOST:
-                return
+            size = self.size_of(made)
+            if min(size, default=0) < 0 or np.prod(size, dtype=float) > MOST:
+                return  # a negative one is refused when it runs
         except LabError:
             return
         self.values[name] = made
