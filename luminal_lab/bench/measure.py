@@ -8,6 +8,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version as version_of
 from pathlib import Path
@@ -24,12 +25,17 @@ from luminal_lab.bench.surroundings import own_home, surroundings
 from luminal_lab.bench.workload import Unable, Workload
 from luminal_lab.bench.workloads import EIGHTH
 from luminal_lab.core.dtypes import Array
+from luminal_lab.devices.load import Load
 from luminal_lab.devices.machine import usable_cores
 from luminal_lab.devices.probe import peak_rates
 from luminal_lab.passes.judge import typical
 from luminal_lab.progress import Progress, progress
 
 ROUNDS = 3
+TRIES = 3
+"""How often the rounds of a row are run at most."""
+STEADY = 0.15
+"""The spread above which they are run again."""
 QUICK_TURN = 0.02
 """The seconds of a turn in a quick run."""
 SHARED = Path("/dev/shm")  # where Linux has files that are in memory only
@@ -203,6 +209,21 @@ class Run:
         return [one for one in asked if one[0] not in row.unable]
 
     def _turns(self, workload: Workload, row: Row, ready: dict[str, Process]) -> None:
+        """Time all that is ready, again where something disturbed it; the calmest try counts."""
+        best: Row | None = None
+        for number in range(TRIES):
+            row.rounds, row.runs, row.tries = {}, {}, number + 1
+            with Load(process.id for process in ready.values()) as load:
+                self._rounds(workload, row, ready)
+            row.busy = load.others
+            if best is None or (row.spread or 0.0) < (best.spread or 0.0):
+                best = replace(row)
+            if (row.spread or 0.0) <= STEADY:
+                break
+        assert best is not None
+        row.rounds, row.runs, row.busy = best.rounds, best.runs, best.busy
+
+    def _rounds(self, workload: Workload, row: Row, ready: dict[str, Process]) -> None:
         seconds = QUICK_TURN if self.options.is_quick else workload.seconds
         for k in range(self.options.rounds):
             for name, process in list(ready.items()):

@@ -60,11 +60,14 @@ class Process:
         options: Mapping[str, Any],
         surroundings: Mapping[str, str],
         folder: Path,
+        package: Path | None = None,
     ) -> None:
+        """Start it; `package` is the folder of another luminal_lab than this one."""
         self._said = Path(mkstemp(suffix=".txt", dir=folder)[1])
         # Libraries read their number of threads once, as they are loaded.
         code = (
-            f"import os; os.environ.update({dict(surroundings)!r})\n"
+            f"import os, sys; os.environ.update({dict(surroundings)!r})\n"
+            f"sys.path[:0] = {[] if package is None else [str(package)]!r}\n"
             "from luminal_lab.bench.process import main\n"
             f"main({place!r}, {dict(options)!r})"
         )
@@ -119,6 +122,11 @@ class Process:
             self._process.wait(5)
         lines = self._said.read_text("utf-8", "replace").strip().splitlines()
         return lines[-1] if lines else f"exit status {self._process.returncode}"
+
+    @property
+    def id(self) -> int:
+        """The system's number of the process."""
+        return self._process.pid
 
     @property
     def is_alive(self) -> bool:

@@ -51,6 +51,10 @@ class Row:
     """For each library the median ms of each round."""
     runs: dict[str, int] = field(default_factory=dict[str, int])
     """How often each library ran."""
+    tries: int = 1
+    """How often the rounds were run: those whose spread was least count."""
+    busy: float | None = None
+    """How many cores other programs kept busy meanwhile."""
     first_ms: dict[str, float] = field(default_factory=dict[str, float])
     """The first run of each library, with all that it does only once."""
     facts: dict[str, float] = field(default_factory=dict[str, float])

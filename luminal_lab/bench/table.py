@@ -6,6 +6,7 @@ import textwrap
 from typing import NamedTuple
 
 from luminal_lab.bench.rows import Report, Row, geometric_mean
+from luminal_lab.devices.load import load_text
 
 WIDTH = 100
 LEAST_RATIO = 0.95
@@ -44,6 +45,10 @@ def extras(row: Row) -> list[str]:
     """Return the lines under a row: our other forms, and what went wrong."""
     found = [f"  {name + ':':<31} {number(ms):>10} ms" for name, ms in row.variants.items()]
     found += [f"  {name}: {value:,.0f}" for name, value in row.facts.items()]
+    if row.tries > 1:
+        found.append(f"  the calmest of {row.tries} tries, for the rounds of one were far apart")
+    if load_text(row.busy):
+        found.append(f"  {load_text(row.busy)}")
     if row.modelled_ms and row.ours_ms:
         name, ratio = "modelled, our launches:", row.ours_ms / row.modelled_ms
         found.append(

@@ -9,6 +9,14 @@ from pathlib import Path
 
 import luminal_lab
 from luminal_lab.bench.measure import Options, measure
+from luminal_lab.bench.paired import (
+    Pair,
+    PairedReport,
+    compare,
+    foot as paired_foot,
+    head as paired_head,
+    line as paired_line,
+)
 from luminal_lab.bench.peers.known import PEERS, Known
 from luminal_lab.bench.rows import Report, Row, differences, read_report, slower
 from luminal_lab.bench.table import WIDTH, extras, foot, head, line
@@ -28,7 +36,8 @@ EXAMPLES = """\
 luminal-lab bench --quick                     small sizes: does it all work?
 luminal-lab bench --only matmul-1024,gelu     these two
 luminal-lab bench --json today.json           keep the rows
-luminal-lab bench --against today.json        what became slower since then?"""
+luminal-lab bench --against today.json        what became slower since then?
+luminal-lab bench --old HEAD~3                this checkout beside an old one, in pairs"""
 STATUS = """\
 exit status: 0 if all went well, 1 if a row failed or results differ, 2 if a request is wrong"""
 
@@ -46,6 +55,11 @@ def options(one: Reader) -> None:
     one.add_argument("--json", metavar="FILE", type=Path, help="save the rows there")
     one.add_argument(
         "--against", metavar="FILE", type=Path, help="say what became slower since that --json"
+    )
+    one.add_argument(
+        "--old",
+        metavar="COMMIT",
+        help="beside an old checkout of this repository, in pairs of turns",
     )
     one.add_argument("--threads", metavar="N", type=int, default=0, help="default: all there are")
     one.add_argument(
@@ -69,6 +83,8 @@ def run(given: argparse.Namespace) -> int:
     peers = PEERS if given.peers is None else chosen_peers(given.peers)
     if given.threads < 0:
         raise ArgumentError(f"bench: threads is {given.threads}", hint="give 1 or more")
+    if given.old is not None:
+        return run_paired(given, chosen)
     then = None if given.against is None else read_report(given.against)
     if given.json is not None:
         check_place("bench", given.json)
@@ -87,6 +103,29 @@ def run(given: argparse.Namespace) -> int:
     say(foot(report))
     if then is not None and given.against is not None:
         print_changes(report, then, given.against)
+    if given.json is not None:
+        given.json.write_text(report.to_json(), encoding="utf-8")
+    return 0 if report.is_good else 1
+
+
+def run_paired(given: argparse.Namespace, chosen: list[Workload]) -> int:
+    """Time an old checkout beside this one, print the table, and return the exit status."""
+    for name in ("peers", "against"):
+        if getattr(given, name) is not None:
+            raise ArgumentError(
+                f"bench: --old and --{name} are given, and --old has no other libraries",
+                hint=f"leave out --{name}",
+            )
+    if given.json is not None:
+        check_place("bench", given.json)
+
+    def done(report: PairedReport, row: Pair) -> None:
+        if len(report.rows) == 1:
+            say(paired_head(report))
+        say(paired_line(row), *(f"  ! {text}" for text in row.failed), sep="\n", flush=True)
+
+    report = compare(given.old, chosen, given.threads, is_quick=given.quick, done=done)
+    say(*paired_foot(report), sep="\n")
     if given.json is not None:
         given.json.write_text(report.to_json(), encoding="utf-8")
     return 0 if report.is_good else 1

@@ -15,6 +15,7 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import mentioned
 from luminal_lab.core.origin import Origin, here
 from luminal_lab.devices.cpu_program import CPUProgram
+from luminal_lab.devices.load import Load
 from luminal_lab.devices.probe import cpu_name, peak_rates
 from luminal_lab.devices.rates import Limit, PeakRates
 from luminal_lab.devices.timings import Timing, Timings
@@ -84,7 +85,8 @@ def measured(
     mine = environment._replace(data=_views(environment.data))
     seconds: dict[int, list[float]] = {}
     whole: list[float] = []
-    with held() as hold, progress(f"time {ir.name}", warm_up + rounds, "run") as bar:
+    load = Load()
+    with held() as hold, progress(f"time {ir.name}", warm_up + rounds, "run") as bar, load:
         for turn in range(warm_up + rounds):
             bar.now("warm-up" if turn < warm_up else "")
             steps: list[Step] = []
@@ -125,6 +127,7 @@ def measured(
         whole=tuple(whole),
         rates=rates,
         note="\n".join(notes),
+        busy=load.others,
     )
 
 

@@ -20,6 +20,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 from typing import Final, Literal, NamedTuple
 
@@ -28,6 +29,7 @@ import numpy as np
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.origin import here
 from luminal_lab.devices.cache import Cache, key_of
+from luminal_lab.devices.load import Load
 from luminal_lab.devices.machine import this_machine, usable_cores
 from luminal_lab.devices.rates import PeakRates, Rate
 from luminal_lab.devices.toolchain import Compiler, compile_library, find_compiler, load, machine
@@ -36,7 +38,7 @@ from luminal_lab.interrupts import held
 from luminal_lab.progress import progress
 from luminal_lab.reading import read_plain
 
-METHOD = 3
+METHOD = 4
 """How rates are measured; one more whenever that changes, so that they are measured again."""
 SMALL = 128 << 10, 1 << 20
 """The working sets, of each thread, that are in the caches of its own or not far from them."""
@@ -138,16 +140,25 @@ def peak_rates(
     by = "NumPy" if compiler is None else compiler.version
     name = f"rates-{key_of(SOURCE, machine(), by, str(count), str(METHOD))}.json"
     cache = Cache(folder)
-    if not fresh:
-        for place in cache.places:
-            with suppress(OSError, UnicodeDecodeError, RecordingError):
-                return PeakRates.from_json(read_plain(place / name).decode("utf-8"))
+    before = _kept(cache, name)
+    if before is not None and not fresh:
+        return before
     found = _measured(count, compiler, folder)
+    if before is not None:
+        found = found.or_better(before)
     for place in cache.places:
         with suppress(OSError):
             _keep(place / name, found.to_json())
             break
     return found
+
+
+def _kept(cache: Cache, name: str) -> PeakRates | None:
+    """Return the rates that were measured before, if they can be read."""
+    for place in cache.places:
+        with suppress(OSError, UnicodeDecodeError, RecordingError):
+            return PeakRates.from_json(read_plain(place / name).decode("utf-8"))
+    return None
 
 
 def cpu_name() -> str:
@@ -195,13 +206,16 @@ def _measured(count: int, compiler: Compiler | None, folder: str | Path | None) 
             moves = _numpy_moves(what) if probe is None else probe.moves(what)
             ways = [_through(move, what, memory[: size // 8], threads) for move in moves]
             questions.append(_Question(Rate(what, threads, 0.0, size=size), ways))
+    with Load() as load:
+        rates = _answers(questions, alone=probe is None)
+    date = datetime.now(UTC).isoformat(timespec="seconds")
     return PeakRates(
         cpu_name(),
         count,
-        _answers(questions, alone=probe is None),
+        tuple(replace(rate, busy=load.others, date=date) for rate in rates),
         "estimated" if probe is None else "measured",
         "NumPy, for there is no C compiler" if compiler is None else compiler.version,
-        datetime.now(UTC).isoformat(timespec="seconds"),
+        date,
     )
 
 
@@ -227,7 +241,12 @@ def _answers(questions: list[_Question], *, alone: bool) -> tuple[Rate, ...]:
                 bar.reach(round(min(perf_counter() - start, BUDGET), 1))
             rounds += 1
     return tuple(
-        replace(rate, best=max(found), samples=tuple(found))
+        replace(
+            rate,
+            best=max(found),
+            samples=tuple(found),
+            spread=round(1 - median(found) / max(found), 4),
+        )
         for (rate, _), found in zip(questions, samples, strict=True)
     )
 

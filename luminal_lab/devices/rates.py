@@ -11,21 +11,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
+from luminal_lab.devices.load import load_text
 from luminal_lab.errors import ArgumentError, RecordingError
 from luminal_lab.plain import read
 from luminal_lab.reading import read_json as parsed, shown
 
 SCHEMA = 1
 """What a file of rates holds; one more whenever that changes."""
-QUIET = 0.8
-"""The share of its best that the median sample reaches on a machine that does nothing else."""
+SPREAD = 0.2
+"""How far the median sample is below the best one, at most, on a machine that does nothing else."""
 DOUBT = (
     "something else was running while the rates were measured: peak_rates(fresh=True) measures "
     "them again"
@@ -53,6 +54,16 @@ class Rate:
     size: int = 0
     """The bytes that are gone through again and again."""
     samples: tuple[float, ...] = ()
+    spread: float | None = None
+    """How far the median sample is below the best one, as a share of that."""
+    busy: float | None = None
+    """How many cores other programs kept busy meanwhile."""
+    date: str = ""
+
+    @property
+    def key(self) -> tuple[str, int, str, int]:
+        """What is measured; a rate that is measured again has the same."""
+        return self.what, self.threads, self.dtype, self.size
 
     @override
     def __str__(self) -> str:
@@ -61,7 +72,8 @@ class Rate:
         where = f"within {size_text(self.size)}" if self.size else "from memory"
         place = "" if self.what == "fma" else where
         unit = "GFLOP/s" if self.what == "fma" else "GB/s"
-        return f"{of:<24}  {place:<14}  {many:<10}  {self.best:>8.1f} {unit}"
+        text = f"{of:<24}  {place:<14}  {many:<10}  {self.best:>8.1f} {unit}"
+        return text if self.spread is None else f"{text:<72}  spread {self.spread:>4.0%}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -148,9 +160,26 @@ class PeakRates:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether samples lie so far apart that something else must have been running."""
-        shares = [median(rate.samples) / rate.best for rate in self.rates if rate.samples]
-        return bool(shares) and median(shares) < QUIET
+        """Whether something else must have been running while the rates were measured."""
+        spreads = [rate.spread for rate in self.rates if rate.spread is not None]
+        return (bool(spreads) and median(spreads) > SPREAD) or bool(load_text(self.busy))
+
+    @property
+    def busy(self) -> float | None:
+        """How many cores other programs kept busy while most of the rates were measured."""
+        known = [rate.busy for rate in self.rates if rate.busy is not None]
+        return median(known) if known else None
+
+    def or_better(self, before: PeakRates) -> PeakRates:
+        """Return these rates, each with the better value where an earlier measurement had one.
+
+        A machine can do what it has once done: a busy moment replaces nothing.
+        """
+        known = {rate.key: rate for rate in before.rates}
+        best = (
+            max(rate, known.get(rate.key, rate), key=lambda one: one.best) for rate in self.rates
+        )
+        return replace(self, rates=tuple(best))
 
     # -- shown and kept ----------------------------------------------------------------------------
 
@@ -160,7 +189,12 @@ class PeakRates:
         when = f" on {self.date[:16].replace('T', ' ')}" if self.date else ""
         by = f" by {self.by}" if self.by else ""
         title = f"{self.device}, {many}: rates {self.how}{by}{when}"
-        lines = [title, *(f"  {rate}" for rate in self.rates)]
+        lines = [title]
+        for rate in self.rates:
+            earlier = rate.date and rate.date != self.date
+            day = f"  on {rate.date[:16].replace('T', ' ')}" if earlier else ""
+            lines.append(f"  {rate}{day}")
+        lines += [load_text(self.busy)] if load_text(self.busy) else []
         return "\n".join([*lines, DOUBT] if self.is_doubtful else lines)
 
     @override

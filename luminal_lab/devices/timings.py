@@ -19,6 +19,7 @@ from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
 from luminal_lab.devices.comparison import Comparison, aligned
+from luminal_lab.devices.load import load_text
 from luminal_lab.devices.rates import DOUBT, Limit, PeakRates, check_rates, read_json, size_text
 from luminal_lab.display import DISPLAYS, Charted, Displayed, Theme
 from luminal_lab.errors import (
@@ -150,6 +151,8 @@ class Timings(Charted, Displayed):
     rates: PeakRates | None = None
     """The machine's rates, from which the limits come."""
     note: str = ""
+    busy: float | None = None
+    """How many cores other programs kept busy meanwhile; None where nobody knows."""
 
     # -- rows --------------------------------------------------------------------------------------
 
@@ -278,6 +281,8 @@ class Timings(Charted, Displayed):
                 if row.limit is not None and row.limit.bound == "FMA"
             ):
                 yield DOUBT
+        if load_text(self.busy):
+            yield load_text(self.busy)
         if self.note:
             yield self.note
 

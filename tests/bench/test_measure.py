@@ -1,15 +1,19 @@
 """A run: real processes for us, NumPy and planted libraries; what is said of each."""
 
 import json
+from typing import cast
 
 import numpy as np
 import pytest
 
-from luminal_lab.bench.measure import Options, apart, grown, measure
+from luminal_lab.bench.measure import Options, Run, apart, grown, measure, new_row
 from luminal_lab.bench.peers.known import PEERS, Known
-from luminal_lab.bench.rows import Row
+from luminal_lab.bench.process import Process
+from luminal_lab.bench.rows import Report, Row
 from luminal_lab.bench.workloads import EIGHTH, workloads
+from luminal_lab.progress import Progress
 from tests.bench.planted import Crashing, Raising, Refusing, Wrong, known
+from tests.bench.test_rows import RATES
 
 ABSENT = Known("absent", "tests.bench.absent:Absent", ("no_such_package", "numpy"))
 
@@ -61,6 +65,38 @@ def test_the_json_has_what_others_read(report):
     assert (given["version"], given["threads"], given["is_quick"]) == ("1.2.3", 1, True)
     assert given["missing"] == {"absent": row["unable"]["absent"]}
     assert given["versions"]["NumPy"] == np.__version__
+
+
+class Scripted:
+    """A process whose turns take what a script says."""
+
+    id = 1
+
+    def __init__(self, *milliseconds):
+        self.left = [one / 1e3 for one in milliseconds]
+
+    def time(self, seconds):
+        return [self.left.pop(0)]
+
+
+@pytest.mark.parametrize(
+    ("times", "kept", "tries"),
+    [
+        ([1.0, 1.1, 1.05], [1.0, 1.1, 1.05], 1),
+        ([1.0, 2.0, 1.0, 1.0, 1.1, 1.0], [1.0, 1.1, 1.0], 2),
+        ([1.0, 2.0, 1.0, 1.0, 1.5, 1.0, 1.0, 1.0, 1.8], [1.0, 1.5, 1.0], 3),
+    ],
+)
+def test_rounds_that_lie_far_apart_are_run_again_and_the_calmest_count(
+    tmp_path, times, kept, tries
+):
+    report = Report("1.2.3", "today", 1, is_quick=True, rates=RATES)
+    run = Run(report, Options(1, is_quick=True), [], tmp_path, Progress())
+    (workload,) = (one for one in workloads(quick=True) if one.name == "gelu")
+    row, ours = new_row(workload), Scripted(*times)
+    run._turns(workload, row, cast("dict[str, Process]", {"luminal_lab": ours}))
+    assert row.rounds["luminal_lab"] == pytest.approx(kept)
+    assert (row.tries, row.runs["luminal_lab"], ours.left) == (tries, 3, [])
 
 
 # -- comparing -------------------------------------------------------------------------------------

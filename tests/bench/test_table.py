@@ -35,6 +35,17 @@ def test_other_forms_and_facts_stand_under_the_line():
     ]
 
 
+def test_what_was_measured_under_load_says_so():
+    made = row()
+    made.tries, made.busy = 3, 1.3
+    assert extras(made) == [
+        "  the calmest of 3 tries, for the rounds of one were far apart",
+        "  measured while other programs kept 1.3 cores busy",
+    ]
+    made.tries, made.busy = 1, 0.1
+    assert extras(made) == []
+
+
 def test_modelled_against_measured_is_a_line():
     made = row()
     made.modelled_ms = 0.44

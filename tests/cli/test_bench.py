@@ -34,6 +34,11 @@ def test_help_of_the_benchmark_lists_the_workloads(capsys):
             ["--peers", "pytorhc"],
             "bench: there is no library 'pytorhc' to measure\nhint: did you mean 'pytorch'?\n",
         ),
+        (
+            ["--old", "HEAD", "--peers", "none"],
+            "bench: --old and --peers are given, and --old has no other libraries\n"
+            "hint: leave out --peers\n",
+        ),
         (["--threads", "-1"], "bench: threads is -1\nhint: give 1 or more\n"),
         (
             ["--json", "no/such/folder/rows.json"],
@@ -80,7 +85,7 @@ def test_a_library_that_disagrees_makes_it_fail(capsys, monkeypatch):
 
 def test_usage_names_all_options(capsys):
     usage = ask(capsys, "bench", "--help")[1].partition("\n\n")[0]
-    for option in ("--quick", "--only", "--threads", "--peers", "--json", "--against"):
+    for option in ("--quick", "--only", "--threads", "--peers", "--json", "--against", "--old"):
         assert option in usage
 
 

@@ -120,13 +120,40 @@ def test_sizes():
 
 
 def test_samples_that_lie_far_apart_are_doubted():
-    steady = replace(MACHINE.rates[3], samples=(80.0, 79.0, 76.0))
-    noisy = replace(MACHINE.rates[3], samples=(80.0, 20.0, 30.0))
+    steady = replace(MACHINE.rates[3], spread=0.01, busy=0.1)
+    noisy = replace(MACHINE.rates[3], spread=0.6)
     assert not replace(MACHINE, rates=(steady,)).is_doubtful
+    assert str(replace(MACHINE, rates=(steady,))).endswith("GB/s       spread   1%")
     doubtful = replace(MACHINE, rates=(noisy,))
     assert doubtful.is_doubtful
     assert str(doubtful).splitlines()[-1] == (
         "something else was running while the rates were measured: peak_rates(fresh=True) "
         "measures them again"
     )
+    loaded = replace(MACHINE, rates=(replace(steady, busy=1.04),))
+    assert loaded.is_doubtful
+    assert str(loaded).splitlines()[-2] == "measured while other programs kept 1.0 cores busy"
     assert not PeakRates.stated("a phone", gflops=10, gbytes=5).is_doubtful
+
+
+def test_a_busy_moment_replaces_no_better_value():
+    def at(date: str, *best: float) -> PeakRates:
+        rates = tuple(
+            replace(rate, best=value, date=date, busy=0.0)
+            for rate, value in zip(MACHINE.rates, best, strict=False)
+        )
+        return replace(MACHINE, rates=rates, date=date)
+
+    quiet, busy = at("2026-01-02T03:04", 221.0, 20.0), at("2026-02-03T04:05", 47.5, 25.0)
+    found = busy.or_better(quiet)
+    assert [(rate.best, rate.date[:10]) for rate in found.rates] == [
+        (221.0, "2026-01-02"),
+        (25.0, "2026-02-03"),
+    ]
+    assert found.date == busy.date
+    assert [line.endswith("on 2026-01-02 03:04") for line in str(found).splitlines()[1:]] == [
+        True,
+        False,
+    ]
+    # What was not measured before is there as it is.
+    assert busy.or_better(replace(quiet, rates=())).rates == busy.rates

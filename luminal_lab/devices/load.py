@@ -1,0 +1,85 @@
+"""How many cores other programs keep busy while something is measured here."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from time import perf_counter
+from typing import Self
+
+LOADED = 0.25
+"""From so many busy cores on, a measurement counts as made under load."""
+SHORTEST = 0.1
+"""Seconds below which the system's clock, of 10 ms a tick, is too coarse to tell."""
+
+
+class Load:
+    """Counts, within `with`, how many cores other programs keep busy.
+
+    The work of this process is not counted, nor that of the processes with the ids in `own`.
+    `others` is None where the system does not say, or the time was too short.
+    """
+
+    def __init__(self, own: Iterable[int] = ()) -> None:
+        self.own = {os.getpid(), *own}
+        self.others: float | None = None
+
+    def __enter__(self) -> Self:
+        self._start = perf_counter(), self._busy()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        (start, before), after = self._start, self._busy()
+        seconds = perf_counter() - start
+        if before is not None and after is not None and seconds >= SHORTEST:
+            self.others = max(0.0, (after - before) / seconds)
+
+    def _busy(self) -> float | None:
+        """Return the seconds for which others have used the cores that this process may use."""
+        if sys.platform != "linux":
+            return None
+        with suppress(OSError, ValueError):
+            ticks = os.sysconf("SC_CLK_TCK")
+            text = Path("/proc/stat").read_text("utf-8")
+            total = busy_ticks(text, os.sched_getaffinity(0))
+            return (total - sum(map(_ticks_of, self.own))) / ticks
+        return None
+
+
+def busy_ticks(stat: str, cores: Iterable[int]) -> int:
+    """Return the ticks for which some cores were not idle, from the text of /proc/stat.
+
+    >>> busy_ticks("cpu0 5 0 2 90 1 0 1 1 0 0\\ncpu1 9 9 9 9 9 9 9 9 9 9", {0})
+    9
+    """
+    found = 0
+    for core in cores:
+        line = re.search(rf"^cpu{core} (.+)", stat, re.MULTILINE)
+        if line is not None:
+            user, nice, system, _idle, _waiting, *interrupts = map(int, line[1].split()[:8])
+            found += user + nice + system + sum(interrupts)
+    return found
+
+
+def _ticks_of(process: int) -> int:
+    """Return the ticks that a process has used, with those of children that have ended."""
+    with suppress(OSError):
+        text = Path(f"/proc/{process}/stat").read_text("utf-8")
+        # Its name, in parentheses, may hold anything.
+        return sum(map(int, text.rpartition(")")[2].split()[11:15]))
+    return 0
+
+
+def load_text(others: float | None) -> str:
+    """Say that something was measured under load; nothing where it was not.
+
+    >>> load_text(1.25), load_text(0.1), load_text(None)
+    ('measured while other programs kept 1.2 cores busy', '', '')
+    """
+    if others is None or others < LOADED:
+        return ""
+    return f"measured while other programs kept {others:.1f} cores busy"
