@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from luminal_lab.core.dtypes import DType
-from luminal_lab.kernels.c_maths import C_TYPES, FAR, c_maths
+from luminal_lab.kernels.prelude.c_maths import C_TYPES, FAR, c_maths
 
 NAMES = ("exp2", "log2", "sin", "sqrt", "recip")
 NAMES += ("exp", "expm1", "tanh", "sigmoid", "silu", "gelu", "gelu_tanh", "erf", "cos")

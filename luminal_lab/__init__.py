@@ -57,14 +57,11 @@ if TYPE_CHECKING:
 
     from luminal_lab import devices, nn
     from luminal_lab.core.parse import parse
-    from luminal_lab.devices.column import CPU
-    from luminal_lab.devices.cpu import CPUCompiler
-    from luminal_lab.devices.cuda import CUDACompiler
-    from luminal_lab.devices.gpus import CUDA, Metal
-    from luminal_lab.devices.metal import MetalCompiler
-    from luminal_lab.devices.replay import Recorded
+    from luminal_lab.devices.cpu.compiler import CPUCompiler
+    from luminal_lab.devices.cuda.compiler import CUDACompiler
+    from luminal_lab.devices.metal.compiler import MetalCompiler
     from luminal_lab.io.opened import Opened, open as open  # noqa: A004  # users call it ll.open
-    from luminal_lab.kernels.user_call import kernel
+    from luminal_lab.kernels.user.call import kernel
     from luminal_lab.nn.quantise import quantise
     from luminal_lab.passes.base import Pass, graph_pass
     from luminal_lab.passes.compilation import Compilation, Trace
@@ -79,6 +76,9 @@ if TYPE_CHECKING:
     from luminal_lab.passes.quantised import Quantised
     from luminal_lab.passes.rule import Rule, RuleSet, rule
     from luminal_lab.passes.snapshot import Firing, Snapshot
+    from luminal_lab.timing.column import CPU
+    from luminal_lab.timing.gpus import CUDA, Metal
+    from luminal_lab.timing.replay import Recorded
     from luminal_lab.tracing import trace
     from luminal_lab.viz.compared import compare
     from luminal_lab.viz.history import History
@@ -178,23 +178,23 @@ __all__ = [
 ]
 
 LATE = {
-    "CPU": "devices.column",
-    "CPUCompiler": "devices.cpu",
-    "CUDA": "devices.gpus",
-    "CUDACompiler": "devices.cuda",
+    "CPU": "timing.column",
+    "CPUCompiler": "devices.cpu.compiler",
+    "CUDA": "timing.gpus",
+    "CUDACompiler": "devices.cuda.compiler",
     "Compilation": "passes.compilation",
     "Diff": "passes.diff",
     "Firing": "passes.snapshot",
     "GenericCompiler": "passes.generic",
     "HalfPrecision": "passes.half",
     "History": "viz.history",
-    "Metal": "devices.gpus",
-    "MetalCompiler": "devices.metal",
+    "Metal": "timing.gpus",
+    "MetalCompiler": "devices.metal.compiler",
     "Opened": "io.opened",
     "Pass": "passes.base",
     "Pipeline": "passes.pipeline",
     "Quantised": "passes.quantised",
-    "Recorded": "devices.replay",
+    "Recorded": "timing.replay",
     "Rule": "passes.rule",
     "RuleSet": "passes.rule",
     "Snapshot": "passes.snapshot",
@@ -209,7 +209,7 @@ LATE = {
     "grad": "passes.gradients",
     "gradient": "passes.gradients",
     "graph_pass": "passes.base",
-    "kernel": "kernels.user_call",
+    "kernel": "kernels.user.call",
     "op": "passes.pattern",
     "open": "io.opened",
     "parse": "core.parse",

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from luminal_lab.core.dtypes import Array
-    from luminal_lab.devices.compare import SideBySide
-    from luminal_lab.devices.timings import Timings
     from luminal_lab.display import Engine, Theme
     from luminal_lab.kernels.launch import Launch
     from luminal_lab.passes.snapshot import Snapshot
     from luminal_lab.tables import Table
+    from luminal_lab.timing.compare import SideBySide
+    from luminal_lab.timing.timings import Timings
     from luminal_lab.viz.exports import Digraph
     from luminal_lab.viz.graphs import GraphPicture
     from luminal_lab.viz.live.backed import Backed

@@ -21,15 +21,15 @@ from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.store import Store
 
 if TYPE_CHECKING:
-    from luminal_lab.devices.rates import PeakRates
-    from luminal_lab.devices.timings import Timings
+    from luminal_lab.devices.facts.rates import PeakRates
     from luminal_lab.kernels.kernel import Kernels
     from luminal_lab.kernels.launch import Launch, Launches
-    from luminal_lab.kernels.memory_plan import MemoryPlan
+    from luminal_lab.kernels.memory.plan import MemoryPlan
     from luminal_lab.passes.compilation import Compilation, Following, Trace
     from luminal_lab.passes.draws import Given
     from luminal_lab.passes.pipeline import PassLike
     from luminal_lab.passes.snapshot import Snapshot
+    from luminal_lab.timing.timings import Timings
 
 
 @partial(told_methods, on="cx.", of_arguments=False)

@@ -26,9 +26,9 @@ from luminal_lab.viz.live.workbench import Workbench, workbench
 
 if TYPE_CHECKING:
     from luminal_lab.core.ir import IR
-    from luminal_lab.devices.compare import SideBySide
-    from luminal_lab.devices.timings import Timings
     from luminal_lab.session import Graph
+    from luminal_lab.timing.compare import SideBySide
+    from luminal_lab.timing.timings import Timings
 
 
 @dataclass(frozen=True)

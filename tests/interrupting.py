@@ -34,8 +34,8 @@ import numpy as np
 
 import luminal_lab as ll
 from luminal_lab.core.verify import verify
-from luminal_lab.devices import cache, toolchain
-from luminal_lab.devices.emulator import Call, emulate
+from luminal_lab.devices.build import cache, toolchain
+from luminal_lab.emulator import Call, emulate
 from luminal_lab.progress import _OUTERMOST, progress
 
 OURS = str(Path(ll.__file__).parent) + os.sep

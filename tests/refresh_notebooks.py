@@ -20,7 +20,7 @@ from typing import Any
 import nbformat
 from nbclient import NotebookClient
 
-from luminal_lab.devices.probe import cpu_name, peak_rates
+from luminal_lab.devices.facts.probe import cpu_name, peak_rates
 from tests.quiet_bars import is_seen, without_bars
 
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"

@@ -15,9 +15,7 @@ from luminal_lab.core.dims import parse_dim
 from luminal_lab.core.parse import parse
 from luminal_lab.course import notebooks
 from luminal_lab.course.kept import Kept
-from luminal_lab.devices.rates import PeakRates
-from luminal_lab.devices.recording import Entry, Key, Program, Recording
-from luminal_lab.devices.timings import Limit, Timing, Timings
+from luminal_lab.devices.facts.rates import PeakRates
 from luminal_lab.errors import (
     UNSEEN,
     ArgumentError,
@@ -25,12 +23,14 @@ from luminal_lab.errors import (
     ParseError,
     RecordingError,
 )
-from luminal_lab.kernels.definition_text import parse_definition
-from luminal_lab.kernels.lowering import lower
-from luminal_lab.kernels.nest_text import parse_nest
-from luminal_lab.kernels.schedule import parse_schedule
+from luminal_lab.kernels.definition.text import parse_definition
+from luminal_lab.kernels.nest.lowering import lower
+from luminal_lab.kernels.nest.text import parse_nest
+from luminal_lab.kernels.steps.schedule import parse_schedule
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.pipeline import parse_pipeline
+from luminal_lab.timing.recording import Entry, Key, Program, Recording
+from luminal_lab.timing.timings import Limit, Timing, Timings
 from luminal_lab.viz import overlays
 from tests.damage import bytes_damaged, parts_damaged, places, words_damaged
 from tests.io.test_damaged import in_time

@@ -261,7 +261,7 @@ import json, signal, sys, tempfile, warnings
 from pathlib import Path
 signal.signal(signal.SIGINT, signal.default_int_handler)
 warnings.simplefilter("ignore")
-from luminal_lab.devices import cache
+from luminal_lab.devices.build import cache
 from tests.interrupting import *
 with tempfile.TemporaryDirectory() as root:
     (Path(root) / "temporary").mkdir()

@@ -69,7 +69,7 @@ LIGHT = CORE_LIBRARIES | sys.stdlib_module_names
 PICTURE_LIBRARIES = {"IPython", "anywidget", "graphviz", "ipywidgets", "matplotlib", "plotly"}
 PICTURE_LIBRARIES |= {"altair", "bokeh", "networkx", "pydot", "pygraphviz", "seaborn", "traitlets"}
 VAGUE = {"common", "handler", "helper", "manager", "util"}
-PASSES_ON = "luminal_lab.devices.toolchain"
+PASSES_ON = "luminal_lab.devices.build.toolchain"
 """What starts compilers in its own environment, but for where temporary files go."""
 ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
 # What is read to understand the graph; the catalogue of ops is looked things up in.

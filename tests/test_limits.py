@@ -17,8 +17,8 @@ READERS = (
     "core/dims/text",
     "core/dims/arithmetic",
     "core/dims/expression",
-    "kernels/definition_text",
-    "kernels/schedule",
+    "kernels/definition/text",
+    "kernels/steps/schedule",
     "passes/pipeline",
     "passes/inlining",
 )

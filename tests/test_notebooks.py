@@ -22,7 +22,7 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from luminal_lab.course import notebooks as forms, outline
 from luminal_lab.course.kept import Kept
 from luminal_lab.course.notebooks import Notebook, asked, read, source
-from luminal_lab.devices.probe import cpu_name
+from luminal_lab.devices.facts.probe import cpu_name
 from tests import refresh_notebooks
 from tests.quiet_bars import WIDGET
 from tests.refresh_notebooks import clean

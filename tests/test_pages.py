@@ -22,8 +22,10 @@ from typing import Any
 import pytest
 
 from luminal_lab.core.op import OPS
-from luminal_lab.devices import cache, probe
-from luminal_lab.kernels import schedule, steps
+from luminal_lab.devices.build import cache
+from luminal_lab.devices.facts import probe
+from luminal_lab.kernels import steps
+from luminal_lab.kernels.steps import schedule
 from luminal_lab.kernels.steps.step import STEPS, Step
 from luminal_lab.passes.gradients.rule import RULES
 from luminal_lab.passes.pipeline import known_passes

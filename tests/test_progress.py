@@ -15,7 +15,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab import progress as module
 from luminal_lab.bench.record import record
-from luminal_lab.devices import toolchain
+from luminal_lab.devices.build import toolchain
 from luminal_lab.errors import LabWarning
 from luminal_lab.progress import in_notebook, in_terminal, maker, progress
 

@@ -19,10 +19,10 @@ import luminal_lab as ll
 from luminal_lab import cli, devices, trust
 from luminal_lab.cli.open import page_of
 from luminal_lab.core.ops import user_kernels
-from luminal_lab.devices import cache
-from luminal_lab.devices.metal_engine import MetalEngine
-from luminal_lab.devices.nvrtc import compile_cuda
-from luminal_lab.devices.toolchain import build, compile_library, find_compiler
+from luminal_lab.devices.build import cache
+from luminal_lab.devices.build.toolchain import build, compile_library, find_compiler
+from luminal_lab.devices.gpu.nvrtc import compile_cuda
+from luminal_lab.devices.metal.engine import MetalEngine
 from luminal_lab.errors import LabError, TrustError
 from luminal_lab.io.opened import Opened
 from luminal_lab.kernels.kernel import Kernels
@@ -390,15 +390,15 @@ REASONS = {
     "course/chapters/ch04.py exec": "text of the chapter's own",
     "course/grading.py Popen": "this Python, on our own module, with a student's answers",
     "course/worker.py exec": "a student's answers: somebody asked for grades",
-    "devices/cuda_driver.py module.load": "what compile_cuda has made, behind the gate",
-    "devices/machine.py subprocess.run": "a tool of the system's, by its name",
-    "devices/metal_engine.py newLibraryWithSource_options_error_": "behind the gate",
-    "devices/nvrtc.py nvrtcCompileProgram": "behind the gate, in compile_cuda",
-    "devices/trial.py Popen": "what compile_library has made, behind the gate",
-    "devices/trial_build.py subprocess.run": "our own child, to see what it can find",
-    "devices/toolchain.py CDLL": "what compile_library has made, behind the gate",
-    "devices/toolchain.py WinDLL": "the system's own",
-    "devices/toolchain.py Popen": "compilers, on what has passed the gate",
+    "devices/cuda/driver.py module.load": "what compile_cuda has made, behind the gate",
+    "devices/facts/machine.py subprocess.run": "a tool of the system's, by its name",
+    "devices/metal/engine.py newLibraryWithSource_options_error_": "behind the gate",
+    "devices/gpu/nvrtc.py nvrtcCompileProgram": "behind the gate, in compile_cuda",
+    "devices/cpu/trial.py Popen": "what compile_library has made, behind the gate",
+    "devices/cpu/trial_build.py subprocess.run": "our own child, to see what it can find",
+    "devices/build/toolchain.py CDLL": "what compile_library has made, behind the gate",
+    "devices/build/toolchain.py WinDLL": "the system's own",
+    "devices/build/toolchain.py Popen": "compilers, on what has passed the gate",
     "magic.py exec": "a cell that somebody runs",
     "viz/picture.py subprocess.run": "a browser, on our own picture without a script",
 }
@@ -434,7 +434,7 @@ def test_only_what_marks_it_reads_a_kernels_source():
         if "op.source" in path.read_text("utf-8")
     }
     # user_check cuts its own lines out of what a compiler says.
-    assert found == {"kernels/user_kernel.py", "kernels/user_gpu.py", "devices/user_check.py"}
+    assert found == {"kernels/user/kernel.py", "kernels/user/gpu.py", "devices/cpu/user_check.py"}
     for dialect, device in DEVICES.items():
         given = Foreign(Path("/nowhere"), dialect)
         if dialect == "c":

@@ -31,8 +31,8 @@ from luminal_lab.bench.surroundings import own_home, surroundings
 from luminal_lab.bench.table import WIDTH
 from luminal_lab.bench.workload import Unable, Workload
 from luminal_lab.core.dtypes import Array
-from luminal_lab.devices.load import LOADED, Load
-from luminal_lab.devices.machine import usable_cores
+from luminal_lab.devices.facts.load import LOADED, Load
+from luminal_lab.devices.facts.machine import usable_cores
 from luminal_lab.errors import ArgumentError, DeviceError
 from luminal_lab.progress import progress
 

@@ -27,19 +27,27 @@ from luminal_lab.bench.workloads import workloads
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ir import Node
-from luminal_lab.devices.column import Timed, computed_by
-from luminal_lab.devices.conformance_cases import Case
-from luminal_lab.devices.conformance_graphs import FUNCTIONS
-from luminal_lab.devices.conformance_kit import merged, selected
-from luminal_lab.devices.conformance_models import MODELS
-from luminal_lab.devices.cpu import CPUCompiler
-from luminal_lab.devices.cuda import CUDACompiler
-from luminal_lab.devices.cuda_driver import card_arch, import_cupy
-from luminal_lab.devices.machine import this_machine, usable_cores
-from luminal_lab.devices.measure import C_CLOCK, measured
-from luminal_lab.devices.metal import MetalCompiler
-from luminal_lab.devices.probe import cpu_name, peak_rates
-from luminal_lab.devices.recording import (
+from luminal_lab.devices.build.toolchain import find_compiler
+from luminal_lab.devices.cpu.compiler import CPUCompiler
+from luminal_lab.devices.cuda.compiler import CUDACompiler
+from luminal_lab.devices.cuda.driver import card_arch, import_cupy
+from luminal_lab.devices.facts.machine import this_machine, usable_cores
+from luminal_lab.devices.facts.probe import cpu_name, peak_rates
+from luminal_lab.devices.metal.compiler import MetalCompiler
+from luminal_lab.errors import ArgumentError, DeviceError, LabError, nearest
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.passes.compilation import Compilation
+from luminal_lab.passes.draws import Given
+from luminal_lab.passes.judge import differences
+from luminal_lab.passes.pipeline import PassLike, Pipeline
+from luminal_lab.progress import progress
+from luminal_lab.testing.cases import Case
+from luminal_lab.testing.conformance import merged, selected
+from luminal_lab.testing.graphs import FUNCTIONS
+from luminal_lab.testing.models import MODELS
+from luminal_lab.timing.column import Timed, computed_by
+from luminal_lab.timing.measure import C_CLOCK, measured
+from luminal_lab.timing.recording import (
     VERSIONS,
     Entry,
     Key,
@@ -48,15 +56,7 @@ from luminal_lab.devices.recording import (
     kept,
     key_of_kernel,
 )
-from luminal_lab.devices.subject import Subject, subject_of
-from luminal_lab.devices.toolchain import find_compiler
-from luminal_lab.errors import ArgumentError, DeviceError, LabError, nearest
-from luminal_lab.kernels.kernel import Kernel
-from luminal_lab.passes.compilation import Compilation
-from luminal_lab.passes.draws import Given
-from luminal_lab.passes.judge import differences
-from luminal_lab.passes.pipeline import PassLike, Pipeline
-from luminal_lab.progress import progress
+from luminal_lab.timing.subject import Subject, subject_of
 
 Device: TypeAlias = Literal["cpu", "cuda", "metal"]
 DEVICES: tuple[Device, ...] = ("cpu", "cuda", "metal")

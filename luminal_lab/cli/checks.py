@@ -19,13 +19,15 @@ import numpy as np
 
 import luminal_lab
 from luminal_lab.core.dtypes import Array
-from luminal_lab.devices import cache, machine, nvrtc, toolchain
-from luminal_lab.devices.cpu import CPUCompiler
-from luminal_lab.devices.cuda import CUDACompiler
-from luminal_lab.devices.cuda_driver import gpu_count, import_cupy
-from luminal_lab.devices.metal import MetalCompiler
-from luminal_lab.devices.metal_engine import import_metal
-from luminal_lab.devices.trial_build import CHECKS as SANITIZERS, builds
+from luminal_lab.devices.build import cache, toolchain
+from luminal_lab.devices.cpu.compiler import CPUCompiler
+from luminal_lab.devices.cpu.trial_build import CHECKS as SANITIZERS, builds
+from luminal_lab.devices.cuda.compiler import CUDACompiler
+from luminal_lab.devices.cuda.driver import gpu_count, import_cupy
+from luminal_lab.devices.facts import machine
+from luminal_lab.devices.gpu import nvrtc
+from luminal_lab.devices.metal.compiler import MetalCompiler
+from luminal_lab.devices.metal.engine import import_metal
 from luminal_lab.errors import DeviceError, LabError
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.pipeline import Pipeline

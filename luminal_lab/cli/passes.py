@@ -5,19 +5,16 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
-import pkgutil
 import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from importlib import import_module
 from typing import Any, TypeAlias, cast
 
-import luminal_lab.passes
 from luminal_lab.cli.command import Command, Reader, indented
 from luminal_lab.cli.saying import say
 from luminal_lab.errors import UnknownNameError, nearest
 from luminal_lab.passes.base import OPTIONS, Pass, option_types
-from luminal_lab.passes.pipeline import Pipeline, known_passes
+from luminal_lab.passes.pipeline import Pipeline, all_passes
 
 ABOUT = """\
 List the passes that come with luminal_lab: what luminal-lab run --passes and cx.compile take, as
@@ -30,18 +27,12 @@ luminal-lab passes --json           names, options and their defaults, for a pro
 FORMAT = 1
 SPELLED = {*OPTIONS, str | None, float | None, tuple[str, ...] | None}
 """The types of options that the text of a pipeline can give."""
-DEVICES = ("cpu", "cuda", "metal")
 Kind: TypeAlias = type[Pass] | type[Pipeline]
 
 
 def load_all() -> Mapping[str, Kind]:
     """Return all classes of passes and pipelines, by name: those of devices, too."""
-    for module in pkgutil.iter_modules(luminal_lab.passes.__path__, "luminal_lab.passes."):
-        if not module.name.endswith(".gradients"):
-            import_module(module.name)
-    for device in DEVICES:
-        import_module(f"luminal_lab.devices.{device}")
-    return dict(sorted(known_passes().items()))
+    return dict(sorted(all_passes().items()))
 
 
 def options(one: Reader) -> None:

@@ -19,7 +19,7 @@ from luminal_lab.cli.files import check_place, read_bytes, refused
 from luminal_lab.cli.passes import load_all
 from luminal_lab.cli.run import parts_of
 from luminal_lab.cli.saying import say
-from luminal_lab.devices.toolchain import pipeline_of_file
+from luminal_lab.devices.build.toolchain import pipeline_of_file
 from luminal_lab.errors import ArgumentError, LabError, TrustError
 from luminal_lab.io.facts import Subject
 from luminal_lab.io.recording import MAGIC, save_recording

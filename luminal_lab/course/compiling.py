@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from luminal_lab.course.exercise import Verdict, told
 from luminal_lab.course.probing import kind
-from luminal_lab.devices.cpu import CPUCompiler
-from luminal_lab.devices.toolchain import find_compiler
+from luminal_lab.devices.build.toolchain import find_compiler
+from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.errors import DeviceError, LabError
 from luminal_lab.kernels.kernel import Kernel
-from luminal_lab.kernels.user_call import KernelCall
+from luminal_lab.kernels.user.call import KernelCall
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.session import Graph
 from luminal_lab.tensor import Tensor

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias, cast
 
-from luminal_lab.devices.cache import temporary_folder, user_folder
+from luminal_lab.devices.build.cache import temporary_folder, user_folder
 
 Values: TypeAlias = tuple[object, ...]
 DEVICES = Path(__file__).parents[1] / "devices"

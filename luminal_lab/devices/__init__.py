@@ -1,4 +1,4 @@
-"""Where programs run: one file a device, and what compiles, keeps and loads their code."""
+"""Where programs run: a room for each device, and what compiles, keeps and loads their code."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 from luminal_lab.errors import UnknownNameError, nearest
 
 if TYPE_CHECKING:
-    from luminal_lab.devices.conformance_kit import Device, conformance
-    from luminal_lab.devices.conformance_result import Conformance
-    from luminal_lab.devices.figures import Specification
-    from luminal_lab.devices.probe import peak_rates
-    from luminal_lab.devices.rates import PeakRates
-    from luminal_lab.devices.recording import Recording
-    from luminal_lab.devices.roofline import modelled
-    from luminal_lab.devices.specifications import known_devices, specification
-    from luminal_lab.devices.timings import Timings
-    from luminal_lab.devices.user_check import check_kernel
+    from luminal_lab.devices.cpu.user_check import check_kernel
+    from luminal_lab.devices.facts.figures import Specification
+    from luminal_lab.devices.facts.probe import peak_rates
+    from luminal_lab.devices.facts.rates import PeakRates
+    from luminal_lab.devices.facts.specifications import known_devices, specification
+    from luminal_lab.testing.conformance import Device, conformance
+    from luminal_lab.testing.result import Conformance
+    from luminal_lab.timing.recording import Recording
+    from luminal_lab.timing.roofline import modelled
+    from luminal_lab.timing.timings import Timings
 
 __all__ = [
     "Conformance",
@@ -33,18 +33,18 @@ __all__ = [
 ]
 
 LATE = {
-    "Conformance": "conformance_result",
-    "Device": "conformance_kit",
-    "PeakRates": "rates",
-    "Recording": "recording",
-    "Specification": "figures",
-    "Timings": "timings",
-    "check_kernel": "user_check",
-    "conformance": "conformance_kit",
-    "modelled": "roofline",
-    "peak_rates": "probe",
-    "specification": "specifications",
-    "known_devices": "specifications",
+    "Conformance": "testing.result",
+    "Device": "testing.conformance",
+    "PeakRates": "devices.facts.rates",
+    "Recording": "timing.recording",
+    "Specification": "devices.facts.figures",
+    "Timings": "timing.timings",
+    "check_kernel": "devices.cpu.user_check",
+    "conformance": "testing.conformance",
+    "modelled": "timing.roofline",
+    "peak_rates": "devices.facts.probe",
+    "specification": "devices.facts.specifications",
+    "known_devices": "devices.facts.specifications",
 }
 """What is loaded when it is first used, and the module that it is in."""
 
@@ -58,7 +58,7 @@ def __getattr__(name: str) -> object:
             f"devices has no {name!r}",
             hint=nearest(name, __all__) or f"it has {', '.join(__all__)}",
         )
-    value = globals()[name] = getattr(import_module(f"{__name__}.{LATE[name]}"), name)
+    value = globals()[name] = getattr(import_module(f"luminal_lab.{LATE[name]}"), name)
     return value
 
 

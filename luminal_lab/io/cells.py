@@ -17,8 +17,8 @@ import numpy as np
 
 from luminal_lab.core.ir import IR
 from luminal_lab.core.origin import Origin
-from luminal_lab.devices.probe import cpu_name
-from luminal_lab.devices.toolchain import Compiler, find_compiler
+from luminal_lab.devices.build.toolchain import Compiler, find_compiler
+from luminal_lab.devices.facts.probe import cpu_name
 from luminal_lab.errors import DeviceError
 from luminal_lab.io.facts import Cell
 from luminal_lab.passes.pipeline import LICENCE, Pipeline
@@ -183,7 +183,7 @@ def _lines(parts: Iterable[str]) -> Iterator[str]:
 def besides(pipeline: Pipeline, licence: Iterable[str] = LICENCE) -> tuple[str, ...]:
     """Return the Python of what a compile is given beside passes: the device alone, a licence.
 
-    >>> from luminal_lab.devices.cpu import CPUCompiler
+    >>> from luminal_lab.devices.cpu.compiler import CPUCompiler
     >>> besides(Pipeline(["simplify", CPUCompiler(threads=1)]), ["no_nan"])
     ('ll.CPUCompiler(threads=1).alone()', "licence=['no_nan']")
     """

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from luminal_lab.devices.compare import SideBySide
-from luminal_lab.devices.timings import Timings
 from luminal_lab.io.cells import besides, cells_of, environment, python_of
 from luminal_lab.io.facts import Dialect, Facts, Subject
 from luminal_lab.io.launch_facts import Launched, kernel_facts, launch_facts
@@ -14,6 +12,8 @@ from luminal_lab.io.memory_facts import memory_facts
 from luminal_lab.io.rule_facts import rule_facts
 from luminal_lab.io.time_facts import roofs_of, times_beside, times_of
 from luminal_lab.passes.compilation import Compilation
+from luminal_lab.timing.compare import SideBySide
+from luminal_lab.timing.timings import Timings
 
 NO_DIMS: Mapping[str, int] = {}
 

@@ -9,16 +9,16 @@ from functools import cached_property, lru_cache
 from luminal_lab.core.ir import Node
 from luminal_lab.core.op import Source
 from luminal_lab.core.ops import Pick
-from luminal_lab.devices.column import Covering
-from luminal_lab.devices.gpu import GPUMaker
-from luminal_lab.devices.machine import this_machine
-from luminal_lab.devices.worklist import Maker, Worklist
+from luminal_lab.devices.facts.machine import this_machine
+from luminal_lab.devices.gpu.compiler import GPUMaker
+from luminal_lab.devices.runtime.worklist import Maker, Worklist
 from luminal_lab.errors import LabError
 from luminal_lab.io.facts import Dialect, KernelFacts, LaunchFacts, Line, SourceFacts, Step
 from luminal_lab.kernels.gpu import apple, gpu_of
 from luminal_lab.kernels.kernel import LANGUAGES, Kernel
 from luminal_lab.kernels.launch import Launch
 from luminal_lab.passes.compilation import Compilation
+from luminal_lab.timing.column import Covering
 
 ARCH = "sm_80"
 """What CUDA is written for where a compile was for another device."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, TypeAlias, cast
 
-from luminal_lab.devices.worklist import Worklist
+from luminal_lab.devices.runtime.worklist import Worklist
 from luminal_lab.errors import LabError
 from luminal_lab.io.facts import BufferFacts, MemoryFacts
 from luminal_lab.io.launch_facts import Launched
-from luminal_lab.kernels.memory_plan import BoundPlan, MemoryPlan
-from luminal_lab.kernels.memory_text import Row
+from luminal_lab.kernels.memory.plan import BoundPlan, MemoryPlan
+from luminal_lab.kernels.memory.text import Row
 
 Kind: TypeAlias = Literal["arena", "input", "output", "constant", "alias"]
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from statistics import median, quantiles
 from typing import Literal
 
-from luminal_lab.devices.column import Column
-from luminal_lab.devices.compare import SideBySide
-from luminal_lab.devices.recording import kept
-from luminal_lab.devices.timings import Timings
 from luminal_lab.io.facts import Roof, TimeFacts, TimeRow
 from luminal_lab.io.launch_facts import Launched
+from luminal_lab.timing.column import Column
+from luminal_lab.timing.compare import SideBySide
+from luminal_lab.timing.recording import kept
+from luminal_lab.timing.timings import Timings
 
 
 def times_of(launched: Launched, timings: Timings) -> TimeFacts:

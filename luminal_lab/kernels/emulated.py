@@ -16,7 +16,7 @@ from luminal_lab.core.op import tuple_text
 from luminal_lab.core.printer import as_text
 from luminal_lab.display import Alive, Shown
 from luminal_lab.errors import DeviceError
-from luminal_lab.kernels.definition import Buffer
+from luminal_lab.kernels.definition.definition import Buffer
 from luminal_lab.passes.judge import differences
 from luminal_lab.tables import Table
 

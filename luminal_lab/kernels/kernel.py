@@ -23,15 +23,15 @@ from luminal_lab.core.op import size_of
 from luminal_lab.core.printer import as_text
 from luminal_lab.display import Displayed
 from luminal_lab.errors import DeviceError, RangeError, ScheduleError, UnknownNameError, nearest
-from luminal_lab.kernels.cost import NO_DIMS, bytes_moved, flops
-from luminal_lab.kernels.definition import Definition
+from luminal_lab.kernels.definition.cost import NO_DIMS, bytes_moved, flops
+from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.emulated import Emulated, Emulator, Meaning
-from luminal_lab.kernels.lowering import lower
-from luminal_lab.kernels.nest import Nest
-from luminal_lab.kernels.nest_steps import Changes, ScheduleLike, applied, read_schedule
+from luminal_lab.kernels.nest.lowering import lower
+from luminal_lab.kernels.nest.nest import Nest
+from luminal_lab.kernels.render.gpu.tile_map import TileMap
 from luminal_lab.kernels.resources import Compiled, Resources
-from luminal_lab.kernels.schedule import Schedule
-from luminal_lab.kernels.tile_map import TileMap
+from luminal_lab.kernels.steps.applied import Changes, ScheduleLike, applied, read_schedule
+from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.tables import Table, frame
 
 LANGUAGES: Mapping[str, str] = {"c": "C", "cuda": "CUDA", "metal": "Metal"}

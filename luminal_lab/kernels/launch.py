@@ -14,7 +14,7 @@ from luminal_lab.core.op import TensorType
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import as_text
 from luminal_lab.errors import GraphError, RangeError, nearest
-from luminal_lab.kernels.cost import NO_DIMS
+from luminal_lab.kernels.definition.cost import NO_DIMS
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.tables import Table, frame
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
@@ -23,6 +24,7 @@ from typing import (
 
 from typing_extensions import override
 
+import luminal_lab.passes
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, Step
 from luminal_lab.core.ir import IR
@@ -34,11 +36,7 @@ from luminal_lab.reading import REAL, WHOLE
 
 LICENCE = ("contract", "no_signed_zero")
 """What a pipeline may assume unless it says otherwise: that nobody asks for the sign of a zero."""
-LATER = (
-    *(f"passes.{name}" for name in ("generic", "half", "quantised", "inlining", "twelve")),
-    *(f"devices.{name}" for name in ("cpu", "cuda", "metal")),
-)
-"""Modules with passes that are loaded when a text names one of them."""
+DEVICES = ("cpu", "cuda", "metal")
 PassLike: TypeAlias = "Pass | Pipeline | Rule | RuleSet | str | Iterable[PassLike]"
 
 
@@ -140,7 +138,7 @@ class Pipeline:
     def alone(self) -> Self:
         """Return it without its passes: a device that runs the graph as it comes.
 
-        >>> from luminal_lab.devices.cpu import CPUCompiler
+        >>> from luminal_lab.devices.cpu.compiler import CPUCompiler
         >>> [*CPUCompiler(threads=1).alone()]
         []
         """
@@ -242,13 +240,17 @@ def parse_pipeline(text: str) -> Pipeline:
     return Pipeline(passes)
 
 
-def _loaded(name: str) -> type[Pass] | type[Pipeline] | None:
-    """Return a pass that comes with the library, and was not asked for before."""
-    for module in LATER:
-        import_module(f"luminal_lab.{module}")
-        if name in known_passes():
-            return known_passes()[name]
-    return None
+def all_passes() -> dict[str, type[Pass] | type[Pipeline]]:
+    """Return the passes and pipelines of the package, with those of users, by name.
+
+    Whoever adds a file to `passes/` need not name it anywhere: all of them are loaded.
+    """
+    folder = luminal_lab.passes.__path__
+    for module in pkgutil.iter_modules(folder, "luminal_lab.passes."):
+        import_module(module.name)
+    for device in DEVICES:
+        import_module(f"luminal_lab.devices.{device}.compiler")
+    return known_passes()
 
 
 class _Parser:
@@ -303,7 +305,7 @@ class _Parser:
             self.depth -= 1
             return self.made(Pipeline, {"passes": inner})
         place, name = self.place, self.take()
-        cls = known_passes().get(name) or _loaded(name)
+        cls = known_passes().get(name) or all_passes().get(name)
         if cls is None:
             self.fail(
                 f"there is no pass {name!r}" if name else "a pass is missing",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from luminal_lab.devices.emulator.trace import Trace
 from luminal_lab.display import Theme
+from luminal_lab.emulator.trace import Trace
 from luminal_lab.viz.accesses import By, Map, Warp, accesses
 from luminal_lab.viz.markup import number, written
 from luminal_lab.viz.metrics import shortened, text_width

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from luminal_lab.devices.column import Column
-from luminal_lab.devices.compare import SideBySide
-from luminal_lab.devices.rates import size_text
-from luminal_lab.devices.segments import Segment, count_text, ms
-from luminal_lab.devices.timings import MARK
+from luminal_lab.devices.facts.rates import size_text
 from luminal_lab.display import Theme
+from luminal_lab.timing.column import Column
+from luminal_lab.timing.compare import SideBySide
+from luminal_lab.timing.segments import Segment, count_text, ms
+from luminal_lab.timing.timings import MARK
 from luminal_lab.viz.figures import COLOURS, DASHES, axis, bar, layout, logarithmic, point, safe
 
 ROOF = "roofs are of float32 and of memory: what lies in a cache may be above its own"

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from luminal_lab.devices import compare as side_by_side
-from luminal_lab.devices.column import Comparable
-from luminal_lab.devices.compare import SideBySide
-from luminal_lab.devices.figures import Specification
-from luminal_lab.devices.subject import Session
+from luminal_lab.devices.facts.figures import Specification
 from luminal_lab.display import Theme
 from luminal_lab.passes.pipeline import PassLike
+from luminal_lab.timing import compare as side_by_side
+from luminal_lab.timing.column import Comparable
+from luminal_lab.timing.compare import SideBySide
+from luminal_lab.timing.subject import Session
 from luminal_lab.viz.charts import bars, roofs
 from luminal_lab.viz.figures import figure
 

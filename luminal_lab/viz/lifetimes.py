@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from luminal_lab.display import Theme
-from luminal_lab.kernels.memory_plan import BoundPlan, MemoryPlan
-from luminal_lab.kernels.memory_text import Row
+from luminal_lab.kernels.memory.plan import BoundPlan, MemoryPlan
+from luminal_lab.kernels.memory.text import Row
 from luminal_lab.viz.markup import number, plain, written
 from luminal_lab.viz.metrics import shortened, text_width
 from luminal_lab.viz.picture import Picture

@@ -9,9 +9,9 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import mentioned
 from luminal_lab.core.ops import Input
 from luminal_lab.core.printer import print_node
-from luminal_lab.devices.work import is_work, work_of
 from luminal_lab.passes.diff import Diff
 from luminal_lab.tables import Table, frame
+from luminal_lab.timing.work import is_work, work_of
 
 COLUMNS: Final = tuple(
     """

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from luminal_lab.devices.timings import Timings
 from luminal_lab.errors import ArgumentError, RecordingError
 from luminal_lab.reading import read_json, read_plain
+from luminal_lab.timing.timings import Timings
 from luminal_lab.viz.exports import node_id
 from luminal_lab.viz.payload import Payload
 

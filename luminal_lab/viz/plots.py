@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from luminal_lab.devices.timings import Timings
 from luminal_lab.display import Theme
-from luminal_lab.kernels.memory_plan import BoundPlan, MemoryPlan
+from luminal_lab.kernels.memory.plan import BoundPlan, MemoryPlan
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.rows import pass_table
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.tables import Table
+from luminal_lab.timing.timings import Timings
 from luminal_lab.viz.figures import figure
 from luminal_lab.viz.memory_chart import memory_chart
 from luminal_lab.viz.node_tables import diff_table, node_table

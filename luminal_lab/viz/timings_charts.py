@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from statistics import median, quantiles
 from typing import NamedTuple
 
-from luminal_lab.devices.figures import Specification
-from luminal_lab.devices.rates import PeakRates, size_text
-from luminal_lab.devices.segments import count_text
-from luminal_lab.devices.specifications import specification
-from luminal_lab.devices.timings import MARK, Timing, Timings
+from luminal_lab.devices.facts.figures import Specification
+from luminal_lab.devices.facts.rates import PeakRates, size_text
+from luminal_lab.devices.facts.specifications import specification
 from luminal_lab.display import Theme
 from luminal_lab.errors import ArgumentError, UnknownNameError
+from luminal_lab.timing.segments import count_text
+from luminal_lab.timing.timings import MARK, Timing, Timings
 from luminal_lab.viz.figures import (
     COLOURS,
     DASHES,

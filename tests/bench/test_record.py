@@ -10,9 +10,9 @@ import luminal_lab as ll
 from luminal_lab import cli
 from luminal_lab.bench import record as recording
 from luminal_lab.bench.record import names, record
-from luminal_lab.devices.conformance_kit import selected
-from luminal_lab.devices.recording import Recording
 from luminal_lab.errors import ArgumentError, DeviceError
+from luminal_lab.testing.conformance import selected
+from luminal_lab.timing.recording import Recording
 from tests.devices.made_up import RATES
 from tests.expect import error_of
 
@@ -21,8 +21,8 @@ from tests.expect import error_of
 def _machine(tmp_path, monkeypatch):
     if shutil.which("cc") is None:
         pytest.skip("there is no C compiler: install gcc or clang")
-    monkeypatch.setattr("luminal_lab.devices.cache.user_folder", lambda: tmp_path)
-    monkeypatch.setattr("luminal_lab.devices.measure.peak_rates", lambda: RATES)
+    monkeypatch.setattr("luminal_lab.devices.build.cache.user_folder", lambda: tmp_path)
+    monkeypatch.setattr("luminal_lab.timing.measure.peak_rates", lambda: RATES)
     monkeypatch.setattr(recording, "peak_rates", lambda threads=None: RATES)
 
 

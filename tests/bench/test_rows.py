@@ -10,7 +10,7 @@ from luminal_lab.bench.rows import (
     read_report,
     slower,
 )
-from luminal_lab.devices.rates import PeakRates
+from luminal_lab.devices.facts.rates import PeakRates
 from luminal_lab.errors import RecordingError
 from tests.expect import error_of
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.devices.toolchain import find_compiler
+from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.errors import DeviceError
 from luminal_lab.viz.live.alive import Live
 from luminal_lab.viz.live.workbench import Workbench

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from luminal_lab.devices.emulator import Call, emulate
+from luminal_lab.emulator import Call, emulate
 from tests.browser.axe import faults
 from tests.browser.conftest import Watched, watched_page
 from tests.browser.pages import compiled, opened, softmax

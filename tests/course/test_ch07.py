@@ -123,5 +123,5 @@ def test_without_a_compiler_it_is_said(id: str, monkeypatch: pytest.MonkeyPatch)
         raise DeviceError("compiler: none was found")
 
     monkeypatch.setattr("luminal_lab.course.compiling.find_compiler", none)
-    monkeypatch.setattr("luminal_lab.devices.user_check.find_compiler", none)
+    monkeypatch.setattr("luminal_lab.devices.cpu.user_check.find_compiler", none)
     assert "DeviceError: compiler: none was found" in said(BY_ID[id], BY_ID[id].solution)

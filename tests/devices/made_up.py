@@ -6,13 +6,13 @@ import numpy as np
 
 import luminal_lab as ll
 from luminal_lab.core.ops import Call
-from luminal_lab.devices.column import Column, Covering, Part, fused
-from luminal_lab.devices.rates import PeakRates
-from luminal_lab.devices.recording import Entry, Program, Recording, key_of_kernel
-from luminal_lab.devices.subject import subject_of
+from luminal_lab.devices.facts.rates import PeakRates
 from luminal_lab.kernels.machine import Machine
 from luminal_lab.passes.dead_code import DeadCode
 from luminal_lab.passes.inlining import Inlining
+from luminal_lab.timing.column import Column, Covering, Part, fused
+from luminal_lab.timing.recording import Entry, Program, Recording, key_of_kernel
+from luminal_lab.timing.subject import subject_of
 
 MACHINE = Machine(cores=2)
 RATES = PeakRates.stated("a machine", gflops=100, gbytes=10, threads=2)

@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.devices import cache, toolchain
-from luminal_lab.devices.cache import entries
-from luminal_lab.devices.toolchain import find_compiler, kernel_at
+from luminal_lab.devices.build import cache, toolchain
+from luminal_lab.devices.build.cache import entries
+from luminal_lab.devices.build.toolchain import find_compiler, kernel_at
 from luminal_lab.errors import DeviceError, LabError, LabWarning
 from tests.expect import error_of
 

@@ -9,8 +9,8 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab import nn
-from luminal_lab.devices import cache
-from luminal_lab.devices.cpu import CPUCompiler
+from luminal_lab.devices.build import cache
+from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.nn.cache import KVCache
 
 

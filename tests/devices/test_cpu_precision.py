@@ -8,7 +8,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab import Graph, nn
 from luminal_lab.core.ops import Call, Input, Stored
-from luminal_lab.devices.toolchain import find_compiler
+from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.errors import LabError
 from luminal_lab.nn.cache import KVCache
 from luminal_lab.passes.stored import live

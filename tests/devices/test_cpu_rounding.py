@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.devices import cache
-from luminal_lab.devices.cpu import CPUCompiler
+from luminal_lab.devices.build import cache
+from luminal_lab.devices.cpu.compiler import CPUCompiler
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -17,12 +17,12 @@ import pytest
 import luminal_lab as ll
 from luminal_lab import nn
 from luminal_lab.core.ir import IR
-from luminal_lab.devices.conformance_kit import cases, merged
-from luminal_lab.devices.toolchain import flags_for
-from luminal_lab.devices.worklist import Worklist
-from luminal_lab.kernels.c_program import program_source
+from luminal_lab.devices.build.toolchain import flags_for
+from luminal_lab.devices.runtime.worklist import Worklist
 from luminal_lab.kernels.machine import Machine
+from luminal_lab.kernels.render.c.program import program_source
 from luminal_lab.passes.compile import compile_ir
+from luminal_lab.testing.conformance import cases, merged
 
 # Each target, what its processor has beside what all of its kind have, and its vectors' bytes.
 TARGETS = {

@@ -14,13 +14,13 @@ import pytest
 import luminal_lab as ll
 from luminal_lab import nn
 from luminal_lab.core.ir import IR
-from luminal_lab.devices.conformance_kit import cases
-from luminal_lab.devices.nvrtc import compile_cuda
-from luminal_lab.kernels.gpu_program import gpu_source
+from luminal_lab.devices.gpu.nvrtc import compile_cuda
 from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.render.gpu.program import gpu_source
 from luminal_lab.kernels.resources import card_of, check_fits
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.pipeline import PassLike
+from luminal_lab.testing.conformance import cases
 
 ARCHS = {"sm_75": "T4", "sm_80": "A100", "sm_90a": "H100"}
 SMALL: dict[str, Any] = {"layers": 1, "heads": 4, "width": 64, "vocab": 96, "context": 64}

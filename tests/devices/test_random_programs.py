@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import luminal_lab as ll
-from luminal_lab.devices import cache
-from luminal_lab.devices.cpu import CPUCompiler
+from luminal_lab.devices.build import cache
+from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.tensor.lazy import Lazy
 
 

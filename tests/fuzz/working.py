@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from unittest import mock
 
-from luminal_lab.devices import cache
+from luminal_lab.devices.build import cache
 from tests.fuzz.checks import OFTEN, failure, told
 from tests.fuzz.drawing import drawn
 from tests.fuzz.minimising import minimised

@@ -8,8 +8,8 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.core.origin import Origin
-from luminal_lab.devices.cpu import CPUCompiler
-from luminal_lab.devices.rates import PeakRates
+from luminal_lab.devices.cpu.compiler import CPUCompiler
+from luminal_lab.devices.facts.rates import PeakRates
 from luminal_lab.errors import LabError
 from luminal_lab.io.cells import cells_of, python_of, short_files
 from luminal_lab.io.facts import Facts

@@ -6,13 +6,13 @@ from hypothesis import given, settings, strategies as st
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ops import Sin
 from luminal_lab.core.parse import parse
-from luminal_lab.devices.conformance_models import models
-from luminal_lab.devices.cpu import CPUCompiler
+from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.errors import RecordingError
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.passes.snapshot import Record, Snapshot
+from luminal_lab.testing.models import models
 from tests.core.graphs import graphs
 from tests.io.recorded import again, check_same, compiled, subject, written
 from tests.passes import running

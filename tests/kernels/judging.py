@@ -11,8 +11,8 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import TensorType
-from luminal_lab.kernels.definition import Definition
-from luminal_lab.kernels.evaluate import evaluate
+from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.passes.judge import differences
 from tests.core.graphs import DIMS, graphs
 

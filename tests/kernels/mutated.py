@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import luminal_lab as ll
-from luminal_lab.devices.cpu_program import CPUProgram
-from luminal_lab.devices.toolchain import compile_library
+from luminal_lab.devices.build.toolchain import compile_library
+from luminal_lab.devices.cpu.program import CPUProgram
 from luminal_lab.errors import DeviceError, PassError
-from luminal_lab.kernels.c_program import ENTRIES
+from luminal_lab.kernels.render.c.program import ENTRIES
 from luminal_lab.passes.check import Checker
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.compile import compile_ir

@@ -11,11 +11,11 @@ import numpy as np
 from luminal_lab.core.binding import bound_shape
 from luminal_lab.core.dims import evaluate
 from luminal_lab.core.op import ints
-from luminal_lab.devices.toolchain import compile_library, find_compiler, load
-from luminal_lab.kernels.c_maths import c_maths
-from luminal_lab.kernels.c_nest import prelude
-from luminal_lab.kernels.c_values import INDICES, RANDOM, maths_of
+from luminal_lab.devices.build.toolchain import compile_library, find_compiler, load
 from luminal_lab.kernels.kernel import GIVEN, Kernel
+from luminal_lab.kernels.prelude.c_maths import c_maths
+from luminal_lab.kernels.render.c.nest import prelude
+from luminal_lab.kernels.render.values import INDICES, RANDOM, maths_of
 
 
 def source_of(*kernels: Kernel) -> str:

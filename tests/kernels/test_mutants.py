@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from luminal_lab.devices import cache as libraries
+from luminal_lab.devices.build import cache as libraries
 from tests.kernels.mutated import PROGRAMS, Judge
 from tests.kernels.mutating import KINDS, Mutant, functions, mutants, tokens
 

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-from luminal_lab.devices.cuda import CUDACompiler
+from luminal_lab.devices.cuda.compiler import CUDACompiler
 from luminal_lab.errors import ParseError
 from luminal_lab.passes.pipeline import DEEPEST, MOST_LETTERS, parse_pipeline
 from luminal_lab.passes.simplify import Simplify

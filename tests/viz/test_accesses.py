@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from luminal_lab.devices.emulator import Call, Trace, emulate
+from luminal_lab.emulator import Call, Trace, emulate
 from luminal_lab.errors import ArgumentError, RangeError
 from luminal_lab.viz.accesses import COLUMNS, accesses
 from luminal_lab.viz.accesses_svg import MOST_MAPS, accesses_picture

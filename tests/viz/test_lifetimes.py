@@ -7,8 +7,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from luminal_lab.core.dims import Symbol
-from luminal_lab.kernels.memory_plan import plan
-from luminal_lab.kernels.memory_program import Step, Value
+from luminal_lab.kernels.memory.plan import plan
+from luminal_lab.kernels.memory.program import Step, Value
 from luminal_lab.viz.lifetimes import MOST, lifetimes
 from tests.viz.graphs import HOSTILE
 

@@ -19,12 +19,12 @@ from luminal_lab.bench.rows import MODELLED
 from luminal_lab.bench.workload import Arrays, Sizes, Workload
 from luminal_lab.bench.workloads import FILLED
 from luminal_lab.core.ops import Stored
-from luminal_lab.devices.cpu_program import CPUProgram
-from luminal_lab.devices.probe import peak_rates
-from luminal_lab.devices.roofline import modelled
-from luminal_lab.devices.specifications import this_cpu
+from luminal_lab.devices.cpu.program import CPUProgram
+from luminal_lab.devices.facts.probe import peak_rates
+from luminal_lab.devices.facts.specifications import this_cpu
 from luminal_lab.nn import models
 from luminal_lab.nn.cache import KVCache
+from luminal_lab.timing.roofline import modelled
 
 
 class Ours(Peer):

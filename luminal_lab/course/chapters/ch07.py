@@ -12,9 +12,9 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.course.compiling import compiled, no_function, rescheduled
 from luminal_lab.course.exercise import Exercise, Verdict, told
 from luminal_lab.course.probing import agrees_lazily, drawn, equal, kernels, kind
-from luminal_lab.devices.user_check import check_kernel
+from luminal_lab.devices.cpu.user_check import check_kernel
 from luminal_lab.errors import DeviceError, LabError
-from luminal_lab.kernels.user_call import KernelCall
+from luminal_lab.kernels.user.call import KernelCall
 from luminal_lab.session import Graph
 from luminal_lab.tensor import Tensor
 

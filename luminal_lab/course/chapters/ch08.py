@@ -10,17 +10,17 @@ import numpy as np
 from luminal_lab.core.dtypes import Array
 from luminal_lab.course.exercise import Exercise, Verdict
 from luminal_lab.course.probing import equal, kind
-from luminal_lab.devices.cuda import CUDACompiler
-from luminal_lab.devices.emulator.trace import Trace
-from luminal_lab.devices.metal import MetalCompiler
-from luminal_lab.devices.roofline import Modelled, modelled
-from luminal_lab.devices.specifications import specification
+from luminal_lab.devices.cuda.compiler import CUDACompiler
+from luminal_lab.devices.facts.specifications import specification
+from luminal_lab.devices.metal.compiler import MetalCompiler
+from luminal_lab.emulator.trace import Trace
 from luminal_lab.kernels.emulated import Emulated
 from luminal_lab.kernels.kernel import Kernel
-from luminal_lab.kernels.user_call import KernelCall
+from luminal_lab.kernels.user.call import KernelCall
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.session import Graph
 from luminal_lab.tensor import Tensor
+from luminal_lab.timing.roofline import Modelled, modelled
 
 Reference: TypeAlias = Callable[[Array], Array]
 ROWS, WIDTH, THREADS = 64, 256, 64

@@ -12,7 +12,7 @@ from luminal_lab.course.compiling import no_function, rescheduled
 from luminal_lab.course.exercise import Exercise, Verdict
 from luminal_lab.course.probing import equal, kind
 from luminal_lab.errors import whole_number
-from luminal_lab.kernels.nest import Loop, Set, Statement, When
+from luminal_lab.kernels.nest.nest import Loop, Set, Statement, When
 from luminal_lab.session import Graph
 
 REGISTERS = 32

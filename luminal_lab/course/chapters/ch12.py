@@ -12,9 +12,9 @@ from luminal_lab.core.ir import IR
 from luminal_lab.core.ops import MaxReduce
 from luminal_lab.course.exercise import Exercise, Verdict
 from luminal_lab.course.probing import drawn, equal, kind
-from luminal_lab.devices.conformance_kit import Device, conformance
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.session import Graph
+from luminal_lab.testing.conformance import Device, conformance
 
 FLOATS = ("float64", "float32")
 SIDE = 4

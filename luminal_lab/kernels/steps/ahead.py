@@ -10,7 +10,9 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim, known
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.printer import unique
-from luminal_lab.kernels.nest import (
+from luminal_lab.kernels.definition.substitution import exchanged
+from luminal_lab.kernels.definition.terms import Read, Term, axis_of
+from luminal_lab.kernels.nest.nest import (
     Block,
     Local,
     Loop,
@@ -24,8 +26,6 @@ from luminal_lab.kernels.nest import (
     walk,
 )
 from luminal_lab.kernels.steps.step import Step, extent, replaced_loop
-from luminal_lab.kernels.substitution import exchanged
-from luminal_lab.kernels.terms import Read, Term, axis_of
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,16 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Shape, Symbol, bounds, known, substitute, symbols
 from luminal_lab.core.op import TensorType, size_of
-from luminal_lab.kernels.nest import (
+from luminal_lab.kernels.definition.substitution import exchanged, guarded, replaced
+from luminal_lab.kernels.definition.terms import (
+    Guard,
+    Read,
+    Term,
+    axis_of,
+    free,
+    read_by,
+)
+from luminal_lab.kernels.nest.nest import (
     Access,
     Block,
     Local,
@@ -35,15 +44,6 @@ from luminal_lab.kernels.steps.step import (
     replaced_loop,
     with_body,
     within,
-)
-from luminal_lab.kernels.substitution import exchanged, guarded, replaced
-from luminal_lab.kernels.terms import (
-    Guard,
-    Read,
-    Term,
-    axis_of,
-    free,
-    read_by,
 )
 
 

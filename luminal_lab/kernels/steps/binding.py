@@ -11,8 +11,9 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Symbol, both, symbols
 from luminal_lab.core.ops import Cast, Mul
-from luminal_lab.kernels.cpu_sizes import perfect
-from luminal_lab.kernels.nest import (
+from luminal_lab.kernels.definition.substitution import guarded, rebuilt
+from luminal_lab.kernels.definition.terms import Apply, Guard as Guarded, Lookup, Number, Read, Term
+from luminal_lab.kernels.nest.nest import (
     Access,
     Block,
     Loop,
@@ -23,6 +24,7 @@ from luminal_lab.kernels.nest import (
     mapped,
     walk,
 )
+from luminal_lab.kernels.nest.sizes import perfect
 from luminal_lab.kernels.steps.kinds import independent
 from luminal_lab.kernels.steps.step import (
     Step,
@@ -34,8 +36,6 @@ from luminal_lab.kernels.steps.step import (
     replaced_loop,
     within,
 )
-from luminal_lab.kernels.substitution import guarded, rebuilt
-from luminal_lab.kernels.terms import Apply, Guard as Guarded, Lookup, Number, Read, Term
 
 Where = Literal["block", "thread", "across", "tensor", "bulk"]
 MOST_THREADS = 1024

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import Shape, Symbol, substitute, symbols
 from luminal_lab.core.views import row_major
-from luminal_lab.kernels.nest import Access, Fetch, Loop, Nest, accesses, walk
+from luminal_lab.kernels.nest.nest import Access, Fetch, Loop, Nest, accesses, walk
 from luminal_lab.kernels.steps.step import Step, around, extent, replaced_loop
 
 LINE = 64

@@ -10,7 +10,19 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim, Shape, Symbol, minimum, substitute, symbols
 from luminal_lab.core.ops import Add, Mul
 from luminal_lab.core.views import row_major
-from luminal_lab.kernels.nest import (
+from luminal_lab.kernels.definition.substitution import exchanged, replaced
+from luminal_lab.kernels.definition.terms import (
+    Apply,
+    Count,
+    Draw,
+    Guard,
+    Lookup,
+    Number,
+    Read,
+    Term,
+    walk as walk_terms,
+)
+from luminal_lab.kernels.nest.nest import (
     Access,
     Kind,
     Loop,
@@ -31,18 +43,6 @@ from luminal_lab.kernels.steps.step import (
     private,
     replaced_loop,
     within,
-)
-from luminal_lab.kernels.substitution import exchanged, replaced
-from luminal_lab.kernels.terms import (
-    Apply,
-    Count,
-    Draw,
-    Guard,
-    Lookup,
-    Number,
-    Read,
-    Term,
-    walk as walk_terms,
 )
 
 MOST_UNROLLED = 64

@@ -11,7 +11,9 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim, Shape, Symbol, minimum, symbols
 from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.core.printer import unique
-from luminal_lab.kernels.nest import (
+from luminal_lab.kernels.definition.substitution import exchanged
+from luminal_lab.kernels.definition.terms import Read, Term, axis_of
+from luminal_lab.kernels.nest.nest import (
     Block,
     Local,
     Loop,
@@ -33,8 +35,6 @@ from luminal_lab.kernels.steps.step import (
     replaced_loop,
     with_body,
 )
-from luminal_lab.kernels.substitution import exchanged
-from luminal_lab.kernels.terms import Read, Term, axis_of
 
 FEW = 256
 """The most elements of an array that may be in registers."""

@@ -11,7 +11,16 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim, Shape, Symbol, both, substitute, symbols
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.printer import unique
-from luminal_lab.kernels.nest import (
+from luminal_lab.kernels.definition.substitution import exchanged, guarded, replaced
+from luminal_lab.kernels.definition.terms import (
+    Read,
+    Term,
+    axis_of,
+    free,
+    read_by,
+    walk as walk_terms,
+)
+from luminal_lab.kernels.nest.nest import (
     Block,
     Local,
     Loop,
@@ -25,8 +34,6 @@ from luminal_lab.kernels.nest import (
     walk,
 )
 from luminal_lab.kernels.steps.step import Step, around, extent, replaced_loop, within
-from luminal_lab.kernels.substitution import exchanged, guarded, replaced
-from luminal_lab.kernels.terms import Read, Term, axis_of, free, read_by, walk as walk_terms
 
 
 @dataclass(frozen=True)

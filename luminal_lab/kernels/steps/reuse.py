@@ -9,7 +9,9 @@ from typing import ClassVar
 from typing_extensions import override
 
 from luminal_lab.core.dims import Shape, Symbol, substitute, symbols
-from luminal_lab.kernels.nest import (
+from luminal_lab.kernels.definition.substitution import exchanged
+from luminal_lab.kernels.definition.terms import Read, Term
+from luminal_lab.kernels.nest.nest import (
     Access,
     Block,
     Local,
@@ -24,8 +26,6 @@ from luminal_lab.kernels.nest import (
     walk,
 )
 from luminal_lab.kernels.steps.step import Step, apart, around, extent, with_body, within
-from luminal_lab.kernels.substitution import exchanged
-from luminal_lab.kernels.terms import Read, Term
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,9 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim, Shape, substitute, symbols
 from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.core.printer import unique
-from luminal_lab.kernels.nest import (
+from luminal_lab.kernels.definition.substitution import exchanged
+from luminal_lab.kernels.definition.terms import Read, Term, axis_of
+from luminal_lab.kernels.nest.nest import (
     Local,
     Loop,
     Nest,
@@ -22,8 +24,6 @@ from luminal_lab.kernels.nest import (
     mapped,
 )
 from luminal_lab.kernels.steps.step import Step, apart, around, extent, private, replaced_loop
-from luminal_lab.kernels.substitution import exchanged
-from luminal_lab.kernels.terms import Read, Term, axis_of
 
 FEW = 256
 """The most elements of an array that may be in registers."""

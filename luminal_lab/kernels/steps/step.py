@@ -17,7 +17,7 @@ from luminal_lab.core.dims import Dim, Shape, Symbol, both, bounds, known, subst
 from luminal_lab.core.dims.expression import Extremum, made, terms_of
 from luminal_lab.core.views import row_major
 from luminal_lab.errors import ParseError, ScheduleError, nearest
-from luminal_lab.kernels.nest import (
+from luminal_lab.kernels.nest.nest import (
     Access,
     Block,
     Fetch,

@@ -9,9 +9,9 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Shape, Symbol, bounds, maximum, minimum, substitute, symbols
 from luminal_lab.core.ops import Add, Exp2, LessThan, Mul, Where
-from luminal_lab.kernels.nest import Block, Loop, Nest, Set, When, walk
+from luminal_lab.kernels.definition.terms import Apply, Count, Guard, Number, Read, Term
+from luminal_lab.kernels.nest.nest import Block, Loop, Nest, Set, When, walk
 from luminal_lab.kernels.steps.step import Step, around, extent, private, replaced_loop
-from luminal_lab.kernels.terms import Apply, Count, Guard, Number, Read, Term
 
 
 @dataclass(frozen=True)

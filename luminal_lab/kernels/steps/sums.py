@@ -11,8 +11,9 @@ from typing_extensions import override
 from luminal_lab.core.dims import Shape, Symbol
 from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.core.printer import unique
-from luminal_lab.kernels.lowering import least
-from luminal_lab.kernels.nest import (
+from luminal_lab.kernels.definition.terms import Number, Read, Term, axis_of
+from luminal_lab.kernels.nest.lowering import least
+from luminal_lab.kernels.nest.nest import (
     How,
     Local,
     Loop,
@@ -25,7 +26,6 @@ from luminal_lab.kernels.nest import (
 )
 from luminal_lab.kernels.steps.loops import FEW
 from luminal_lab.kernels.steps.step import Step, around, extent, replaced_loop
-from luminal_lab.kernels.terms import Number, Read, Term, axis_of
 
 
 @dataclass(frozen=True)

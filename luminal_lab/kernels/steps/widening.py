@@ -10,10 +10,10 @@ from typing_extensions import override
 from luminal_lab.core.dims import Shape
 from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.core.views import row_major
-from luminal_lab.kernels.nest import Local, Nest, Set, Statement, accesses, mapped
+from luminal_lab.kernels.definition.substitution import exchanged
+from luminal_lab.kernels.definition.terms import Read, Term
+from luminal_lab.kernels.nest.nest import Local, Nest, Set, Statement, accesses, mapped
 from luminal_lab.kernels.steps.step import Step, with_body
-from luminal_lab.kernels.substitution import exchanged
-from luminal_lab.kernels.terms import Read, Term
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Protocol, get_args
 
 from luminal_lab.core.ir import IR
-from luminal_lab.devices.compare import SideBySide
-from luminal_lab.devices.timings import Timings
 from luminal_lab.display import Theme
 from luminal_lab.errors import ArgumentError, GraphError
 from luminal_lab.io.cells import cells_of
@@ -19,6 +17,8 @@ from luminal_lab.passes.draws import Given
 from luminal_lab.passes.snapshot import Record, Snapshot
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.parameter import Parameter
+from luminal_lab.timing.compare import SideBySide
+from luminal_lab.timing.timings import Timings
 from luminal_lab.viz.graphs import graph_picture
 from luminal_lab.viz.payload import Asked
 from luminal_lab.viz.picture import Picture

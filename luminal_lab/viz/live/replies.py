@@ -17,9 +17,8 @@ from luminal_lab.core.binding import bound_shape
 from luminal_lab.core.interpret import interpret
 from luminal_lab.core.op import ints
 from luminal_lab.core.ops import user_kernels
-from luminal_lab.devices.gpu import GPUMaker
-from luminal_lab.devices.measure import measured
-from luminal_lab.devices.worklist import Worklist
+from luminal_lab.devices.gpu.compiler import GPUMaker
+from luminal_lab.devices.runtime.worklist import Worklist
 from luminal_lab.errors import (
     ArgumentError,
     DeviceError,
@@ -33,6 +32,7 @@ from luminal_lab.io.launch_facts import ARCH, Launched
 from luminal_lab.kernels.gpu import gpu_of
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.passes.compilation import Compilation
+from luminal_lab.timing.measure import measured
 from luminal_lab.trust import Foreign, allow, foreign_of, printable
 from luminal_lab.viz.live.backed import Backed, dialect_of, gathered
 from luminal_lab.viz.live.held import Held

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
-from luminal_lab.devices.toolchain import pipeline_of_file
+from luminal_lab.devices.build.toolchain import pipeline_of_file
 from luminal_lab.errors import ArgumentError, LabError, TrustError
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.compilation import Compilation

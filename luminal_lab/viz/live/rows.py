@@ -15,9 +15,9 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Op, TensorType
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import line_text, name_bodies, op_text, types_text
-from luminal_lab.devices.work import is_work, work_of
 from luminal_lab.errors import DimError
 from luminal_lab.io.facts import Subject
+from luminal_lab.timing.work import is_work, work_of
 from luminal_lab.viz.folding import kind_of
 from luminal_lab.viz.live.columns import Columns
 from luminal_lab.viz.payload import Kind

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from luminal_lab.devices.emulator import Call, emulate
+from luminal_lab.emulator import Call, emulate
 from tests.devices.stand_ins.refusing import Refused, Stand, Table, bytes_at, checked
 
 TABLE = """

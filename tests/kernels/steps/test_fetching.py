@@ -2,18 +2,18 @@
 
 import numpy as np
 import pytest
+from tests.kernels.test_schedule import after, nest, refused, values
 
 from luminal_lab.errors import ParseError
-from luminal_lab.kernels.c_make import make_kernel
-from luminal_lab.kernels.c_nest import render_nest
-from luminal_lab.kernels.cpu_schedule import cpu_schedule
-from luminal_lab.kernels.definition_text import parse_definition
+from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.machine import Machine
-from luminal_lab.kernels.nest_text import parse_nest
-from luminal_lab.kernels.schedule import parse_schedule
+from luminal_lab.kernels.make_cpu import make_kernel
+from luminal_lab.kernels.nest.text import parse_nest
+from luminal_lab.kernels.plans.cpu import cpu_schedule
+from luminal_lab.kernels.render.c.nest import render_nest
 from luminal_lab.kernels.steps.fetching import FetchAhead
+from luminal_lab.kernels.steps.schedule import parse_schedule
 from tests.kernels.running import run_together
-from tests.kernels.test_schedule import after, nest, refused, values
 
 ROWS = """\
 kernel rows(x: f32[n, m]) -> (y: f32[n, m])

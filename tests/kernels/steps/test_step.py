@@ -8,10 +8,10 @@ from hypothesis import given, strategies as st
 from luminal_lab.core.dims import Dim, evaluate
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import TensorType
-from luminal_lab.kernels.nest import Access, Loop, Nest, Set, accesses
-from luminal_lab.kernels.nest_text import parse_nest
+from luminal_lab.kernels.definition.terms import Number, axis_of
+from luminal_lab.kernels.nest.nest import Access, Loop, Nest, Set, accesses
+from luminal_lab.kernels.nest.text import parse_nest
 from luminal_lab.kernels.steps.step import apart
-from luminal_lab.kernels.terms import Number, axis_of
 
 
 def written(size: str, place: str, loops: str) -> tuple[Nest, Access]:

@@ -3,7 +3,7 @@
 import pytest
 
 from luminal_lab.errors import ScheduleError
-from luminal_lab.kernels.nest_text import parse_nest
+from luminal_lab.kernels.nest.text import parse_nest
 from luminal_lab.kernels.steps.step import parse_step
 
 BLOCKS = """\

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.devices.emulator import Call, emulate
+from luminal_lab.emulator import Call, emulate
 from luminal_lab.viz.live import accesses as module
 from luminal_lab.viz.live.accesses import AccessMap
 from luminal_lab.viz.live.columns import read

@@ -8,7 +8,7 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.core.origin import Origin
-from luminal_lab.devices.toolchain import find_compiler
+from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.errors import ArgumentError, DeviceError, GraphError, RecordingError
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.snapshot import Record, Snapshot

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.devices.toolchain import find_compiler
+from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.errors import DeviceError
 from luminal_lab.viz.live import bundle, columns, replies
 from luminal_lab.viz.live.replies import Replies

@@ -1,0 +1,1 @@
+"""Compilers of this machine, and a cache of what they have made."""

@@ -1,0 +1,585 @@
+"""From C source to functions: find the machine's compiler, compile a library once, load it."""
+
+import ctypes
+import functools
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from errno import ENOMEM
+from pathlib import Path
+from time import monotonic
+from typing import TypeAlias
+
+from typing_extensions import override
+
+from luminal_lab.core.origin import here
+from luminal_lab.devices.build.cache import LIBRARY, Cache, is_full, key_of, temporary_folder
+from luminal_lab.errors import DeviceError
+from luminal_lab.interrupts import held, look
+from luminal_lab.passes.pipeline import Pipeline, parse_pipeline
+from luminal_lab.progress import progress
+from luminal_lab.trust import admit, admit_program, allow, program_of
+
+USUAL = "cc", "gcc", "clang"
+"""The names under which a machine has its compiler."""
+USUAL_NAME = re.compile(r"(cc|gcc|clang|zig|ziglang)(-[0-9.]+)?", re.ASCII)
+"""What a file may call a compiler that it was made with."""
+PROGRAM = "program.c"
+PATIENCE = 300.0
+"""The seconds a compiler may take; zig builds its C library when it is first used, in 10 to 150."""
+ANSWER = 15.0
+"""The seconds in which a compiler says what it is; one that does not is not asked again."""
+WAITING = 0.05
+"""The seconds after which whoever waits for a compiler is told that it still runs, or stops it."""
+SHOWN = 12
+"""How many lines of a kernel's definition an error shows."""
+KERNEL = re.compile(r"[a-z][\w ]* (kernel_\w+)\([^;]*\{$")
+"""How a function of a kernel begins."""
+Behind: TypeAlias = Callable[[str], str]
+"""Says what a function of the source is made from: ops, and lines of the user's."""
+STILL = "without a compiler graphs run in NumPy's interpreter, slowly"
+KILLED = 9
+"""The signal by which a system ends programs when it has no more memory."""
+ROOM = f"end what else takes memory, or compile a smaller graph; {STILL}"
+FULL = "the disk of {} is full; make room there"
+NO_MEMORY = re.compile(
+    r"out of memory|cannot allocate memory|(virtual )?memory exhausted|std::bad_alloc"
+    r"|Killed signal terminated program",
+    re.IGNORECASE,
+)
+"""How compilers and linkers say that they could have no more memory, or were ended for it."""
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C compiler: how it is called, its version, the machine it compiles for, our flags."""
+
+    command: tuple[str, ...]
+    version: str
+    target: str
+    flags: tuple[str, ...]
+
+    @override
+    def __str__(self) -> str:
+        return self.version
+
+    def call(self, source: str, library: str) -> list[str]:
+        """Return the command that makes a library of a source file."""
+        return [*self.command, source, *self.flags, "-o", library]
+
+
+# -- finding one -----------------------------------------------------------------------------------
+
+
+def find_compiler(asked: str | None = None, *, patience: float | None = None) -> Compiler:
+    """Return the compiler of that name or path, or else the first that this machine has.
+
+    These are cc, gcc, clang, and zig's, which is a package of Python's: `pip install ziglang`. One
+    that has had no answer for `patience` seconds is asked again only with more patience.
+    """
+    if asked is not None:
+        command = _command(asked)
+        if command is None:
+            known = [name for name in USUAL if _command(name)]
+            raise DeviceError(
+                f"compiler: there is no {asked!r}, neither on the PATH nor as a file",
+                where=str(here() or "") or None,
+                hint=f"this machine has {', '.join(known)}" if known else "pip install ziglang",
+            )
+        found = _probe(command, patience)
+        if isinstance(found, Compiler):
+            return found
+        hint = "name a compiler that is called as gcc and clang are, or none"
+        raise DeviceError(
+            f"compiler: {asked!r} cannot be used: {found}",
+            where=str(here() or "") or None,
+            hint=_more_patience(f"{asked!r}, ", patience) if isinstance(found, _Hangs) else hint,
+        )
+    reasons: list[str] = []
+    hangs = False
+    for name in (*USUAL, "ziglang"):
+        command = _command(name)
+        found = "it is not there" if command is None else _probe(command, patience)
+        hangs |= isinstance(found, _Hangs)
+        if isinstance(found, Compiler):
+            return found
+        reasons.append(f"{name}: {found}")
+    raise DeviceError(
+        "compiler: no C compiler was found; looked for cc, gcc and clang on the PATH, and for the "
+        "package ziglang\n  " + "\n  ".join(reasons),
+        where=str(here() or "") or None,
+        hint=(_more_patience("", patience) if hangs else "pip install ziglang") + f"; {STILL}",
+    )
+
+
+def pipeline_of_file(text: str, *, trust: bool = False) -> Pipeline:
+    """Return the passes that a file names; the compiler among their options is one of the usual.
+
+    Any other is a program that the file wants to be run, which asks for trust.
+
+    >>> print(pipeline_of_file("cse, cpu{compiler = gcc}"))
+    cse, cpu{compiler = gcc}
+    """
+    pipeline = parse_pipeline(text)
+    for device in pipeline.devices():
+        asked: str | None = getattr(device, "compiler", None)
+        if asked is not None and not USUAL_NAME.fullmatch(asked):
+            if trust:
+                allow([program_of(asked)])
+            admit_program(asked)
+    return pipeline
+
+
+def find_cpp_compiler() -> Compiler:
+    """Return the first C compiler of this machine that compiles C++ too, or else zig's.
+
+    Its flags are for a library that needs nothing of C++'s own, whose headers may not be there.
+    """
+    reasons: list[str] = []
+    for name in (*USUAL, "ziglang"):
+        command = _command(name)
+        found = "it is not there" if command is None else _probe(command, None)
+        if isinstance(found, Compiler):
+            found = _with_cpp(found)
+        if isinstance(found, Compiler):
+            return found
+        reasons.append(f"{name}: {found}")
+    raise DeviceError(
+        "compiler: no C++ compiler was found; looked for cc, gcc and clang on the PATH, and for "
+        "the package ziglang\n  " + "\n  ".join(reasons),
+        where=str(here() or "") or None,
+        hint="pip install ziglang",
+    )
+
+
+def _with_cpp(found: Compiler) -> Compiler | str:
+    """Return a C compiler as one for C++, or why it is none: often its other half is missing."""
+    command = (*found.command, "-x", "c++")
+    fault = _trial(command, "template <class T> T lab_try(T x) { return x; }\n", "C++", ANSWER)
+    if fault:
+        return fault
+    flags = ["-std=gnu++17", "-w", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics"]
+    if "zig" in found.version:  # which checks for undefined behaviour unless it is told not to
+        flags.append("-fno-sanitize=undefined")
+    if not re.search("msvc|mingw|windows", found.target):
+        flags.append("-fPIC")
+    return Compiler(command, found.version, found.target, tuple(flags))
+
+
+def _command(name: str) -> tuple[str, ...] | None:
+    """Return how a compiler is called, from any folder."""
+    if name == "ziglang":
+        there = None
+        with suppress(ImportError, ValueError):  # whoever finds modules may refuse
+            there = importlib.util.find_spec("ziglang")
+        found = sys.executable and there is not None
+        return (sys.executable, "-m", "ziglang", "cc") if found else None
+    is_path = len(Path(name).parts) > 1 or name.startswith((".", "~"))
+    path = shutil.which(str(Path(name).expanduser().absolute()) if is_path else name)
+    if path is None:
+        return None
+    command = str(Path(path).absolute())
+    return (command, "cc") if Path(path).stem == "zig" else (command,)
+
+
+class _Hangs(str):
+    """Why a compiler cannot be used that had no answer."""
+
+    __slots__ = ()
+
+
+_HANGING: dict[tuple[object, ...], float] = {}
+"""The compilers that had no answer in this process, as they were then, and for how many seconds."""
+
+
+def _probe(command: tuple[str, ...], patience: float | None) -> Compiler | str:
+    """Ask a compiler what it is, or return why it cannot be used."""
+    answers: list[str] = []
+    zig = command[-1] == "cc" and len(command) > 1
+    questions = [(*command, "--version")]
+    questions += [(*command[:-1], "version")] if zig else [(*command, "-dumpmachine")]
+    for question in questions:
+        found = _asked(
+            command, question, temporary_folder(), ANSWER if patience is None else patience
+        )
+        if isinstance(found, str):
+            return found
+        code, said = found
+        if code or not said.strip():
+            words = "".join(f", and says: {line}" for line in said.strip().splitlines()[:1])
+            return f"{question[-1]} ends with status {code}{words}"
+        answers.append(said.strip())
+    about, more = answers
+    version = about.splitlines()[0].strip()
+    stated = re.search(r"^Target: (\S+)", about, re.MULTILINE)
+    if zig:  # its --version is clang's, and its -dumpmachine is not what it compiles for
+        version = f"zig {more} ({version})"
+    target = stated[1] if stated else more.splitlines()[0]
+    return Compiler(command, version, target, flags_for(target))
+
+
+def _asked(
+    command: tuple[str, ...], question: tuple[str, ...], folder: Path, patience: float
+) -> tuple[int, str] | str:
+    """Return what a compiler answers; or why not, at once if it had no answer before."""
+    try:
+        file = Path(command[0]).stat()  # of the program itself, whatever it is called here
+        key = (file.st_dev, file.st_ino, file.st_mtime_ns, *command[1:])
+        waited = _HANGING.get(key)
+        if waited is not None and waited >= patience:
+            return _Hangs(f"it had no answer within {waited:g} s, and is not asked again")
+        try:
+            return _run(list(question), folder, patience)
+        except subprocess.TimeoutExpired:
+            _HANGING[key] = patience
+            return _Hangs(f"{question[-1]} had no answer within {patience:g} s")
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def _trial(command: tuple[str, ...], source: str, what: str, patience: float) -> str:
+    """Return why a compiler does not compile a line, or nothing."""
+    with _folder() as folder:
+        (folder / PROGRAM).write_text(source)
+        found = _asked(command, (*command, "-S", PROGRAM, "-o", "try.s"), folder, patience)
+    if isinstance(found, str):
+        return _Hangs(found.replace("try.s", what)) if isinstance(found, _Hangs) else found
+    code, said = found
+    words = "".join(f", and says: {line}" for line in said.strip().splitlines()[:1])
+    return f"{what} ends with status {code}{words}" if code else ""
+
+
+def _more_patience(asked: str, patience: float | None) -> str:
+    seconds = 4 * (ANSWER if patience is None else patience)
+    return f"find_compiler({asked}patience={seconds:g}) waits longer, and may find that it works"
+
+
+def flags_for(target: str) -> tuple[str, ...]:
+    """Return the flags with which a target's library is made: fast, and for this very machine."""
+    arch, *_ = target.split("-")
+    flags = ["-std=gnu11", "-O3"]
+    if re.fullmatch(r"x86_64|amd64|i[3-6]86", arch):
+        flags.append("-march=native")
+    elif re.match(r"aarch64|arm|powerpc|ppc", arch):
+        flags.append("-mcpu=native")
+    flags += ["-fopenmp-simd", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
+    flags.append("-fwrapv")  # integers wrap around, as NumPy's do
+    # A warning about generated code helps nobody; without them what is said first is the error.
+    flags += ["-w", "-shared"]
+    if "msvc" in target:
+        return tuple(flags)
+    if "mingw" in target or "windows" in target:
+        return (*flags, "-static-libgcc", "-lm")
+    # Elsewhere than on Linux it is an error by itself that a function is nowhere.
+    missing = ["-Wl,--no-undefined"] if "linux" in target else []
+    return (*flags, "-fPIC", *missing, "-lm")
+
+
+@functools.cache
+def machine() -> str:
+    """Return what code for this very machine depends on: its processor and its C library."""
+    parts = [platform.machine(), *platform.libc_ver()]
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        telling = r"(model name|flags|features|cpu|cpu (implementer|part|variant)|isa)\s*:.*"
+        lines = info.read_text("utf-8", "replace").splitlines()
+        parts += sorted({line for line in lines if re.fullmatch(telling, line, re.IGNORECASE)})
+    elif sys.platform == "darwin":  # where platform.processor() says "arm" of all that are
+        names = ["brand_string", "features", "leaf7_features"]
+        ask = ["/usr/sbin/sysctl", "-n", *(f"machdep.cpu.{name}" for name in names)]
+        parts.append(_run(ask, Path("/"), 10)[1])
+    else:
+        parts.append(platform.processor())
+    return "\n".join(parts)
+
+
+# -- compiling -------------------------------------------------------------------------------------
+
+
+def compile_library(
+    source: str,
+    compiler: Compiler,
+    *,
+    entries: Sequence[str] = (),
+    folder: str | Path | None = None,
+    timeout: float | None = None,
+    behind: Behind | None = None,
+) -> Path:
+    """Return a shared library of some C source: the cached one if that is sound, or a new one.
+
+    `entries` are functions that it must have: what cannot be loaded with them is not kept.
+    `behind` says of a function of the source what it is made from, should it be refused.
+    """
+
+    def check(path: Path) -> None:
+        fault = _unusable(path, entries)
+        path.stat()  # it is no fault of the compiler's if somebody has removed it
+        if fault:
+            raise DeviceError(
+                f"compile: {compiler} ended with status 0, and what it made {fault}",
+                where=str(here() or "") or None,
+                hint=f'find_compiler("clang") would ask another compiler; {STILL}',
+            )
+
+    admit(source)
+    text = source.encode("utf-8", "backslashreplace")
+    key = key_of(text, compiler.version, compiler.target, "\0".join(compiler.flags), machine())
+    cache = Cache(folder)
+    library = cache.find(key, text)
+    if library is not None and _unusable(library, entries):
+        cache.drop(library)
+        library = None
+    if library is None:
+        made = build(source, compiler, timeout=timeout, behind=behind)
+        library = cache.store(key, text, made, compiler.version, check)
+    return library
+
+
+def build(
+    source: str,
+    compiler: Compiler,
+    *,
+    timeout: float | None = None,
+    behind: Behind | None = None,
+) -> bytes:
+    """Return the bytes of a shared library of some C source."""
+    admit(source)
+    patience = PATIENCE if timeout is None else timeout
+    try:
+        with _folder() as folder:
+            (folder / PROGRAM).write_bytes(source.encode("utf-8", "backslashreplace"))
+            code, said = _run(compiler.call(PROGRAM, LIBRARY), folder, patience)
+            made = folder / LIBRARY
+            if code or not made.is_file():
+                full = shutil.disk_usage(folder).free < 1 << 20
+                raise _refusal(
+                    source, compiler, code, said, folder.parent if full else None, behind
+                )
+            return made.read_bytes()
+    except subprocess.TimeoutExpired:
+        lines = source.count("\n") + 1
+        # Whether that was too much for it, or whether it does nothing any more.
+        shorter = min(patience, ANSWER)
+        hangs = isinstance(_trial(compiler.command, "int lab_try;\n", "C", shorter), _Hangs)
+        raise DeviceError(
+            f"compile: {compiler} was ended after {patience:g} s, with {lines:,} lines of source"
+            + ", and had no answer for a single line either" * hangs,
+            where=str(here() or "") or None,
+            hint=f'find_compiler("clang") would ask another compiler; {STILL}'
+            if hangs
+            else f"allow it more with timeout=; {STILL}",
+        ) from None
+    except OSError as error:
+        place = temporary_folder()
+        again = f"find_compiler() looks for a compiler again; {STILL}"
+        out = "out of memory: " * (error.errno == ENOMEM)
+        raise DeviceError(
+            f"compile: {out}{compiler} could not be run in {place}: {error}",
+            where=str(here() or "") or None,
+            hint=ROOM if out else FULL.format(place) if is_full(error) else again,
+        ) from error
+
+
+@contextmanager
+def _folder() -> Generator[Path, None, None]:
+    """Make a folder of temporary files, which is gone behind the block, with Ctrl-C held off."""
+    with (
+        held(),
+        tempfile.TemporaryDirectory(prefix="luminal_lab-", ignore_cleanup_errors=True) as name,
+    ):
+        yield Path(name)
+
+
+def _refusal(
+    source: str,
+    compiler: Compiler,
+    code: int,
+    said: str,
+    full: Path | None,
+    behind: Behind | None,
+) -> DeviceError:
+    """Return what to tell of a compiler that made no library."""
+    # Its own excerpts and carets are indented; ours has more lines.
+    words = [line for line in said.splitlines() if line.strip() and not line[0].isspace()]
+    shown = words[:12] + [f"and {len(words) - 12} lines more"] * (len(words) > 12)
+    line = _culprit(source, said)
+    out = code == -KILLED or (NO_MEMORY.search(said) and code)
+    if full is not None:
+        hint = FULL.format(full)
+    elif out:
+        hint = ROOM
+    elif re.search(r"[\w/]+\.h\W.*(no such file|not found)", said, re.IGNORECASE):
+        hint = "the compiler has no such file; pip install ziglang brings the C library's along"
+    elif line is None:
+        hint = f'find_compiler("clang") would ask another compiler; {STILL}'
+    else:
+        hint = f"mend the marked line, if it is yours; {STILL}"
+    status = f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"
+    told = f"compile: {'out of memory: ' if out else ''}{compiler} made no library, and {status}"
+    return DeviceError(
+        "\n  ".join([told, *shown]),
+        where=place(source, line, behind) if line else str(here() or "") or None,
+        hint=hint,
+    )
+
+
+def place(source: str, line: int, behind: Behind | None, head: re.Pattern[str] = KERNEL) -> str:
+    """Return a line among its neighbours, the kernel that it is of, and what is behind that."""
+    shown = [window(source, line)]
+    function, comment = kernel_at(source, line, head)
+    if function:
+        shown.append(f"in {function}" + (", which computes" if comment else ""))
+        shown += [f"  {text}" for text in comment[:SHOWN]]
+        shown += [f"  and {len(comment) - SHOWN} lines more"] * (len(comment) > SHOWN)
+        told = behind(function) if behind is not None else ""
+        shown += [f"from {text}" if n == 0 else text for n, text in enumerate(told.splitlines())]
+    return "\n".join(shown)
+
+
+def kernel_at(source: str, line: int, head: re.Pattern[str] = KERNEL) -> tuple[str, list[str]]:
+    """Return the function of a kernel that a line is in, and the lines of the comment above it.
+
+    Of a kernel's functions only the first has the comment, and the others share it.
+
+    >>> kernel_at("// kernel a(x)\\nvoid kernel_a(int x) {\\n  y;\\n}", 3)
+    ('kernel_a', ['kernel a(x)'])
+    """
+    lines = source.split("\n")[:line]
+    heads = [(at, found[1]) for at, text in enumerate(lines) if (found := head.match(text))]
+    at, name = heads[-1] if heads else (0, "")
+    if any(text.startswith("}") for text in lines[at:-1]):  # the line is not in a function
+        return "", []
+    end = at
+    while end and not lines[end - 1].startswith("//"):
+        end -= 1
+    start = end
+    while start and lines[start - 1].startswith("//"):
+        start -= 1
+    return name, [text[2:].removeprefix(" ") for text in lines[start:end]]
+
+
+def _culprit(source: str, said: str) -> int | None:
+    """Return the number of the first line that a compiler or linker complains of."""
+    place = re.search(rf"{re.escape(PROGRAM)}:(\d+)", said)
+    if place:
+        return int(place[1])
+    # A linker names what is missing, and no line.
+    missing = re.search(r"undefined (?:reference to|symbol)[^\w]*?([A-Za-z_]\w*)", said)
+    missing = missing or re.search(r"[Uu]ndefined symbols[^\n]*\n\s*\"_(\w+)\"", said)
+    if missing:
+        for number, line in enumerate(source.split("\n"), 1):
+            if re.search(rf"\b{missing[1]}\b", line):
+                return number
+    return None
+
+
+def window(source: str, line: int, around: int = 3) -> str:
+    """Return a line of source, counted from 1, among its neighbours, and marked.
+
+    >>> print(window("int f(void) {\\n  return y;\\n}", 2))
+      1 | int f(void) {
+    > 2 |   return y;
+      3 | }
+    """
+    lines = source.removesuffix("\n").split("\n")  # as C counts: a form feed ends no line
+    line = min(line, len(lines))
+    first, last = max(1, line - around), min(len(lines), line + around)
+    width = len(str(last))
+    return "\n".join(
+        f"{'>' if number == line else ' '} {number:>{width}} | {lines[number - 1][:120]}".rstrip()
+        for number in range(first, last + 1)
+    )
+
+
+def _run(command: list[str], folder: Path, timeout: float) -> tuple[int, str]:
+    """Run a program, and return its status and all that it says; none survives an exception.
+
+    What it writes besides goes into the folder for temporary files, too.
+    """
+    with held():
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**os.environ, **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(folder))},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+        )
+        try:
+            said = _said(process, timeout)
+        except BaseException:  # a timeout, or Ctrl-C
+            # A compiler runs others, which are ended with it.
+            if sys.platform == "win32":
+                process.kill()
+            else:
+                with suppress(ProcessLookupError, PermissionError):  # it has just ended
+                    os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
+        finally:
+            if process.stdout is not None:
+                process.stdout.close()
+        return process.returncode, said.decode("utf-8", "replace")
+
+
+def _said(process: subprocess.Popen[bytes], timeout: float) -> bytes:
+    """Return what a program says until it ends; whoever waits is told for how long, or ends it."""
+    end = monotonic() + timeout
+    with progress("the compiler") as bar:
+        while True:
+            look()
+            bar.now("the compiler")
+            left = end - monotonic()
+            try:
+                return process.communicate(timeout=min(max(left, 0), WAITING))[0]
+            except subprocess.TimeoutExpired:
+                if left <= WAITING:
+                    raise
+
+
+# -- loading ---------------------------------------------------------------------------------------
+
+
+def _unusable(path: Path, entries: Sequence[str]) -> str:
+    """Return why a library that a compiler made cannot be used, or nothing."""
+    if not entries:
+        return ""
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        return f"cannot be loaded: {str(error).removeprefix(f'{path}: ')}"
+    missing = [name for name in entries if not hasattr(library, name)]
+    if sys.platform == "win32":  # what is loaded cannot get its name
+        ctypes.WinDLL("kernel32").FreeLibrary(ctypes.c_void_p(library._handle))  # pyright: ignore[reportPrivateUsage]  # there is no other name for it
+    return f"has no function {missing[0]!r}" if missing else ""
+
+
+def load(path: str | Path, *functions: str) -> ctypes.CDLL:
+    """Return a library that is loaded, and has these functions."""
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise DeviceError(
+            f"load: {path} cannot be loaded: {error}",
+            where=str(here() or "") or None,
+            hint="luminal_lab.devices.build.cache.clear() has everything compiled again",
+        ) from error
+    for name in functions:
+        if not hasattr(library, name):
+            raise DeviceError(
+                f"load: {path} has no function {name!r}",
+                where=str(here() or "") or None,
+                hint=f"the source must define {name}, and not as static",
+            )
+    return library

@@ -1,0 +1,136 @@
+"""A run of a CPU program for sizes of dims: the lists that the library is given."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+
+import numpy as np
+from typing_extensions import override
+
+from luminal_lab.core.dims import Dim, evaluate
+from luminal_lab.core.ir import Node
+from luminal_lab.core.ops import Update, UserKernel
+from luminal_lab.devices.cpu.library import Run
+from luminal_lab.devices.runtime.blocks import Block
+from luminal_lab.devices.runtime.plan import Asked, Bound, Plan
+from luminal_lab.devices.runtime.worklist import Worklist
+from luminal_lab.errors import LabError
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.user.kernel import check_tasks
+
+MOST_SHORT = 1_000
+SHORT_BYTES, SHORT_FLOPS = 32 << 10, 64 << 10
+"""A launch with less of both is run by one thread: waking another takes longer."""
+
+
+class CPUPlan(Plan["CPUBound"]):
+    """The steps of a kind of run on the CPU, and where their values live."""
+
+    def __init__(self, work: Worklist, asked: Asked) -> None:
+        super().__init__(work, asked)
+        self.short: dict[tuple[str, tuple[int, ...]], bool] = {}
+        """Which kernels, for sizes of their dims, take no longer than waking a thread does."""
+
+    @override
+    def made_for(self, dims: Mapping[str, int]) -> CPUBound:
+        return CPUBound(self, dims)
+
+
+class CPUBound(Bound):
+    """The lists that the library is given, for sizes of dims."""
+
+    def __init__(self, plan: CPUPlan, dims: Mapping[str, int]) -> None:
+        super().__init__(plan, dims)
+        self.plan = plan
+        whole = plan.list
+        known: dict[Dim, int] = {}
+
+        def number(dim: Dim) -> int:
+            if isinstance(dim, int):
+                return dim
+            if dim not in known:
+                known[dim] = evaluate(dim, dims)
+            return known[dim]
+
+        launches: list[int] = []
+        tasks: list[int] = []
+        stride = whole.most_phases
+        scratch = 0
+        self.ranges: list[tuple[int, int, bool]] = []
+        """What is run at one go: numbers of works, from first to last, by C or by NumPy."""
+        for at, work in enumerate(plan.works):
+            which = plan.number_of(work)
+            in_c = which is not None
+            if self.ranges and in_c and self.ranges[-1][2]:
+                self.ranges[-1] = (self.ranges[-1][0], at + 1, True)
+            else:
+                self.ranges.append((at, at + 1, in_c))
+            launches.append(which or 0)
+            kernel = plan.kernel_of(work)
+            counts = [0] * stride
+            if kernel is not None:
+                _check_called(work.node, dims)
+                scratch = max(scratch, number(kernel.scratch))
+                for place, phase in enumerate(kernel.phases):
+                    counts[place] = number(phase.tasks)
+                if max(counts) > 1 and self._is_short(kernel, (*work.reads, *work.makes)):
+                    counts = [-count for count in counts]
+            tasks += counts
+        self.scratch_bytes = -(-scratch // 64) * 64
+        self._launches = np.array(launches or [0], np.int32)
+        self.tasks = np.array(tasks or [0], np.int64)
+        """How many tasks each phase of each launch has; negative where one thread does them."""
+        self._dims = np.array([dims.get(name, 0) for name in whole.dims] or [0], np.int64)
+        self.values = (ctypes.c_void_p * max(1, len(whole.slots)))()
+        self.run = Run(
+            ctypes.addressof(self.values),
+            self._dims.ctypes.data,
+            self._launches.ctypes.data,
+            self.tasks.ctypes.data,
+            scratch_bytes=self.scratch_bytes,
+            no_return=plan.no_return,
+        )
+        self.address = ctypes.addressof(self.run)
+        self.arena: Block | None = None
+        """The arena for which the pointers are filled in."""
+
+    @property
+    def bytes_written(self) -> int:
+        """The bytes that a run writes: of an update in place, those of its rows alone."""
+        sizes, over = self.memory.bytes, self.plan.plan.written_over
+        total = 0
+        for work, own in zip(self.plan.works, self.plan.locals, strict=True):
+            for slot in (*own, *work.makes):
+                is_rows = isinstance(work.node.op, Update) and slot in over
+                total += sizes[work.reads[1] if is_rows else slot]
+        return total
+
+    def _is_short(self, kernel: Kernel, slots: tuple[int, ...]) -> bool:
+        if sum(self.memory.bytes[slot] for slot in slots) >= SHORT_BYTES:
+            return False
+        key = kernel.name, tuple([self.dims[name] for name in kernel.dims])
+        known = self.plan.short
+        if key not in known:
+            if len(known) > MOST_SHORT:
+                known.clear()
+            known[key] = kernel.flops(self.dims) < SHORT_FLOPS
+        return known[key]
+
+    def place(self, arena: Block, scratch: Block | None) -> None:
+        """Fill in where the values of the arena are."""
+        if self.arena is not arena:
+            for slot, offset in self.memory.offsets.items():
+                self.values[slot] = arena.address + offset
+            self.arena = arena
+        self.run.scratch = 0 if scratch is None else scratch.address
+
+
+def _check_called(node: Node, dims: Mapping[str, int]) -> None:
+    """Raise if a kernel of the user's would not be called, and leave what it makes as it is."""
+    if isinstance(node.op, UserKernel):
+        try:
+            check_tasks(node.op, dims)
+        except LabError as error:
+            error.where = error.where or str(node.meta.origin or "") or None
+            raise

@@ -1,0 +1,156 @@
+"""A graph of kernels, compiled: its source, its library, its plans, and what it runs in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+from typing_extensions import override
+
+from luminal_lab.core.dtypes import Array
+from luminal_lab.core.interpret import Environment, Step
+from luminal_lab.core.ir import IR
+from luminal_lab.core.ops import UserKernel
+from luminal_lab.devices.build.toolchain import Compiler, compile_library, find_compiler
+from luminal_lab.devices.cpu.library import Library
+from luminal_lab.devices.cpu.plan import CPUBound, CPUPlan
+from luminal_lab.devices.cpu.run import CPURun, Pointers
+from luminal_lab.devices.cpu.trial import SECONDS
+from luminal_lab.devices.cpu.trial_build import Builds, builds
+from luminal_lab.devices.cpu.trials import CPUTrial
+from luminal_lab.devices.cpu.user_check import check_source
+from luminal_lab.devices.facts.machine import this_machine, usable_cores
+from luminal_lab.devices.runtime.blocks import Block, Blocks
+from luminal_lab.devices.runtime.plan import Asked
+from luminal_lab.devices.runtime.program import DeviceProgram
+from luminal_lab.devices.runtime.worklist import Worklist
+from luminal_lab.errors import DeviceError
+from luminal_lab.kernels.prelude.c_runtime import TRIED
+from luminal_lab.kernels.render.c.program import ENTRIES, program_source
+from luminal_lab.kernels.steps.schedule import Schedule
+
+
+class CPUProgram(DeviceProgram[CPUPlan]):
+    """A graph of kernels, compiled for the CPU."""
+
+    def __init__(
+        self,
+        ir: IR,
+        compiler: Compiler | None = None,
+        *,
+        threads: int | None = None,
+        reuse_outputs: bool = False,
+        specialise: Mapping[str, int] | None = None,
+        schedules: Mapping[str, Schedule] | None = None,
+    ) -> None:
+        sizes = dict(specialise or {})
+        worklist = Worklist(ir, this_machine(), sizes, schedules)
+        super().__init__(ir, worklist, sizes=sizes, reuse_outputs=reuse_outputs)
+        self.threads = usable_cores() if threads is None else threads
+        self.source = program_source(
+            worklist.kernels.values(), worklist.uses, sorted(worklist.dtypes, key=str)
+        )
+        """The C source of the whole program."""
+        self.blocks = Blocks()
+        self.pointers = Pointers()
+        self._arena = self._scratch = Block(0)
+        self._outputs: dict[tuple[int, ...], Block] = {}
+        # Now, so that what cannot be compiled is said by compile.
+        found = compiler or find_compiler()
+        for op in dict.fromkeys(node.op for node in ir if isinstance(node.op, UserKernel)):
+            check_source(op, found)  # what is wrong in a user's lines is said of those lines
+        self.compiler = found
+        self.patience = SECONDS
+        """The seconds that a trial may take, beside those that its operations do."""
+        self.path = compile_library(self.source, found, entries=ENTRIES, behind=self.behind)
+        self.library = Library(self.path, self.threads)
+
+    def behind(self, function: str) -> str:
+        """Return the lines of the user's that a function of a kernel is made from."""
+        origins = [
+            work.node.meta.origin
+            for work, number in (*self.numbers(is_exact=False), *self.numbers(is_exact=True))
+            if function in [phase.function for phase in self.list.uses[number].kernel.phases]
+        ]
+        return "\n".join(dict.fromkeys(str(origin) for origin in origins if origin is not None))
+
+    @override
+    def planned(self, asked: Asked) -> CPUPlan:
+        return CPUPlan(self.list, asked)
+
+    @override
+    def ran(
+        self,
+        plan: CPUPlan,
+        environment: Environment,
+        known: Mapping[int, Array],
+        trace: list[Step] | None,
+    ) -> dict[int, Array]:
+        return CPURun(self, plan, environment, known).run(trace)
+
+    @cached_property
+    def builds(self) -> Builds | None:
+        """What its trials are built of; None where there can be no child process."""
+        return builds(self.compiler)
+
+    def tried(
+        self, environment: Environment, wanted: Iterable[int], known: Mapping[int, Array]
+    ) -> list[dict[int, Array]]:
+        """Return the values of the wanted nodes by each way in which a child process had them.
+
+        Where there can be no such process they are those of a run in this one.
+        """
+        build = self.builds
+        if build is None:
+            return [self.run(environment, wanted, known)]
+        wanted = frozenset(wanted)
+        plan = self.plan(wanted, known, (), environment.dims)
+        source, values = f"{self.source}{TRIED}", list[dict[int, Array]]()
+        with self._turn():
+            for apart in (True, False):
+                library = build.library(source, behind=self.behind) if apart else self.path
+                given = self, plan, environment, known, build, library, source
+                values.append(CPUTrial(*given, apart=apart).run(None))
+        return [one | {id: known[id] for id in wanted if id in known} for one in values]
+
+    def trial_seconds(self, environment: Environment, *, rounds: int = 10) -> tuple[float, ...]:
+        """Return how long the launches of a run take in a child process, once for each round."""
+        build = self.builds
+        if build is None:
+            raise DeviceError(
+                "cpu: there can be no child process here, in which kernels are timed",
+                hint="cx.time() times them in this process",
+            )
+        plan = self.plan(self.ir.output_ids, (), (), environment.dims)
+        known: dict[int, Array] = {}
+        given = self, plan, environment, known, build, self.path, self.source
+        with self._turn():
+            return CPUTrial(*given, apart=False).seconds(rounds)
+
+    # -- memory ------------------------------------------------------------------------------------
+
+    def memory(self, bound: CPUBound) -> tuple[Block, Block | None]:
+        """Return the arena and the threads' own memory, larger ones if they must be."""
+        size = bound.memory.arena_bytes
+        if size > self._arena.bytes:
+            self._arena = Block(0)  # the old one goes first
+            self._arena = Block(size)
+        if not bound.scratch_bytes:
+            return self._arena, None
+        size = bound.scratch_bytes * self.threads
+        if size > self._scratch.bytes:
+            self._scratch = Block(size)
+        return self._arena, self._scratch
+
+    def output(self, slots: tuple[int, ...], size: int, given: Mapping[int, Array]) -> Block:
+        """Return the memory of an output; what is given to the run does not lie in it."""
+        if not self.reuse_outputs:
+            return self.blocks.take(size)
+        block = self._outputs.get(slots)
+        if (
+            block is None
+            or block.bytes != size
+            or any(array.base is block.raw for array in given.values())
+        ):
+            block = self._outputs[slots] = Block(size)
+        return block

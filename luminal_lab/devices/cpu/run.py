@@ -1,0 +1,210 @@
+"""One run of a CPU program: pointers in, the library called, values out."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Mapping
+from signal import SIGINT, raise_signal
+from time import perf_counter
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from typing_extensions import override
+
+from luminal_lab.core.dtypes import Array
+from luminal_lab.core.interpret import Environment, Step
+from luminal_lab.core.ir import Node
+from luminal_lab.devices.cpu.plan import CPUBound, CPUPlan
+from luminal_lab.devices.facts.machine import available_memory
+from luminal_lab.devices.runtime.blocks import Block
+from luminal_lab.devices.runtime.run import DeviceRun
+from luminal_lab.errors import DeviceError
+from luminal_lab.interrupts import look, write_over
+
+if TYPE_CHECKING:
+    from luminal_lab.devices.cpu.program import CPUProgram
+
+Times: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
+BYTE = np.dtype(np.uint8)
+MAIN = threading.main_thread().ident
+
+
+class Pointers:
+    """Where arrays are, which NumPy takes a microsecond to say."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[Array], int]] = {}
+
+    def of(self, slot: int, array: Array) -> int:
+        """Return where the data of a slot is."""
+        base = array.base
+        # What is frozen, or given out, is a new view of the same data each time.
+        owner = base if isinstance(base, np.ndarray) and base.nbytes == array.nbytes else array
+        known = self._known.get(slot)
+        if known is not None and known[0]() is owner:
+            return known[1]
+        address: int = array.ctypes.data
+        self._known[slot] = weakref.ref(owner), address
+        return address
+
+
+class CPURun(DeviceRun[CPUBound]):
+    """The state of a run."""
+
+    def __init__(
+        self,
+        program: CPUProgram,
+        plan: CPUPlan,
+        environment: Environment,
+        known: Mapping[int, Array],
+    ) -> None:
+        super().__init__(program.ir, plan, plan.bound(environment.dims), environment, known)
+        self.program = program
+        self.arrays: dict[int, Array] = {}
+        """What lies outside the arena, by slot: inputs, what was known, and what is returned."""
+        self.copies: list[Array] = []
+
+    def run(self, trace: list[Step] | None) -> dict[int, Array]:
+        """Do all work, and return the values that were asked for."""
+        try:
+            return self._run(trace)
+        except MemoryError as error:
+            raise self._too_large() from error
+
+    def _run(self, trace: list[Step] | None) -> dict[int, Array]:
+        self._inputs(may_overwrite=trace is None)
+        self._outputs()
+        passed = self.passed()
+        self.bound.run.step = self.environment.step & 0xFFFFFFFF
+        times: Times | None = None
+        if trace is not None:
+            times = np.zeros(2 * len(self.plan.works) or 1, np.int64)
+        self.bound.run.times = None if times is None else times.ctypes.data
+        if self.environment.probes:
+            for key, value in passed.items():
+                self.probe(key, value)
+        self._work(times)
+        if trace is not None and times is not None:
+            trace += self.traced([float(one) * 1e-9 for one in times[1::2] - times[::2]])
+        return passed | self.results()
+
+    def _work(self, times: Times | None) -> None:
+        """Do all work in order."""
+        for first, last, in_c in self.bound.ranges:
+            if not in_c:
+                start = perf_counter()
+                self._by_hand(first)
+                if times is not None:
+                    times[2 * first + 1] = int((perf_counter() - start) * 1e9)
+                self.probe_work(first)
+            elif self.environment.probes:
+                for at in range(first, last):
+                    self._launch(at, at + 1)
+                    self.probe_work(at)
+            else:
+                self._launch(first, last)
+
+    # -- before ------------------------------------------------------------------------------------
+
+    def _inputs(self, *, may_overwrite: bool) -> None:
+        plan, values, owned = self.plan, self.bound.values, self.bound.owned
+        data, pointers = self.environment.data, self.program.pointers
+        for node, slot in plan.inputs:
+            array = data(node)
+            if slot in owned:
+                block = self.program.blocks.owner(array)
+                # Who times a graph runs it without keeping what comes out.
+                if block is None or not may_overwrite or not block.is_kept_alone(id(array)):
+                    block = self._copied(slot, array)
+                for other in plan.owned[slot]:
+                    values[other] = block.address
+                    self.blocks[other] = block
+            else:
+                flags = array.flags
+                if not (flags.c_contiguous and flags.aligned):
+                    array = np.require(array, requirements=("C", "A"))
+                values[slot] = pointers.of(slot, array)
+            self.arrays[slot] = array
+        for node_id, slot in plan.known:
+            array = np.require(self.known[node_id], requirements=("C", "A"))
+            values[slot] = pointers.of(slot, array)
+            self.arrays[slot] = array
+
+    def _copied(self, slot: int, array: Array) -> Block:
+        """Return memory with a copy of a carried input, which may be written over."""
+        block = self.program.blocks.take(self.bound.owned[slot])
+        copy = block.array(array.shape, array.dtype)
+        copy[...] = array
+        # So that no other copy takes its memory before an output lies in it.
+        self.copies.append(copy)
+        return block
+
+    def _outputs(self) -> None:
+        values, program, bound = self.bound.values, self.program, self.bound
+        arena, scratch = program.memory(bound)
+        bound.place(arena, scratch)
+        for slots, size in bound.outputs:
+            block = program.output(slots, size, self.arrays)
+            for slot in slots:
+                values[slot] = block.address
+                self.blocks[slot] = block
+            if len(bound.outputs) > 1:
+                # So that no other output takes it before an array lies in it.
+                held = block.array((0,), BYTE)
+                self.arrays |= dict.fromkeys(slots, held)
+
+    # -- on the way --------------------------------------------------------------------------------
+
+    def _launch(self, first: int, last: int) -> None:
+        """Run launches; C notices Ctrl-C meanwhile, and stops where nothing is written over yet."""
+        look()
+        run = self.bound.run
+        run.fault = 0
+        run.watching = threading.get_ident() == MAIN
+        done = self.program.library.execute(self.bound.address, first, last)
+        if first + done > self.plan.no_return:
+            write_over()
+        if run.fault:
+            at = first + done
+            has_written = at > self.plan.no_return
+            raise self.out_of_range(self.plan.works[at].node, has_written=has_written)
+        if run.interrupted:
+            raise_signal(SIGINT)  # Python has not seen it
+            look()
+            if done < last - first:
+                raise KeyboardInterrupt
+
+    def _by_hand(self, at: int) -> None:
+        """Have NumPy do some work, and put the results where they are looked for."""
+        work = self.plan.works[at]
+        for place, value in self.by_numpy(work.node):
+            self.array(work.makes[place], value.shape, value.dtype)[...] = value
+
+    @override
+    def again(self, node: Node) -> None:
+        self.by_numpy(node)
+
+    @override
+    def array(self, slot: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
+        if slot in self.blocks:
+            return self.blocks[slot].array(shape, dtype)
+        offset = self.bound.memory.offsets.get(slot)
+        if offset is None:
+            return self.arrays[slot].reshape(shape)
+        assert self.bound.arena is not None
+        return self.bound.arena.array(shape, dtype, offset)
+
+    # -- errors ------------------------------------------------------------------------------------
+
+    def _too_large(self) -> DeviceError:
+        bound = self.bound
+        outputs = sum(size for _, size in bound.outputs)
+        there = available_memory()
+        known = "more than there is" if there is None else f"and {there:,} are there"
+        return DeviceError(
+            f"execute: out of memory: the program needs {bound.memory.arena_bytes:,} bytes for "
+            f"what is computed on the way and {outputs:,} for what is retrieved, {known}",
+            where=self.largest(),
+            hint="use smaller sizes, or keep and retrieve fewer values",
+        )

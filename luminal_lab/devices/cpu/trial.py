@@ -1,0 +1,435 @@
+"""A trial: kernels that nobody trusts yet run in a child process, which can be killed.
+
+    room ─┬─ a page that nobody may touch
+          ├─ less than a page that stays as it is     a store before the array is found
+          ├─ the array                                inputs cannot be written
+          └─ a page that nobody may touch             a store, or a load, behind it is found
+
+The child is a program of its own (trial.c), which loads a library and is told which launches to
+run. Both processes have the memory of the arrays. A child that dies, takes too long or too much
+memory is a `Death`; trial_report.py says in words what it means. Nothing of it is left when the
+block ends, however it ends: no process, no file.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import accumulate, chain
+from pathlib import Path
+from time import monotonic, sleep
+from types import TracebackType
+from typing import Final, Literal, Self, TypeAlias
+
+import numpy as np
+
+from luminal_lab.core.dtypes import Array
+from luminal_lab.devices.cpu.trial_build import Builds
+from luminal_lab.devices.facts.machine import available_memory
+from luminal_lab.errors import DeviceError
+
+FILLS: Final = 0xFF, 0x3F
+"""What memory that nobody has written holds in the first and the second run: of floats NaN, and
+about a half."""
+SECONDS: Final = 60.0
+"""How long a run may take."""
+BYTES: Final = 4 << 30
+"""How much memory a child may take beside its arrays."""
+GUARD: Final = 16 << 20
+"""The bytes before and behind each array that nobody may touch."""
+PAGE: Final = mmap.PAGESIZE
+POLL: Final = 0.05
+"""The seconds between two looks at a child that runs."""
+STACKS: Final = 1 << 30
+"""Room for addresses that nobody uses: the threads' stacks, libraries."""
+DYING: Final = 10.0
+"""The seconds that a child may take to say why it dies."""
+SAID: Final = 1 << 16
+"""The bytes that are read of what a child has said last."""
+FIELDS: Final = (
+    *("areas", "areas_at", "values", "values_at", "launches", "launches_at", "tasks_at", "dims_at"),
+    *("writes_at", "written_at", "scratch", "scratch_bytes", "threads", "step", "no_return"),
+    *("seconds_at", "guard"),
+    *("launch", "phase", "task", "fault", "signal", "address", "access"),
+)
+"""The numbers that both processes know, in the order of trial.c."""
+PLACE: Final = {name: place for place, name in enumerate(FIELDS)}
+EACH: Final = 5
+RUN, TIME = 1, 2
+FAULTS: Final = signal.SIGSEGV, getattr(signal, "SIGBUS", 0)  # Windows has one alone
+Access: TypeAlias = Literal["reaches", "reads", "writes"]
+ACCESSES: Final[tuple[Access, ...]] = "reaches", "reads", "writes"
+Bytes: TypeAlias = np.ndarray[tuple[int], np.dtype[np.uint8]]
+
+
+@dataclass(frozen=True)
+class Area:
+    """An array of a trial: its bytes, and whether kernels may write it."""
+
+    bytes: int
+    writable: bool = True
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a child is to do: a library, what it is given, and within which limits."""
+
+    library: Path
+    areas: Sequence[Area]
+    values: Sequence[tuple[int, int] | None]
+    """The area and the offset of each of the program's values."""
+    launches: Sequence[int]
+    """The numbers of the launches, in order."""
+    tasks: Sequence[int]
+    """How many tasks each phase of each launch has."""
+    dims: Sequence[int] = ()
+    writes: Sequence[Sequence[int]] | None = None
+    """The areas that each launch writes, where it may write no others."""
+    scratch: int | None = None
+    """The area of the threads' own memory."""
+    scratch_bytes: int = 0
+    threads: int = 1
+    step: int = 0
+    no_return: int = 0
+    seconds: float = SECONDS
+    bytes: int = BYTES
+
+
+@dataclass(frozen=True)
+class Death:
+    """How a child died, and where it was."""
+
+    cause: Literal["signal", "seconds", "bytes", "report", "status"]
+    number: float
+    """The signal, the seconds or bytes of the limit, or the status."""
+    launch: int
+    phase: int
+    task: int
+    said: str = ""
+    """What it said, as a sanitizer does."""
+    access: Access = "reaches"
+    area: int | None = None
+    """The area at or within which it touched what it must not."""
+    offset: int = 0
+    """Where, counted in bytes from the beginning of the array."""
+    is_null: bool = False
+
+
+class Died(Exception):  # noqa: N818  # a child's end is told by whoever asked for it
+    """A child has died."""
+
+    def __init__(self, death: Death) -> None:
+        super().__init__(death)
+        self.death = death
+
+
+@dataclass
+class Trial:
+    """A child process, from `with` to the end of its block."""
+
+    builds: Builds
+    job: Job
+    checked: bool = True
+    """Whether it is the child with the sanitizers; the library must be of the same kind."""
+    rounds: int = 0
+    """The most rounds that `seconds` will be asked for."""
+    _file: int = field(default=-1, init=False, repr=False)
+    _map: mmap.mmap | None = field(default=None, init=False, repr=False)
+    _process: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
+    _pipes: list[int] = field(default_factory=list[int], init=False, repr=False)
+
+    # -- beginning and end -------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        try:
+            self._lay_out()
+            self._start()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def _lay_out(self) -> None:
+        """Make the memory that both processes have."""
+        job = self.job
+        launches = np.array([*job.launches, 0, 0][: len(job.launches) // 2 * 2 + 2], np.int32)
+        writes = [len(FIELDS), *(len(one) for one in job.writes or ())]
+        lists: dict[str, Sequence[int]] = {
+            "areas_at": [0] * (EACH * len(job.areas)),
+            "values_at": [n for value in job.values for n in (value or (-1, 0))],
+            "launches_at": launches.view(np.int64).tolist(),
+            "tasks_at": job.tasks,
+            "dims_at": [*job.dims, 0],
+            "writes_at": [] if job.writes is None else [*accumulate(writes[1:], initial=0)],
+            "written_at": [*chain.from_iterable(job.writes or ())],
+            "seconds_at": [0] * self.rounds,
+        }
+        header = dict.fromkeys(FIELDS, 0)
+        numbers: list[int] = []
+        for name, listed in lists.items():
+            header[name] = len(FIELDS) + len(numbers)
+            numbers += listed
+        header |= {
+            "areas": len(job.areas),
+            "values": len(job.values),
+            "launches": len(job.launches),
+            "scratch": -1 if job.scratch is None else job.scratch,
+            "scratch_bytes": job.scratch_bytes,
+            "threads": job.threads,
+            "step": job.step,
+            "no_return": job.no_return,
+            "guard": GUARD,
+        }
+        if job.writes is None:
+            header["writes_at"] = 0
+        at = _pages(8 * (len(FIELDS) + len(numbers)))
+        self._begins: list[int] = []
+        for place, area in enumerate(job.areas):
+            size = _pages(area.bytes)
+            writable = area.writable and job.writes is None
+            numbers[EACH * place : EACH * place + EACH] = (at, size, area.bytes, int(writable), 0)
+            at += size
+            self._begins.append(at - area.bytes)
+        there = available_memory()
+        if there is not None and at > there:
+            raise MemoryError(f"{at:,} bytes, and {there:,} are there")
+        self._size = at
+        self._file = _nameless()
+        os.ftruncate(self._file, at)
+        self._map = mmap.mmap(self._file, at)
+        self._numbers = np.frombuffer(self._memory(), np.int64, len(FIELDS) + len(numbers))
+        self._numbers[:] = [*header.values(), *numbers]
+
+    def _start(self) -> None:
+        job, builds = self.job, self.builds
+        program = builds.child if self.checked else builds.plain
+        has_shadow = self.checked and "address" in builds.sanitizers  # which takes all addresses
+        guards = 2 * GUARD * len(job.areas)
+        room = 0 if has_shadow else job.bytes + self._size + guards + STACKS
+        processor = int(job.seconds * job.threads) + 10  # should nobody be there to kill it
+        taken, commands = os.pipe()
+        self._pipes += (taken, commands)
+        answers, given = os.pipe()
+        self._pipes += (answers, given)
+        self._commands, self._answers = commands, answers
+        with tempfile.TemporaryFile() as said:
+            self._said = os.dup(said.fileno())
+            self._pipes.append(self._said)
+            self._process = subprocess.Popen(
+                [
+                    *(str(builds.plain), str(program), str(self._file), str(taken), str(given)),
+                    *(str(processor), str(room), str(job.library)),
+                ],
+                stdin=subprocess.DEVNULL,
+                stderr=said,
+                pass_fds=(self._file, taken, given),
+                start_new_session=True,
+            )
+        for own in (taken, given):
+            self._pipes.remove(own)
+            os.close(own)
+
+    def _end(self) -> None:
+        """Leave nothing of it."""
+        try:
+            if self._process is not None:
+                _kill(self._process)
+        finally:
+            # It goes with the last array that lies in it.
+            self._map, self._numbers = None, np.empty(0, np.int64)
+            left, self._pipes = self._pipes, []
+            if self._file >= 0:
+                left.append(self._file)
+                self._file = -1
+            for one in left:
+                with suppress(OSError):
+                    os.close(one)
+
+    @property
+    def process(self) -> int:
+        """The number of the child."""
+        assert self._process is not None, "a trial runs within its block"
+        return self._process.pid
+
+    def _memory(self) -> mmap.mmap:
+        assert self._map is not None, "a trial has memory within its block"
+        return self._map
+
+    # -- memory ------------------------------------------------------------------------------------
+
+    def raw(self, area: int) -> Bytes:
+        """Return the bytes of an array, as both processes have them."""
+        return np.frombuffer(
+            self._memory(), np.uint8, self.job.areas[area].bytes, self._begins[area]
+        )
+
+    def array(
+        self, area: int, shape: tuple[int, ...], dtype: np.dtype[np.generic], offset: int = 0
+    ) -> Array:
+        """Return an array as both processes have it."""
+        return np.ndarray(shape, dtype, self._memory(), self._begins[area] + offset)
+
+    def _before(self, area: int) -> Bytes:
+        """Return the bytes between the page that nobody may touch and an array."""
+        size = self.job.areas[area].bytes
+        left = _pages(size) - size
+        return np.frombuffer(self._memory(), np.uint8, left, self._begins[area] - left)
+
+    def fill(self, byte: int) -> None:
+        """Fill all arrays with a byte, and what is before each with another."""
+        for area in range(len(self.job.areas)):
+            self.raw(area)[:] = byte
+            # Guards differ, so that what is read from one shows when it is written into another.
+            self._before(area)[:] = (byte ^ 0x11) - area % 16
+
+    def overwritten(self, byte: int) -> int | None:
+        """Return an area before which something was written, after `fill`."""
+        for area in range(len(self.job.areas)):
+            if (self._before(area) != (byte ^ 0x11) - area % 16).any():
+                return area
+        return None
+
+    # -- running -----------------------------------------------------------------------------------
+
+    def run(self, first: int, last: int, *, backwards: bool = False) -> int:
+        """Run launches; return how many are done: fewer if an index was out of range."""
+        return self._ask(RUN, first, last, int(backwards))
+
+    def seconds(self, rounds: int) -> tuple[float, ...]:
+        """Run all launches some times, and return the seconds of each time."""
+        assert rounds <= self.rounds
+        self._ask(TIME, len(self.job.launches), rounds, 0)
+        at = self._told("seconds_at")
+        return tuple(float(one) * 1e-9 for one in self._numbers[at : at + rounds])
+
+    def _told(self, name: str) -> int:
+        return int(self._numbers[PLACE[name]])
+
+    def _ask(self, *command: int) -> int:
+        process = self._process
+        assert process is not None, "a trial runs within its block"
+        with suppress(BrokenPipeError):  # it has died, and said why
+            os.write(self._commands, np.array(command, np.int64).tobytes())
+        end = monotonic() + self.job.seconds
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(self._answers, selectors.EVENT_READ)
+            while not waiting.select(min(POLL, max(0.0, end - monotonic()))):
+                if _has_ended(process.pid):  # what it has started may still have the pipe
+                    break
+                if monotonic() >= end:
+                    raise Died(self._death("seconds"))
+                if _resident(process.pid) > self.job.bytes + self._size:
+                    raise Died(self._death("bytes"))
+            answer = os.read(self._answers, 8) if waiting.select(0) else b""
+        if len(answer) == 8:
+            return int(np.frombuffer(answer, np.int64)[0])
+        raise Died(self._death("signal"))
+
+    def _death(self, cause: Literal["signal", "seconds", "bytes"]) -> Death:
+        """Return how the child died, which it has if it was not killed for its limits."""
+        process = self._process
+        assert process is not None
+        end = monotonic() + DYING
+        while cause == "signal" and not _has_ended(process.pid) and monotonic() < end:
+            sleep(POLL / 10)
+        _kill(process)
+        status = process.returncode
+        where = self._told("launch"), self._told("phase"), self._told("task")
+        if cause != "signal":
+            most = self.job.seconds if cause == "seconds" else self.job.bytes
+            return Death(cause, most, *where)
+        said = os.pread(self._said, SAID, max(0, os.fstat(self._said).st_size - SAID)).decode(
+            "utf-8", "replace"
+        )
+        if status == 85:
+            raise DeviceError(
+                f"trial: the child process could not begin: {said.strip()}",
+                hint="without check= kernels run in this process",
+            )
+        if -status == getattr(signal, "SIGXCPU", 0):
+            return Death("seconds", self.job.seconds, *where)
+        told = self._told("signal")
+        address = self._told("address") if told in FAULTS else 0
+        if "Sanitizer" in said or "runtime error:" in said or "panic:" in said:
+            return Death("report", status, *where, said, *self.located(0, 0))
+        if status < 0:
+            place = self.located(address, self._told("access"))
+            return Death(
+                "signal", -status, *where, said, *place, told in FAULTS and 0 <= address < PAGE
+            )
+        return Death("status", status, *where, said)
+
+    def located(self, address: int, access: int) -> tuple[Access, int | None, int]:
+        """Return the area that an address is in or nearest to, and where, from its beginning."""
+        least, nearest, where = GUARD, None, 0
+        for place, area in enumerate(self.job.areas):
+            at = len(FIELDS) + EACH * place  # the areas come first
+            begin = int(self._numbers[at + EACH - 1])
+            offset = address - begin
+            away = max(0, -offset, offset - area.bytes + 1)
+            if begin and away < least:
+                least, nearest, where = away, place, offset
+        return ACCESSES[access], nearest, where
+
+
+def _pages(size: int) -> int:
+    return -(-size // PAGE) * PAGE
+
+
+def _nameless() -> int:
+    """Return a file that has no name, and lies in memory where the system has such files."""
+    if sys.platform == "linux":
+        return os.memfd_create("luminal_lab")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _resident(process: int) -> int:
+    """Return the memory that a process has; 0 where the system does not say."""
+    with suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{process}/statm").read_text("ascii").split()[1]) * PAGE
+    return 0
+
+
+def _has_ended(process: int) -> bool:
+    """Return whether a child has ended; its number stays its own."""
+    return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a process and all that it has started."""
+    # Its group lives as long as one process of it, so that the number is nobody else's.
+    if process.returncode is None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def first_difference(one: Array, other: Array) -> tuple[tuple[int, ...], bool] | None:
+    """Return where two runs made other bytes of memory that held FILLS, and if neither wrote it."""
+    size = one.dtype.itemsize
+    a, b = (
+        np.ascontiguousarray(x).reshape(-1).view(np.uint8).reshape(*x.shape, size)
+        for x in (one, other)
+    )
+    left = (a == FILLS[0]).all(-1) & (b == FILLS[1]).all(-1)
+    apart = left if left.any() else (a != b).any(-1)
+    if not apart.any():
+        return None
+    return tuple(int(k) for k in np.argwhere(apart)[0]), bool(left.any())

@@ -1,0 +1,105 @@
+"""What a trial is built of: the child process, with the sanitizers that a compiler has, if any.
+
+A trial runs a kernel that nobody trusts yet (trial.py). Its library is made from the same source
+as the one that Python would load, by the same compiler, with all that finds faults switched on:
+AddressSanitizer, UndefinedBehaviorSanitizer, and local variables that begin as a pattern.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from luminal_lab.core.origin import warn
+from luminal_lab.devices.build.toolchain import Behind, Compiler, compile_library
+from luminal_lab.errors import DeviceError
+from luminal_lab.kernels.prelude.c_runtime import RUN
+
+CHECKS = {"address": "AddressSanitizer", "undefined": "UndefinedBehaviorSanitizer"}
+"""The sanitizers, and what they are called."""
+FOUND = (
+    *("-fsanitize=float-cast-overflow", "-fno-sanitize=object-size"),
+    *("-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"),
+)
+"""What AddressSanitizer says of an object that is too small is more; integers may overflow."""
+PATTERN = "-ftrivial-auto-var-init=pattern"
+PATIENCE = 20.0
+"""The seconds in which a child that does nothing must have ended."""
+
+
+@dataclass(frozen=True)
+class Builds:
+    """How a compiler builds what is tried."""
+
+    compiler: Compiler
+    """The compiler of libraries that are tried."""
+    plain: Path
+    """The child without sanitizers, for libraries as they are; it also starts the other one."""
+    child: Path
+    """The child with all sanitizers that there are."""
+    sanitizers: tuple[str, ...]
+    """Their names; none where the compiler has no runtime for them."""
+
+    def library(self, source: str, *, behind: Behind | None = None) -> Path:
+        """Return a library to be tried."""
+        return compile_library(source, self.compiler, behind=behind)
+
+
+def builds(compiler: Compiler) -> Builds | None:
+    """Return how a compiler builds what is tried; None where there can be no child process.
+
+    Where less is found than elsewhere it says so.
+    """
+    if sys.platform == "win32" or not _starts(compiler, ()):
+        warn("trial: there can be no child process here; kernels are tried in this one")
+        return None
+    plain = _child(compiler, ())
+    checked, checks = _checked(compiler)
+    if not checks:
+        warn(f"trial: {compiler} has no sanitizers; kernels are tried between guard pages alone")
+    return Builds(checked, plain, _child(checked, checks) if checks else plain, checks)
+
+
+@cache
+def _checked(compiler: Compiler) -> tuple[Compiler, tuple[str, ...]]:
+    """Return a compiler with all checks that work, and which these are."""
+    for checks in (tuple(CHECKS), (*CHECKS,)[1:]):
+        for extra in ((PATTERN,), ()):
+            left = [flag for flag in compiler.flags if flag not in ("-O3", "-Wl,--no-undefined")]
+            added = ("-Og", f"-fsanitize={','.join(checks)}", *FOUND, *extra)
+            given = replace(compiler, flags=(*added, *left))
+            if _starts(given, checks):
+                return given, checks
+    return compiler, ()
+
+
+def _child(compiler: Compiler, checks: tuple[str, ...]) -> Path:
+    """Return the program of the child."""
+    text = Path(__file__).with_name("trial.c").read_text("utf-8").replace("LAB_RUN", RUN, 1)
+    text = f"#define LAB_CHECKED {len(checks)}\n{text}"
+    flags = tuple(flag for flag in compiler.flags if flag not in ("-shared", "-fPIC", "-O3"))
+    exported = () if sys.platform == "darwin" else ("-rdynamic",)
+    path = compile_library(text, replace(compiler, flags=("-O1", *flags, *exported, "-ldl")))
+    if not path.stat().st_mode & 0o100:  # what is in the cache is there to be loaded
+        path.chmod(0o700)
+    return path
+
+
+@cache
+def _starts(compiler: Compiler, checks: tuple[str, ...]) -> bool:
+    """Return whether a compiler makes a child that can be started, and finds what it should."""
+    with suppress(DeviceError, OSError, subprocess.SubprocessError):
+        asked = subprocess.run(
+            [_child(compiler, checks)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        # Some compilers take the flags of sanitizers whose runtime they do not have.
+        return b"shift exponent" in asked.stderr if checks else asked.returncode == 0
+    return False

@@ -1,0 +1,112 @@
+"""What became of a child in words: what a kernel did, where, and what would help."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from luminal_lab.devices.build.toolchain import PROGRAM
+from luminal_lab.devices.cpu.trial import Access, Death, Trial
+
+LINE: Final = re.compile(rf"\b{re.escape(PROGRAM)}:(\d+)")
+ADDRESS: Final = re.compile(r"AddressSanitizer: ([\w-]+) on (?:unknown )?address (0x[0-9a-f]+)")
+ACCESS: Final = re.compile(r"\b(READ|WRITE) (?:of size|memory access)")
+LOCAL: Final = re.compile(r"'(\w+)'(?: \(line \d+\))? <== Memory access")
+UNDEFINED: Final = re.compile(r"(?:runtime error|panic): (.*)")
+TOO_LARGE: Final = re.compile(r"allocation-size-too-big|out-of-memory|rss limit|calloc-overflow")
+INDEX: Final = "an index is out of the array; loops end at the dims"
+ALONE: Final = "an input is read alone; others read it too"
+ENDLESS: Final = "a loop may have no end; its condition, and what it counts, say why"
+SMALLER: Final = "what it keeps on the way belongs into its outputs, or into less memory"
+
+
+class Named(NamedTuple):
+    """An array as a launch knows it."""
+
+    name: str
+    itemsize: int
+    is_input: bool
+
+
+class Words(NamedTuple):
+    """What is told of a kernel: what it did, in which line of the source, and what would help."""
+
+    what: str
+    line: int | None
+    hint: str
+
+
+def words(trial: Trial, death: Death, names: Mapping[int, Named]) -> Words:
+    """Say what a death means; `names` are the arrays of its launch, by their areas."""
+    line = LINE.search(death.said) if death.cause == "report" else None
+    what, hint = _meant(trial, death, names)
+    return Words(what, int(line[1]) if line else None, hint)
+
+
+def _meant(trial: Trial, death: Death, names: Mapping[int, Named]) -> tuple[str, str]:
+    number = death.number
+    match death.cause:
+        case "seconds":
+            return f"it was ended after {number:g} s", ENDLESS
+        case "bytes":
+            return f"it was ended when it took more than {number:,} bytes", SMALLER
+        case "status":
+            return f"it ended its process with status {number}", "a kernel returns"
+        case "report":
+            return _reported(trial, death, names)
+        case "signal":
+            pass
+    if death.area is not None:
+        return _touched(trial, death.access, death.area, death.offset, names)
+    if death.is_null:
+        hint = "a pointer is not set; malloc gives none where memory is short"
+        return f"it {death.access} memory by a null pointer", hint
+    name = signal.Signals(int(number)).name
+    return f"it was ended by {name}", "a compiler with sanitizers, such as gcc, would say more"
+
+
+def _reported(trial: Trial, death: Death, names: Mapping[int, Named]) -> tuple[str, str]:
+    """Say what a sanitizer has found."""
+    said = death.said
+    if TOO_LARGE.search(said):
+        return "it asks for more memory than it may have", SMALLER
+    undefined = UNDEFINED.search(said)
+    if undefined:
+        return f"it does what C leaves undefined: {undefined[1].strip()}", "mend the marked line"
+    how = ACCESS.search(said)
+    access: Access = {"READ": "reads", "WRITE": "writes"}[how[1]] if how else "reaches"  # pyright: ignore[reportAssignmentType]  # one of the two
+    local = LOCAL.search(said)
+    if local:
+        return f"it {access} beside its local array {local[1]}", INDEX
+    found = ADDRESS.search(said)
+    kind = found[1] if found else "an error that AddressSanitizer found"
+    if kind == "ABRT":
+        return "it aborts", "a kernel returns"
+    if kind == "stack-overflow":
+        return "it takes more of the stack than there is", "large arrays belong into outputs"
+    if found:
+        _, area, offset = trial.located(int(found[2], 16), 0)
+        if area is not None:
+            return _touched(trial, access, area, offset, names)
+        if int(found[2], 16) < 1 << 12:
+            return f"it {access} memory by a null pointer", "a pointer is not set"
+    return f"it {access} memory that is nobody's ({kind})", INDEX
+
+
+def _touched(
+    trial: Trial, access: Access, area: int, offset: int, names: Mapping[int, Named]
+) -> tuple[str, str]:
+    """Say that a launch touched what is beside an array, or within one that it may not write."""
+    size = trial.job.areas[area].bytes
+    if area not in names:
+        return f"it {access} memory of another value", INDEX
+    name, itemsize, is_input = names[area]
+    if 0 <= offset < size:
+        if is_input:
+            return f"it changes its input {name}", ALONE
+        return f"it {access} {name}, which is not its own", INDEX
+    count = size // itemsize
+    elements = "1 element" if count == 1 else f"{count:,} elements"
+    return f"it {access} {name}[{offset // itemsize}], and {name} has {elements}", INDEX

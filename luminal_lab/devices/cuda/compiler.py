@@ -1,0 +1,103 @@
+"""NVIDIA's GPUs: kernels in CUDA C++, compiled by NVRTC, run through CuPy.
+
+    cx.compile(ll.GenericCompiler(), ll.CUDACompiler(arch="sm_90a"))
+
+makes the source on any machine, `cx.kernels[…].ptx` and `.resources` with it. `cx.execute()` needs
+a GPU; with `emulate=True` the emulator runs the same source on the CPU, for small sizes.
+
+gpu.py has what all GPUs share, gpu/program.py what is compiled, gpu/run.py runs it; engine.py
+calls CuPy, driver.py finds the GPU, library.py has cuBLAS beside our own kernels.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from typing_extensions import override
+
+from luminal_lab.core.ir import IR
+from luminal_lab.devices.cuda.driver import card_arch
+from luminal_lab.devices.cuda.engine import CuPyEngine
+from luminal_lab.devices.gpu.compiler import GPUCompiler, GPUMaker
+from luminal_lab.devices.gpu.engine import Emulated, Engine
+from luminal_lab.devices.gpu.program import GPUProgram
+from luminal_lab.errors import ArgumentError
+from luminal_lab.kernels.dialect import CUDA
+from luminal_lab.kernels.gpu import gpu_of
+from luminal_lab.kernels.kernel import Kernels
+from luminal_lab.kernels.steps.applied import ScheduleLike
+
+__all__ = ["CUDACompiler"]
+DEFAULT = "sm_80"
+"""What is compiled for where there is no GPU to ask."""
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class CUDACompiler(GPUCompiler):
+    """Fuse into kernels, and run them on an NVIDIA GPU.
+
+    `arch` is the architecture, as in "sm_90a"; without it that of the GPU that is there, or sm_80.
+    With `tf32` products of float32 may be rounded to 10 bits for the tensor units. With `cublas`
+    plain products are NVIDIA's library's where a first run finds that faster. `emulate` runs the
+    kernels in the emulator, `schedules` has those of kernels that are to have another than the
+    default one. With `reuse_outputs` a run may write over what earlier ones returned.
+
+    >>> print(CUDACompiler(arch="sm_90", tf32=True))
+    cuda{arch = sm_90, tf32 = true}
+    """
+
+    name: ClassVar[str] = "cuda"
+    shown: ClassVar[tuple[str, ...]] = ("arch", "tf32", "cublas")
+    arch: str | None = None
+    """What is compiled for; None: the GPU that is there."""
+    tf32: bool = False
+    """Whether products of float32 may be rounded to 10 bits."""
+    cublas: bool = True
+    """Whether cuBLAS may compute plain products, where it is faster."""
+
+    def __init__(
+        self,
+        arch: str | None = None,
+        *,
+        tf32: bool = False,
+        cublas: bool = True,
+        emulate: bool = False,
+        reuse_outputs: bool = False,
+        schedules: Mapping[str, ScheduleLike] | None = None,
+    ) -> None:
+        super().__init__(
+            emulate=self.checked_flag("emulate", emulate),
+            reuse_outputs=self.checked_flag("reuse_outputs", reuse_outputs),
+            schedules=schedules,
+        )
+        if arch is not None and not re.fullmatch(r"sm_\d+[af]?", str(arch)):
+            raise ArgumentError(
+                f"cuda: the architecture is {arch!r}",
+                hint='give one such as "sm_90", or leave it out for the GPU that is there',
+            )
+        object.__setattr__(self, "arch", arch)
+        object.__setattr__(self, "tf32", self.checked_flag("tf32", tf32))
+        object.__setattr__(self, "cublas", self.checked_flag("cublas", cublas))
+
+    @override
+    def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> GPUProgram:
+        arch = self.arch or (None if self.emulate else card_arch()) or DEFAULT
+        gpu = replace(gpu_of(arch), tf32=self.tf32)
+
+        def find(source: str, kernels: Kernels) -> Engine:
+            if self.emulate:
+                return Emulated(source, CUDA)
+            return CuPyEngine(source, arch, kernels, tf32=self.tf32, cublas=self.cublas)
+
+        return GPUProgram(
+            ir,
+            GPUMaker(gpu, self.name),
+            CUDA,
+            find,
+            reuse_outputs=self.reuse_outputs,
+            specialise=specialise,
+            schedules=dict(self.schedules),
+        )

@@ -1,0 +1,135 @@
+"""Whether there is an NVIDIA GPU that CuPy can use, its memory, and code that is loaded onto it."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+from typing import Any, Final
+
+import numpy as np
+
+from luminal_lab.core.origin import here
+from luminal_lab.devices.gpu.nvrtc import compile_cuda
+from luminal_lab.devices.runtime.blocks import Block
+from luminal_lab.errors import DeviceError
+
+STILL: Final = (
+    "the source, PTX and resources of kernels are there without it; emulate=True runs small sizes "
+    "on the CPU"
+)
+"""What works where nothing runs."""
+NO_DEVICE, OLD_DRIVER, NO_MEMORY, NO_BINARY = 100, 35, 2, 209
+
+
+def import_cupy() -> Any:  # noqa: ANN401  # CuPy has no types
+    """Return CuPy, or say that it is not there."""
+    try:
+        return importlib.import_module("cupy")
+    except ImportError as error:
+        raise DeviceError(
+            f"cuda: CuPy, which runs kernels, is not installed ({error})",
+            where=str(here() or "") or None,
+            hint=f'pip install "luminal-lab[cuda]"; {STILL}',
+        ) from error
+
+
+def gpu_count() -> int:
+    """Return how many GPUs there are, or say why none can be used."""
+    runtime = import_cupy().cuda.runtime
+    driver: int = runtime.driverGetVersion()
+    if not driver:
+        raise DeviceError(
+            "cuda: there is no NVIDIA driver on this machine, and so no GPU to run on",
+            where=str(here() or "") or None,
+            hint=STILL,
+        )
+    try:
+        return int(runtime.getDeviceCount())
+    except runtime.CUDARuntimeError as error:
+        if error.status == OLD_DRIVER:
+            raise DeviceError(
+                f"cuda: the driver knows CUDA {version_text(driver)}, and CuPy is made for "
+                f"{version_text(runtime.runtimeGetVersion())}",
+                where=str(here() or "") or None,
+                hint=f"install a newer driver, or CuPy for the older CUDA; {STILL}",
+            ) from error
+        if error.status == NO_DEVICE:
+            return 0
+        raise DeviceError(
+            f"cuda: the driver finds no GPU that can be used: {error}",
+            where=str(here() or "") or None,
+            hint=STILL,
+        ) from error
+
+
+def version_text(number: int) -> str:
+    """Return a version as people write it.
+
+    >>> version_text(13020)
+    '13.2'
+    """
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def card_arch() -> str | None:
+    """Return the architecture of the GPU that is there, if one is."""
+    try:
+        if not gpu_count():
+            return None
+    except DeviceError:
+        return None
+    capability = str(import_cupy().cuda.Device().compute_capability)
+    # What only this generation has, such as products of whole warp groups, has an a.
+    return f"sm_{capability}a" if int(capability) >= 90 else f"sm_{capability}"
+
+
+class DeviceMemory:
+    """Memory of the GPU alone; it goes when nobody needs it any more."""
+
+    def __init__(self, owner: Any, size: int) -> None:  # noqa: ANN401  # CuPy's
+        self.owner = owner
+        self.bytes = size
+        self.address = int(owner.ptr)
+
+
+class ManagedBlock(Block):
+    """Memory that host and GPU see, and whose pages lie where they were last used."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, owner: Any, size: int) -> None:  # noqa: ANN401  # CuPy's
+        self.owner = owner
+        self.bytes = size
+        self.address = int(owner.ptr)
+        self.offset = 0
+        self.given = None
+        seen: Any = (ctypes.c_ubyte * max(1, size)).from_address(self.address)
+        seen.owner = owner  # whoever has an array of it keeps the memory
+        self.raw = np.frombuffer(seen, np.uint8)
+
+
+@functools.lru_cache(maxsize=64)
+def load_module(device: int, capability: str, arch: str, source: str) -> Any:  # noqa: ANN401  # CuPy's
+    """Return a source compiled and loaded; equal ones are one."""
+    del device
+    compiled = compile_cuda(source, arch)
+    cupy = import_cupy()
+    module = cupy.cuda.Module()
+    plain = arch.removeprefix("sm_").rstrip("af")
+    # Machine code is for one generation; PTX is for all later ones, and compiled by the driver.
+    same = plain[:-1] == capability[:-1] and int(plain) <= int(capability)
+    image = compiled.cubin if same else compiled.ptx.encode()
+    try:
+        module.load(image)
+    except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError) as error:
+        status = int(getattr(error, "status", 0))
+        if status == NO_MEMORY:
+            raise MemoryError(str(error)) from error
+        raise DeviceError(
+            f"cuda: the kernels are for {arch}, the GPU is sm_{capability}, and the driver does "
+            f"not take them: {error}",
+            where=str(here() or "") or None,
+            hint=f'give arch="sm_{capability}", or leave it out; {STILL}',
+        ) from error
+    return module

@@ -1,0 +1,386 @@
+"""An NVIDIA GPU, through CuPy: memory, copies, launches, graphs of launches, events, cuBLAS.
+
+CuPy is imported when something is to run, and only here. A first run waits behind each launch, so
+that what fails has a name; from the third on with the same memory launches are replayed as CUDA
+graphs. CuPy refuses to record cuBLAS in a graph, so those calls stand between graphs, as do kernels
+that are given the count of runs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import groupby, pairwise
+from statistics import median
+from time import sleep
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from luminal_lab.core.dtypes import Array
+from luminal_lab.core.origin import here
+from luminal_lab.devices.cuda.driver import (
+    NO_MEMORY,
+    STILL,
+    DeviceMemory,
+    ManagedBlock,
+    gpu_count,
+    import_cupy,
+    load_module,
+    version_text,
+)
+from luminal_lab.devices.cuda.library import Products
+from luminal_lab.devices.cuda.maps import tensor_map
+from luminal_lab.devices.gpu.engine import Argument, Launched, Mapped, Place
+from luminal_lab.devices.runtime.blocks import Block
+from luminal_lab.errors import DeviceError, Interrupted
+from luminal_lab.interrupts import look
+from luminal_lab.kernels.gpu import DECLARED
+from luminal_lab.kernels.kernel import Kernels
+from luminal_lab.trust import admit
+
+KEPT: Final = {701, 704, 705, 708, 711, 712, 713}
+"""Statuses from 700 on after which the context can still be used."""
+TRIED: Final = 5
+"""How often each candidate for a product is timed."""
+AHEAD: Final = 64 << 20
+"""The bytes that are set to keep the GPU busy while what is timed is put behind them."""
+SETS: Final = 2
+"""How often they are set for each launch: longer than Python takes to launch it."""
+MOST_GRAPHS: Final = 8
+"""How many graphs a range of a program has: for as many choices of its memory."""
+SHOWN: Final = 4
+NOT_READY: Final = 600
+"""The status of a stream on which something is still to be done."""
+LONGEST: Final = 1e-3
+"""The seconds from one question to the next whether all is done, at most."""
+
+
+class _Graph(NamedTuple):
+    """Launches that are replayed as one."""
+
+    launches: tuple[Launched, ...]
+    graph: Any
+
+
+class CuPyEngine:
+    """The GPU on which one program runs."""
+
+    clock = "CUDA events"
+    sees_all = False
+
+    def __init__(
+        self, source: str, arch: str, kernels: Kernels, *, tf32: bool, cublas: bool
+    ) -> None:
+        admit(source)
+        if not gpu_count():
+            raise DeviceError(
+                "cuda: there is no NVIDIA GPU on this machine",
+                where=str(here() or "") or None,
+                hint=STILL,
+            )
+        del kernels
+        self.cupy = import_cupy()
+        cuda = self.cupy.cuda
+        self.runtime = cuda.runtime
+        self.errors: tuple[type[Exception], ...] = (
+            cuda.runtime.CUDARuntimeError,
+            cuda.driver.CUDADriverError,
+        )
+        self.lost: str = ""
+        """What has ended the context; nothing can be launched after it."""
+        self.arch = arch
+        self.driver = f"CUDA {version_text(self.runtime.driverGetVersion())}"
+        """The newest CUDA that the driver knows."""
+        with self._named("cuda: the GPU does not say what it is"):
+            self.device = cuda.Device()
+            number = int(self.device.id)
+            capability = str(self.device.compute_capability)
+            properties: Mapping[str, bytes] = self.runtime.getDeviceProperties(number)
+        self.name = properties["name"].decode()
+        with self._named("cuda: no stream could be made"):
+            self.stream = cuda.Stream(non_blocking=True)
+            shares = self.runtime.cudaDevAttrConcurrentManagedAccess
+            self.can_share = bool(self.runtime.deviceGetAttribute(shares, number))
+        self.module = load_module(number, capability, arch, source)
+        self.functions: dict[str, Any] = {}
+        self.products = (
+            Products(self.device, self.stream, self._named, tf32=tf32) if cublas else None
+        )
+        """What computes plain products; None: kernels do."""
+        self._graphs: dict[Hashable, list[_Graph]] = {}
+        self._seen: dict[Hashable, tuple[Launched, ...]] = {}
+        self._ahead: DeviceMemory | None = None
+        self._records = True
+        self._open: list[str] = []
+        """The kernels that were launched since it was last waited for them."""
+
+    # -- errors ------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _named(self, what: str) -> Generator[None]:
+        """Make of an error of CuPy's one of ours."""
+        if self.lost:
+            raise self._is_lost()
+        try:
+            yield
+        except self.errors as error:
+            status = int(getattr(error, "status", 0))
+            if status == NO_MEMORY:
+                raise MemoryError(str(error)) from error
+            if status >= 700 and status not in KEPT:
+                self.lost = f"{what}: {error}"
+                raise self._is_lost() from error
+            raise DeviceError(
+                f"{what}: {error}", where=str(here() or "") or None, hint=STILL
+            ) from error
+        except self.cupy.cuda.memory.OutOfMemoryError as error:
+            raise MemoryError(str(error)) from error
+
+    def _is_lost(self) -> DeviceError:
+        return DeviceError(
+            self.lost,
+            where=str(here() or "") or None,
+            hint="the GPU's context is lost, and with it what was carried there: restart Python "
+            "(the notebook's kernel) to go on; with emulate=True the emulator finds the line",
+        )
+
+    # -- memory ------------------------------------------------------------------------------------
+
+    def reserve(self, size: int) -> DeviceMemory:
+        """Return memory of the GPU's."""
+        with self._named("cuda: no memory could be had"):
+            return DeviceMemory(self.cupy.cuda.Memory(max(1, size)), size)
+
+    def shared(self, size: int) -> Block:
+        """Return memory whose pages go where they are used."""
+        with self._named("cuda: no shared memory could be had"):
+            return ManagedBlock(self.cupy.cuda.malloc_managed(max(1, size)), size)
+
+    def free_bytes(self) -> int | None:
+        """Return how much memory the GPU has left."""
+        with self._named("cuda: the memory that is left is not known"):
+            free, _ = self.runtime.memGetInfo()
+        return int(free)
+
+    def upload(self, place: Place, array: Array) -> None:
+        """Copy an array to the GPU."""
+        if array.nbytes:
+            begin: int = array.ctypes.data
+            self._copy(place.address, begin, array.nbytes, self.runtime.memcpyDefault)
+            self.wait()  # the array may go
+
+    def download(self, place: Place, array: Array) -> None:
+        """Copy from the GPU, behind all that was launched."""
+        if array.nbytes:
+            begin: int = array.ctypes.data
+            self._copy(begin, place.address, array.nbytes, self.runtime.memcpyDefault)
+        self.wait()
+
+    def _copy(self, to: int, of: int, size: int, kind: int) -> None:
+        with self._named("cuda: a copy failed"):
+            self.runtime.memcpyAsync(to, of, size, kind, self.stream.ptr)
+
+    # -- launches ----------------------------------------------------------------------------------
+
+    def launch(self, launches: Sequence[Launched], key: Hashable, *, careful: bool) -> None:
+        """Launch in order; what is launched again with the same memory is replayed."""
+        if careful or key is None:
+            for work in _works(launches):
+                if self.products is not None:
+                    self.products.choose(work, functools.partial(self._mine, work), self._seconds)
+                self._direct(work)
+                self.wait()
+            return
+        whole = tuple(launches)
+        seen, self._seen[key] = self._seen.get(key), whole
+        again = seen is not None and _are_same(seen, whole)
+        for place, (is_graph, part) in enumerate(self._parts(whole)):
+            if is_graph and self._records and self._replay((key, place), part, again=again):
+                continue
+            for work in _works(part):
+                self._direct(work)
+
+    def _parts(self, launches: Sequence[Launched]) -> Iterator[tuple[bool, tuple[Launched, ...]]]:
+        """Yield what can be one graph, and what stands between graphs."""
+
+        def can_be(work: Sequence[Launched]) -> bool:
+            return all(one.repeats for one in work) and not self._is_by_library(work)
+
+        for is_graph, group in groupby(_works(launches), can_be):
+            yield is_graph, tuple(one for work in group for one in work)
+
+    def _replay(self, key: Hashable, launches: tuple[Launched, ...], *, again: bool) -> bool:
+        """Launch a graph, if there is one or it is time to record it; return if so."""
+        graphs = self._graphs.setdefault(key, [])
+        found = next((one for one in graphs if _are_same(one.launches, launches)), None)
+        if found is None:
+            if not again or len(launches) < 2:
+                return False
+            graph = self._record(launches)
+            if graph is None:
+                return False
+            del graphs[: max(0, len(graphs) + 1 - MOST_GRAPHS)]
+            found = _Graph(launches, graph)
+            graphs.append(found)
+        with self._named(_among([one.kernel.name for one in launches])):
+            found.graph.launch(self.stream)
+        self._open += [one.kernel.name for one in launches]
+        return True
+
+    def _record(self, launches: Sequence[Launched]) -> Any:  # noqa: ANN401  # CuPy's graph
+        """Return a graph of launches; None where the driver cannot record them."""
+        try:
+            self.stream.begin_capture()
+            try:
+                for one in launches:
+                    self._call(one)
+            finally:
+                graph = self.stream.end_capture()
+        except self.errors:
+            self._records = False
+            return None
+        return graph
+
+    def _is_by_library(self, work: Sequence[Launched]) -> bool:
+        return self.products is not None and self.products.is_by_library(work)
+
+    def _direct(self, work: Sequence[Launched]) -> None:
+        if self.products is not None and self.products.is_by_library(work):
+            self.products.multiply(work)
+            self._open.append(work[0].kernel.name)
+        else:
+            self._mine(work)
+
+    def _mine(self, work: Sequence[Launched]) -> None:
+        for one in work:
+            with self._named(f"kernel {one.kernel.name}: the GPU did not take it"):
+                self._call(one)
+            self._open.append(one.kernel.name)
+
+    def _call(self, one: Launched) -> None:
+        function = self.functions.get(one.function)
+        if function is None:
+            function = self.functions[one.function] = self.module.get_function(one.function)
+            if one.shared > DECLARED:
+                driver = self.cupy.cuda.driver
+                most = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                driver.funcSetAttribute(function.ptr, most, one.shared)
+        given = tuple(map(_passed, one.arguments))
+        function((one.blocks,), (one.threads,), given, shared_mem=one.shared, stream=self.stream)
+
+    def wait(self) -> None:
+        """Wait for all that was launched."""
+        names, self._open = self._open, []
+        with self._named(_among(names)):
+            try:
+                self._await()
+            except KeyboardInterrupt:
+                raise _still_running(names) from None
+            self.stream.synchronize()
+
+    def _await(self) -> None:
+        """Ask until all is done, so that Ctrl-C comes through where a kernel does not end."""
+        pause = 0.0
+        while self.runtime.streamQuery(self.stream.ptr) == NOT_READY:
+            sleep(pause)
+            look()
+            pause = min(LONGEST, pause + LONGEST / 100)
+
+    # -- times -------------------------------------------------------------------------------------
+
+    def seconds(self, groups: Sequence[Sequence[Launched]]) -> list[float]:
+        """Launch groups, and return how long the GPU took for each, by its own clock."""
+        return self._timed([functools.partial(self._group, group) for group in groups])
+
+    def _group(self, group: Sequence[Launched]) -> None:
+        for work in _works(group):
+            self._direct(work)
+
+    def _timed(self, calls: Sequence[Callable[[], None]]) -> list[float]:
+        self._set_ahead(len(calls))
+        with self._named("cuda: no time could be taken"):
+            events = [self.cupy.cuda.Event() for _ in range(len(calls) + 1)]
+            events[0].record(self.stream)
+        for event, call in zip(events[1:], calls, strict=True):
+            call()
+            with self._named("cuda: no time could be taken"):
+                event.record(self.stream)
+        self.wait()
+        elapsed = self.cupy.cuda.get_elapsed_time
+        with self._named("cuda: no time could be taken"):
+            return [float(elapsed(a, b)) * 1e-3 for a, b in pairwise(events)]
+
+    def _seconds(self, call: Callable[[], None]) -> float:
+        """Return how long the GPU takes for something, once it has done it before."""
+        self._timed([call])
+        return median(self._timed([call] * TRIED))
+
+    def _set_ahead(self, launches: int) -> None:
+        """Keep the GPU busy for longer than Python takes for some launches, if there is room.
+
+        Else it would wait for Python between short ones, and that would be timed.
+        """
+        try:
+            memory = self._ahead or self.reserve(AHEAD)
+        except MemoryError:
+            return
+        self._ahead = memory
+        with self._named("cuda: no time could be taken"):
+            for _ in range(SETS * launches):
+                self.runtime.memsetAsync(memory.address, 0, memory.bytes, self.stream.ptr)
+
+    def chosen(self, kernel: str) -> str:
+        """Return what computes a plain product, and what the other candidate would take."""
+        return "" if self.products is None else self.products.chosen(kernel)
+
+
+def _passed(argument: Argument) -> np.generic | Array:
+    if isinstance(argument, Mapped):
+        return tensor_map(argument.place.address, argument.tile)
+    return np.uint64(argument.address) if isinstance(argument, Place) else argument
+
+
+def _works(launches: Sequence[Launched]) -> list[tuple[Launched, ...]]:
+    """Return launches by the works that they are of."""
+    return [tuple(group) for _, group in groupby(launches, lambda one: one.work)]
+
+
+def _are_same(some: Sequence[Launched], others: Sequence[Launched]) -> bool:
+    return len(some) == len(others) and all(
+        a is b or (a.function == b.function and a.arguments == b.arguments)
+        for a, b in zip(some, others, strict=True)
+    )
+
+
+def _still_running(names: Sequence[str]) -> Interrupted:
+    """Return what Ctrl-C becomes while the GPU is busy: nobody can take a kernel off it."""
+    what = _kernels_of(names)
+    return Interrupted(
+        f"{what}: stopped by Ctrl-C, and the GPU is still busy with it"
+        if what
+        else "cuda: stopped by Ctrl-C, and the GPU is still busy",
+        where=str(here() or "") or None,
+        hint="the next run waits for it; if it never ends, restart Python (the notebook's kernel): "
+        "what was carried on the GPU goes with it. With emulate=True the emulator stops it, and "
+        "says where its threads stand",
+    )
+
+
+def _kernels_of(names: Sequence[str]) -> str:
+    """Return which kernels names are of, the first few of many."""
+    distinct = list(dict.fromkeys(names))
+    listed = ", ".join(distinct[:SHOWN])
+    more = f" and {len(distinct) - SHOWN} more" if len(distinct) > SHOWN else ""
+    return f"kernel{'s' * (len(distinct) > 1)} {listed}{more}" if distinct else ""
+
+
+def _among(names: Sequence[str]) -> str:
+    """Say which kernels something that went wrong is of."""
+    what = _kernels_of(names)
+    if not what:
+        return "cuda: the GPU stopped"
+    if what.startswith("kernels "):
+        return f"cuda: the GPU stopped one of the {what}"
+    return f"{what}: the GPU stopped it"

@@ -1,0 +1,1 @@
+"""What machines can do: caches, cores, rates, specifications."""

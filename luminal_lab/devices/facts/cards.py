@@ -1,0 +1,209 @@
+"""The figures of GPUs: from what their makers have published, or calculated from that.
+
+Peaks of the tensor units are without sparsity. Where a maker's table and its rounding differ, it is
+the table. What no maker says is calculated, and the source says how; overheads are assumptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from luminal_lab.devices.facts.figures import Figure, Peak, Specification
+
+TERA, GIGA = 10**12, 10**9
+KIB, MIB = 1 << 10, 1 << 20
+
+TURING = "NVIDIA Turing GPU Architecture whitepaper"
+T4_SHEET = "NVIDIA T4 Tensor Core GPU data sheet"
+AMPERE = "NVIDIA A100 Tensor Core GPU Architecture whitepaper"
+A100_SHEET = "NVIDIA A100 Tensor Core GPU data sheet"
+ADA = "NVIDIA Ada GPU Architecture whitepaper"
+HOPPER = "NVIDIA H100 Tensor Core GPU Architecture whitepaper"
+H100_SHEET = "NVIDIA H100 Tensor Core GPU data sheet"
+H200_SHEET = "NVIDIA H200 Tensor Core GPU data sheet"
+GUIDE = "CUDA C++ Programming Guide, technical specifications per compute capability"
+METAL_TABLES = "Metal Feature Set Tables, maximum total threadgroup memory allocation"
+
+CUDA_LAUNCH = Figure(
+    2e-6, "from the start of one kernel to that of the next in a stream", "assumed"
+)
+METAL_LAUNCH = Figure(5e-6, "from one dispatch of an encoder to the next", "assumed")
+
+
+def _peaks(source: str, **tera: float) -> tuple[Peak, ...]:
+    """Return rates in TFLOP/s, those of tensor units with `tensor_` before the dtype."""
+    return tuple(
+        Peak(name.removeprefix("tensor_"), Figure(rate * TERA, source), name[:7] == "tensor_")
+        for name, rate in tera.items()
+    )
+
+
+def _derived(dtype: str, tera: float, how: str) -> Peak:
+    return Peak(dtype, Figure(tera * TERA, how, "derived"))
+
+
+A100_PEAKS = _peaks(
+    AMPERE,
+    float64=9.7,
+    float32=19.5,
+    tensor_float64=19.5,
+    tensor_tf32=156,
+    tensor_float16=312,
+    tensor_bfloat16=312,
+    tensor_int8=624,
+)
+A100_CACHE = Figure(5120 * 1.41e9, f"{AMPERE}: 5120 bytes a clock, at 1.41 GHz", "derived")
+HOPPER_PEAKS = {
+    "float64": 33.5,
+    "float32": 66.9,
+    "tensor_float64": 66.9,
+    "tensor_tf32": 494.7,
+    "tensor_float16": 989.4,
+    "tensor_bfloat16": 989.4,
+    "tensor_int8": 1978.9,
+}
+
+
+def _nvidia() -> Iterator[Specification]:
+    yield Specification(
+        "T4",
+        "NVIDIA",
+        "cuda",
+        "sm_75",
+        (
+            *_peaks(T4_SHEET, float32=8.1, tensor_float16=65, tensor_int8=130),
+            _derived("float64", 8.1 / 32, f"{TURING}: 2 float64 units for 64 of float32"),
+        ),
+        Figure(320 * GIGA, T4_SHEET),
+        Figure(16 * GIGA, T4_SHEET),
+        Figure(40, f"{T4_SHEET}: 2560 CUDA cores, 64 in each", "derived"),
+        Figure(64 * KIB, GUIDE),
+        CUDA_LAUNCH,
+        cache=Figure(4 * MIB, TURING),
+    )
+    for memory, bandwidth, sheet in ((40, 1555, AMPERE), (80, 2039, A100_SHEET)):
+        yield Specification(
+            f"A100 {memory} GB",
+            "NVIDIA",
+            "cuda",
+            "sm_80",
+            A100_PEAKS,
+            Figure(bandwidth * GIGA, f"{sheet}, SXM"),
+            Figure(memory * GIGA, f"{sheet}, SXM"),
+            Figure(108, AMPERE),
+            Figure(163 * KIB, GUIDE),
+            CUDA_LAUNCH,
+            cache=Figure(40 * MIB, AMPERE),
+            cache_bandwidth=A100_CACHE,
+        )
+    yield Specification(
+        "RTX 4090",
+        "NVIDIA",
+        "cuda",
+        "sm_89",
+        (
+            *_peaks(
+                f"{ADA}, sums in float32",
+                float32=82.6,
+                tensor_tf32=82.6,
+                tensor_float16=165.2,
+                tensor_bfloat16=165.2,
+                tensor_int8=660.6,
+            ),
+            _derived("float64", 82.6 / 64, f"{ADA}: float64 at 1/64 of the rate of float32"),
+        ),
+        Figure(1008 * GIGA, ADA),
+        Figure(24 * GIGA, ADA),
+        Figure(128, ADA),
+        Figure(99 * KIB, GUIDE),
+        CUDA_LAUNCH,
+        cache=Figure(72 * MIB, ADA),
+    )
+    yield Specification(
+        "H100",
+        "NVIDIA",
+        "cuda",
+        "sm_90a",
+        _peaks(f"{HOPPER}, SXM5", **HOPPER_PEAKS),
+        Figure(3350 * GIGA, f"{H100_SHEET}, SXM"),
+        Figure(80 * GIGA, f"{H100_SHEET}, SXM"),
+        Figure(132, HOPPER),
+        Figure(227 * KIB, GUIDE),
+        CUDA_LAUNCH,
+        cache=Figure(50 * MIB, HOPPER),
+    )
+    yield Specification(
+        "H200",
+        "NVIDIA",
+        "cuda",
+        "sm_90a",
+        _peaks(f"{HOPPER}, SXM5; {H200_SHEET} has the same, rounded", **HOPPER_PEAKS),
+        Figure(4800 * GIGA, f"{H200_SHEET}, SXM"),
+        Figure(141 * GIGA, f"{H200_SHEET}, SXM"),
+        Figure(132, f"{HOPPER}: the same chip"),
+        Figure(227 * KIB, GUIDE),
+        CUDA_LAUNCH,
+        cache=Figure(50 * MIB, f"{HOPPER}: the same chip"),
+    )
+
+
+NEWS = "Apple's announcement or technical specifications of the {name}"
+# Apple's chips in their largest form: GPU cores, TFLOP/s that Apple says or None, clock in GHz,
+# GB/s. Apple publishes no clocks; those here are what tools have read from machines.
+APPLE: tuple[tuple[str, int, float | None, float, float], ...] = (
+    ("M1", 8, 2.6, 1.278, 68.25),
+    ("M1 Pro", 16, 5.2, 1.296, 200),
+    ("M1 Max", 32, 10.4, 1.296, 400),
+    ("M1 Ultra", 64, None, 1.296, 800),
+    ("M2", 10, 3.6, 1.398, 100),
+    ("M2 Pro", 19, None, 1.398, 200),
+    ("M2 Max", 38, None, 1.398, 400),
+    ("M2 Ultra", 76, None, 1.398, 800),
+    ("M3", 10, None, 1.398, 100),
+    ("M3 Pro", 18, None, 1.398, 150),
+    ("M3 Max", 40, None, 1.398, 400),
+    ("M3 Ultra", 80, None, 1.398, 819),
+    ("M4", 10, None, 1.47, 120),
+    ("M4 Pro", 20, None, 1.47, 273),
+    ("M4 Max", 40, None, 1.47, 546),
+)
+ALUS = 128
+"""The float32 units of a GPU core of Apple's, M1 to M4."""
+
+
+def _apple() -> Iterator[Specification]:
+    for name, cores, tera, clock, gbytes in APPLE:
+        news = NEWS.format(name=name)
+        lowest = ", the lowest of what tools report" if name[:2] == "M4" else ", as tools report it"
+        calculated = cores * ALUS * 2 * clock * GIGA
+        float32 = (
+            Figure(
+                calculated,
+                f"{cores} cores × {ALUS} units × 2 × {clock} GHz{lowest}; Apple publishes none",
+                "derived",
+            )
+            if tera is None
+            else Figure(tera * TERA, news)
+        )
+        bandwidth = (
+            Figure(gbytes * GIGA, "128 bits of LPDDR4X at 4266 MT/s", "derived")
+            if name == "M1"
+            else Figure(gbytes * GIGA, news)
+        )
+        yield Specification(
+            name,
+            "Apple",
+            "metal",
+            None,
+            # Products of simdgroups run on the same units: there is no rate of their own.
+            (Peak("float32", float32),),
+            bandwidth,
+            None,
+            Figure(cores, f"{news}, its largest form"),
+            Figure(32 * KIB, METAL_TABLES),
+            METAL_LAUNCH,
+        )
+
+
+CARDS: tuple[Specification, ...] = (*_nvidia(), *_apple())
+"""All of them."""

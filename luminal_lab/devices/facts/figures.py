@@ -1,0 +1,144 @@
+"""What a device can do at most: figures, each with how it is known and where it stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+from typing_extensions import override
+
+from luminal_lab.core.printer import as_text
+from luminal_lab.devices.facts.rates import PeakRates, size_text
+from luminal_lab.timing.comparison import aligned
+
+HowKnown: TypeAlias = Literal["stated", "derived", "assumed", "measured"]
+"""Whether a document says a figure, it follows from others, somebody guessed it, or it was run."""
+MARK = {"stated": "", "derived": "*", "assumed": "?", "measured": "="}
+"""What stands behind a figure in a table, so that a guess does not look like a fact."""
+LEGEND = "* derived from other figures   ? assumed   = measured here"
+
+
+class Figure(NamedTuple):
+    """A number, how it is known, and from where."""
+
+    value: float
+    source: str
+    """The document, or the calculation, or what was assumed."""
+    how: HowKnown = "stated"
+
+
+class Peak(NamedTuple):
+    """The most operations on numbers of a dtype in a second; multiplying and adding are two."""
+
+    dtype: str
+    flops: Figure
+    is_tensor: bool = False
+    """Whether it is that of the units for matrix products, which few kernels use."""
+
+    @property
+    def name(self) -> str:
+        """What the peak is of, as in "float16 (tensor)"."""
+        return f"{self.dtype} (tensor)" if self.is_tensor else self.dtype
+
+
+@dataclass(frozen=True, repr=False)
+class Specification:
+    """What a device can do at most; every figure has its source.
+
+    >>> launch = Figure(2e-6, "assumed: a round number", "assumed")
+    >>> peak = Peak("float32", Figure(1e12, "its data sheet"))
+    >>> toy = Specification("a toy", "nobody", "cuda", "sm_80", (peak,), Figure(1e11, "its data "
+    ...                     "sheet"), None, Figure(4, "its data sheet"), None, launch)
+    >>> toy.peak("float32").flops.value
+    1000000000000.0
+    """
+
+    name: str
+    maker: str
+    dialect: Literal["c", "cuda", "metal"]
+    """The language of its kernels."""
+    arch: str | None
+    """What its kernels are compiled for, as in "sm_90a"."""
+    peaks: tuple[Peak, ...]
+    bandwidth: Figure
+    """Bytes to and from memory in a second."""
+    memory: Figure | None
+    """The bytes of its memory."""
+    cores: Figure
+    """What runs blocks of threads: streaming multiprocessors, GPU cores, cores."""
+    shared: Figure | None
+    """The most bytes that the threads of a block share."""
+    launch: Figure
+    """The seconds that a launch takes at least, whatever it does."""
+    cache: Figure | None = None
+    """The bytes of the last cache before memory."""
+    cache_bandwidth: Figure | None = None
+    rates: PeakRates | None = None
+    """What was measured, in place of what is stated: this machine's."""
+
+    def peak(self, dtype: str, *, is_tensor: bool = False) -> Peak | None:
+        """Return the rate of operations on a dtype, if it has any."""
+        found = (one for one in self.peaks if (one.dtype, one.is_tensor) == (dtype, is_tensor))
+        return next(found, None)
+
+    @property
+    def how(self) -> str:
+        """How its rates are known: measured here, or stated by its maker."""
+        return "stated" if self.rates is None else "measured"
+
+    @property
+    def figures(self) -> dict[str, Figure]:
+        """All figures by what they are of."""
+        peaks = {f"{one.name}, FLOP/s": one.flops for one in self.peaks}
+        others = {
+            "memory, bytes": self.memory,
+            "bandwidth, bytes/s": self.bandwidth,
+            "cache, bytes": self.cache,
+            "cache bandwidth, bytes/s": self.cache_bandwidth,
+            "cores": self.cores,
+            "shared memory of a block, bytes": self.shared,
+            "launch, seconds": self.launch,
+        }
+        return peaks | {name: one for name, one in others.items() if one is not None}
+
+    @override
+    def __str__(self) -> str:
+        kind = f", {self.arch}" if self.arch else ""
+        rows = [[shown(what, one), one.how, one.source] for what, one in self.figures.items()]
+        names = [what.partition(", ")[0] for what in self.figures]
+        header = [("<", "figure"), (">", "at most"), ("<", "known"), ("<", "from")]
+        table = aligned(header, [[n, *row] for n, row in zip(names, rows, strict=True)])
+        return "\n".join([f"{self.name} ({self.maker}{kind})", *(f"  {line}" for line in table)])
+
+    _repr_mimebundle_ = as_text
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Specification of {self.name}; print(…) shows its figures and their sources>"
+
+
+def shown(what: str, figure: Figure) -> str:
+    """Return a figure in the unit that people use for it; `what` ends in the one it is in.
+
+    >>> shown("bandwidth, bytes/s", Figure(3.35e12, "")), shown("launch, seconds", Figure(2e-6, ""))
+    ('3,350 GB/s', '2 µs')
+    """
+    unit = what.rpartition(", ")[2]
+    if unit == "FLOP/s":
+        return rate_text(figure.value)
+    if unit == "bytes/s":
+        return f"{figure.value / 1e9:,.0f} GB/s"
+    if unit == "bytes":
+        return f"{figure.value / 1e9:.0f} GB" if figure.value >= 4e9 else size_text(figure.value)
+    if unit == "seconds":
+        return f"{figure.value * 1e6:g} µs"
+    return f"{figure.value:g}"
+
+
+def rate_text(flops: float) -> str:
+    """Return a rate of operations, as short as can be.
+
+    >>> rate_text(19.5e12), rate_text(82.58e9)
+    ('19.5 TFLOP/s', '82.6 GFLOP/s')
+    """
+    return f"{flops / 1e12:.4g} TFLOP/s" if flops >= 1e12 else f"{flops / 1e9:.3g} GFLOP/s"

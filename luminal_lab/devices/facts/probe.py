@@ -1,0 +1,394 @@
+"""The CPU's peak rates, measured in about a second and kept: FMA, and bytes from caches and memory.
+
+A short C program goes through registers, or through memory, with as many threads as are asked
+for; the best of several samples counts, since what else runs can only slow it down. Without a
+compiler NumPy does something like it, and the result says that it is an estimate.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import re
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import product
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+
+from luminal_lab.core.dtypes import Array
+from luminal_lab.core.origin import here
+from luminal_lab.devices.build.cache import Cache, key_of
+from luminal_lab.devices.build.toolchain import (
+    Compiler,
+    compile_library,
+    find_compiler,
+    load,
+    machine,
+)
+from luminal_lab.devices.facts.load import Load
+from luminal_lab.devices.facts.machine import this_machine, usable_cores
+from luminal_lab.devices.facts.rates import PeakRates, Rate
+from luminal_lab.errors import ArgumentError, DeviceError, RecordingError
+from luminal_lab.interrupts import held
+from luminal_lab.progress import progress
+from luminal_lab.reading import read_plain
+
+METHOD = 4
+"""How rates are measured; one more whenever that changes, so that they are measured again."""
+SMALL = 128 << 10, 1 << 20
+"""The working sets, of each thread, that are in the caches of its own or not far from them."""
+LEAST, MOST = 192 << 20, 1 << 30
+"""Bytes for what is beyond all caches: four times the last one, within these."""
+LEAST_ROUNDS = 2
+BUDGET = 0.8
+"""The seconds for which all rates are sampled, in rounds, of which there are a few at least."""
+SHORTEST = 2e-3
+"""The seconds that a sample takes at least, so that starting it does not count."""
+
+ALIGNED = 1024
+"""The numbers by which parts are cut, so that each begins and ends where vectors do."""
+
+SOURCE = """\
+// What a processor can do: multiply and add in registers, read, and copy.
+#if defined(__AVX512F__)
+enum { BYTES = 64, CHAINS = 24 };
+#elif defined(__AVX__)
+enum { BYTES = 32, CHAINS = 12 };
+#elif defined(__aarch64__)
+enum { BYTES = 16, CHAINS = 24 };
+#else
+enum { BYTES = 16, CHAINS = 12 };
+#endif
+enum { AT_ONCE = 8 };
+typedef float f32s __attribute__((vector_size(BYTES)));
+typedef double f64s __attribute__((vector_size(BYTES)));
+typedef long long words __attribute__((vector_size(BYTES)));
+
+// Independent chains, as many as hide how long one operation takes; returns flops a round.
+#define FMA(name, number, vector) \\
+    long name(long rounds, double factor, double *sink) { \\
+        const number f = (number)factor, one = 1; \\
+        vector sums[CHAINS], factors, ones; \\
+        for (int k = 0; k < (int)(BYTES / sizeof(number)); k++) factors[k] = f, ones[k] = one; \\
+        for (int c = 0; c < CHAINS; c++) sums[c] = ones; \\
+        for (long r = 0; r < rounds; r++) { \\
+            _Pragma("GCC unroll 24") \\
+            for (int c = 0; c < CHAINS; c++) sums[c] = sums[c] * factors + ones; \\
+        } \\
+        for (int c = 0; c < CHAINS; c++) *sink += sums[c][0]; \\
+        return 2 * CHAINS * (long)(BYTES / sizeof(number)); \\
+    }
+FMA(fma_f32, float, f32s)
+FMA(fma_f64, double, f64s)
+
+void read_all(const void *from, void *to, long long bytes, long times, double *sink) {
+    words sums[AT_ONCE] = {0};
+    for (long t = 0; t < times; t++) {
+        const words *at = from;
+        for (long long k = 0; k + AT_ONCE <= bytes / BYTES; k += AT_ONCE)
+            for (int c = 0; c < AT_ONCE; c++) sums[c] += at[k + c];
+        __asm__ volatile("" : : : "memory");
+    }
+    for (int c = 0; c < AT_ONCE; c++) *sink += sums[c][0];
+}
+
+void copy_words(const void *from, void *to, long long bytes, long times, double *sink) {
+    for (long t = 0; t < times; t++) {
+        const words *at = from;
+        words *out = to;
+        for (long long k = 0; k < bytes / BYTES; k++) out[k] = at[k];
+        __asm__ volatile("" : : : "memory");
+    }
+}
+
+void copy_bytes(const void *from, void *to, long long bytes, long times, double *sink) {
+    for (long t = 0; t < times; t++) {
+        __builtin_memcpy(to, from, bytes);
+        __asm__ volatile("" : : : "memory");
+    }
+}
+"""
+Move = Callable[[Array, Array, int], None]
+"""What goes through its first array, into the second, a number of times."""
+Work = Callable[[int, int], object]
+"""What a thread, given by its number, does a number of times."""
+
+
+def peak_rates(
+    threads: int | None = None, *, fresh: bool = False, folder: str | Path | None = None
+) -> PeakRates:
+    """Return what this machine's processor can do at most, with one thread and with so many.
+
+    It is measured when it is first asked for, and then kept on disk; `fresh=True` measures again.
+    """
+    count = usable_cores() if threads is None else threads
+    if count < 1:
+        raise ArgumentError(
+            f"peak_rates: threads is {threads}",
+            where=str(here() or "") or None,
+            hint="give 1 or more, or leave it out",
+        )
+    try:
+        compiler = find_compiler()
+    except DeviceError:
+        compiler = None
+    by = "NumPy" if compiler is None else compiler.version
+    name = f"rates-{key_of(SOURCE, machine(), by, str(count), str(METHOD))}.json"
+    cache = Cache(folder)
+    before = _kept(cache, name)
+    if before is not None and not fresh:
+        return before
+    found = _measured(count, compiler, folder)
+    if before is not None:
+        found = found.or_better(before)
+    for place in cache.places:
+        with suppress(OSError):
+            _keep(place / name, found.to_json())
+            break
+    return found
+
+
+def _kept(cache: Cache, name: str) -> PeakRates | None:
+    """Return the rates that were measured before, if they can be read."""
+    for place in cache.places:
+        with suppress(OSError, UnicodeDecodeError, RecordingError):
+            return PeakRates.from_json(read_plain(place / name).decode("utf-8"))
+    return None
+
+
+def cpu_name() -> str:
+    """Return what the maker calls this machine's processor."""
+    found = re.search(r"^model name\s*:\s*(.+)", machine(), re.MULTILINE)
+    # A Mac tells its name first, and then what it can do.
+    told = machine().splitlines()[3] if sys.platform == "darwin" else ""
+    named = found[1] if found else told
+    return named.strip() or platform.processor() or platform.machine()
+
+
+def _keep(path: Path, text: str) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with held():
+        file, draft = tempfile.mkstemp(prefix=".draft-", dir=path.parent)
+        try:
+            with os.fdopen(file, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            Path(draft).replace(path)
+        except BaseException:
+            Path(draft).unlink(missing_ok=True)
+            raise
+
+
+class _Question(NamedTuple):
+    """A rate that is asked for, and the ways to work at it, each with what one time amounts to."""
+
+    rate: Rate
+    ways: list[tuple[Work, float]]
+
+
+def _measured(count: int, compiler: Compiler | None, folder: str | Path | None) -> PeakRates:
+    probe = None if compiler is None else _Probe(compiler, folder)
+    counts = sorted({1, count})
+    questions: list[_Question] = []
+    for dtype, threads in product(("float32", "float64"), counts if probe else [count]):
+        way = _matmul(dtype) if probe is None else probe.fma(dtype, threads)
+        questions.append(_Question(Rate("fma", threads, 0.0, dtype=dtype), [way]))
+    cache = this_machine().l3
+    memory = _aligned(min(max(4 * cache, LEAST), MOST))
+    for threads in counts:
+        sizes = [size * threads for size in SMALL]
+        sizes += [size for size in (cache * 3 // 4, memory.nbytes) if size > sizes[-1]]
+        for size, what in product(sizes, ("read", "copy")):
+            moves = _numpy_moves(what) if probe is None else probe.moves(what)
+            ways = [_through(move, what, memory[: size // 8], threads) for move in moves]
+            questions.append(_Question(Rate(what, threads, 0.0, size=size), ways))
+    with Load() as load:
+        rates = _answers(questions, alone=probe is None)
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    return PeakRates(
+        cpu_name(),
+        count,
+        tuple(replace(rate, busy=load.others, date=date) for rate in rates),
+        "estimated" if probe is None else "measured",
+        "NumPy, for there is no C compiler" if compiler is None else compiler.version,
+        date,
+    )
+
+
+def _answers(questions: list[_Question], *, alone: bool) -> tuple[Rate, ...]:
+    """Return the rates. All are sampled in turn, so that what disturbs for a moment harms none."""
+    start = perf_counter()
+    samples: list[list[float]] = [[] for _ in questions]
+    often: dict[tuple[int, int], int] = {}
+    rounds = 0
+    with progress("this machine's rates", BUDGET, "s") as bar:
+        while rounds < LEAST_ROUNDS or perf_counter() - start < BUDGET:
+            for number, (rate, ways) in enumerate(questions):
+                # NumPy's matmul brings threads of its own.
+                threads = 1 if alone and rate.what == "fma" else rate.threads
+                for place, (work, amount) in enumerate(ways):
+                    key = number, place
+                    if key not in often:
+                        often[key] = _calibrated(work)
+                    seconds = _together(work, threads, often[key])
+                    samples[number].append(amount * often[key] / seconds / 1e9)
+                    if seconds < SHORTEST / 2:  # what held it up before is over
+                        often[key] *= 2
+                bar.reach(round(min(perf_counter() - start, BUDGET), 1))
+            rounds += 1
+    return tuple(
+        replace(
+            rate,
+            best=max(found),
+            samples=tuple(found),
+            spread=round(1 - median(found) / max(found), 4),
+        )
+        for (rate, _), found in zip(questions, samples, strict=True)
+    )
+
+
+def _through(
+    move: Move, what: Literal["read", "copy"], data: Array, threads: int
+) -> tuple[Work, float]:
+    """Return how threads go through an array, each through its part, and the bytes of that."""
+    share = data.size // threads // ALIGNED * ALIGNED
+    parts = [data[k * share : (k + 1) * share] for k in range(threads)]
+    # A copy's working set is what it reads and what it writes.
+    halves = [(part[: share // 2], part[share // 2 :]) for part in parts]
+    pairs = [(part, part) for part in parts] if what == "read" else halves
+
+    def work(thread: int, times: int) -> None:
+        source, target = pairs[thread]
+        move(source, target, times)
+
+    return work, 8 * share * threads
+
+
+def _aligned(size: int) -> Array:
+    """Return memory that begins where vectors may; it is written once, so that it is there."""
+    whole = np.ones(size // 8 + ALIGNED)
+    start = -whole.ctypes.data // 8 % ALIGNED
+    return whole[start : start + size // 8]
+
+
+def _calibrated(work: Work) -> int:
+    """Return how often one thread does some work in a sample; the faster of two tries counts."""
+    times = 1
+    while True:
+        seconds = min(_together(work, 1, times) for _ in range(2))
+        if seconds >= SHORTEST:
+            return times
+        times *= 2 if seconds > SHORTEST / 4 else 8
+
+
+def _together(work: Work, threads: int, times: int) -> float:
+    """Return the seconds from the start of the first thread to the end of the last."""
+    if threads == 1:
+        start = perf_counter()
+        work(0, times)
+        return perf_counter() - start
+    spans: list[tuple[float, float]] = []
+    barrier = threading.Barrier(threads)
+    cores = _cores()
+
+    def one(thread: int) -> None:
+        # Systems that pack threads onto one core would have them share it for most of a sample.
+        if threads <= len(cores):
+            os.sched_setaffinity(0, {cores[thread]})
+        barrier.wait()
+        start = perf_counter()
+        work(thread, times)
+        spans.append((start, perf_counter()))
+
+    others = [threading.Thread(target=one, args=(k,)) for k in range(1, threads)]
+    # It is over soon; until then the others wait for this thread, which is where it was sent.
+    with held():
+        for thread in others:
+            thread.start()
+        try:
+            one(0)
+        finally:
+            if threads <= len(cores):
+                os.sched_setaffinity(0, cores)
+        for thread in others:
+            thread.join()
+    return max(end for _, end in spans) - min(start for start, _ in spans)
+
+
+def _cores() -> list[int]:
+    """Return the cores that threads may be sent to, where the system lets us send them."""
+    return sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else []
+
+
+class _Probe:
+    """The C program, loaded; its functions are called without Python's lock."""
+
+    def __init__(self, compiler: Compiler, folder: str | Path | None) -> None:
+        names = ["fma_f32", "fma_f64", "read_all", "copy_words", "copy_bytes"]
+        path = compile_library(SOURCE, compiler, entries=names, folder=folder)
+        self.library: Final = load(path, *names)
+
+    def fma(self, dtype: str, threads: int) -> tuple[Work, float]:
+        """Return how threads multiply and add, and the operations of one time."""
+        function = self.library["fma_f32" if dtype == "float32" else "fma_f64"]
+        function.restype = ctypes.c_long
+        function.argtypes = [ctypes.c_long, ctypes.c_double, ctypes.c_void_p]
+        sinks = (ctypes.c_double * (8 * threads))()  # each in a line of the cache of its own
+
+        def work(thread: int, times: int) -> int:
+            return function(times * 1000, 0.5, ctypes.addressof(sinks) + 64 * thread)
+
+        return work, 1000.0 * work(0, 0) * threads
+
+    def moves(self, what: Literal["read", "copy"]) -> list[Move]:
+        names = ["read_all"] if what == "read" else ["copy_words", "copy_bytes"]
+        return [self._move(name) for name in names]
+
+    def _move(self, name: str) -> Move:
+        function = self.library[name]
+        function.restype = None
+        pointers = [ctypes.c_void_p] * 2
+        function.argtypes = [*pointers, ctypes.c_longlong, ctypes.c_long, ctypes.c_void_p]
+
+        def move(source: Array, target: Array, times: int) -> None:
+            sink = ctypes.c_double(0)
+            where = source.ctypes.data, target.ctypes.data
+            function(*where, source.nbytes, times, ctypes.byref(sink))
+
+        return move
+
+
+# -- without a compiler ----------------------------------------------------------------------------
+
+
+def _matmul(dtype: str) -> tuple[Work, float]:
+    """Return NumPy's matmul, which uses as many threads as it likes, and its operations."""
+    a = np.ones((512, 512), dtype)
+
+    def work(_: int, times: int) -> None:
+        for _ in range(times):
+            np.matmul(a, a)
+
+    return work, 2.0 * 512**3
+
+
+def _numpy_moves(what: Literal["read", "copy"]) -> list[Move]:
+    def read(source: Array, target: Array, times: int) -> None:
+        for _ in range(times):
+            source.max()
+
+    def copy(source: Array, target: Array, times: int) -> None:
+        for _ in range(times):
+            np.copyto(target, source)
+
+    return [read if what == "read" else copy]

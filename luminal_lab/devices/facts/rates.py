@@ -1,0 +1,272 @@
+"""The most that a machine can do in a second: numbers multiplied and added, bytes moved.
+
+What takes as long as these rates allow is at the machine's limit (its roofline):
+
+    seconds = max(flops / FMA rate, bytes read / read rate + bytes written / write rate)
+
+`devices/facts/probe.py` measures them; those of a machine that is not here can be written down.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from statistics import median
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
+
+from typing_extensions import override
+
+from luminal_lab.core.printer import as_text
+from luminal_lab.devices.facts.load import load_text
+from luminal_lab.errors import ArgumentError, RecordingError
+from luminal_lab.plain import read
+from luminal_lab.reading import read_json as parsed, shown
+
+SCHEMA = 1
+"""What a file of rates holds; one more whenever that changes."""
+SPREAD = 0.2
+"""How far the median sample is below the best one, at most, on a machine that does nothing else."""
+DOUBT = (
+    "something else was running while the rates were measured: peak_rates(fresh=True) measures "
+    "them again"
+)
+How: TypeAlias = Literal["measured", "estimated", "stated"]
+Bound: TypeAlias = Literal["FMA", "memory", "cache"]
+
+
+class Limit(NamedTuple):
+    """The least time that something can take on a machine, and which of its rates says so."""
+
+    seconds: float
+    bound: Bound
+
+
+@dataclass(frozen=True)
+class Rate:
+    """One rate: of operations on a dtype, or of bytes within a working set of some size."""
+
+    what: Literal["fma", "read", "copy"]
+    threads: int
+    best: float
+    """GFLOP/s, or GB/s; of a copy, the bytes read and those written."""
+    dtype: str = ""
+    size: int = 0
+    """The bytes that are gone through again and again."""
+    samples: tuple[float, ...] = ()
+    spread: float | None = None
+    """How far the median sample is below the best one, as a share of that."""
+    busy: float | None = None
+    """How many cores other programs kept busy meanwhile."""
+    date: str = ""
+
+    @property
+    def key(self) -> tuple[str, int, str, int]:
+        """What is measured; a rate that is measured again has the same."""
+        return self.what, self.threads, self.dtype, self.size
+
+    @override
+    def __str__(self) -> str:
+        many = "1 thread" if self.threads == 1 else f"{self.threads} threads"
+        of = f"{self.dtype} multiply and add" if self.what == "fma" else self.what
+        where = f"within {size_text(self.size)}" if self.size else "from memory"
+        place = "" if self.what == "fma" else where
+        unit = "GFLOP/s" if self.what == "fma" else "GB/s"
+        text = f"{of:<24}  {place:<14}  {many:<10}  {self.best:>8.1f} {unit}"
+        return text if self.spread is None else f"{text:<72}  spread {self.spread:>4.0%}"
+
+
+@dataclass(frozen=True, repr=False)
+class PeakRates:
+    """What a machine can do at most, and how that is known.
+
+    >>> laptop = PeakRates.stated("a laptop", gflops=100, gbytes=20)
+    >>> laptop.limit(flops=2_000_000, read=4_000_000)
+    Limit(seconds=0.0002, bound='memory')
+    """
+
+    device: str
+    threads: int
+    rates: tuple[Rate, ...]
+    how: How = "measured"
+    by: str = ""
+    """What measured it: a compiler and its version, or NumPy."""
+    date: str = ""
+
+    @classmethod
+    def stated(cls, device: str, *, gflops: float, gbytes: float, threads: int = 1) -> PeakRates:
+        """Return the rates of a machine that somebody says it has, in GFLOP/s and GB/s."""
+        if not all(hasattr(rate, "__float__") and rate > 0 for rate in (gflops, gbytes)):
+            raise ArgumentError(
+                f"rates of {device!r}: they are {gflops!r} GFLOP/s and {gbytes!r} GB/s",
+                hint="both are numbers, and more than 0",
+            )
+        fma = Rate("fma", threads, gflops, dtype="float32")
+        return cls(device, threads, (fma, Rate("read", threads, gbytes)), "stated")
+
+    # -- asking ------------------------------------------------------------------------------------
+
+    def gflops(self, dtype: str = "float32", threads: int | None = None) -> float:
+        """Return the rate of multiplying and adding, which are two operations, in GFLOP/s.
+
+        Whatever has no rate of its own, the 16-bit floats and whole numbers, has float32's.
+        """
+        rates = self._at("fma", threads)
+        found = [rate for rate in rates if rate.dtype == dtype]
+        return max(rate.best for rate in found or rates)
+
+    def gbytes(
+        self,
+        what: Literal["read", "copy"] = "read",
+        size: int | None = None,
+        threads: int | None = None,
+    ) -> float:
+        """Return the rate of moving bytes in GB/s: of memory, or within a working set of a size."""
+        rates = self._at(what, threads) or self._at("read", threads)
+        return max(rates, key=lambda rate: rate.size).best if size is None else _of(rates, size)
+
+    def limit(
+        self,
+        *,
+        flops: float,
+        read: float,
+        written: float = 0,
+        dtype: str = "float32",
+        threads: int | None = None,
+    ) -> Limit:
+        """Return the least time for so many operations, and so many bytes in and out.
+
+        What fits into a cache is measured at that cache's rate.
+        """
+        size = int(read + written)
+        in_memory = size > max((r.size for r in self._at("read", threads)[:-1]), default=-1)
+        reading = self.gbytes("read", size, threads)
+        # A copy of n bytes reads n and writes n; the rest of its time is that of writing.
+        copying = self.gbytes("copy", size, threads)
+        writing = max(2 / copying - 1 / reading, 1 / reading)
+        moving = (read / reading + written * writing) / 1e9
+        computing = flops / self.gflops(dtype, threads) / 1e9
+        if computing >= moving:
+            return Limit(computing, "FMA")
+        return Limit(moving, "memory" if in_memory else "cache")
+
+    def _at(self, what: str, threads: int | None) -> list[Rate]:
+        """Return the rates of a kind, those with small working sets first."""
+        mine = [rate for rate in self.rates if rate.what == what]
+        wanted = self.threads if threads is None else threads
+        # Between one thread and all of them nothing was measured: the nearest one counts.
+        near = min((rate.threads for rate in mine), key=lambda n: abs(n - wanted), default=0)
+        return sorted((r for r in mine if r.threads == near), key=lambda rate: rate.size)
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether something else must have been running while the rates were measured."""
+        spreads = [rate.spread for rate in self.rates if rate.spread is not None]
+        return (bool(spreads) and median(spreads) > SPREAD) or bool(load_text(self.busy))
+
+    @property
+    def busy(self) -> float | None:
+        """How many cores other programs kept busy while most of the rates were measured."""
+        known = [rate.busy for rate in self.rates if rate.busy is not None]
+        return median(known) if known else None
+
+    def or_better(self, before: PeakRates) -> PeakRates:
+        """Return these rates, each with the better value where an earlier measurement had one.
+
+        A machine can do what it has once done: a busy moment replaces nothing.
+        """
+        known = {rate.key: rate for rate in before.rates}
+        best = (
+            max(rate, known.get(rate.key, rate), key=lambda one: one.best) for rate in self.rates
+        )
+        return replace(self, rates=tuple(best))
+
+    # -- shown and kept ----------------------------------------------------------------------------
+
+    @override
+    def __str__(self) -> str:
+        many = "1 thread" if self.threads == 1 else f"{self.threads} threads"
+        when = f" on {self.date[:16].replace('T', ' ')}" if self.date else ""
+        by = f" by {self.by}" if self.by else ""
+        title = f"{self.device}, {many}: rates {self.how}{by}{when}"
+        lines = [title]
+        for rate in self.rates:
+            earlier = rate.date and rate.date != self.date
+            day = f"  on {rate.date[:16].replace('T', ' ')}" if earlier else ""
+            lines.append(f"  {rate}{day}")
+        lines += [load_text(self.busy)] if load_text(self.busy) else []
+        return "\n".join([*lines, DOUBT] if self.is_doubtful else lines)
+
+    @override
+    def __repr__(self) -> str:
+        return f"<PeakRates of {self.device}, {self.how}; print(…) shows them>"
+
+    _repr_mimebundle_ = as_text
+
+    def to_json(self) -> str:
+        """Return the rates as text that `from_json` reads."""
+        return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> PeakRates:
+        """Read what `to_json` has written."""
+        return cls.from_object(read_json("rates", text, SCHEMA))
+
+    @classmethod
+    def from_object(cls, given: dict[str, Any]) -> PeakRates:
+        """Return the rates that a JSON object holds."""
+        try:
+            found = read(cls, given, "rates")
+            check_rates(found)
+        except ValueError as error:
+            raise RecordingError(
+                f"rates: they cannot be read: {error}", hint="measure them again"
+            ) from error
+        return found
+
+
+def check_rates(found: PeakRates) -> None:
+    """Raise a ValueError unless there are rates of computing and of reading, all above 0."""
+    wanted = {"fma", "read"} - {one.what for one in found.rates}
+    if wanted:
+        raise ValueError(f"there is no rate of {' and '.join(sorted(wanted))}")
+    for one in found.rates:
+        if not (one.best > 0 and one.threads > 0 and all(sample >= 0 for sample in one.samples)):
+            raise ValueError(f"a rate is {one.best} with {one.threads} threads")
+
+
+def read_json(what: str, text: str, schema: int) -> dict[str, Any]:
+    """Return a JSON object that has the schema number which this version reads."""
+    try:
+        given = parsed(text)
+    except ValueError as error:
+        raise RecordingError(
+            f"{what}: this is no JSON: {error}",
+            hint="the file is damaged, or cut short: get it anew",
+        ) from error
+    found = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    if found.get("schema") != schema:
+        raise RecordingError(
+            f"{what}: the schema is {shown(found.get('schema'))}, and this version reads {schema}",
+            hint="it was written by another version of luminal_lab",
+        )
+    return found
+
+
+def size_text(size: float) -> str:
+    """Return a number of bytes, as short as can be.
+
+    >>> size_text(512), size_text(3 << 20), size_text(3_500_000)
+    ('512 B', '3 MiB', '3.34 MiB')
+    """
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:.3g} GiB"
+
+
+def _of(rates: Iterable[Rate], size: int) -> float:
+    """Return the rate of the smallest working set that holds a size, or of the largest there is."""
+    rates = list(rates)
+    return next((rate for rate in rates if rate.size >= size), rates[-1]).best

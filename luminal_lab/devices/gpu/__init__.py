@@ -1,0 +1,1 @@
+"""What CUDA and Metal share."""

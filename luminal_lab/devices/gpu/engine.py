@@ -1,0 +1,206 @@
+"""What a GPU is asked by a program: memory, copies, launches, times; and the emulator as one.
+
+An engine belongs to one program. Memory that the host sees too is a `Block`, as the CPU's is: where
+all of it is, nothing is copied but what is given in from outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from time import perf_counter
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+
+from luminal_lab.core.dtypes import Array
+from luminal_lab.devices.facts.machine import available_memory
+from luminal_lab.devices.runtime.blocks import Block
+from luminal_lab.emulator import Call, Matrix, emulate
+from luminal_lab.kernels.dialect import Dialect
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.render.gpu.tile_map import TileMap
+
+BYTE: Final = np.dtype(np.uint8)
+
+
+class Memory(Protocol):
+    """Bytes on a device."""
+
+    @property
+    def bytes(self) -> int:
+        """How many there are."""
+        ...
+
+    @property
+    def address(self) -> int:
+        """Where the device has them."""
+        ...
+
+
+class Place(NamedTuple):
+    """Where a value is."""
+
+    memory: Memory
+    offset: int
+    bytes: int
+
+    @property
+    def address(self) -> int:
+        """Where the device has it."""
+        return self.memory.address + self.offset
+
+
+class Mapped(NamedTuple):
+    """A value as the tensor map of a matrix, by which bulk copies find its tiles."""
+
+    place: Place
+    tile: TileMap
+
+
+Argument: TypeAlias = Place | Mapped | np.generic
+
+
+class Launched(NamedTuple):
+    """A launch with all that it is given, in the order in which its function takes it."""
+
+    kernel: Kernel
+    function: str
+    blocks: int
+    threads: int
+    arguments: tuple[Argument, ...]
+    work: int
+    """Which of the program's works it is of."""
+    repeats: bool
+    """Whether it is given the same in a later run with the same memory."""
+    sizes: tuple[tuple[str, int], ...] = ()
+    """The sizes of its kernel's dims."""
+    shared: int = 0
+    """The bytes of shared memory that it is asked for, beside what its source declares."""
+
+
+class Engine(Protocol):
+    """What runs the kernels of one program."""
+
+    name: str
+    """What it runs on, as shown beside times."""
+    clock: str
+    """What measures its times."""
+    sees_all: bool
+    """Whether the host sees all of its memory."""
+    can_share: bool
+    """Whether there is memory that the host sees."""
+
+    def reserve(self, size: int) -> Memory:
+        """Return memory of the device's, or raise MemoryError."""
+        ...
+
+    def shared(self, size: int) -> Block:
+        """Return memory that host and device see, or raise MemoryError."""
+        ...
+
+    def free_bytes(self) -> int | None:
+        """Return how much memory is left, if that is known."""
+        ...
+
+    def upload(self, place: Place, array: Array) -> None:
+        """Copy an array to the device."""
+        ...
+
+    def download(self, place: Place, array: Array) -> None:
+        """Copy from the device into an array, once all that was launched is done."""
+        ...
+
+    def launch(self, launches: Sequence[Launched], key: Hashable, *, careful: bool) -> None:
+        """Launch in order. Careful: wait for each, so that what fails has a name.
+
+        What has the same key is the same range of a program, and may be kept for a replay.
+        """
+        ...
+
+    def wait(self) -> None:
+        """Wait until all is done, and raise what went wrong."""
+        ...
+
+    def seconds(self, groups: Sequence[Sequence[Launched]]) -> list[float]:
+        """Launch all in order, and return how long each group took on the device."""
+        ...
+
+    def chosen(self, kernel: str) -> str:
+        """Return what computes a kernel in place of its own code, and why; mostly nothing."""
+        ...
+
+
+class Emulated:
+    """The emulator, which runs a GPU's kernels on the CPU."""
+
+    name = "emulator"
+    clock = "perf_counter, of the emulator: no GPU's time"
+    sees_all = True
+    can_share = True
+
+    def __init__(self, source: str, dialect: Dialect) -> None:
+        self.source = source
+        self.dialect = dialect
+
+    def reserve(self, size: int) -> Block:
+        """Return memory of this machine's."""
+        return Block(size)
+
+    def shared(self, size: int) -> Block:
+        """Return memory of this machine's."""
+        return Block(size)
+
+    def free_bytes(self) -> int | None:
+        """Return how much memory this machine has left."""
+        return available_memory()
+
+    def upload(self, place: Place, array: Array) -> None:
+        """Copy an array to where kernels see it."""
+        _bytes_of(place)[...] = array.reshape(-1).view(BYTE)
+
+    def download(self, place: Place, array: Array) -> None:
+        """Copy what kernels have made into an array."""
+        array.reshape(-1).view(BYTE)[...] = _bytes_of(place)
+
+    def launch(self, launches: Sequence[Launched], key: Hashable, *, careful: bool) -> None:
+        """Emulate launches, one after another."""
+        del key, careful
+        calls = [
+            Call(
+                one.function,
+                one.blocks,
+                one.threads,
+                [_given(argument) for argument in one.arguments],
+                shared=one.shared,
+            )
+            for one in launches
+        ]
+        emulate(self.source, "cuda" if self.dialect.name == "cuda" else "metal", calls)
+
+    def wait(self) -> None:
+        """Do nothing: what was launched is done."""
+
+    def seconds(self, groups: Sequence[Sequence[Launched]]) -> list[float]:
+        """Emulate groups of launches, and return how long that took here."""
+        found: list[float] = []
+        for group in groups:
+            start = perf_counter()
+            self.launch(group, None, careful=False)
+            found.append(perf_counter() - start)
+        return found
+
+    def chosen(self, kernel: str) -> str:
+        """Return nothing: each kernel is run as it is."""
+        del kernel
+        return ""
+
+
+def _given(argument: Argument) -> Array | Matrix | np.generic:
+    if isinstance(argument, Mapped):
+        return Matrix(_bytes_of(argument.place), argument.tile)
+    return _bytes_of(argument) if isinstance(argument, Place) else argument
+
+
+def _bytes_of(place: Place) -> Array:
+    assert isinstance(place.memory, Block)
+    return place.memory.array((place.bytes,), BYTE, place.offset)

@@ -1,0 +1,325 @@
+"""CUDA C++ to PTX and machine code, through NVRTC's wheel and `cuda-bindings`; it needs no GPU.
+
+    compiled = compile_cuda(source, "sm_90a")
+    compiled.ptx, compiled.cubin, compiled.resources["kernel_softmax"].registers
+
+Equal sources are compiled once in a process, and kept on disk as the CPU's libraries are.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import re
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Final, cast
+
+from luminal_lab.core.origin import here
+from luminal_lab.devices.build.cache import Cache, key_of
+from luminal_lab.devices.build.toolchain import Behind, place, window
+from luminal_lab.errors import DeviceError
+from luminal_lab.interrupts import held
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.render.gpu.program import gpu_source
+from luminal_lab.kernels.resources import Compiled, Resources
+from luminal_lab.reading import read_json
+from luminal_lab.trust import admit
+
+PROGRAM = "program.cu"
+OPTIONS: Final = ("--std=c++17", "-default-device", "--fmad=false", "-w", "--ptxas-options=-v")
+"""What every source is compiled with. Products are rounded before they are added, as in C, but for
+lab_fma's; division and square roots are correctly rounded, and numbers too small to be normal are
+kept, since nothing says otherwise."""
+HEAD: Final = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(\w+\) )?(\w+)\(')
+"""How a kernel's function begins."""
+ENTRY: Final = re.compile(r"Compiling entry function '(\w+)' for")
+STACK: Final = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores")
+USED: Final = re.compile(r"Used (\d+) registers")
+SHARED: Final = re.compile(r"(\d+) bytes smem")
+CONSTANT: Final = re.compile(r"(\d+) bytes cmem")
+THREADS: Final = re.compile(r"\.entry (\w+)\([^)]*\)\s*\.maxntid (\d+), (\d+), (\d+)")
+TOO_MUCH: Final = re.compile(r"'(\w+)' uses too much shared data \((\w+) bytes, (\w+) max\)")
+NO_MEMORY: Final = 1
+"""NVRTC_ERROR_OUT_OF_MEMORY."""
+WHAT_WORKS = "the source can be read, and run in the emulator, without it"
+
+
+def compile_cuda(
+    source: str,
+    arch: str,
+    *,
+    name: str = "",
+    folder: str | Path | None = None,
+    behind: Behind | None = None,
+) -> Compiled:
+    """Return a source compiled for an architecture such as "sm_80" or "sm_90a".
+
+    `name` is what an error calls it; `behind` says of a function what it is made from.
+    """
+    admit(source)
+    check_arch(arch)
+    found = _known(source, arch, folder)
+    if isinstance(found, Compiled):
+        return found
+    raise _refusal(source, arch, name, found, behind)
+
+
+def compile_kernel(kernel: Kernel, arch: str) -> Compiled:
+    """Return one kernel, with what it calls, compiled for an architecture.
+
+    What its launches are asked for of shared memory counts as what its functions take.
+    """
+    found = compile_cuda(gpu_source([kernel]), arch, name=kernel.name)
+    asked = {phase.function: phase.shared for phase in kernel.phases if phase.shared}
+    if not asked:
+        return found
+    taken = {
+        name: replace(one, shared=one.shared + asked.get(name, 0))
+        for name, one in found.resources.items()
+    }
+    return replace(found, resources=taken)
+
+
+def version() -> tuple[int, int]:
+    """Return NVRTC's version, as (13, 5)."""
+    major, minor = _call("nvrtcVersion")
+    return cast("int", major), cast("int", minor)
+
+
+@functools.cache
+def architectures() -> tuple[str, ...]:
+    """Return the names of the architectures that NVRTC compiles for, the oldest first."""
+    (numbers,) = _call("nvrtcGetSupportedArchs")
+    return tuple(f"sm_{number}" for number in cast("list[int]", numbers))
+
+
+def check_arch(arch: str) -> None:
+    """Raise an error about an architecture that NVRTC does not compile for."""
+    plain = re.fullmatch(r"(sm_(\d+))([af]?)", arch)
+    known = architectures()
+    # Only from 9.0 on there are features that later cards do not have: sm_90a.
+    if plain is None or plain[1] not in known or (plain[3] and int(plain[2]) < 90):
+        major, minor = version()
+        raise DeviceError(
+            f"compile: NVRTC {major}.{minor} does not know the architecture {arch!r}",
+            where=str(here() or "") or None,
+            hint=f"it knows {', '.join(known)}, and from sm_90 on those with an a, as sm_90a",
+        )
+
+
+# -- calling it ------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _library() -> object:
+    """Return the module through which NVRTC is called, with NVRTC loaded."""
+    try:
+        found = importlib.import_module("cuda.bindings.nvrtc")
+    except ImportError:
+        raise _missing("the package cuda-bindings is not installed") from None
+    try:
+        found.nvrtcVersion()
+    except RuntimeError as error:  # it is loaded at the first call
+        told = str(error).strip().partition("\n")[0]
+        raise _missing(f"its library cannot be loaded: {told or 'it says nothing'}") from error
+    return found
+
+
+def _missing(why: str) -> DeviceError:
+    return DeviceError(
+        f"nvrtc: CUDA cannot be compiled, since {why}",
+        where=str(here() or "") or None,
+        hint=f'pip install "luminal-lab[cuda]"; {WHAT_WORKS}',
+    )
+
+
+def _call(function: str, *given: object) -> tuple[object, ...]:
+    """Return what a function of NVRTC's gives; it must succeed."""
+    status, *made = _tried(function, *given)
+    if int(cast("int", status)):
+        (text,) = _tried("nvrtcGetErrorString", status)[1:]
+        said = cast("bytes", text).decode()
+        raise DeviceError(
+            f"nvrtc: {function} failed: {said}", where=str(here() or "") or None, hint=WHAT_WORKS
+        )
+    return tuple(made)
+
+
+def _tried(function: str, *given: object) -> tuple[object, ...]:
+    called = cast("Callable[..., tuple[object, ...]]", getattr(_library(), function))
+    return called(*given)
+
+
+def _read(what: str, program: object) -> bytes:
+    """Return one of the texts that a program has."""
+    (size,) = _call(f"nvrtcGet{what}Size", program)
+    data = bytes(cast("int", size))
+    _call(f"nvrtcGet{what}", program, data)
+    return data
+
+
+def _compile(source: str, arch: str) -> Compiled | str:
+    """Return what NVRTC makes of a source, or what it says against it."""
+    text = source.encode("utf-8", "backslashreplace")
+    options = [option.encode() for option in (f"--gpu-architecture={arch}", *OPTIONS)]
+    with _program(text) as program:
+        (status,) = _tried("nvrtcCompileProgram", program, len(options), options)
+        if int(cast("int", status)) == NO_MEMORY:
+            lines = source.count("\n") + 1
+            raise DeviceError(
+                f"compile: out of memory: NVRTC had none left for {lines:,} lines of source",
+                where=str(here() or "") or None,
+                hint=f"end what else takes memory; {WHAT_WORKS}",
+            )
+        lines = _text(_read("ProgramLog", program)).split("\n")
+        # How long it took is another each time.
+        log = "\n".join(line for line in lines if "Compile time" not in line)
+        if int(cast("int", status)):
+            return log or f"it ended with status {status}"
+        ptx = _text(_read("PTX", program))
+        return Compiled(arch, ptx, _read("CUBIN", program), log, resources_of(log, ptx))
+
+
+@contextmanager
+def _program(text: bytes) -> Generator[object, None, None]:
+    """Make a program of a source, which is gone behind the block, with Ctrl-C held off."""
+    with held():
+        (program,) = _call("nvrtcCreateProgram", text, PROGRAM.encode(), 0, [], [])
+        try:
+            yield program
+        finally:
+            _call("nvrtcDestroyProgram", program)
+
+
+def _text(data: bytes) -> str:
+    return data.rstrip(b"\0").decode("utf-8", "replace").rstrip()
+
+
+def resources_of(log: str, ptx: str) -> dict[str, Resources]:
+    """Return what each function takes, from what the assembler says and the PTX.
+
+    >>> log = '''Compiling entry function 'k' for 'sm_80'
+    ... Function properties for k
+    ... 160 bytes stack frame, 8 bytes spill stores, 8 bytes spill loads
+    ... Used 48 registers, used 1 barriers, 4096 bytes smem, 372 bytes cmem[0]'''
+    >>> print(resources_of(log, "")["k"])
+    48 registers, 4,096 B shared, 8 B spilled
+    """
+    threads = {m[1]: int(m[2]) * int(m[3]) * int(m[4]) for m in THREADS.finditer(ptx)}
+    found: dict[str, Resources] = {}
+    name = stack = spills = None
+    for line in log.splitlines():
+        if entry := ENTRY.search(line):
+            name, stack, spills = entry[1], None, None
+        elif name is None:
+            continue
+        elif (frame := STACK.search(line)) and stack is None:
+            stack, spills = int(frame[1]), int(frame[2])
+        elif used := USED.search(line):
+            found[name] = Resources(
+                int(used[1]),
+                sum(map(int, SHARED.findall(line))),
+                spills or 0,
+                sum(map(int, CONSTANT.findall(line))),
+                stack or 0,
+                threads.get(name, 0),
+            )
+    return found
+
+
+# -- what is compiled once -------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=1024)
+def _known(source: str, arch: str, folder: str | Path | None) -> Compiled | str:
+    """Return what was made of a source before, or is made now, or what is said against it."""
+    text = source.encode("utf-8", "backslashreplace")
+    major, minor = version()
+    made_by = f"NVRTC {major}.{minor} for {arch}"
+    key = key_of(text, made_by, "\0".join(OPTIONS))
+    cache = Cache(folder)
+    path = cache.find(key, text)
+    if path is not None:
+        try:
+            return _unpacked(path.read_bytes())
+        except (OSError, ValueError, TypeError, KeyError):
+            cache.drop(path)
+    found = _compile(source, arch)
+    if isinstance(found, Compiled):
+        cache.store(key, text, _packed(found), made_by)
+    return found
+
+
+def _packed(compiled: Compiled) -> bytes:
+    """Return what is kept on disk: a line of JSON, and the machine code."""
+    found = {name: asdict(one) for name, one in compiled.resources.items()}
+    facts = {"arch": compiled.arch, "log": compiled.log, "ptx": compiled.ptx, "resources": found}
+    return json.dumps(facts).encode() + b"\n" + compiled.cubin
+
+
+def _unpacked(data: bytes) -> Compiled:
+    head, _, cubin = data.partition(b"\n")
+    facts = cast("dict[str, Any]", read_json(head))
+    found = {name: Resources(**one) for name, one in facts["resources"].items()}
+    return Compiled(facts["arch"], facts["ptx"], cubin, facts["log"], found)
+
+
+# -- what is told of what it refuses ---------------------------------------------------------------
+
+
+def _refusal(source: str, arch: str, name: str, said: str, behind: Behind | None) -> DeviceError:
+    """Return what to tell of a source that cannot be compiled."""
+    major, minor = version()
+    subject = f"kernel {name}" if name else "compile"
+    too_much = TOO_MUCH.search(said)
+    if too_much:
+        function, asked, most = too_much[1], int(too_much[2], 16), int(too_much[3], 16)
+        return DeviceError(
+            f"{subject}: {function} declares {asked:,} bytes of shared memory, and {arch} allows "
+            f"{most:,} that are declared",
+            where=_place_of(source, _line_of(source, function), behind),
+            hint="smaller tiles in its schedule; what is extern __shared__ may be more",
+        )
+    # Its own excerpts and carets are indented; what it only remarks on is left out.
+    words = [line for line in said.splitlines() if line.strip() and not line[0].isspace()]
+    words = [line for line in words if not re.search(r"ptxas info|warning #|^Remark", line)]
+    shown = words[:12] + [f"and {len(words) - 12} lines more"] * (len(words) > 12)
+    line = re.search(rf"{re.escape(PROGRAM)}\((\d+)\)", "\n".join(words))
+    assembled = re.search(r"ptx input, line (\d+)", said)
+    if line is not None:
+        where = _place_of(source, int(line[1]), behind)
+    elif assembled is not None:
+        where = _ptx_place(source, arch, int(assembled[1]))
+    else:
+        where = str(here() or "") or None
+    return DeviceError(
+        "\n  ".join([f"{subject}: NVRTC {major}.{minor} refuses it for {arch}", *shown]),
+        where=where,
+        hint=f"mend the marked line, if it is yours; {WHAT_WORKS}" if where else WHAT_WORKS,
+    )
+
+
+def _place_of(source: str, line: int, behind: Behind | None) -> str:
+    return place(source, line, behind, HEAD)
+
+
+def _line_of(source: str, function: str) -> int:
+    heads = (n for n, line in enumerate(source.split("\n"), 1) if f" {function}(" in line)
+    return next(heads, 1)
+
+
+def _ptx_place(source: str, arch: str, line: int) -> str | None:
+    """Return a line of the PTX that the assembler refuses, among its neighbours."""
+    text = source.encode("utf-8", "backslashreplace")
+    virtual = arch.replace("sm_", "compute_")
+    options = [option.encode() for option in (f"--gpu-architecture={virtual}", *OPTIONS)]
+    with _program(text) as program:
+        (status,) = _tried("nvrtcCompileProgram", program, len(options), options)
+        if int(cast("int", status)):
+            return None
+        ptx = _text(_read("PTX", program))
+    return f"in its PTX:\n{window(ptx, line)}"

@@ -1,0 +1,110 @@
+"""Apple's GPUs: kernels in Metal's language, compiled and run through PyObjC on a Mac.
+
+    cx.compile(ll.GenericCompiler(), ll.MetalCompiler())
+
+makes the source on any machine. `cx.execute()` needs a Mac; with `emulate=True` the emulator runs
+the same source on the CPU, for small sizes. There is no float64 on these GPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from typing_extensions import override
+
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.ir import IR
+from luminal_lab.core.ops import HostCall, Input
+from luminal_lab.devices.facts.specifications import specification
+from luminal_lab.devices.gpu.compiler import GPUCompiler, GPUMaker
+from luminal_lab.devices.gpu.engine import Emulated, Engine
+from luminal_lab.devices.gpu.program import GPUProgram
+from luminal_lab.devices.metal.engine import MetalEngine
+from luminal_lab.errors import ArgumentError, DeviceError
+from luminal_lab.kernels.dialect import METAL
+from luminal_lab.kernels.gpu import apple
+from luminal_lab.kernels.kernel import Kernels
+from luminal_lab.kernels.steps.applied import ScheduleLike
+
+__all__ = ["MetalCompiler"]
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class MetalCompiler(GPUCompiler):
+    """Fuse into kernels, and run them on a Mac's GPU.
+
+    `chip` names the Mac's, as in "m3-max", for times that are modelled. `emulate` runs the kernels
+    in the emulator, `schedules` has those of kernels that are to have another than the default one.
+    With `reuse_outputs` a run may write over what earlier ones returned.
+
+    >>> print(MetalCompiler(chip="m3-max"))
+    metal{chip = m3-max}
+    """
+
+    name: ClassVar[str] = "metal"
+    shown: ClassVar[tuple[str, ...]] = ("chip",)
+    unsupported: ClassVar[Mapping[str, str]] = {"float64": "Apple's GPUs have none"}
+    """What the conformance kit need not ask for."""
+    chip: str | None = None
+    """The chip that times are modelled for; None: the one that is there."""
+
+    def __init__(
+        self,
+        chip: str | None = None,
+        *,
+        emulate: bool = False,
+        reuse_outputs: bool = False,
+        schedules: Mapping[str, ScheduleLike] | None = None,
+    ) -> None:
+        super().__init__(
+            emulate=self.checked_flag("emulate", emulate),
+            reuse_outputs=self.checked_flag("reuse_outputs", reuse_outputs),
+            schedules=schedules,
+        )
+        if chip is not None and not isinstance(chip, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+            raise ArgumentError(
+                f"metal: the chip is {chip!r}", hint='give its name, as in "m3-max"'
+            )
+        if chip is not None and (found := specification(chip)).dialect != "metal":
+            raise ArgumentError(
+                f"metal: {found.name} is no chip of Apple's: it is made by {found.maker}",
+                hint='give one such as "m3-max", or leave it out for the one that is there',
+            )
+        object.__setattr__(self, "chip", chip)
+
+    @override
+    def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> GPUProgram:
+        _check_dtypes(ir)
+
+        def find(source: str, kernels: Kernels) -> Engine:
+            if self.emulate:
+                return Emulated(source, METAL)
+            return MetalEngine(source, kernels)
+
+        return GPUProgram(
+            ir,
+            GPUMaker(apple(), self.name),
+            METAL,
+            find,
+            reuse_outputs=self.reuse_outputs,
+            specialise=specialise,
+            schedules=dict(self.schedules),
+        )
+
+
+def _check_dtypes(ir: IR) -> None:
+    """Raise if something would be computed in float64."""
+    for node in ir:
+        if isinstance(node.op, (Input, HostCall)):
+            continue
+        body = node.op.body_of()
+        inner = [] if body is None else [one.type for one in body]
+        given = [ir[id].type for id in node.sources]
+        if any(type.dtype is DType.float64 for type in (*node.types, *given, *inner)):
+            raise DeviceError(
+                f"metal: {node} is computed in float64, and Apple's GPUs have none",
+                where=str(node.meta.origin or "") or None,
+                hint='x.cast("float32") of its inputs, or ll.CPUCompiler(), which has it',
+            )

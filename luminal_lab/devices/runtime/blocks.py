@@ -1,0 +1,130 @@
+"""Memory for a program's values: taken once, and used again when nobody holds it any more.
+
+A new array costs its page faults, which for what is done element by element is more than the work
+itself. So the memory of outputs is kept, and given to a later run's outputs once no array of an
+earlier run lives on: whoever holds one of those keeps its memory, and sees it unchanged.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from luminal_lab.core.dtypes import Array
+from luminal_lab.devices.facts.machine import available_memory
+from luminal_lab.interrupts import held
+
+ALIGNMENT = 64
+CAREFUL = 64 << 20
+"""Bytes from which on it is asked first whether there is so much memory."""
+IDLE = 4
+"""How many times what is in use may lie idle before it is given back."""
+
+
+class Block:
+    """Bytes that begin at a multiple of 64."""
+
+    __slots__ = ("address", "bytes", "given", "offset", "raw")
+
+    def __init__(self, size: int) -> None:
+        if size > CAREFUL:
+            there = available_memory()
+            if there is not None and size > there:
+                raise MemoryError(f"{size:,} bytes, and {there:,} are there")
+        self.raw: npt.NDArray[np.uint8] = np.empty(size + ALIGNMENT, np.uint8)
+        begin: int = self.raw.ctypes.data
+        self.offset = -begin % ALIGNMENT
+        self.address = begin + self.offset
+        self.bytes = size
+        self.given: weakref.ref[Array] | None = None
+        """The array that a run has returned of it."""
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[np.generic], at: int = 0) -> Array:
+        """Return an array that lies in this block."""
+        return np.ndarray(shape, dtype, self.raw, self.offset + at)
+
+    @property
+    def holders(self) -> int:
+        """How many arrays lie in this block."""
+        return sys.getrefcount(self.raw) - UNHELD
+
+    def is_kept_alone(self, array: int) -> bool:
+        """Return whether nobody but a session knows the array, given by its id, that lies here.
+
+        The session has it twice: as an output's value, and as that of the input it goes to, which
+        may have been given to us as a view.
+        """
+        stored = None if self.given is None else self.given()
+        if stored is None:
+            return False
+        is_same = id(stored) == array
+        others = sys.getrefcount(stored) - UNHELD_LOCAL
+        return others <= 2 + is_same and self.holders <= 2 - is_same
+
+
+def _unheld() -> tuple[int, int]:
+    """Return the references that are counted when nobody holds an array, or one that is local."""
+    block = Block(1)
+    kept = [np.empty(1)]
+    local = kept[0]
+    return sys.getrefcount(block.raw), sys.getrefcount(local) - 1
+
+
+UNHELD, UNHELD_LOCAL = _unheld()
+
+
+class Blocks:
+    """The blocks of a program's outputs."""
+
+    def __init__(self, make: Callable[[int], Block] = Block) -> None:
+        self.make = make
+        self._all: dict[int, list[Block]] = {}
+        self._by_raw: dict[int, Block] = {}
+        self.bytes = 0
+        """The bytes of all blocks, idle ones too."""
+
+    def take(self, size: int) -> Block:
+        """Return a block of a size in which no array lies."""
+        blocks = self._all.get(size)
+        if blocks is None:
+            blocks = self._all[size] = []
+        for block in blocks:
+            if not block.holders:
+                return block
+        try:
+            block = self.make(size)
+        except MemoryError:
+            self.trim()
+            block = self.make(size)
+        with held():
+            self.bytes += size
+            blocks.append(block)
+            self._by_raw[id(block.raw)] = block
+        if sum(map(len, self._all.values())) % 16 == 0:
+            idle = sum(b.bytes for bs in self._all.values() for b in bs if not b.holders)
+            if idle > IDLE * (self.bytes - idle):
+                self.trim(block)
+        return block
+
+    def owner(self, array: Array) -> Block | None:
+        """Return the block that an array lies in, if it begins there."""
+        base = array.base
+        return None if base is None else self._by_raw.get(id(base))
+
+    def trim(self, but: Block | None = None) -> None:
+        """Give the memory of idle blocks back."""
+        with held():
+            for size, blocks in list(self._all.items()):
+                kept = [block for block in blocks if block is but or block.holders]
+                for block in blocks:
+                    if block not in kept:
+                        del self._by_raw[id(block.raw)]
+                        self.bytes -= block.bytes
+                if kept:
+                    self._all[size] = kept
+                else:
+                    del self._all[size]

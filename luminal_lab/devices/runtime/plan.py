@@ -1,0 +1,259 @@
+"""What one kind of run does: its steps, the memory plan for them, and both for sizes of dims.
+
+A run is asked for some values, and knows some from before; for each such pair there is a `Plan`.
+For each sizes of dims that it meets there is a `Bound`, to which a device adds what it launches.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from luminal_lab.core.binding import bound_shape
+from luminal_lab.core.dims import symbols
+from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.op import Elementwise, Op, Reduce, TensorType, ints
+from luminal_lab.core.ops import (
+    Contiguous,
+    Expand,
+    Flip,
+    HostCall,
+    Input,
+    Permute,
+    Pick,
+    Reshape,
+)
+from luminal_lab.devices.runtime.worklist import Work, Worklist, needed
+from luminal_lab.errors import LabError
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.memory.plan import BoundPlan, MemoryPlan, plan
+from luminal_lab.kernels.memory.program import Step, Value, ValueKind
+
+MOST_SIZES = 64
+"""For how many sizes of dims what was worked out is remembered."""
+MOST_CHECKED = 10_000
+FITTING = (Elementwise, Reduce, Contiguous, Expand, Flip, Permute, Reshape)
+"""Ops that fit for all sizes if they were written: the dims that must be equal are one."""
+
+BoundT = TypeVar("BoundT", bound="Bound")
+
+
+class Asked(NamedTuple):
+    """What a run is asked for, and what it has already."""
+
+    wanted: frozenset[int]
+    known: frozenset[int]
+    probed: frozenset[int] = frozenset()
+    is_exact: bool = False
+    """Whether it takes the kernels for the sizes that compile was given."""
+
+
+class Result(NamedTuple):
+    """A value that a run returns."""
+
+    id: int
+    slot: int
+    type: TensorType
+
+
+class Check(NamedTuple):
+    """An op whose fit is decided by the sizes of dims."""
+
+    op: Op
+    types: tuple[TensorType, ...]
+    dims: tuple[str, ...]
+
+
+class Bound:
+    """A kind of run for sizes of dims: its memory, and what it gives."""
+
+    def __init__(self, plan: Plan[Any], dims: Mapping[str, int]) -> None:
+        self.dims = dict(dims)
+        self.memory = plan.memory(dims)
+        sizes = self.memory.bytes
+        self.outputs = [(slots, sizes[slots[0]]) for slots in plan.places]
+        self.owned = {slot: sizes[slot] for slot in plan.owned}
+        self.results = [(one.id, one.slot, *self.shape_of(one.type)) for one in plan.results]
+
+    def shape_of(self, type: TensorType) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
+        """Return a type as NumPy knows it."""
+        return ints(bound_shape("run", type.shape, self.dims)), type.dtype.numpy
+
+
+class Plan(ABC, Generic[BoundT]):
+    """The steps of a kind of run, and where their values live."""
+
+    def __init__(self, work: Worklist, asked: Asked) -> None:
+        ir, slot_of = work.ir, work.slot_of
+        self.list = work
+        self.asked = asked
+        goals = asked.wanted | asked.probed
+        nodes = [*needed(ir, goals, asked.known)]
+        ids = {node.id for node in nodes}
+        self.nodes = nodes
+        self.works = [one for one in work.works if one.node.id in ids]
+        self.locals = [w.exact_locals if self._exact(w) else w.locals for w in self.works]
+        made = {slot for work in self.works for slot in work.makes}
+        read = {slot for work in self.works for slot in work.reads}
+        self.inputs = [
+            (node, slot_of[node.id])
+            for node in nodes
+            if isinstance(node.op, Input) and slot_of[node.id] in read
+        ]
+        self.known = [
+            (id, slot_of[id])
+            for id in sorted(asked.known)
+            if slot_of.get(id) in read and slot_of[id] not in made
+        ]
+        results = [Result(id, slot_of[id], ir[id].type) for id in sorted(goals - asked.known)]
+        self.results = [one for one in results if one.slot in made]
+        self.passed = [one for one in results if one.slot not in made]
+        """What is an input, or known, under another name: a copy is returned."""
+        self.plan = self._plan(ir, made, {slot for _, slot in self.inputs})
+        self._bound: dict[tuple[int, ...], BoundT] = {}
+        self._memory: dict[tuple[int, ...], BoundPlan] = {}
+        self._checked: set[tuple[int, tuple[int, ...]]] = set()
+
+    def _exact(self, work: Work) -> bool:
+        return self.asked.is_exact and work.exact is not None
+
+    def kernel_of(self, work: Work) -> Kernel | None:
+        """Return the kernel that does some work in this kind of run."""
+        number = self.number_of(work)
+        return None if number is None else self.list.uses[number].kernel
+
+    def number_of(self, work: Work) -> int | None:
+        """Return the number of the launch that does some work in this kind of run."""
+        return work.exact if self._exact(work) else work.use
+
+    def _plan(self, ir: IR, made: set[int], given: set[int]) -> MemoryPlan:
+        slots, slot_of = self.list.slots, self.list.slot_of
+        outputs = {one.slot for one in self.results}
+        kinds: dict[int, ValueKind] = {}
+        kinds |= dict.fromkeys([slot for _, slot in self.inputs], "input")
+        kinds |= dict.fromkeys([slot for _, slot in self.known if slot not in kinds], "constant")
+        for work, own in zip(self.works, self.locals, strict=True):
+            kinds |= dict.fromkeys([*own, *work.makes], "temporary")
+        kinds |= dict.fromkeys(outputs, "output")
+        steps = [
+            Step(work.reads, (*own, *work.makes))
+            for work, own in zip(self.works, self.locals, strict=True)
+        ]
+        donated: dict[int, int] = {}
+        asked = {slot_of[id] for id in self.asked.wanted | self.asked.probed if id in slot_of}
+        # What a function of the user's raises must leave all inputs as they were.
+        if all(work.use is not None for work in self.works) and not self.asked.probed:
+            for new, old in ir.carries:
+                one, other = slot_of.get(new), slot_of.get(old)
+                if one in outputs and other in given and other not in asked:
+                    assert one is not None
+                    assert other is not None
+                    if one not in donated and slots[one].bytes == slots[other].bytes:
+                        donated[one] = other
+        pairs = dict.fromkeys(pair for work in self.works for pair in work.over)
+        return plan(
+            [
+                Value(slot, slots[slot].bytes, kind, None, slots[slot].name)
+                for slot, kind in sorted(kinds.items())
+            ],
+            steps,
+            donated=donated,
+            in_place=pairs,
+        )
+
+    @cached_property
+    def no_return(self) -> int:
+        """The first step that writes over an input; from there on a run is finished."""
+        places, place_of = self.plan.places, self.plan.place_of
+        for at, work in enumerate(self.works):
+            if any(places[place_of[slot]].kind == "input" for slot in work.makes):
+                return at
+        return len(self.works)
+
+    @cached_property
+    def owned(self) -> Mapping[int, tuple[int, ...]]:
+        """For each input that is written over, by its slot, the slots that live in its place."""
+        return {
+            place.values[0]: place.values
+            for place in self.plan.places
+            if place.kind == "input" and len(place.values) > 1
+        }
+
+    @cached_property
+    def places(self) -> list[tuple[int, ...]]:
+        """The slots that live in the place of each output."""
+        return [place.values for place in self.plan.places if place.kind == "output"]
+
+    @cached_property
+    def checks(self) -> Mapping[Check, Node]:
+        """The ops whose fit depends on sizes of dims, each with a node that needs it."""
+        found: dict[Check, Node] = {}
+        graphs: set[IR] = set()
+        todo = [(self.list.ir, node, node) for node in reversed(self.nodes)]
+        while todo:
+            ir, node, outer = todo.pop()
+            body = node.op.body_of()
+            if body is not None:
+                if body not in graphs:
+                    graphs.add(body)
+                    todo += [(body, inner, outer) for inner in reversed(body.nodes)]
+                continue
+            if isinstance(node.op, (*FITTING, Input, HostCall, Pick)):
+                continue
+            types = tuple(ir[id].type for id in node.sources)
+            names = {symbol.name for symbol in node.op.symbols()}
+            for type in types:
+                names |= {s.name for dim in type.shape for s in symbols(dim)}
+            if names:
+                found.setdefault(Check(node.op, types, tuple(sorted(names))), outer)
+        return found
+
+    def check(self, dims: Mapping[str, int]) -> None:
+        """Raise if something does not fit with these sizes."""
+        for number, ((op, types, names), node) in enumerate(self.checks.items()):
+            key = number, tuple([dims[name] for name in names])
+            if key in self._checked:
+                continue
+            try:
+                what = f"execute: {node}"
+                shapes = [bound_shape(what, type.shape, dims) for type in types]
+                pairs = zip(types, shapes, strict=True)
+                op.bind(dims).infer(*[type.with_shape(shape) for type, shape in pairs])
+            except LabError as error:
+                error.where = error.where or str(node.meta.origin or "") or None
+                raise
+            if len(self._checked) > MOST_CHECKED:
+                self._checked.clear()
+            self._checked.add(key)
+
+    def bound(self, dims: Mapping[str, int]) -> BoundT:
+        """Return what is run for some sizes of dims."""
+        key = tuple([dims[name] for name in self.list.dims if name in dims])
+        found = self._bound.get(key)
+        if found is None:
+            if dims:
+                self.check(dims)
+            if len(self._bound) >= MOST_SIZES:
+                self._bound.pop(next(iter(self._bound)))
+            found = self._bound[key] = self.made_for(dims)
+        return found
+
+    @abstractmethod
+    def made_for(self, dims: Mapping[str, int]) -> BoundT:
+        """Work out what is run for some sizes of dims."""
+
+    def memory(self, dims: Mapping[str, int]) -> BoundPlan:
+        """Return the memory plan with sizes; those who differ in other dims have the same."""
+        names = self.plan.program.symbols
+        key = tuple([dims[name] for name in names])
+        found = self._memory.get(key)
+        if found is None:
+            if len(self._memory) >= MOST_SIZES:
+                self._memory.pop(next(iter(self._memory)))
+            bound = self.plan.bind({name: dims[name] for name in names})
+            found = self._memory[key] = bound
+        return found

@@ -1,0 +1,367 @@
+"""A graph as the work of a device: which node is a launch, which NumPy's, which no work.
+
+Each value has a number, its slot: the results of nodes, and the arrays that kernels want while
+they run. A node that only passes on what it reads (a reshape, a result that is picked) has the
+slot of its source, and costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import count
+from typing import NamedTuple, Protocol, TypeAlias
+
+from luminal_lab.core.dims import Dim
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.op import TensorType, size_of
+from luminal_lab.core.ops import (
+    After,
+    Call,
+    Contiguous,
+    CustomGradient,
+    GraphBreak,
+    Input,
+    Pick,
+    Reshape,
+    Scatter,
+    StopGradient,
+    Update,
+    UserKernel,
+)
+from luminal_lab.errors import DefinitionError, ScheduleError, nearest
+from luminal_lab.kernels.definition.define import define
+from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.specialise import specialised
+from luminal_lab.kernels.kernel import Kernel, function_name
+from luminal_lab.kernels.machine import Machine
+from luminal_lab.kernels.make_cpu import make_kernel, with_compared
+from luminal_lab.kernels.memory.aliasing import overwritable, same_bytes
+from luminal_lab.kernels.render.c.program import Use, most_phases
+from luminal_lab.kernels.render.c.update import scatter_kernel, update_kernel
+from luminal_lab.kernels.render.exact import exact_names
+from luminal_lab.kernels.steps.schedule import Schedule
+from luminal_lab.kernels.user.kernel import user_kernel, uses_c
+from luminal_lab.progress import progress
+
+PASSING = (After, Contiguous, CustomGradient, GraphBreak, Reshape, StopGradient)
+"""Ops whose result has the bytes of their first source."""
+Key: TypeAlias = tuple[int, int]
+"""A node, and which of its results."""
+
+
+class Slot(NamedTuple):
+    """A value that has bytes of its own."""
+
+    name: str
+    type: TensorType | None
+    bytes: Dim
+
+
+class Work(NamedTuple):
+    """What computes one node."""
+
+    node: Node
+    use: int | None
+    """The number of the launch in the source; None where NumPy does it."""
+    exact: int | None
+    """The launch for sizes of dims that were given to compile."""
+    reads: tuple[int, ...]
+    locals: tuple[int, ...]
+    makes: tuple[int, ...]
+    over: tuple[tuple[int, int], ...]
+    """Pairs of what it makes and what it reads, of which the one may be written over the other."""
+    exact_locals: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is known of one body: its kernels, and what its result may share memory with."""
+
+    kernel: Kernel | None
+    exact: Kernel | None = None
+    same_as: int | None = None
+    over: tuple[int, ...] = ()
+
+
+class Maker(Protocol):
+    """What makes the kernels of a device."""
+
+    @property
+    def name(self) -> str:
+        """What errors call the device."""
+        ...
+
+    def kernel(self, definition: Definition, name: str, schedule: Schedule | None) -> Kernel:
+        """Return the kernel that computes a definition."""
+        ...
+
+    def moving(self, op: Update | Scatter, types: Sequence[TensorType], name: str) -> Kernel:
+        """Return the kernel of an op that no definition says."""
+        ...
+
+    def user(self, op: UserKernel, name: str) -> Kernel | None:
+        """Return the kernel of a user's, if the device knows its language."""
+        ...
+
+    def compared(self, kernel: Kernel, names: set[str]) -> Kernel:
+        """Return a kernel that rounds 16-bit floats after each op in results of these names."""
+        ...
+
+
+@dataclass(frozen=True)
+class CMaker:
+    """What makes kernels in C."""
+
+    machine: Machine
+    name: str = "cpu"
+
+    def kernel(self, definition: Definition, name: str, schedule: Schedule | None) -> Kernel:
+        """Return a definition in C."""
+        return make_kernel(definition, name, self.machine, schedule)
+
+    def moving(self, op: Update | Scatter, types: Sequence[TensorType], name: str) -> Kernel:
+        """Return an update or a scatter in C."""
+        if isinstance(op, Update):
+            return update_kernel(op, types, name)
+        return scatter_kernel(op, types, name)
+
+    def user(self, op: UserKernel, name: str) -> Kernel | None:
+        """Return what the user has written, if it is C."""
+        return user_kernel(op, name) if uses_c(op) else None
+
+    def compared(self, kernel: Kernel, names: set[str]) -> Kernel:
+        """Return a kernel that rounds 16-bit floats after each op in results of these names."""
+        return with_compared(kernel, names)
+
+
+class Worklist:
+    """All work of a graph, its kernels and slots."""
+
+    def __init__(
+        self,
+        ir: IR,
+        maker: Machine | Maker,
+        sizes: Mapping[str, int],
+        schedules: Mapping[str, Schedule] | None = None,
+    ) -> None:
+        self.ir = ir
+        self.schedules = schedules or {}
+        """The schedules of kernels that have another than the default one, by name."""
+        self.maker: Maker = CMaker(maker) if isinstance(maker, Machine) else maker
+        self.sizes = sizes
+        """The sizes of dims for which there are kernels beside the general ones."""
+        self.dims = sorted(ir.symbols)
+        self.kernels: dict[str, Kernel] = {}
+        """The distinct kernels, by name."""
+        self.uses: list[Use] = []
+        self.slots: list[Slot] = []
+        self.slot_of: dict[int, int] = {}
+        """The slot of each node with one result."""
+        self.works: list[Work] = []
+        self.definitions: dict[IR, Definition] = {}
+        """What the bodies of calls compute."""
+        self.dtypes: set[DType] = set()
+        """The dtypes of kernels without definitions."""
+        self._by_text: dict[object, Kernel] = {}
+        self._units: dict[IR, Unit] = {}
+        self._results: dict[Key, int] = {}
+        exact: list[tuple[int, Use]] = []
+        with progress("kernels", len(ir), "node") as bar:
+            for node in ir:
+                body = node.op.body_of()
+                if body is not None:
+                    bar.now(body.name)
+                self._add(node, exact)
+                bar.step()
+        for name, schedule in self.schedules.items():
+            if name not in self.kernels:
+                raise ScheduleError(
+                    f"{self.maker.name}: there is a schedule for {name!r}, and no such kernel",
+                    hint=nearest(name, self.kernels) or f"there are {', '.join(self.kernels)}",
+                )
+            if self.kernels[name].make is None:
+                self.kernels[name].rescheduled(schedule)  # which says why it has none
+        self._round_what_is_compared(exact)
+        for at, use in exact:  # behind the general ones, which count as the nodes do
+            self.works[at] = self.works[at]._replace(exact=len(self.uses))
+            self.uses.append(use)
+
+    def _add(self, node: Node, exact: list[tuple[int, Use]]) -> None:
+        op = node.op
+        if isinstance(op, Pick):
+            self.slot_of[node.id] = self._results[node.sources[0], op.index]
+            return
+        if isinstance(op, PASSING):
+            self.slot_of[node.id] = self.slot_of[node.sources[0]]
+            return
+        if isinstance(op, Input):
+            self.slot_of[node.id] = self._slot(node.name, node.type)
+            return
+        unit = self._unit(node)
+        reads = tuple(self.slot_of[id] for id in node.sources)
+        if unit.same_as is not None:
+            self.slot_of[node.id] = reads[unit.same_as]
+            return
+        makes: list[int] = []
+        for place, type in enumerate(node.types):
+            name = node.name if not place else f"{node.name}.{place}"
+            slot = self._slot(name, type)
+            makes.append(slot)
+            self._results[node.id, place] = slot
+        self.slot_of[node.id] = makes[0]
+        over = tuple((makes[0], reads[place]) for place in unit.over)
+        own, use = self._use(node, unit.kernel, reads, makes)
+        number = None if use is None else len(self.uses)
+        self.works.append(Work(node, number, None, reads, own, tuple(makes), over))
+        if use is not None:
+            self.uses.append(use)
+        if unit.exact is not None:
+            more, other = self._use(node, unit.exact, reads, makes)
+            assert other is not None
+            self.works[-1] = self.works[-1]._replace(exact_locals=more)
+            exact.append((len(self.works) - 1, other))
+
+    def _round_what_is_compared(self, exact: list[tuple[int, Use]]) -> None:
+        """Have 16-bit floats rounded after each op where other kernels compare them, as those do.
+
+        One may read what the other, as that costs little, computes anew.
+        """
+        others = {at: place for place, (at, _) in enumerate(exact)}
+        compared: set[int] = set()
+        results: dict[str, set[str]] = {}
+        for at in reversed(range(len(self.works))):
+            work = self.works[at]
+            uses = [] if work.use is None else [self.uses[work.use]]
+            uses += [exact[others[at]][1]] if at in others else []
+            for kernel in (use.kernel for use in uses):
+                if kernel.nest is None or kernel.definition is None:
+                    continue
+                slots = dict(zip(kernel.names, (*work.reads, *work.makes), strict=True))
+                made = [one.name for one in kernel.definition.outputs]
+                mine = {name for name in made if slots[name] in compared}
+                results.setdefault(kernel.name, set()).update(mine)
+                names = exact_names(kernel.nest, mine)
+                compared |= {slot for name, slot in slots.items() if name in names}
+        for name, mine in results.items():
+            if mine:
+                self.kernels[name] = self.maker.compared(self.kernels[name], mine)
+        for place, use in enumerate(self.uses):
+            self.uses[place] = use._replace(kernel=self.kernels[use.kernel.name])
+        for place, (at, use) in enumerate(exact):
+            exact[place] = at, use._replace(kernel=self.kernels[use.kernel.name])
+
+    def _use(
+        self, node: Node, kernel: Kernel | None, reads: tuple[int, ...], makes: list[int]
+    ) -> tuple[tuple[int, ...], Use | None]:
+        """Return the slots of a kernel's locals, and its launch."""
+        if kernel is None:
+            return (), None
+        own = tuple(
+            self._new(Slot(f"{node.name}.{local.name}", None, local.bytes))
+            for local in kernel.locals
+        )
+        places = {name: place for place, name in enumerate(self.dims)}
+        use = Use(
+            kernel,
+            (*reads, *own, *makes),
+            tuple(places[name] for name in kernel.dims),
+            len(makes),
+            tuple(str(type) for type in node.types),
+        )
+        return own, use
+
+    def _slot(self, name: str, type: TensorType) -> int:
+        return self._new(Slot(name, type, size_of(type.shape) * type.dtype.itemsize))
+
+    def _new(self, slot: Slot) -> int:
+        self.slots.append(slot)
+        return len(self.slots) - 1
+
+    @cached_property
+    def most_phases(self) -> int:
+        """For how many phases each launch has room in the counts of tasks."""
+        return most_phases(self.kernels.values())
+
+    # -- kernels -----------------------------------------------------------------------------------
+
+    def _unit(self, node: Node) -> Unit:
+        op = node.op
+        if isinstance(op, Call):
+            if op.body not in self._units:
+                self._units[op.body] = self._of_body(op.body)
+            return self._units[op.body]
+        if isinstance(op, UserKernel):
+            if op not in self._by_text:
+                name = self._name(op.body.name)
+                made = self.maker.user(op, name)
+                if made is None:  # in another language: computed here by what it means
+                    return Unit(None)
+                self._by_text[op] = self.kernels[name] = made
+            return Unit(self._by_text[op])
+        if isinstance(op, (Update, Scatter)):
+            types = tuple(self.ir[id].type for id in node.sources)
+            key = (op, types)
+            if key not in self._by_text:
+                name = self._name(op.name)
+                self.dtypes |= {type.dtype for type in types}
+                self._by_text[key] = self.kernels[name] = self.maker.moving(op, types, name)
+            return Unit(self._by_text[key], over=(0,))
+        return Unit(None)
+
+    def _of_body(self, body: IR) -> Unit:
+        try:
+            definition = self.definitions[body] = define(body)
+        except DefinitionError:  # an op of the user's that C does not know
+            return Unit(None)
+        same = same_bytes(definition)
+        if same is not None:
+            return Unit(None, same_as=same)
+        kernel, exact = self._kernel(definition), None
+        sizes = "".join(f"_{n}{size}" for n, size in self.sizes.items() if n in definition.dims)
+        if sizes:
+            exact = self._kernel(specialised(definition, self.sizes), kernel.name + sizes)
+        over = overwritable(definition, kernel.nest)
+        if exact is not None and exact.definition is not None:
+            also = overwritable(exact.definition, exact.nest)
+            over = tuple(place for place in over if place in also)
+        return Unit(kernel, exact, over=over)
+
+    def _kernel(self, definition: Definition, plain: str | None = None) -> Kernel:
+        text = str(replace(definition, name="kernel"))
+        if text not in self._by_text:
+            name = self._name(plain or definition.name)
+            definition = replace(definition, name=name)
+            made = self.maker.kernel(definition, name, self.schedules.get(name))
+            self._by_text[text] = self.kernels[name] = made
+        return self._by_text[text]
+
+    def _name(self, plain: str) -> str:
+        """Return a kernel's name: its own, or with a number, and then none that another brings."""
+        taken = {function_name(name) for name in self.kernels}
+        if function_name(plain) not in taken:
+            return plain
+        taken |= self._functions
+        numbered = (f"{plain}_{number}" for number in count(2))
+        return next(name for name in numbered if function_name(name) not in taken)
+
+    @cached_property
+    def _functions(self) -> set[str]:
+        """What C calls the functions of kernels by the names that they bring with them."""
+        bodies = [node.op.body_of() for node in self.ir]
+        return {function_name(body.name) for body in bodies if body is not None}
+
+
+def needed(ir: IR, wanted: Iterable[int], known: Iterable[int]) -> Iterator[Node]:
+    """Yield the nodes that the wanted ones are computed from, in order, but for what is known."""
+    given = set(known)
+    found: set[int] = set()
+    todo = list(wanted)
+    while todo:
+        id = todo.pop()
+        if id not in found and id not in given:
+            found.add(id)
+            todo += ir[id].sources
+    return (node for node in ir if node.id in found)

@@ -1,0 +1,525 @@
+"""Run calls of kernels on the CPU: arrays go in and out, and what goes wrong has a name and a line.
+
+    emulate(source, "cuda", [Call("scale", 4, 256, [x, y, 1024])])
+
+Each array is run on as a copy between pages that nobody may touch. What is found wrong leaves the
+arrays of that call, and of those after it, as they were.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import threading
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from luminal_lab.core.dtypes import Array
+from luminal_lab.core.op import tuple_text
+from luminal_lab.emulator.failing import MOST_ACCESSES, Job, Told, failure
+from luminal_lab.emulator.library import (
+    Library,
+    Taken,
+    can_fill,
+    compiler,
+    library_of,
+    runtime,
+    unset_line,
+)
+from luminal_lab.emulator.memory import Block, placed
+from luminal_lab.emulator.reading import DialectName
+from luminal_lab.emulator.trace import Trace, joined, launch_trace, unset
+from luminal_lab.errors import ArgumentError, DeviceError, Interrupted, nearest
+from luminal_lab.interrupts import held, look
+from luminal_lab.kernels.render.gpu.tile_map import BYTES, TileMap
+from luminal_lab.progress import Progress, progress
+
+Size: TypeAlias = int | tuple[int, ...]
+
+MAP: Final = 0x70616D5F62616C
+"""What a tensor map of the emulator's ends with; it is in bulk.h too."""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """An array as a kernel is given the tensor map of it."""
+
+    array: Array
+    tile: TileMap
+
+
+Argument: TypeAlias = Array | Matrix | np.generic | int | float
+
+MOST_THREADS: Final = 1024
+MOST_SHARED: Final[Mapping[DialectName, tuple[int, int]]] = {
+    "cuda": (48 << 10, 227 << 10),
+    "metal": (32 << 10, 32 << 10),
+}
+"""The bytes of shared memory that a block can declare, and that it can have on any card."""
+LIMIT: Final = 60.0
+"""The seconds that one call may take."""
+ONE: Final = threading.Lock()
+"""One kernel runs at a time: the runtime has one set of fibers."""
+WAITING: Final = 0.05
+"""The seconds after which whoever waits looks whether Ctrl-C has come."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A launch: the kernel's name, the grid, the threads of a block, arguments in order.
+
+    `fresh` are the places of arguments that hold nothing yet, whose reads before a write a trace
+    reports; `shared` are the bytes of shared memory whose size the kernel does not say.
+    """
+
+    function: str
+    blocks: Size
+    threads: Size
+    arguments: Sequence[Argument]
+    shared: int | tuple[int, ...] = 0
+    fresh: tuple[int, ...] = ()
+
+
+class Region(ctypes.Structure):
+    """An array as a trace watches it."""
+
+    _fields_ = (
+        ("low", ctypes.c_void_p),
+        ("at", ctypes.c_void_p),
+        ("high", ctypes.c_void_p),
+        ("bytes", ctypes.c_ulonglong),
+        ("written", ctypes.c_void_p),
+        ("element", ctypes.c_int),
+        ("is_constant", ctypes.c_int),
+    )
+
+
+def emulate(
+    source: str,
+    dialect: DialectName,
+    calls: Iterable[Call],
+    *,
+    trace: bool = False,
+    limit: float = LIMIT,
+    above: int = 0,
+) -> Trace | None:
+    """Run calls of a source's kernels in order; change their arrays in place.
+
+    A call that would take longer than `limit` seconds is refused, with the size that would do.
+    With `trace` each access is recorded and checked, and the findings come back. The lines of
+    `above` the first that counts are the prelude's: what they do is told of the lines that call
+    them, and lines are counted from behind them.
+    """
+    library = library_of(source, dialect, "traced" if trace else "plain", above)
+    written: dict[tuple[int, int], Array] = {}
+    traces: list[Trace] = []
+    launches = [
+        _Launch(source, library, call, trace=trace, limit=limit, above=above) for call in calls
+    ]
+    again = _Again(source, dialect, limit, above)
+    with progress("emulate", sum(math.prod(one.blocks) for one in launches), "block") as bar:
+        for launch in launches:
+            bar.now(launch.call.function)
+            if trace:
+                again.prepare(launch.call)
+            found = launch.run(written, bar)
+            if found is not None:
+                traces.append(again.compared(launch.call, found))
+    return joined(traces) if trace else None
+
+
+class _Again:
+    """The launches of a trace once more, with other bits in locals that nothing sets.
+
+    What then comes out differently depends on such a local.
+    """
+
+    def __init__(self, source: str, dialect: DialectName, limit: float, above: int) -> None:
+        self.source = source
+        self.dialect: DialectName = dialect
+        self.limit = limit
+        self.above = above
+        self.copies: dict[tuple[int, int], Array] = {}
+
+    def prepare(self, call: Call) -> None:
+        """Copy the arrays of a launch that is about to be run."""
+        for value in call.arguments:
+            array = value.array if isinstance(value, Matrix) else value
+            if isinstance(array, np.ndarray):
+                self.copies[_key(array)] = array.copy()
+
+    def compared(self, call: Call, trace: Trace) -> Trace:
+        """Return a launch's trace, with a finding if the copies hold something else after it."""
+        if not can_fill():
+            note = f"{call.function}: locals that nothing sets are not looked for: {compiler()}"
+            return replace(trace, notes=(*trace.notes, f"{note} cannot fill them"))
+        if trace.findings:
+            return trace  # it would not come to its end, or not to the same one
+        library = library_of(self.source, self.dialect, "unset as zero", self.above)
+        twin = replace(call, arguments=[self._twin(one) for one in call.arguments])
+        launch = _Launch(
+            self.source, library, twin, trace=False, limit=self.limit, above=self.above
+        )
+        try:
+            launch.run({}, Progress())
+        except DeviceError:
+            differs = ("", np.zeros(0, np.uint8), 0)
+        else:
+            differs = self._difference(launch, call)
+        if differs is None:
+            return trace
+        line = max(0, unset_line(self.source, self.dialect, self.above))
+        finding = unset(launch.source, call.function, *differs, line)
+        return replace(trace, findings=(finding,))
+
+    def _difference(self, launch: _Launch, call: Call) -> tuple[str, Array, int] | None:
+        """Return an array that the launch has made another than its copy, and the byte where."""
+        for one, value in zip(launch.takes, call.arguments, strict=True):
+            if one.kind in "pc" and isinstance(value, np.ndarray):
+                pair = [a.reshape(-1).view(np.uint8) for a in (value, self.copies[_key(value)])]
+                places = np.flatnonzero(pair[0] != pair[1])
+                if places.size:
+                    return one.name, value, int(places[0])
+        return None
+
+    def _twin(self, value: Argument) -> Argument:
+        if isinstance(value, Matrix):
+            return Matrix(self.copies[_key(value.array)], value.tile)
+        return self.copies[_key(value)] if isinstance(value, np.ndarray) else value
+
+
+def _key(array: Array) -> tuple[int, int]:
+    return int(array.ctypes.data), array.nbytes
+
+
+class _Launch:
+    """One call, from its arguments to what came of it."""
+
+    def __init__(
+        self,
+        source: str,
+        library: Library,
+        call: Call,
+        *,
+        trace: bool,
+        limit: float,
+        above: int = 0,
+    ) -> None:
+        self.source = source.split("\n", above)[above] if above else source
+        self.above = above
+        self.library = library
+        self.call = call
+        self.trace = trace
+        self.limit = limit
+        self.subject = f"emulator: kernel {call.function}"
+        if call.function not in library.takes:
+            raise ArgumentError(
+                f"emulator: the source has no kernel {call.function!r}; it has "
+                f"{', '.join(library.takes) or 'none'}",
+                hint=nearest(call.function, library.takes) or "name one of its kernels",
+            )
+        self.takes = [one for one in library.takes[call.function] if not one.is_shared]
+        self.blocks = self._size("blocks", call.blocks)
+        self.threads = self._size("threads", call.threads)
+        threads, blocks = math.prod(self.threads), math.prod(self.blocks)
+        if not 0 < threads <= MOST_THREADS:
+            raise ArgumentError(
+                f"{self.subject}: a block has {tuple_text(self.threads)} = {threads:,} threads",
+                hint=f"it can have 1 to {MOST_THREADS:,}",
+            )
+        if blocks * threads >= 1 << 31:
+            raise ArgumentError(
+                f"{self.subject}: {blocks:,} blocks of {threads:,} threads are more than an int "
+                "counts",
+                hint="the emulator is for small sizes",
+            )
+        if len(call.arguments) != len(self.takes):
+            raise ArgumentError(
+                f"{self.subject}: it takes {len(self.takes)} arguments, and is given "
+                f"{len(call.arguments)}",
+                hint="it takes " + (", ".join(one.name for one in self.takes) or "none"),
+            )
+
+    def _size(self, what: str, size: Size) -> tuple[int, int, int]:
+        sizes = size if isinstance(size, tuple) else (size,)
+        if not 0 < len(sizes) <= 3 or any(one < 0 for one in sizes):
+            raise ArgumentError(
+                f"{self.subject}: its {what} are {size!r}", hint="give one to three sizes"
+            )
+        x, y, z = (*sizes, 1, 1)[:3]
+        return x, y, z
+
+    def run(self, written: dict[tuple[int, int], Array], bar: Progress) -> Trace | None:
+        """Run it, copy what it wrote back, and return what was seen."""
+        blocks: dict[tuple[int, int], Block] = {}
+        with held(), _alone():
+            try:
+                kept = [
+                    self._passed(one, value, blocks)
+                    for one, value in zip(self.takes, self.call.arguments, strict=True)
+                ]
+                pointers = (ctypes.c_void_p * (len(kept) or 1))(
+                    *(ctypes.addressof(value) for value in kept)
+                )
+                job = self._job(pointers)
+                if self.trace:
+                    self._watch(blocks, written)
+                self._go(job, bar)
+                if job.status:
+                    raise failure(self._told(), job, blocks.values())
+                self._back(blocks)
+                return self._seen(blocks, job) if self.trace else None
+            finally:
+                runtime().unwatch()
+                for block in blocks.values():
+                    runtime().release(block.base, block.whole)
+
+    # -- arguments ---------------------------------------------------------------------------------
+
+    def _passed(
+        self, one: Taken, value: Argument, blocks: dict[tuple[int, int], Block]
+    ) -> ctypes.c_void_p | ctypes.Array[ctypes.c_char]:
+        """Return an argument as C has it."""
+        if one.kind in "pc":
+            block = self._block(one, value, blocks)
+            block.is_written |= one.kind == "p"
+            return ctypes.c_void_p(block.at)
+        if isinstance(value, Matrix):
+            return self._map(one, value, blocks)
+        if isinstance(value, np.ndarray) and value.nbytes == one.size:
+            return ctypes.create_string_buffer(value.tobytes(), one.size)
+        if isinstance(value, np.ndarray):
+            raise ArgumentError(
+                f"{self.subject}: {one.name} is a value of {one.size} bytes, but it is given an "
+                f"array of {value.nbytes}",
+                hint="pass a number",
+            )
+        if one.kind in "iub":
+            number = int(value)
+            bits = 8 * one.size
+            low, high = (-(1 << bits - 1), 1 << bits - 1) if one.kind == "i" else (0, 1 << bits)
+            if not low <= number < high:
+                raise ArgumentError(
+                    f"{self.subject}: {one.name} is an integer of {bits} bits, and {number} does "
+                    "not fit",
+                    hint="give it a wider type in the source",
+                )
+            data = number.to_bytes(one.size, "little", signed=one.kind == "i")
+        elif one.kind == "f":
+            data = np.asarray(value, {2: np.float16, 4: np.float32, 8: np.float64}[one.size])
+            data = data.tobytes()
+        else:
+            raise ArgumentError(
+                f"{self.subject}: {one.name} is a struct of {one.size} bytes, but it is given "
+                f"{value!r}",
+                hint="pass an array with its bytes",
+            )
+        return ctypes.create_string_buffer(data, one.size)
+
+    def _map(
+        self, one: Taken, matrix: Matrix, blocks: dict[tuple[int, int], Block]
+    ) -> ctypes.Array[ctypes.c_char]:
+        """Return the tensor map of an array that lies where the kernel has its copy."""
+        if one.size != BYTES:
+            raise ArgumentError(
+                f"{self.subject}: {one.name} is no tensor map, but it is given one",
+                hint="const __grid_constant__ lab_tensor_map is one",
+            )
+        tile = matrix.tile
+        block = self._block(Taken(one.name, "c", 1), matrix.array, blocks)
+        words = (block.at, tile.width, tile.height, tile.pitch, tile.columns, tile.rows)
+        given = np.zeros(BYTES // 8, np.uint64)
+        given[:8] = (*words, tile.dtype.itemsize, MAP)
+        return ctypes.create_string_buffer(given.tobytes(), BYTES)
+
+    def _block(self, one: Taken, value: Argument, blocks: dict[tuple[int, int], Block]) -> Block:
+        if not isinstance(value, np.ndarray):
+            raise ArgumentError(
+                f"{self.subject}: {one.name} is a pointer, but it is given {value!r}",
+                hint="pass an array of NumPy's",
+            )
+        if not value.flags.c_contiguous or (one.kind == "p" and not value.flags.writeable):
+            told = "read-only" if value.flags.c_contiguous else "not contiguous"
+            raise ArgumentError(
+                f"{self.subject}: the array for {one.name} is {told}",
+                hint="pass a copy: array.copy()",
+            )
+        size = value.dtype.itemsize
+        if one.size != 1 and one.size % size:
+            raise ArgumentError(
+                f"{self.subject}: {one.name} points to elements of {one.size} bytes, but the array "
+                f"is of {value.dtype}, which has {size}",
+                hint="array.astype(…) gives the other dtype",
+            )
+        start = int(value.ctypes.data)
+        key = start, value.nbytes
+        if key in blocks:
+            return blocks[key]
+        for (other, length), block in blocks.items():
+            if other < start + value.nbytes and start < other + length:
+                raise ArgumentError(
+                    f"{self.subject}: the arrays for {block.name} and {one.name} overlap in part",
+                    hint="in one call arrays are the same or apart",
+                )
+        blocks[key] = placed(self.subject, one.name, value, wide=self.trace)
+        return blocks[key]
+
+    def _back(self, blocks: dict[tuple[int, int], Block]) -> None:
+        for block in blocks.values():
+            if block.is_overrun():
+                raise DeviceError(
+                    f"{self.subject}: it writes behind {block.name}, {block.type}",
+                    hint="emulate with trace=True, which names the line",
+                )
+        for block in blocks.values():
+            given = block.array.reshape(-1).view(np.uint8)
+            if block.is_written:
+                given[:] = block.inside()
+            elif not self.trace and (block.inside() != given).any():
+                raise DeviceError(
+                    f"{self.subject}: it writes to {block.name}, which it takes as const",
+                    hint="emulate with trace=True, which names the line",
+                )
+
+    # -- running -----------------------------------------------------------------------------------
+
+    def _job(self, pointers: ctypes.Array[ctypes.c_void_p]) -> Job:
+        job = Job()
+        job.entry = ctypes.cast(
+            self.library.loaded[f"lab_entry_{self.call.function}"], ctypes.c_void_p
+        )
+        job.arguments = ctypes.addressof(pointers)
+        job.blocks = self.blocks
+        job.threads = self.threads
+        shared = self.call.shared
+        sizes = shared if isinstance(shared, tuple) else (shared,)
+        job.dynamic_bytes = (ctypes.c_ulonglong * 8)(*sizes)
+        job.limit = self.limit
+        job.most_static, job.most_shared = MOST_SHARED[self.library.dialect]
+        # From Volta on a barrier of CUDA's waits for the threads that have not returned.
+        job.waits_for_all = self.library.dialect == "metal"
+        return job
+
+    def _watch(
+        self, blocks: dict[tuple[int, int], Block], written: dict[tuple[int, int], Array]
+    ) -> None:
+        places = list(blocks)
+        regions = (Region * (len(blocks) or 1))()
+        for place in self.call.fresh:
+            value = self.call.arguments[place]
+            if isinstance(value, np.ndarray):
+                key = int(value.ctypes.data), value.nbytes
+                written[key] = np.zeros(value.size, np.uint8)
+        for region, key in zip(regions, places, strict=False):
+            block = blocks[key]
+            region.low, region.high = block.base, block.base + block.whole
+            region.at, region.bytes = block.at, block.array.nbytes
+            region.element = block.array.dtype.itemsize
+            region.is_constant = not block.is_written
+            region.written = written[key].ctypes.data if key in written else None
+        self._regions = regions
+        at, count = self.library.lines
+        status = runtime().watch(
+            regions,
+            len(blocks),
+            ctypes.c_void_p(at),
+            ctypes.c_longlong(count),
+            ctypes.c_longlong(MOST_ACCESSES),
+            ctypes.c_ulonglong(max(1, math.prod(self.blocks))),
+        )
+        if status:
+            raise DeviceError(
+                f"{self.subject}: there is no memory for a trace",
+                hint="trace a smaller size",
+            )
+
+    def _go(self, job: Job, bar: Progress) -> None:
+        """Run in a thread of its own, which can be stopped from here."""
+        library = runtime()
+        library.clear()
+        runner = _Runner(lambda: library.launch(ctypes.byref(job)))
+        end, done = monotonic() + self.limit, 0
+        try:
+            threading.Thread(target=runner.run, daemon=True).start()
+            while not runner.over.wait(max(0.001, min(WAITING, end - monotonic()))):
+                look()
+                if monotonic() > end:
+                    library.stop()
+                bar.step(job.blocks_done - done)
+                done = job.blocks_done
+            bar.step(job.blocks_done - done)
+        except KeyboardInterrupt:
+            while not runner.over.wait(0.01):
+                library.stop()
+            raise Interrupted(
+                f"{self.subject}: it was stopped, and its arrays are as they were"
+            ) from None
+
+    # -- what came of it ---------------------------------------------------------------------------
+
+    def _told(self) -> Told:
+        return Told(
+            self.subject,
+            self.source,
+            self.blocks,
+            self.threads,
+            self.limit,
+            traced=self.trace,
+            above=self.above,
+        )
+
+    def _seen(self, blocks: dict[tuple[int, int], Block], job: Job) -> Trace:
+        names = [(block.name, block.array) for block in blocks.values()]
+        return launch_trace(
+            self.source,
+            self.call.function,
+            names,
+            self.blocks,
+            self.threads,
+            job.shared_bytes,
+            self.library.shared,
+            self._notes(job),
+        )
+
+    def _notes(self, job: Job) -> tuple[str, ...]:
+        if not job.early_line:
+            return ()
+        line = max(0, job.early_line - self.above)
+        many = "1 thread had" if job.early_threads == 1 else f"{job.early_threads:,} threads had"
+        text = self.source.split("\n")[line - 1].strip()
+        return (
+            f"{self.call.function}: in block {job.early_block} {many} returned before a barrier, "
+            "which waits for the others on cards from Volta (sm_70) on\n"
+            f"  line {line}: {text}",
+        )
+
+
+class _Runner:
+    """Something that is done in another thread."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self.work = work
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        """Do it."""
+        try:
+            self.work()
+        finally:
+            self.over.set()
+
+
+@contextmanager
+def _alone() -> Generator[None, None, None]:
+    """Wait until no other thread runs a kernel."""
+    while not ONE.acquire(timeout=WAITING):
+        look()
+    try:
+        yield
+    finally:
+        ONE.release()

@@ -1,0 +1,252 @@
+"""What a launch that did not come to its end is told as: who, where, and what would do."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from luminal_lab.devices.build.toolchain import window
+from luminal_lab.emulator.library import runtime
+from luminal_lab.emulator.memory import Block
+from luminal_lab.emulator.standing import Standing, divergence
+from luminal_lab.errors import DeviceError
+
+MOST_ACCESSES: Final = 1 << 23
+FAR: Final = 1 << 30
+DIVISION, ILLEGAL = 8, 4
+"""Signals, as POSIX numbers them."""
+
+
+class Status(IntEnum):
+    """How a launch ends, in the order of runtime.cpp."""
+
+    FINE = 0
+    DIVERGED = 1
+    FAULT = 2
+    STOPPED = 3
+    TOO_LONG = 4
+    TOO_MANY = 5
+    TRAPPED = 6
+    NO_SHARED = 7
+    NO_MEMORY = 8
+    BAD_BARRIER = 9
+    BAD_COPY = 10
+    BAD_TILE = 11
+    NOT_BEGUN = 12
+    MISALIGNED = 13
+    TOO_MUCH_STATIC = 14
+
+
+REFUSED: Final = {
+    Status.BAD_BARRIER: (
+        "it uses a barrier that counts bytes as it was not made",
+        "lab_barrier_init says how many arrive in a phase, 64 barriers a block at most",
+    ),
+    Status.BAD_COPY: (
+        "a bulk copy is none that there is",
+        "it moves multiples of 16 bytes between places that are; a tile goes to a multiple of 1024 "
+        "bytes, by its map, in rows of 128 bytes",
+    ),
+    Status.BAD_TILE: (
+        "four warps multiply what is no tile for all of them",
+        "lab_wgmma_matrix(at, leading, stride, 1), alike in all threads of a warp",
+    ),
+    Status.NOT_BEGUN: (
+        "four warps multiply before lab_wgmma_begin()",
+        "it comes behind what sets the registers that they add to",
+    ),
+}
+"""What it is that Hopper's functions were asked, and what would do."""
+
+
+class Job(ctypes.Structure):
+    """A launch as the runtime has it."""
+
+    _fields_ = (
+        ("entry", ctypes.c_void_p),
+        ("arguments", ctypes.c_void_p),
+        ("blocks", ctypes.c_uint * 3),
+        ("threads", ctypes.c_uint * 3),
+        ("dynamic_bytes", ctypes.c_ulonglong * 8),
+        ("limit", ctypes.c_double),
+        ("status", ctypes.c_int),
+        ("stopped_line", ctypes.c_int),
+        ("signal", ctypes.c_int),
+        ("fault", ctypes.c_ulonglong),
+        ("blocks_done", ctypes.c_longlong),
+        ("seconds", ctypes.c_double),
+        ("shared_bytes", ctypes.c_ulonglong),
+        ("waits_for_all", ctypes.c_int),
+        ("early_line", ctypes.c_int),
+        ("early_threads", ctypes.c_uint),
+        ("early_block", ctypes.c_uint),
+        ("most_static", ctypes.c_ulonglong),
+        ("most_shared", ctypes.c_ulonglong),
+        ("static_bytes", ctypes.c_ulonglong),
+        ("alignment", ctypes.c_uint),
+        ("is_store", ctypes.c_int),
+    )
+    status: int
+    signal: int
+    fault: int
+    blocks_done: int
+    seconds: float
+    shared_bytes: int
+    early_line: int
+    early_threads: int
+    early_block: int
+    most_static: int
+    most_shared: int
+    static_bytes: int
+    alignment: int
+    is_store: int
+
+
+@dataclass(frozen=True)
+class Told:
+    """What was launched: how messages call it, its source, its sizes, the seconds it may take."""
+
+    subject: str
+    source: str
+    blocks: tuple[int, int, int]
+    threads: tuple[int, int, int]
+    limit: float
+    traced: bool
+    above: int = 0
+    """How many lines stand before the source, which the runtime has counted."""
+
+    @property
+    def grid(self) -> int:
+        """How many blocks there are."""
+        return math.prod(self.blocks)
+
+
+def failure(told: Told, job: Job, blocks: Iterable[Block]) -> DeviceError:
+    """Return the error that says why a launch has ended early."""
+    status = Status(job.status)
+    if status is Status.DIVERGED:
+        return divergence(
+            told.subject, told.source, Standing.now(), math.prod(told.threads), told.above
+        )
+    if status in (Status.FAULT, Status.STOPPED, Status.TRAPPED, Status.MISALIGNED, *REFUSED):
+        return _at_a_thread(told, job, status, blocks)
+    text, hint = _too_large(told, job, status)
+    return DeviceError(f"{told.subject}: {text}", hint=hint)
+
+
+def _at_a_thread(told: Told, job: Job, status: Status, blocks: Iterable[Block]) -> DeviceError:
+    standing = Standing.now()
+    line: int = runtime().last_line() if told.traced else 0
+    hint = "the line is the last that touched an array" if line else None
+    match status:
+        case Status.FAULT:
+            known = {
+                DIVISION: "it divides an integer by zero",
+                ILLEGAL: "it meets an illegal instruction",
+            }
+            text = known.get(job.signal) or _touched(job.fault, list(blocks))
+            hint = hint or "emulate with trace=True, which names the line"
+        case Status.TRAPPED:
+            line, text = max(0, standing.line() - told.above), "it stops itself"
+            hint = "an assert fails there, or it calls __trap()"
+        case Status.MISALIGNED:
+            line = max(0, standing.line() - told.above)
+            text = _misaligned(job, list(blocks))
+            hint = "a GPU stops there: a vector begins at a multiple of its size"
+        case _ if status in REFUSED:
+            line = max(0, standing.line() - told.above)
+            text, hint = REFUSED[status]
+        case _:
+            text = (
+                f"it has not ended after {_duration(told.limit)}, with {job.blocks_done:,} of "
+                f"{told.grid:,} blocks done"
+            )
+            hint = "a loop may never end; or give it a smaller size or a larger limit="
+    return DeviceError(
+        f"{told.subject}, {standing}: {text}",
+        where=window(told.source, line) if line else None,
+        hint=hint,
+    )
+
+
+def _misaligned(job: Job, blocks: list[Block]) -> str:
+    """Return which address is no multiple of what its type asks for."""
+    does = "writes" if job.is_store else "reads"
+    near = next((block for block in blocks if block.at <= job.fault < block.end), None)
+    where = "an array of the block or of its own"
+    if near is not None:
+        element = near.array.dtype.itemsize
+        offset = job.fault - near.at
+        where = f"{near.name}[{offset // element}]" if offset % element == 0 else near.name
+    return f"it {does} a vector at {where}, whose address is no multiple of {job.alignment} bytes"
+
+
+def _touched(address: int, blocks: list[Block]) -> str:
+    """Return which array an address is next to."""
+
+    def distance(block: Block) -> int:
+        return block.at - address if address < block.at else address - block.end + 1
+
+    near = min(blocks, key=distance, default=None)
+    if near is None or distance(near) > FAR:
+        return "it touches memory that is nobody's"
+    if address < near.at:
+        side = f"{near.at - address:,} bytes before"
+    else:
+        side = f"{address - near.end:,} bytes behind the end of"
+    return f"it touches memory {side} {near.name}, {near.type}"
+
+
+def _too_large(told: Told, job: Job, status: Status) -> tuple[str, str]:
+    """Return what is too large for the emulator, and which size would do."""
+    done = job.blocks_done
+    match status:
+        case Status.TOO_LONG:
+            whole = job.seconds / done * told.grid
+            fit = max(1, int(done * told.limit / job.seconds))
+            return (
+                f"{told.grid:,} blocks of {math.prod(told.threads):,} threads would take about "
+                f"{_duration(whole)} in the emulator, and its limit is {_duration(told.limit)}",
+                f"it is for small sizes: about {_rounded(fit):,} blocks would do; or give it a "
+                "larger limit=",
+            )
+        case Status.TOO_MANY:
+            return (
+                f"its trace has more than {MOST_ACCESSES:,} accesses, after {done:,} of "
+                f"{told.grid:,} blocks",
+                f"trace a smaller size: about {done:,} such blocks would do"
+                if done
+                else "trace a smaller size: one such block is too much",
+            )
+        case Status.TOO_MUCH_STATIC:
+            return (
+                f"its shared arrays take {job.static_bytes:,} bytes, and a block can declare "
+                f"{job.most_static:,}",
+                "up to what the card has for a block, take shared memory whose size the launch says"
+                if job.most_shared > job.most_static
+                else "no GPU of this kind has more for a block",
+            )
+        case Status.NO_SHARED:
+            return (
+                f"its shared arrays take {job.shared_bytes:,} bytes, and no card has more than "
+                f"{job.most_shared:,} for a block",
+                "use smaller tiles",
+            )
+        case _:
+            return "there is no memory for its threads", "the emulator is for small sizes"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.0f} hours"
+
+
+def _rounded(count: int) -> int:
+    """Return a number with its two first digits."""
+    digits = max(0, len(str(count)) - 2)
+    return count // 10**digits * 10**digits

@@ -1,0 +1,327 @@
+"""A kernel of ours in the emulator: on data that is given or drawn, held to what it means.
+
+    kernel.emulate(trace=True)      # kernel = cx.kernels[0] of ll.CUDACompiler() or MetalCompiler()
+
+Sizes that nobody gives are small. What would take long is refused before it begins, with the sizes
+that would do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import Final
+
+import numpy as np
+
+from luminal_lab.core.binding import as_array, bound_shape, fit, solve_shape
+from luminal_lab.core.dims import Dim, Symbol, check_bounds, evaluate as number_of, minimum
+from luminal_lab.core.dtypes import Array, DType
+from luminal_lab.core.op import TensorType, ints, mentioned, size_of
+from luminal_lab.devices.gpu.plan import numbers_of, takes
+from luminal_lab.emulator.emulate import Argument, Call, Matrix, emulate
+from luminal_lab.errors import (
+    ArgumentError,
+    DeviceError,
+    DimError,
+    InputError,
+    RangeError,
+    nearest,
+    whole_number,
+)
+from luminal_lab.kernels.definition.definition import Buffer, Definition, Lookup, Read, walk
+from luminal_lab.kernels.definition.evaluate import evaluate
+from luminal_lab.kernels.dialect import CUDA, METAL
+from luminal_lab.kernels.emulated import Emulated, EmulatedLaunch, Meaning
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.render.gpu.program import gpu_source
+
+SMALL: Final = 17
+"""The size of the first dim that nobody gives: no multiple of a tile, and more than one of some."""
+EACH_SECOND: Final = {False: 1_000_000, True: 130_000}
+"""How many operations are done in a second, NumPy's among them: without a trace, and with one."""
+
+
+def emulate_kernel(
+    kernel: Kernel,
+    inputs: Mapping[str, object],
+    dims: Mapping[str, int],
+    *,
+    trace: bool,
+    limit: float,
+    step: int,
+    fill: int = 0xFF,
+) -> Emulated:
+    """Run a kernel's phases on inputs by name, and compare what they make with what it means.
+
+    `fill` is what each byte of its outputs holds before.
+    """
+    _check_arguments(kernel, inputs, dims, trace=trace, limit=limit, step=step)
+    one = KernelRun(kernel, inputs, dims, step)
+    one.check_work(trace=trace, limit=limit)
+    one.fill()
+    expected = one.expected()
+    source = gpu_source([kernel], METAL if kernel.dialect == "metal" else CUDA)
+    above = source.count("\n") - kernel.source.count("\n") - 1
+    dialect = "metal" if kernel.dialect == "metal" else "cuda"
+    seen = emulate(source, dialect, one.calls(fill), trace=trace, limit=limit, above=above)
+    one.check_fault()
+    return Emulated(
+        kernel.name,
+        kernel.dialect,
+        one.sizes,
+        tuple(one.launches),
+        one.given,
+        one.made,
+        expected,
+        seen,
+    )
+
+
+def _check_arguments(
+    kernel: Kernel, inputs: object, dims: object, *, trace: object, limit: object, step: object
+) -> None:
+    """Raise if something is given that cannot be what it stands for."""
+    what = f"kernel {kernel.name}"
+    if not isinstance(inputs, Mapping):
+        raise ArgumentError(
+            f"{what}: inputs is a {type(inputs).__name__}, which names none of them",
+            hint='give a dict by their names, as in {"a": array}',
+        )
+    if not isinstance(dims, Mapping):
+        raise ArgumentError(
+            f"{what}: dims is {dims!r}, which names none of them",
+            hint='give a dict, as in {"n": 8}',
+        )
+    if not isinstance(trace, (bool, np.bool_)):
+        raise ArgumentError(f"{what}: trace is {trace!r}", hint="give True or False")
+    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 < limit < inf:
+        raise ArgumentError(
+            f"{what}: limit is {limit!r}", hint="give seconds, as in limit=60; they are above 0"
+        )
+    count = whole_number(step)
+    if count is None or count < 0:
+        raise ArgumentError(f"{what}: step is {step!r}", hint="it counts runs, from 0")
+
+
+class KernelRun:
+    """A kernel with the data and the sizes of one run of it alone."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        inputs: Mapping[str, object],
+        dims: Mapping[str, int],
+        step: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.what = f"kernel {kernel.name}"
+        self.step = step
+        self.meaning = meaning_of(kernel)
+        self._check_names(inputs)
+        shapes = {
+            name: as_array(value, f"{self.what}: {name}").shape for name, value in inputs.items()
+        }
+        self.sizes = self._sized(shapes, dims)
+        self.inputs = inputs
+        self.given: dict[str, Array] = {}
+        self.made: dict[str, Array] = {}
+        self.launches: list[EmulatedLaunch] = []
+        self.fault = np.zeros(1, np.int32)
+
+    def _check_names(self, inputs: Mapping[str, object]) -> None:
+        known = [name for name, _ in self.meaning.inputs]
+        for name in inputs:
+            if name not in known:
+                raise InputError(
+                    f"{self.what}: it has no input {name!r}",
+                    hint=nearest(name, known) or f"its inputs: {', '.join(known) or 'none'}",
+                )
+
+    # -- sizes -------------------------------------------------------------------------------------
+
+    def _sized(
+        self, shapes: Mapping[str, tuple[int, ...]], dims: Mapping[str, int]
+    ) -> dict[str, int]:
+        """Return the sizes of all dims: those that are given, those of data, and small ones."""
+        known = self.symbols
+        found: dict[str, int] = {}
+        for name, size in dims.items():
+            number = whole_number(size)
+            if name not in known:
+                raise DimError(
+                    f"{self.what}: it has no dim {name!r}",
+                    hint=nearest(name, known) or f"its dims: {', '.join(known) or 'none'}",
+                )
+            if number is None:
+                raise DimError(f"{self.what}: {name} is {size!r}", hint="give a whole number")
+            check_bounds(known[name], number)
+            found[name] = number
+        for name, type in self.meaning.inputs:
+            if len(shapes.get(name, ())) == len(type.shape) and name in shapes:
+                for dim, size in solve_shape(type.shape, shapes[name], found).items():
+                    check_bounds(known[dim], size)
+                    found.setdefault(dim, size)
+        for place, (name, symbol) in enumerate(known.items()):
+            found.setdefault(name, small(symbol, SMALL + 2 * place))
+        return {name: found[name] for name in known}
+
+    @property
+    def symbols(self) -> Mapping[str, Symbol]:
+        """The symbolic dims, by name."""
+        if self.kernel.definition is not None:
+            return self.kernel.definition.dims
+        types = [type for _, type in (*self.meaning.inputs, *self.meaning.outputs)]
+        extra = TensorType(DType.int64, tuple(self.meaning.limits.values()))
+        found = mentioned([*types, extra], ())
+        return {name: found.get(name, Symbol(name)) for name in self.kernel.dims}
+
+    def check_work(self, *, trace: bool, limit: float) -> None:
+        """Raise if it would take longer than the limit, with what would not."""
+        work, most = self._work(self.sizes), max(1, int(EACH_SECOND[trace] * limit))
+        if work <= most:
+            return
+        sizes = self.sizes
+        while self._work(sizes) > most:
+            fewer = {n: small(self.symbols[n], max(1, size // 2)) for n, size in sizes.items()}
+            if fewer == sizes:
+                break
+            sizes = fewer
+        if self._work(sizes) <= most:
+            told = ", ".join(f'"{name}": {size}' for name, size in sizes.items())
+            hint = f"dims={{{told}}} would do; or give it more time, with limit="
+        else:
+            hint = (
+                f"a graph whose sizes make it {-(-work // most):,} times smaller would do; or give "
+                "it more time, with limit="
+            )
+        said = "".join(f" with {name} = {size:,}" for name, size in self.sizes.items())
+        raise DeviceError(
+            f"{self.what}: it has about {work:,} operations{said}, and in {limit:g} s the emulator "
+            f"does some {most:,}{' with a trace' if trace else ''}",
+            hint=hint,
+        )
+
+    def _work(self, sizes: Mapping[str, int]) -> int:
+        """Return about how many operations it takes, its loads and stores among them."""
+        types = [type for _, type in (*self.meaning.inputs, *self.meaning.outputs)]
+        moved = sum(number_of(size_of(type.shape), sizes) for type in types)
+        return self.kernel.flops(sizes) + moved
+
+    # -- data --------------------------------------------------------------------------------------
+
+    def fill(self) -> None:
+        """Take what is given, and draw the other inputs."""
+        rng = np.random.default_rng(0)
+        for name, type in self.meaning.inputs:
+            label = f"{self.what}: {name}"
+            shape = bound_shape(label, type.shape, self.sizes)
+            bound = type.with_shape(shape)
+            if name in self.inputs:
+                array = fit(label, self.inputs[name], bound, {}, copy=False)
+                self.given[name] = np.require(array, requirements=("C", "A"))
+            else:
+                self.given[name] = self._drawn(name, type.dtype, ints(shape), rng)
+
+    def _drawn(
+        self, name: str, dtype: DType, shape: tuple[int, ...], rng: np.random.Generator
+    ) -> Array:
+        if dtype is DType.bool_:
+            return rng.integers(0, 2, shape).astype(bool)
+        if dtype.is_float:
+            return rng.standard_normal(shape).astype(dtype.numpy)
+        low, high = dtype.limits
+        low, high = max(low, -50), min(high, 50)
+        if name in self.meaning.limits:
+            low, high = 0, max(1, number_of(self.meaning.limits[name], self.sizes))
+        return rng.integers(low, high, shape).astype(dtype.numpy)
+
+    def expected(self) -> dict[str, Array]:
+        """Return what the outputs are by what the kernel means; nothing where nobody says it."""
+        if self.kernel.definition is not None:
+            return evaluate(self.kernel.definition, self.given, self.sizes, step=self.step)
+        if self.meaning.compute is None:
+            return {}
+        with np.errstate(all="ignore"):
+            found = self.meaning.compute(list(self.given.values()), self.sizes)
+        return {name: a for (name, _), a in zip(self.meaning.outputs, found, strict=True)}
+
+    # -- launches ----------------------------------------------------------------------------------
+
+    def calls(self, fill: int) -> list[Call]:
+        """Return its launches, in order, on outputs and locals that hold nothing of use."""
+        kernel, sizes = self.kernel, self.sizes
+        for name, type in self.meaning.outputs:
+            shape = ints(bound_shape(f"{self.what}: {name}", type.shape, sizes))
+            array = self.made[name] = np.empty(shape, type.dtype.numpy)
+            array.reshape(-1).view(np.uint8)[:] = fill
+        arrays = [*self.given.values(), *self._locals(), *self.made.values()]
+        fresh = tuple(range(len(self.given), len(arrays)))
+        found: list[Call] = []
+        for phase in kernel.phases:
+            blocks = number_of(phase.tasks, sizes)
+            if blocks == 0:
+                continue
+            given: list[Argument] = [*arrays, *numbers_of(kernel, sizes)]
+            draws, faults = takes(kernel, phase.function)
+            given += [self.step & 0xFFFFFFFF] * draws + [self.fault] * faults
+            found.append(
+                Call(
+                    phase.function,
+                    blocks,
+                    phase.threads,
+                    [*given, *(Matrix(arrays[one.place], one) for one in phase.maps)],
+                    shared=phase.shared,
+                    fresh=() if found else fresh,
+                )
+            )
+            self.launches.append(EmulatedLaunch(phase.function, blocks, phase.threads))
+        return found
+
+    def _locals(self) -> list[Array]:
+        """Return the arrays that it has while it runs."""
+        definition = self.kernel.definition
+        types = {} if definition is None else {one.name: one.type for one in definition.locals}
+        found: list[Array] = []
+        for local in self.kernel.locals:
+            dtype = types[local.name].dtype if local.name in types else DType.uint8
+            count = number_of(local.bytes, self.sizes) // dtype.itemsize
+            found.append(np.zeros(count, dtype.numpy))
+        return found
+
+    def check_fault(self) -> None:
+        """Raise if the kernel has said that an index is out of range."""
+        if self.fault[0]:
+            raise RangeError(
+                f"{self.what}: an index is no position of what it is looked up in",
+                hint="give the input that holds indices, as in emulate({...})",
+            )
+
+
+def meaning_of(kernel: Kernel) -> Meaning:
+    """Return what a kernel takes and gives, with the sizes that indices among its inputs have."""
+    if kernel.definition is None:
+        assert kernel.meaning is not None, "whoever makes a kernel without a definition says it"
+        return kernel.meaning
+    definition = kernel.definition
+    outputs = tuple(Buffer(one.name, one.type) for one in definition.outputs)
+    return Meaning(definition.inputs, outputs, limits=_limits(definition))
+
+
+def _limits(definition: Definition) -> dict[str, Dim]:
+    """Return for each input that a position is made of the least that it is a position in."""
+    whole = {name for name, type in definition.inputs if not type.dtype.is_float}
+    found: dict[str, Dim] = {}
+    for term in walk(*(line.term for line in definition.lines)):
+        for part in walk(term.position) if isinstance(term, Lookup) else ():
+            if isinstance(part, (Read, Lookup)) and part.buffer in whole:
+                assert isinstance(term, Lookup)
+                found[part.buffer] = minimum(found.get(part.buffer, term.size), term.size)
+    return found
+
+
+def small(symbol: Symbol, wanted: int) -> int:
+    """Return the size of a dim that is as near to a wanted one as its bounds let it be."""
+    step, high = symbol.multiple_of, symbol.high
+    size = -(-max(symbol.low, wanted) // step)
+    return step * (min(size, high // step) if isinstance(high, int) else size)

@@ -1,0 +1,359 @@
+"""A source as a library that runs on this machine; for a trace, with a line behind each access.
+
+The thread sanitizer's part of a compiler announces each load and store to functions of ours. Which
+line it is of, the compiler says in its assembly: there each call gets a label, and a table of them
+goes with the library.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from luminal_lab.devices.build.cache import Cache, key_of
+from luminal_lab.devices.build.toolchain import (
+    PROGRAM,
+    Compiler,
+    compile_library,
+    find_cpp_compiler,
+    load,
+    window,
+)
+from luminal_lab.emulator.reading import DYNAMIC, DialectName, Parameter, read
+from luminal_lab.errors import DeviceError
+from luminal_lab.trust import admit
+
+HERE: Final = Path(__file__).parent
+BUILTIN: Final = {
+    "thread_position_in_threadgroup": "lab_place(lab_now->at_thread)",
+    "threadgroup_position_in_grid": "lab_place(lab_now->at_block)",
+    "threads_per_threadgroup": "lab_place(lab_now->block_size)",
+    "dispatch_threads_per_threadgroup": "lab_place(lab_now->block_size)",
+    "threadgroups_per_grid": "lab_place(lab_now->grid_size)",
+    "thread_position_in_grid": "lab_place_in_grid()",
+    "threads_per_grid": "lab_grid()",
+    "thread_index_in_threadgroup": "lab_place(lab_now->number)",
+    "thread_index_in_simdgroup": "lab_place(lab_now->number % 32)",
+    "simdgroup_index_in_threadgroup": "lab_place(lab_now->number / 32)",
+    "threads_per_simdgroup": "lab_place(32)",
+    "thread_execution_width": "lab_place(32)",
+    "simdgroups_per_threadgroup": "lab_place(lab_simdgroups())",
+    "dispatch_simdgroups_per_threadgroup": "lab_place(lab_simdgroups())",
+}
+"""Of each attribute of Metal's that a parameter may have, the value here."""
+CALL: Final = re.compile(r"\s+(?:callq?|bl|blr)\s")
+
+
+class ParameterKind(ctypes.Structure):
+    """How a kernel takes an argument: `kind` is a letter of interface.h's."""
+
+    _fields_ = (("kind", ctypes.c_char), ("size", ctypes.c_uint))
+    kind: bytes
+    size: int
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A parameter of a kernel and how it is taken; `is_shared` where the threadgroup has it."""
+
+    name: str
+    kind: str
+    size: int
+    is_shared: bool = False
+
+
+@dataclass(frozen=True)
+class Library:
+    """Kernels that can be run: the loaded library, and what each takes."""
+
+    loaded: ctypes.CDLL
+    takes: Mapping[str, tuple[Taken, ...]]
+    shared: Mapping[int, str]
+    lines: tuple[int, int]
+    """Where the table of lines is, and how many it has; nothing without a trace."""
+    dialect: DialectName
+
+
+@functools.cache
+def compiler() -> Compiler:
+    """Return what compiles for the emulator on this machine."""
+    return find_cpp_compiler()
+
+
+@functools.cache
+def headers(dialect: DialectName) -> str:
+    """Return all stand-ins of a dialect, as one text."""
+    names = ["interface.h", "stand_in.h", f"{dialect}.h"]
+    names += ["hopper.h"] * (dialect == "cuda") + ["units.h"]
+    return "".join((HERE / name).read_text("utf-8") for name in names)
+
+
+@functools.cache
+def stand_ins() -> frozenset[str]:
+    """Return the names of the prelude's functions that have stand-ins."""
+    text = "".join((HERE / name).read_text("utf-8") for name in ("units.h", "hopper.h"))
+    plain = re.findall(r"^static inline [\w ]+? (lab_\w+)\(", text, re.MULTILINE)
+    families = re.findall(r"\b(lab_\w+_)##D\(T v", text)
+    made = [f"{name}{dtype}" for name in families for dtype in ("f32", "f64", "i32", "i64")]
+    return frozenset([*plain, *made])
+
+
+class Runtime:
+    """The library that runs fibers, and its functions with their types."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        void, whole, size = ctypes.c_void_p, ctypes.c_longlong, ctypes.c_ulonglong
+        address = ctypes.POINTER
+
+        def function(name: str, returns: type | None, *takes: Any) -> Callable[..., Any]:
+            found = library[f"lab_{name}"]
+            found.restype, found.argtypes = returns, list(takes)
+            return found
+
+        self.table = function("table", void)
+        self.launch = function("launch", ctypes.c_int, void)
+        self.stop = function("stop", None)
+        self.clear = function("clear", None)
+        self.lane = function("lane", None, ctypes.c_uint, void, void, void, void)
+        self.standing = function("standing", None, void, void, void)
+        self.watch = function("watch", ctypes.c_int, void, ctypes.c_int, void, whole, whole, size)
+        self.unwatch = function("unwatch", None)
+        self.events = function("events", void, address(whole))
+        self.findings = function("findings", void, address(ctypes.c_int))
+        self.element = function("element", ctypes.c_int, ctypes.c_int)
+        self.last_line = function("last_line", ctypes.c_int)
+        self.memory = function("memory", void, size)
+        self.close = function("close", None, void, size)
+        self.release = function("release", None, void, size)
+
+
+@functools.cache
+def runtime() -> Runtime:
+    """Return what runs fibers, loaded."""
+    parts = [
+        (HERE / name).read_text("utf-8") for name in ("interface.h", "fibers.h", "runtime.cpp")
+    ]
+    source = "".join(parts)
+    for name in ("watch.h", "bulk.h"):
+        source = source.replace(f'#include "{name}"\n', (HERE / name).read_text("utf-8"))
+    found = compiler()
+    flags = (*found.flags, "-O2", "-U_FORTIFY_SOURCE", "-shared")
+    return Runtime(load(compile_library(source, replace(found, flags=flags)), "lab_launch"))
+
+
+Build: TypeAlias = Literal["plain", "traced", "unset as zero"]
+"""How kernels are compiled: as they are; with each access announced and locals that nothing sets
+full of other bits than 0; the same without the announcing, and with zeros."""
+UNSET: Final = {"traced": "pattern", "unset as zero": "zero"}
+
+
+@functools.lru_cache(maxsize=256)
+def library_of(source: str, dialect: DialectName, build: Build, above: int = 0) -> Library:
+    """Return a source's kernels, compiled and loaded."""
+    admit(source)
+    reading = read(source, dialect, stand_ins())
+    text = reading.text + "\n" + _entries(reading.kernels, dialect)
+    path = _compiled(source, text, dialect, reading.stand_ins, build, above)
+    loaded = load(path, "lab_bind")
+    loaded.lab_bind.argtypes = [ctypes.c_void_p]
+    loaded.lab_bind(runtime().table())
+    shared = dict(reading.shared)
+    for parameters in reading.kernels.values():
+        shared |= {DYNAMIC + p.index: p.name for p in parameters if p.bound == "threadgroup"}
+    takes = {
+        name: tuple(_taken(loaded, name, parameters))
+        for name, parameters in reading.kernels.items()
+    }
+    lines = 0, 0
+    if build == "traced":
+        count = ctypes.c_longlong.in_dll(loaded, "lab_line_count").value
+        lines = ctypes.addressof(ctypes.c_char.in_dll(loaded, "lab_lines")), count
+    return Library(loaded, takes, shared, lines, dialect)
+
+
+def _taken(loaded: ctypes.CDLL, name: str, parameters: tuple[Parameter, ...]) -> list[Taken]:
+    given = [p for p in parameters if p.bound not in BUILTIN and p.name not in ("", "void")]
+    kinds = (ParameterKind * (len(given) + 1)).in_dll(loaded, f"lab_takes_{name}")
+    return [
+        Taken(p.name, k.kind.decode(), k.size, p.bound == "threadgroup")
+        for p, k in zip(given, kinds, strict=False)
+    ]
+
+
+def _entries(kernels: Mapping[str, tuple[Parameter, ...]], dialect: DialectName) -> str:
+    """Return what calls each kernel with arguments from a list, and says how it takes them."""
+    lines: list[str] = []
+    for name, parameters in kernels.items():
+        type = f"decltype(&{name})"
+        values: list[str] = []
+        told: list[str] = []
+        for place, parameter in enumerate(p for p in parameters if p.name not in ("", "void")):
+            if dialect == "metal" and parameter.bound in BUILTIN:
+                values.append(BUILTIN[parameter.bound])
+                continue
+            value = f"lab_value<{place}, {type}>"
+            if parameter.bound == "threadgroup":
+                element = f"lab_pointed<{value}>"
+                values.append(f'lab_dynamic<{element}>({parameter.index}, "{parameter.name}", 0)')
+            else:
+                values.append(f"*({value} *)lab_given_[{len(told)}]")
+            told.append(f"lab_told<{value}>::value")
+        lines.append(
+            f"LAB_EXPORT LAB_UNCHECKED void lab_entry_{name}(void **lab_given_) "
+            f"{{ {name}({', '.join(values)}); }}"
+        )
+        lines.append(
+            f"LAB_EXPORT const lab_parameter lab_takes_{name}[] = {{{', '.join([*told, '{}'])}}};"
+        )
+    return "\n".join(lines) + "\n"
+
+
+# -- compiling -------------------------------------------------------------------------------------
+
+
+def _compiled(
+    source: str,
+    text: str,
+    dialect: DialectName,
+    used: tuple[str, ...],
+    build: Build,
+    above: int,
+    given: tuple[str, ...] | None = None,
+) -> Path:
+    found = compiler() if given is None else replace(compiler(), flags=given)
+    header = headers(dialect)
+    # The header comes from a file, so that lines are counted from the first of the source.
+    path = _kept(header)
+    using = " ".join(f"using lab_units::{name};" for name in used)
+    flags = [*found.flags, "-include", str(path), f"-DLAB_DIGEST={key_of(header)}"]
+    flags += [f"-DLAB_USING={using}"] * bool(used)
+    flags += ["-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing", "-fsanitize=alignment"]
+    link = ["-shared"] + ["-lm"] * ("windows" not in found.target)
+    if build in UNSET and can_fill():
+        flags += [f"-ftrivial-auto-var-init={UNSET[build]}"]
+    try:
+        if build != "traced":
+            level = "-O1" if build == "plain" else "-O0"
+            return compile_library(text, replace(found, flags=(*flags, level, *link)))
+        flags += ["-DLAB_TRACED", "-O0", "-g1", "-S", *_announcing(found)]
+        assembly = compile_library(text, replace(found, flags=tuple(flags)))
+    except DeviceError as error:
+        raise _explained(error, source, dialect, above) from error
+    command = (*found.command[:-1], "assembler")
+    return compile_library(
+        with_lines(assembly.read_text("utf-8"), found.target, above),
+        replace(found, command=command, flags=("-w", *link)),
+    )
+
+
+@functools.cache
+def can_fill() -> bool:
+    """Return whether the compiler can fill locals that nothing sets, as gcc 12 and clang 16 can."""
+    found = compiler()
+    flags = (*found.flags, *(f"-ftrivial-auto-var-init={one}" for one in UNSET.values()), "-shared")
+    try:
+        compile_library("void lab_nothing() {}", replace(found, flags=flags))
+    except DeviceError:
+        return False
+    return True
+
+
+def unset_line(source: str, dialect: DialectName, above: int) -> int:
+    """Return the line where the compiler sees a local that may not be set; 0 where it sees none."""
+    reading = read(source, dialect, stand_ins())
+    text = reading.text + "\n" + _entries(reading.kernels, dialect)
+    found = compiler()
+    if is_clang(found):
+        asked = [f"-Werror={one}uninitialized" for one in ("", "sometimes-", "conditional-")]
+    else:  # gcc's warnings do not see what it has folded away, its analyser does
+        asked = ["-fanalyzer", "-Werror=analyzer-use-of-uninitialized-value"]
+    flags = (*(flag for flag in found.flags if flag != "-w"), *asked)
+    try:
+        _compiled(source, text, dialect, reading.stand_ins, "unset as zero", above, flags)
+    except DeviceError as error:
+        line = re.search(r"\bthe kernel:(\d+):", error.message)
+        return int(line[1]) if line else 0
+    return 0
+
+
+def is_clang(found: Compiler) -> bool:
+    """Return whether a compiler is clang, zig's too."""
+    return "clang" in found.version or "zig" in found.version
+
+
+def _announcing(found: Compiler) -> list[str]:
+    """Return the flags with which a compiler announces each access."""
+    if not is_clang(found):
+        return ["-fsanitize=thread"]
+    each = ["-mllvm", "-tsan-instrument-read-before-write=1"]
+    # For systems that have no such sanitizer, of which only this part is wanted.
+    return ["-Xclang", "-fsanitize=thread", *each]
+
+
+def _kept(header: str) -> Path:
+    """Return a file that has this text; equal texts have one file."""
+    key, data, cache = key_of(header, "header"), header.encode(), Cache()
+    return cache.find(key, data) or cache.store(key, data, data, "the emulator")
+
+
+def with_lines(assembly: str, target: str, above: int = 0) -> str:
+    """Return assembly with a label behind each call, and a table of their addresses and lines.
+
+    Lines are counted behind those `above`, which have none of their own.
+    """
+    mine = _file_numbers(assembly)
+    made: list[str] = []
+    table: list[tuple[int, int]] = []
+    line = 0
+    for text in assembly.split("\n"):
+        made.append(text)
+        words = text.split(None, 3)
+        if words and words[0] == ".loc":
+            number = int(words[2])
+            if words[1] not in mine:
+                line = 0
+            elif number:  # 0 is no line: what the compiler adds there is of the one before
+                line = max(0, number - above)
+        elif CALL.match(text):
+            made.append(f"Llab_{len(table)}:")
+            table.append((len(table), line))
+    prefix = "_" if re.search("macos|darwin|apple", target) else ""
+    made += ["\t.data", "\t.p2align 3"]
+    made += [
+        f"\t.globl {prefix}lab_line_count",
+        f"{prefix}lab_line_count:",
+        f"\t.quad {len(table)}",
+    ]
+    made += [f"\t.globl {prefix}lab_lines", f"{prefix}lab_lines:"]
+    made += [f"\t.quad Llab_{number}, {line}" for number, line in table]
+    return "\n".join(made) + "\n"
+
+
+def _file_numbers(assembly: str) -> set[str]:
+    """Return the numbers under which assembly has the kernel's file."""
+    found = re.findall(r"^\s*\.file\s+(\d+)\s+(.*)$", assembly, re.MULTILINE)
+    return {number for number, names in found if names.split(" md5")[0].endswith(f'{PROGRAM}"')}
+
+
+def _explained(error: DeviceError, source: str, dialect: DialectName, above: int) -> DeviceError:
+    """Return what a compiler says of a kernel, with the lines as the user wrote them."""
+
+    def counted(match: re.Match[str]) -> str:
+        return f"the kernel:{int(match[1]) - above}:" if int(match[1]) > above else match[0]
+
+    message = error.message.replace("compile: ", "emulator: ", 1).replace(PROGRAM, "the kernel")
+    message = re.sub(r"\bthe kernel:(\d+):", counted, message)
+    marked = re.search(r"^\s*> +(\d+) \|", error.where or "", re.MULTILINE)
+    last = source.rstrip("\n").count("\n") + 1
+    where = error.where
+    if marked and above < int(marked[1]) <= last:
+        where = window("\n".join(source.split("\n")[above:]), int(marked[1]) - above)
+    hint = "mend the marked line; lines are counted from the first of the source"
+    if dialect == "metal" and "poisoned" in message:
+        hint = "Metal has no float64: cast to float32 on this device"
+    return DeviceError(message, where=where, hint=hint)

@@ -1,0 +1,411 @@
+"""A kernel's source as a C++ compiler reads it here: small changes, each line where it was.
+
+    __shared__ float tile[32][33];   ->   auto &tile = lab_shared<lab_same<float[32][33]>>(0, …);
+
+Functions of the prelude that are written in PTX go: the emulator has others in their place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from luminal_lab.devices.build.toolchain import window
+from luminal_lab.errors import DeviceError, nearest
+from luminal_lab.kernels.prelude.cuda_hopper import REGISTERS, WGMMA
+
+DialectName: TypeAlias = Literal["cuda", "metal"]
+
+TOKEN: Final = re.compile(
+    r"""(?P<space>\s+|//[^\n]*|/\*.*?\*/|\\\n)
+    |(?P<directive>\#(?:[^\n\\]|\\\n|\\.)*)
+    |(?P<string>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+')
+    |(?P<number>(?:0[xX][\da-fA-F.]+(?:[pP][+-]?\d+)?|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\w*)
+    |(?P<name>[A-Za-z_]\w*)
+    |(?P<sign>\[\[|\]\]|::|->|<<<|>>>|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+INCLUDE: Final = re.compile(r"#\s*include\s*[<\"]([^>\"]*)[>\"]")
+KNOWN_HEADERS: Final = {
+    "cuda": {
+        *("cuda_runtime.h", "cuda.h", "cuda_fp16.h", "cuda_bf16.h", "device_launch_parameters.h"),
+        *("math.h", "cmath", "stdint.h", "cstdint", "math_constants.h", "float.h", "cfloat"),
+    },
+    "metal": {
+        *("metal_stdlib", "metal_math", "metal_simdgroup", "metal_simdgroup_matrix"),
+        *("metal_atomic", "metal_compute", "metal_common", "metal_integer", "simd/simd.h"),
+    },
+}
+QUALIFIERS: Final = {"static", "const", "volatile", "constexpr", "inline"}
+PLAIN_FLOAT: Final = re.compile(r"(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?")
+SWIZZLE: Final = re.compile(r"[xyzw]{2,4}|[rgba]{2,4}")
+SHARED, DYNAMIC = 1000, 2000
+"""From where on a trace numbers shared arrays, and those whose size the call says."""
+PLAIN_HALF: Final = re.compile(f"(?:{PLAIN_FLOAT.pattern})[hH]")
+MOST_SHARED = 254
+HOPPERS: Final = re.compile(r"lab_bulk_(store|commit|wait)")
+"""Functions of the prelude that have no stand-in."""
+UNITS: Final = {"f16": "LAB_OF_MMA_F16", "bf16": "LAB_OF_MMA_BF16", "tf32": "LAB_OF_MMA_TF32"}
+MARK: Final = {"cuda": "__global__", "metal": "kernel"}
+
+
+@dataclass(frozen=True)
+class Token:
+    """A piece of source: what kind, its text, where it starts."""
+
+    kind: str
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        """Where the next one starts."""
+        return self.start + len(self.text)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a kernel: its name, and what Metal says that it is bound to."""
+
+    name: str
+    bound: str = ""
+    index: int = 0
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A source made ready: its text, its kernels' parameters, the stand-ins that it needs."""
+
+    text: str
+    kernels: dict[str, tuple[Parameter, ...]]
+    stand_ins: tuple[str, ...]
+    shared: dict[int, str]
+    """The shared arrays by the number under which the runtime knows them."""
+
+
+def tokens_of(source: str) -> list[Token]:
+    """Return the pieces of a source, comments and spaces left out."""
+    found = TOKEN.finditer(source)
+    return [
+        Token(m.lastgroup or "", m[0], m.start())
+        for m in found
+        if m.lastgroup not in ("space", None)
+    ]
+
+
+def line_at(source: str, place: int) -> int:
+    """Return which line a place in a source is in, counted from 1."""
+    return source.count("\n", 0, place) + 1
+
+
+def refused(source: str, place: int, text: str, hint: str) -> DeviceError:
+    """Return the error about a place in a source."""
+    line = line_at(source, place)
+    return DeviceError(f"emulator: line {line}: {text}", where=window(source, line), hint=hint)
+
+
+def read(source: str, dialect: DialectName, known: frozenset[str]) -> Reading:
+    """Return a source ready to be compiled; `known` are the functions that have stand-ins."""
+    tokens = tokens_of(source)
+    edits: list[tuple[int, int, str]] = []
+    edits += _directives(source, dialect, tokens)
+    gone, own = _functions_in_ptx(source, tokens, known)
+    edits += gone
+    if dialect == "metal":
+        edits += _floats(tokens)
+        edits += _swizzles(tokens)
+    kernels = dict(_kernels(source, dialect, tokens))
+    made, shared = _shared(source, dialect, tokens)
+    edits += made
+    if dialect == "metal":
+        edits += _attributes(source, tokens)
+    used = {token.text for token in tokens if token.kind == "name"}
+    return Reading(_edited(source, edits), kernels, tuple(sorted((known & used) - own)), shared)
+
+
+def _edited(source: str, edits: list[tuple[int, int, str]]) -> str:
+    """Return a source with pieces replaced; what is within a larger piece goes with that."""
+    parts: list[str] = []
+    at = 0
+    for start, end, text in sorted(edits, key=lambda edit: (edit[0], -edit[1])):
+        if start < at:
+            continue
+        lines = source.count("\n", start, end) - text.count("\n")
+        parts += [source[at:start], text, "\n" * lines]
+        at = end
+    return "".join([*parts, source[at:]])
+
+
+def _directives(
+    source: str, dialect: DialectName, tokens: Sequence[Token]
+) -> Iterator[tuple[int, int, str]]:
+    for token in tokens:
+        include = INCLUDE.match(token.text) if token.kind == "directive" else None
+        if include:
+            if include[1] not in KNOWN_HEADERS[dialect]:
+                hint = nearest(include[1], KNOWN_HEADERS[dialect])
+                raise refused(
+                    source,
+                    token.start,
+                    f"there is no header {include[1]!r} in the emulator",
+                    hint or "a kernel that includes nothing runs in it",
+                )
+            yield token.start, token.end, ""
+
+
+def _functions_in_ptx(
+    source: str, tokens: Sequence[Token], known: frozenset[str]
+) -> tuple[list[tuple[int, int, str]], set[str]]:
+    """Return what to cut, functions in PTX that have stand-ins; and the names defined beside."""
+    cut: list[tuple[int, int, str]] = []
+    own: set[str] = set()
+    start, k = 0, 0
+    while k < len(tokens):
+        token = tokens[k]
+        if token.text == "{":
+            close = _closing(tokens, k)
+            head, body = tokens[start:k], tokens[k:close]
+            places = [i for i, t in enumerate(head) if t.text == "("]
+            name = next((head[i - 1].text for i in places if i and head[i - 1].text in known), "")
+            name = name or (head[places[0] - 1].text if places and places[0] else "")
+            ptx = next((t for t in body if t.text in ("asm", "__asm__", "__asm")), None)
+            shaped = _shaped(name) if ptx is not None else None
+            if shaped is not None:
+                end = tokens[min(close, len(tokens) - 1)]
+                last = max(i for i, t in enumerate(head) if t.text == ")")
+                # Whose line it is that calls it.
+                cut.append((head[last].start, head[last].start, shaped[0]))
+                cut.append((token.start, end.end, shaped[1]))
+                ptx = None
+            if ptx is not None and HOPPERS.match(name):
+                raise refused(
+                    source,
+                    ptx.start,
+                    f"{name} is for cards of Hopper's, and the emulator does not run it",
+                    "threads can store what a tile has, too",
+                )
+            if ptx is not None and (name not in known or any(t.text == "namespace" for t in head)):
+                raise refused(
+                    source,
+                    ptx.start,
+                    f"{name or 'it'} is written in PTX, which the emulator does not run",
+                    "write it in CUDA C++, or call a function of the prelude",
+                )
+            if ptx is not None:
+                cut.append((head[0].start, tokens[min(close, len(tokens) - 1)].end, ""))
+            elif name in known:
+                own.add(name)
+            # What is in `namespace x {` or `extern "C" {` is looked at as well.
+            is_open = bool(head) and (head[0].text == "namespace" or head[-1].kind == "string")
+            k = k if is_open else close
+            start = k + 1
+        elif token.text in (";", "}") or token.kind == "directive":
+            start = k + 1
+        k += 1
+    return cut, own
+
+
+def _shaped(name: str) -> tuple[str, str] | None:
+    """Return what stands in for a function that there is for each shape: more to take, its body."""
+    found = WGMMA.fullmatch(name)
+    if found:
+        ways = [word for word, is_so in (("LAB_ROWS", found[4]), ("LAB_OWN", found[3])) if is_so]
+        shape = f"{UNITS[found[1]]}, {found[2]}, {' | '.join(ways) or 0}"
+        given = f"c, (lab_address)a, b, more, {shape}"
+        return ", LAB_LINE", f"{{ lab_units::lab_wgmma({given}, lab_line); }}"
+    return ("", "{}") if REGISTERS.fullmatch(name) else None
+
+
+def _closing(tokens: Sequence[Token], opened: int) -> int:
+    """Return the place of the brace or parenthesis that closes one."""
+    pairs = {"{": "}", "(": ")", "[": "]", "[[": "]]"}
+    first, last = tokens[opened].text, pairs[tokens[opened].text]
+    depth = 0
+    for k in range(opened, len(tokens)):
+        depth += (tokens[k].text == first) - (tokens[k].text == last)
+        if depth == 0:
+            return k
+    return len(tokens)
+
+
+def _floats(tokens: Sequence[Token]) -> Iterator[tuple[int, int, str]]:
+    """Yield Metal's literals with the suffix that they need not have there: they are floats."""
+    for token in tokens:
+        if token.kind == "number" and PLAIN_FLOAT.fullmatch(token.text):
+            yield token.start, token.end, token.text + "f"
+        elif token.kind == "number" and PLAIN_HALF.fullmatch(token.text):
+            yield token.start, token.end, f"half({token.text[:-1]}f)"
+
+
+def _swizzles(tokens: Sequence[Token]) -> Iterator[tuple[int, int, str]]:
+    """Yield some components of a vector, `v.yx`, as `v.get<1, 0>()`, or `set` where they change."""
+    for k, token in enumerate(tokens[1:-1], 1):
+        if tokens[k - 1].text == "." and SWIZZLE.fullmatch(token.text):
+            after = "".join(one.text for one in tokens[k + 1 : k + 3])
+            is_set = after[0] == "=" and after != "=="
+            is_set |= after[0] in "+-*/" and after[1:] == "="
+            places = ", ".join(str("xyzwrgba".index(letter) % 4) for letter in token.text)
+            if after[0] != "(":
+                yield token.start, token.end, f"{'set' if is_set else 'get'}<{places}>()"
+
+
+def _attributes(source: str, tokens: Sequence[Token]) -> Iterator[tuple[int, int, str]]:
+    for k, token in enumerate(tokens):
+        if token.text == "[[":
+            end = _closing(tokens, k)
+            if end < len(tokens) and tokens[k + 1].kind == "name":
+                yield token.start, tokens[end].end, ""
+
+
+# -- kernels ---------------------------------------------------------------------------------------
+
+
+def _kernels(
+    source: str, dialect: DialectName, tokens: Sequence[Token]
+) -> Iterator[tuple[str, tuple[Parameter, ...]]]:
+    for k, token in enumerate(tokens):
+        if token.text != MARK[dialect] or token.kind != "name":
+            continue
+        opened = next(
+            (
+                i
+                for i in range(k, len(tokens))
+                if tokens[i].text == "("
+                and not tokens[i - 1].text.startswith("__")  # as __launch_bounds__(256) does
+                and tokens[i - 1].kind == "name"
+            ),
+            None,
+        )
+        if opened is None:
+            continue
+        close = _closing(tokens, opened)
+        parts = _separated(tokens[opened + 1 : close])
+        yield tokens[opened - 1].text, tuple(_parameter(part) for part in parts)
+
+
+def _separated(tokens: Sequence[Token]) -> list[list[Token]]:
+    """Return what stands between the commas of a list."""
+    parts: list[list[Token]] = [[]]
+    depth = 0
+    for token in tokens:
+        depth += (token.text in "([{<" or token.text == "[[") - (
+            token.text in ")]}>" or token.text == "]]"
+        )
+        if token.text == "," and depth == 0:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return [part for part in parts if part]
+
+
+def _parameter(part: Sequence[Token]) -> Parameter:
+    texts = [token.text for token in part]
+    bound, index = "", 0
+    if "[[" in texts:
+        at = texts.index("[[")
+        bound = texts[at + 1]
+        inside = texts[at + 2 : at + 4]
+        index = int(inside[1]) if inside[:1] == ["("] and inside[1].isdigit() else 0
+        part = part[:at]
+    names = [token.text for token in part if token.kind == "name"]
+    return Parameter(names[-1] if names else "", bound, index)
+
+
+# -- shared arrays ---------------------------------------------------------------------------------
+
+
+def _shared(
+    source: str, dialect: DialectName, tokens: Sequence[Token]
+) -> tuple[list[tuple[int, int, str]], dict[int, str]]:
+    """Return declarations of shared arrays as references to where the emulator has them."""
+    edits: list[tuple[int, int, str]] = []
+    names: dict[int, str] = {}
+    word = "__shared__" if dialect == "cuda" else "threadgroup"
+    for k, token in enumerate(tokens):
+        if token.text != word or token.kind != "name":
+            continue
+        first = k
+        while first and tokens[first - 1].text in ("extern", *QUALIFIERS):
+            first -= 1
+        end = k
+        while end < len(tokens) and tokens[end].text not in (";", ")", "{"):
+            end = _closing(tokens, end) + 1 if tokens[end].text == "(" else end + 1
+        if end >= len(tokens) or tokens[end].text != ";":
+            continue  # a parameter
+        is_extern = any(t.text == "extern" for t in tokens[first:k])
+        declared = _declarations(source, token, tokens[k + 1 : end])
+        line = line_at(source, token.start)
+        made: list[str] = []
+        for type, dims, name in declared:
+            number = DYNAMIC if is_extern else SHARED + len([n for n in names if n < DYNAMIC])
+            if number - SHARED == MOST_SHARED:
+                raise refused(source, token.start, "there are too many shared arrays", "use fewer")
+            names[number] = name
+            if is_extern:
+                made.append(f'{type} *{name} = lab_dynamic<{type}>(0, "{name}", {line});')
+                continue
+            whole = f"lab_same<{type}{dims}>"
+            place = number - SHARED
+            made.append(f'{whole} &{name} = lab_shared<{whole}>({place}, "{name}", {line});')
+        if made:
+            edits.append((tokens[first].start, tokens[end].end, " ".join(made)))
+    return edits, names
+
+
+def _declarations(source: str, token: Token, body: Sequence[Token]) -> list[tuple[str, str, str]]:
+    """Return type, dims and name of each array of a declaration; none if it is of pointers."""
+    parts = _separated(_without_alignment(body))
+    head = _declared(parts[0]) if parts else None
+    if head is None:
+        return []
+    words = [t.text for t in parts[0][: head[0]]]
+    type = " ".join(word for word in words if word not in QUALIFIERS)
+    type = f"volatile {type}" if "volatile" in words else type
+    found = [(type, head[1], parts[0][head[0]].text)]
+    for part in parts[1:]:
+        head = _declared([Token("name", type, 0), *part])
+        if head is None:
+            raise refused(source, token.start, "one declaration has two types", "write two")
+        found.append((type, head[1], part[head[0] - 1].text))
+    return found
+
+
+def _without_alignment(tokens: Sequence[Token]) -> list[Token]:
+    kept: list[Token] = []
+    k = 0
+    while k < len(tokens):
+        if tokens[k].text in ("__align__", "alignas", "__attribute__"):
+            k = _closing(tokens, k + 1) + 1
+        elif tokens[k].text == "[[":
+            k = _closing(tokens, k) + 1
+        else:
+            kept.append(tokens[k])
+            k += 1
+    return kept
+
+
+def _declared(part: Sequence[Token]) -> tuple[int, str] | None:
+    """Return which token of `type name[dims]` is the name, and the dims; None for a pointer."""
+    depth = 0
+    for k, token in enumerate(part):
+        depth += (token.text == "<") - (token.text == ">")
+        if depth or token.kind != "name" or k == 0:
+            continue
+        after = part[k + 1].text if k + 1 < len(part) else ""
+        if part[k - 1].text in "*&":
+            return None
+        if after in ("[", "", "="):
+            end = next((i for i, t in enumerate(part) if t.text == "=" and i > k), len(part))
+            return k, _joined(part[k + 1 : end])
+    return None
+
+
+def _joined(tokens: Sequence[Token]) -> str:
+    """Return tokens as text; what stood together still does, as in `1 << 4`."""
+    parts: list[str] = []
+    for k, token in enumerate(tokens):
+        parts += [" "] * (k > 0 and tokens[k - 1].end != token.start)
+        parts.append(token.text)
+    return "".join(parts)

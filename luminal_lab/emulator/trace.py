@@ -1,0 +1,477 @@
+"""What a traced run saw: what is wrong, with line and threads; and how each line uses memory."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple, TypeAlias, cast, get_args
+
+import numpy as np
+from typing_extensions import override
+
+from luminal_lab.core.dtypes import Array
+from luminal_lab.core.printer import as_text
+from luminal_lab.display import DISPLAYS, Alive, Shown, Theme
+from luminal_lab.emulator.library import runtime
+from luminal_lab.emulator.reading import SHARED
+from luminal_lab.emulator.standing import place_text
+from luminal_lab.emulator.traffic import ACCESS, Records, Traffic, traffic_of
+from luminal_lab.errors import ArgumentError
+from luminal_lab.tables import Table, frame
+from luminal_lab.timing.comparison import aligned
+
+Kind: TypeAlias = Literal[
+    "out of bounds", "unwritten", "race", "misaligned", "const", "no lane", "unset"
+]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+"""What can be wrong, in the order of watch.h; `unset` locals are found by a second run."""
+EVENT: Final = np.dtype(
+    [
+        ("offset", "i8"),
+        ("block", "u4"),
+        ("sync", "u4"),
+        ("pc", "u4"),
+        ("line", "i4"),
+        ("thread", "u2"),
+        ("bytes", "u2"),
+        ("region", "i2"),
+        ("kind", "u1"),
+        ("pad", "u1"),
+        ("phase", "u4"),
+        ("launch", "u4"),
+    ]
+)
+"""An access as the runtime notes it; its phase is how many barriers the block has met at before."""
+FAULT: Final = "lab_fault"
+"""What kernels of ours call the number by which they say that an index is out of range."""
+COLUMNS: Final = (
+    *("kernel", "line", "text", "array", "space", "access", "count", "bytes", "requests"),
+    *("sectors", "lines_128", "best_sectors", "conflicts"),
+)
+
+
+ACCESSES: Final = (
+    *("kernel", "launch", "block", "phase", "thread", "line"),
+    *("array", "space", "access", "element", "offset", "bytes"),
+)
+
+
+class CFinding(ctypes.Structure):
+    """A finding as the runtime notes it."""
+
+    _fields_ = (
+        *((name, ctypes.c_int) for name in ("kind", "region", "line", "other_line")),
+        *((name, ctypes.c_int) for name in ("is_write", "is_other_write")),
+        *((name, ctypes.c_uint) for name in ("block", "other_block", "thread", "other_thread")),
+        *((name, ctypes.c_longlong) for name in ("offset", "bytes", "length", "count")),
+        ("name", ctypes.c_char * 64),
+    )
+    kind: int
+    region: int
+    line: int
+    other_line: int
+    is_write: int
+    is_other_write: int
+    block: int
+    other_block: int
+    thread: int
+    other_thread: int
+    offset: int
+    bytes: int
+    length: int
+    count: int
+    name: bytes
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something wrong: where, who, and, of a race, who else. `count` is how often it was met."""
+
+    kind: Kind
+    kernel: str
+    array: str
+    space: Literal["shared", "global"]
+    line: int
+    text: str
+    """The line of the source."""
+    block: tuple[int, ...]
+    thread: tuple[int, ...]
+    offset: int
+    """Bytes from the start of the array."""
+    size: int
+    """Bytes that the array has."""
+    is_write: bool
+    count: int
+    other_line: int | None = None
+    other_text: str = ""
+    other_block: tuple[int, ...] = ()
+    other_thread: tuple[int, ...] = ()
+    is_other_write: bool = False
+    element: int = 1
+    alignment: int = 1
+    """What a misaligned address had to be a multiple of."""
+    is_by_copy: bool = False
+    """Whether the other is a copy that goes on beside the work, and is waited for at a barrier."""
+
+    @override
+    def __str__(self) -> str:
+        where = f"{self.array}[{self._index}]" if self.array else "memory"
+        does = "writes" if self.is_write else "reads"
+        who = f"thread {place_text(self.thread)} of block {place_text(self.block)}"
+        more = f" ({self.count:,} times)" if self.count > 1 else ""
+        at = f"line {self.line}: {self.text}"
+        match self.kind:
+            case "out of bounds":
+                held = f"{self.size // self.element:,}" if self.element > 1 else f"{self.size:,}"
+                unit = "elements" if self.element > 1 else "bytes"
+                what = f"{who} {does} {where}, and {self.array} has {held} {unit}"
+            case "unwritten":
+                what = f"{who} reads {where}, which nobody has written"
+            case "race":
+                other = "writes" if self.is_other_write else "reads"
+                them = f"thread {place_text(self.other_thread)}"
+                if self.other_block != self.block:
+                    them += f" of block {place_text(self.other_block)}"
+                what = f"{who} {does} {where}, which {them} {other} with no barrier between"
+                if self.is_by_copy:
+                    what = (
+                        f"{who} {does} {where}, which a copy of {them} writes, and it has not "
+                        "waited for that"
+                    )
+                at += f"\n  line {self.other_line}: {self.other_text}"
+            case "misaligned":
+                what = (
+                    f"{who} {does} a vector at {where}, whose address is no multiple of "
+                    f"{self.alignment} bytes; a GPU stops there"
+                )
+            case "const":
+                what = (
+                    f"{who} writes {where}, which the kernel takes as const; a GPU does it, and "
+                    "reads may still give the old value"
+                )
+            case "no lane":
+                them = place_text(self.other_thread)
+                what = (
+                    f"{who} takes a value from the lane of thread {them}, which gives none: the "
+                    "mask does not name it, or it has returned; a GPU goes on with any value"
+                )
+            case "unset":
+                what = (
+                    f"what it writes to {where} depends on a local that nothing has set; a GPU "
+                    "takes what a register holds"
+                )
+                at = f"line {self.line}: {self.text}" if self.line else "no line is known"
+        return f"{self.kernel}: {self.kind}: {what}{more}\n  {at}"
+
+    @property
+    def _index(self) -> str:
+        whole = self.offset % self.element == 0
+        return str(self.offset // self.element) if whole else f"byte {self.offset}"
+
+
+class TracedArray(NamedTuple):
+    """An array that a traced launch has used."""
+
+    name: str
+    space: Literal["shared", "global"]
+    element: int
+    """The bytes of an element."""
+    shape: tuple[int, ...] = ()
+    """Of what the threads of a block share nobody knows it."""
+
+
+@dataclass(frozen=True)
+class TracedLaunch:
+    """A launch that was traced: who ran, on what, and the lines of the source."""
+
+    kernel: str
+    blocks: tuple[int, int, int]
+    threads: tuple[int, int, int]
+    arrays: Mapping[int, TracedArray]
+    """By the number of their region in the records."""
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Trace:
+    """What a traced run saw; `records` has each access, `traffic` the sums by line."""
+
+    findings: tuple[Finding, ...]
+    traffic: tuple[Traffic, ...]
+    records: Records = field(compare=False)
+    """A row for each access: launch, block, phase, thread, line, region, offset, bytes, kind."""
+    shared: tuple[int, ...] = ()
+    """The bytes of shared memory of a block, for each launch."""
+    notes: tuple[str, ...] = ()
+    """What is no fault, and good to know."""
+    launches: tuple[TracedLaunch, ...] = field(default=(), compare=False)
+
+    @property
+    def accesses(self) -> int:
+        """How many loads and stores there were."""
+        return len(self.records)
+
+    @property
+    def transactions(self) -> dict[int, int]:
+        """The 32-byte sectors of global memory that each line moves."""
+        return _by_line((one.line, one.sectors) for one in self.traffic)
+
+    @property
+    def conflicts(self) -> dict[int, int]:
+        """The turns that each line waits for banks of shared memory."""
+        return _by_line((one.line, one.conflicts) for one in self.traffic)
+
+    def of(self, kind: Kind) -> tuple[Finding, ...]:
+        """Return the findings of a kind."""
+        return tuple(one for one in self.findings if one.kind == kind)
+
+    def to_pandas(self, of: Literal["lines", "accesses"] = "lines") -> Table:
+        """Return the sums by line as a table of pandas, or all accesses, a row each."""
+        if of == "accesses":
+            return frame("trace", ACCESSES, self._each())
+        if of != "lines":
+            raise ArgumentError(
+                f"trace: there is no table of {of!r}", hint="give 'lines' or 'accesses'"
+            )
+        return frame(
+            "trace", COLUMNS, ([getattr(one, name) for name in COLUMNS] for one in self.traffic)
+        )
+
+    def _each(self) -> Iterator[tuple[object, ...]]:
+        for one in cast("list[tuple[int, ...]]", self.records.tolist()):
+            offset, block, _, _, line, thread, size, region, kind, _, phase, number = one
+            launch = self.launches[number]
+            array = launch.arrays[region]
+            element = offset // array.element
+            yield (
+                *(launch.kernel, number, block, phase, thread, line),
+                *(array.name, array.space, ACCESS[kind], element, offset, size),
+            )
+
+    def display(
+        self,
+        *,
+        launch: int = 0,
+        block: int | None = None,
+        phase: int | None = None,
+        line: int | None = None,
+        array: str | None = None,
+        warp: int | Literal["all"] | None = None,
+        by: Literal["transaction", "bank", "access"] | None = None,
+        theme: Theme = "auto",
+    ) -> Shown:
+        """Return who touches what as a picture: threads by addresses, a map for each array.
+
+        It is of one block of a launch, and of a large block one warp. Between two barriers is a
+        phase; `phase`, `line` and `array` choose some of the maps. Colours are transactions of
+        global memory and banks of shared memory, or what `by` says.
+        """
+        return DISPLAYS["accesses"](
+            self,
+            launch=launch,
+            block=block,
+            phase=phase,
+            line=line,
+            array=array,
+            warp=warp,
+            by=by,
+            theme=theme,
+        )
+
+    def explore(self, *, launch: int = 0, block: int | None = None) -> Alive:
+        """Return who touches what in one block as a picture that is alive, barrier by barrier."""
+        return DISPLAYS["accesses.explore"](self, launch=launch, block=block)
+
+    @override
+    def __str__(self) -> str:
+        header = [
+            *(
+                (">", head)
+                for head in ("line", "accesses", "bytes", "sectors", "best", "conflicts")
+            ),
+            ("<", "access"),
+            ("<", "source"),
+        ]
+        rows = [
+            [
+                str(one.line),
+                f"{one.count:,}",
+                f"{one.bytes:,}",
+                f"{one.sectors:,}" if one.space == "global" else "",
+                f"{one.best_sectors:,}" if one.space == "global" else "",
+                f"{one.conflicts:,}" if one.space == "shared" else "",
+                f"{one.access} {one.array}",
+                one.text[:60],
+            ]
+            for one in self.traffic
+        ]
+        return "\n".join(
+            [self._title, *map(str, self.findings), *self.notes, *aligned(header, rows)]
+        )
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Trace: {self._title}; print(…) shows it>"
+
+    _repr_mimebundle_ = as_text
+
+    @property
+    def _title(self) -> str:
+        found = len(self.findings)
+        told = "nothing found" if not found else "1 finding" if found == 1 else f"{found} findings"
+        return f"{self.accesses:,} accesses, {told}"
+
+
+def _by_line(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
+    sums: dict[int, int] = {}
+    for line, count in pairs:
+        sums[line] = sums.get(line, 0) + count
+    return {line: count for line, count in sorted(sums.items()) if count}
+
+
+def launch_trace(
+    source: str,
+    kernel: str,
+    arrays: Sequence[tuple[str, Array]],
+    blocks: tuple[int, int, int],
+    threads: tuple[int, int, int],
+    shared: int,
+    shared_names: Mapping[int, str],
+    notes: tuple[str, ...] = (),
+) -> Trace:
+    """Return what the runtime has just seen."""
+    lines = source.split("\n")
+    events = _events()
+    found = [_finding(one, kernel, lines, arrays, blocks, threads) for one in _findings()]
+    found = [one for one in found if not _is_explained(one, found) and not _is_agreed(one)]
+    names = {place: name for place, (name, _) in enumerate(arrays)}
+    names |= shared_names
+    rows = traffic_of(events, kernel, lines, names)
+    known = {
+        place: TracedArray(name, "global", array.dtype.itemsize, array.shape)
+        for place, (name, array) in enumerate(arrays)
+    }
+    for region in map(int, np.unique(events["region"])):
+        if region >= SHARED:
+            element = max(1, int(runtime().element(region)))
+            known[region] = TracedArray(names.get(region, "?"), "shared", element)
+    launch = TracedLaunch(kernel, blocks, threads, known, tuple(lines))
+    return Trace(tuple(found), tuple(rows), events, (shared,), notes, (launch,))
+
+
+def unset(source: str, kernel: str, name: str, array: Array, byte: int, line: int) -> Finding:
+    """Return the finding that what a kernel makes depends on a local that nothing has set."""
+    element = array.dtype.itemsize
+    return Finding(
+        "unset",
+        kernel,
+        name,
+        "global",
+        line,
+        _line(source.split("\n"), line),
+        (),
+        (),
+        byte - byte % element,
+        array.nbytes,
+        is_write=True,
+        count=1,
+        element=element,
+    )
+
+
+def joined(traces: Sequence[Trace]) -> Trace:
+    """Return the traces of several launches as one."""
+    findings = tuple(one for trace in traces for one in trace.findings)
+    traffic = tuple(one for trace in traces for one in trace.traffic)
+    records = [trace.records for trace in traces] or [np.zeros(0, EVENT)]
+    for number, events in enumerate(records):
+        events["launch"] = number
+    shared = tuple(bytes_ for trace in traces for bytes_ in trace.shared)
+    notes = tuple(note for trace in traces for note in trace.notes)
+    launches = tuple(launch for trace in traces for launch in trace.launches)
+    return Trace(findings, traffic, np.concatenate(records), shared, notes, launches)
+
+
+def _events() -> Records:
+    count = ctypes.c_longlong()
+    at = runtime().events(ctypes.byref(count))
+    if not count.value:
+        return np.zeros(0, EVENT)
+    raw = (ctypes.c_ubyte * (count.value * EVENT.itemsize)).from_address(at)
+    return np.frombuffer(memoryview(raw), EVENT, count.value).copy()
+
+
+def _findings() -> list[CFinding]:
+    count = ctypes.c_int()
+    at = runtime().findings(ctypes.byref(count))
+    found = (CFinding * count.value).from_address(at)
+    return [CFinding.from_buffer_copy(one) for one in found]
+
+
+def _finding(
+    one: CFinding,
+    kernel: str,
+    lines: Sequence[str],
+    arrays: Sequence[tuple[str, Array]],
+    blocks: tuple[int, int, int],
+    threads: tuple[int, int, int],
+) -> Finding:
+    is_shared = one.region >= SHARED
+    name, count = one.name.decode(), one.count
+    element = 1
+    if is_shared:
+        element = max(1, int(runtime().element(one.region)))
+        if KINDS[one.kind] != "misaligned":
+            count = max(1, count // element)  # there each byte is looked at
+    elif one.region >= 0:
+        name, array = arrays[one.region]
+        element = array.dtype.itemsize
+    kind = KINDS[one.kind]
+    is_race = kind == "race"
+    return Finding(
+        kind,
+        kernel,
+        name,
+        "shared" if is_shared else "global",
+        one.line,
+        _line(lines, one.line),
+        _unflat(one.block, blocks),
+        _unflat(one.thread, threads),
+        one.offset,
+        one.length,
+        bool(one.is_write),
+        count,
+        one.other_line if is_race else None,
+        _line(lines, one.other_line) if is_race else "",
+        _unflat(one.other_block, blocks) if is_race else (),
+        _unflat(one.other_thread, threads) if is_race or kind == "no lane" else (),
+        bool(one.is_other_write),
+        element,
+        one.bytes if kind == "misaligned" else 1,
+        one.is_other_write == 2,
+    )
+
+
+def _is_explained(one: Finding, found: Sequence[Finding]) -> bool:
+    """Return whether what nobody had written was about to be, by a thread that it races with."""
+    return one.kind == "unwritten" and any(
+        other.kind == "race"
+        and other.array == one.array
+        and one.line in (other.line, other.other_line)
+        for other in found
+    )
+
+
+def _is_agreed(one: Finding) -> bool:
+    """Return whether threads race with the same word: all say that an index is out of range."""
+    return one.kind == "race" and one.array == FAULT and one.is_write and one.is_other_write
+
+
+def _line(lines: Sequence[str], number: int) -> str:
+    return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+
+def _unflat(number: int, sizes: tuple[int, int, int]) -> tuple[int, ...]:
+    x, y, _ = sizes
+    return number % x, number // x % y, number // x // y

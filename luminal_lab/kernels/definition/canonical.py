@@ -1,0 +1,161 @@
+"""Names that do not depend on where a definition comes from: equal ones then have equal text.
+
+Axes are i, j, k, … in each line, those of the array first, then those of its folds in the order
+in which they appear; folds that compute the same share one name. A letter goes along one size in
+all lines: in attention j is a key, and k a feature, wherever they stand. Names of dims and buffers
+are left out.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import count
+
+from luminal_lab.core.dims import Dim, Symbol, substitute
+from luminal_lab.kernels.definition.definition import (
+    Buffer,
+    Definition,
+    Fold,
+    Output,
+    Term,
+    axis_of,
+    walk,
+)
+from luminal_lab.kernels.definition.substitution import rebuilt, replaced
+from luminal_lab.kernels.definition.terms import STATES
+
+AXES = "ijklmnopqrstuvwxyzabcdefgh"
+INPUTS, OUTPUTS, LOCALS = "ABCDEFGHIJKLMN", "OPQRSTUVWXYZ", "stuvwxyz"
+
+
+def fresh(letters: str, taken: set[str]) -> Iterator[str]:
+    """Yield the letters, then letters with numbers, that are not taken."""
+    numbered = (f"{letter}{number}" for number in count(1) for letter in letters)
+    for names in (iter(letters), numbered):
+        yield from (name for name in names if name not in taken)
+
+
+def canonical(
+    definition: Definition, *, buffers: bool = False, avoid: Iterable[str] = ()
+) -> Definition:
+    """Return the same definition with canonical names of axes; with `buffers`, of arrays too.
+
+    What is in `avoid` names no axis.
+    """
+    if buffers:
+        definition = renamed(definition, _plain_names(definition))
+    lines = [line.name for line in definition.lines]
+    taken = {*definition.dims, *definition.types, *avoid}
+    folds = [part for line in definition.lines for part in walk(line.term)]
+    if any(isinstance(part, Fold) and part.kind == "softmax" for part in folds):
+        taken |= {*STATES}
+    sizes: dict[str, Dim] = {}
+    made = dict(zip(lines, [_line(line, taken, sizes) for line in definition.lines], strict=True))
+    return replace(
+        definition,
+        outputs=tuple(made[line.name] for line in definition.outputs),
+        locals=tuple(made[line.name] for line in definition.locals),
+    )
+
+
+def renamed(definition: Definition, names: Mapping[str, str]) -> Definition:
+    """Return the same definition with other names of buffers; the new ones must be free."""
+
+    def line(old: Output) -> Output:
+        name, term = names.get(old.name, old.name), replaced(old.term, {}, names)
+        return replace(old, name=name, term=term)
+
+    return Definition(
+        definition.name,
+        tuple(Buffer(names.get(name, name), type) for name, type in definition.inputs),
+        tuple(map(line, definition.outputs)),
+        tuple(map(line, definition.locals)),
+    )
+
+
+def _plain_names(definition: Definition) -> dict[str, str]:
+    names: dict[str, str] = {}
+    groups = (definition.inputs, INPUTS), (definition.outputs, OUTPUTS), (definition.locals, LOCALS)
+    for buffers, letters in groups:
+        free = fresh(letters, {*definition.dims, *names.values()})
+        for buffer, name in zip(buffers, free, strict=False):
+            names[buffer.name] = name
+    return names
+
+
+class _Letters:
+    """The names of the axes of one line."""
+
+    def __init__(self, taken: set[str], sizes: dict[str, Dim]) -> None:
+        self.taken = set(taken)
+        self.sizes = sizes
+        """How long the axes with each name are in all lines so far."""
+
+    def axis(self, size: Dim) -> Symbol:
+        """Return an axis with the first name that is free, and that stands for no other size."""
+        names = fresh(AXES, self.taken)
+        name = next(name for name in names if self.sizes.setdefault(name, size) == size)
+        self.taken.add(name)
+        return axis_of(name, size)
+
+
+def _line(line: Output, taken: set[str], sizes: dict[str, Dim]) -> Output:
+    letters = _Letters(taken, sizes)
+    axes = tuple([letters.axis(size) for size in line.type.shape])
+    values: dict[str, Dim] = dict(zip([axis.name for axis in line.axes], axes, strict=True))
+    known: dict[Term, Symbol] = {}
+    return replace(line, axes=axes, term=_named(_by_height(line), values, letters, known))
+
+
+def _by_height(line: Output) -> Term:
+    """Return a line's term with each fold's axis named after the folds within it.
+
+    What computes the same is then the same term, wherever it stands.
+    """
+    bound = [part.axis.name for part in walk(line.term) if isinstance(part, Fold)]
+    every = [*bound, *(axis.name for axis in line.axes)]
+    mark = "_" * (1 + max((len(name) - len(name.lstrip("_")) for name in every), default=0))
+    done: dict[int, tuple[Term, int]] = {}
+
+    def part(term: Term) -> Term:
+        return visit(term)[0]
+
+    def visit(term: Term) -> tuple[Term, int]:
+        if id(term) not in done:
+            height = max([0, *(visit(inner)[1] for inner in term.parts)])
+            if isinstance(term, Fold):
+                height += 1
+                axis = axis_of(f"{mark}{height}", term.size)
+                values: dict[str, Dim] = {term.axis.name: axis}
+                made: Term = term.over(axis, term.size, lambda one: replaced(part(one), values))
+            else:
+                made = rebuilt(term, lambda place: place, part)
+            done[id(term)] = made, height
+        return done[id(term)]
+
+    return part(line.term)
+
+
+def _named(
+    term: Term, values: Mapping[str, Dim], letters: _Letters, known: dict[Term, Symbol]
+) -> Term:
+    """Return a term with the final names of the axes around it, and such names for its folds."""
+    done: dict[int, Term] = {}
+
+    def part(term: Term) -> Term:
+        if id(term) not in done:
+            made = fold(term) if isinstance(term, Fold) else rebuilt(term, place, part)
+            done[id(term)] = made
+        return done[id(term)]
+
+    def place(dim: Dim) -> Dim:
+        return substitute(dim, values)
+
+    def fold(term: Fold) -> Term:
+        same = replaced(term, values)
+        if same not in known:
+            known[same] = letters.axis(term.size)
+        axis = known[same]
+        inner = {**values, term.axis.name: axis}
+        return term.over(axis, term.size, lambda one: _named(one, inner, letters, known))
+
+    return part(term)

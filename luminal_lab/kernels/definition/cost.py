@@ -1,0 +1,171 @@
+"""What a definition costs at least: arithmetic, and bytes to and from memory."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+
+from luminal_lab.core.dims import Dim, Symbol, bounds, evaluate, symbols
+from luminal_lab.core.op import Elementwise, Op, size_of
+from luminal_lab.core.ops import (
+    Cast,
+    Exp2,
+    Gather,
+    Log2,
+    Mod,
+    Mul,
+    Random,
+    Recip,
+    Sin,
+    Sqrt,
+    StopGradient,
+    Where,
+)
+from luminal_lab.kernels.definition.definition import (
+    Apply,
+    Definition,
+    Fold,
+    Lookup,
+    Number,
+    Read,
+    Term,
+)
+from luminal_lab.kernels.definition.intrinsics import (
+    Abs,
+    Ceil,
+    Floor,
+    Intrinsic,
+    Maximum,
+    Minimum,
+    Relu,
+    Round,
+    Trunc,
+)
+from luminal_lab.kernels.definition.terms import free, softmaxes
+
+NO_DIMS: Mapping[str, int] = {}
+WORK: Mapping[type[Op], int] = {
+    **dict.fromkeys((Exp2, Log2, Sin, Random), 10),
+    **dict.fromkeys((Recip, Sqrt, Mod), 5),
+    **dict.fromkeys((Cast, StopGradient), 0),
+    Gather: 2,
+}
+"""What an element costs where it is not one addition or nothing, in additions."""
+PLAIN = (Abs, Ceil, Floor, Maximum, Minimum, Relu, Round, Trunc)
+"""Functions that cost no more than an addition."""
+TYPICAL = 512
+"""What a dim counts as where a number is needed before it is known."""
+Visited: TypeAlias = tuple[Term, Dim]
+
+
+def flops(definition: Definition, dims: Mapping[str, int] = NO_DIMS) -> int:
+    """Return how many operations on numbers the terms ask for.
+
+    An elementwise op is one, but for casts, choices and the -1 of a - b; so is each step of a
+    fold. What is written twice around the same axes counts once; guards count as if they held.
+
+    >>> from luminal_lab.kernels.definition.text import parse_definition
+    >>> text = '''kernel mm(a: f32[n, 8], b: f32[8, 4]) -> (c: f32[n, 4])
+    ...   c[i < n, j < 4] = sum k < 8: a[i, k] * b[k, j]'''
+    >>> flops(parse_definition(text), {"n": 10}), bytes_moved(parse_definition(text), {"n": 10})
+    (640, 608)
+    """
+    total: Dim = 0
+    for term, points in _visited(definition):
+        match term:
+            case Fold(score=Term(), size=size):
+                total = total + points * (2 * size + 2)
+            case Fold(size=size):
+                total = total + points * size
+            case Apply(op=Cast() | Where()) | Apply(op=Mul(), args=(_, Number(value=-1))):
+                pass
+            case Apply():
+                total = total + points
+            case _:
+                pass
+    return evaluate(total, dims)
+
+
+def bytes_moved(definition: Definition, dims: Mapping[str, int] = NO_DIMS) -> int:
+    """Return the bytes of all inputs that are read, each once, and of all outputs.
+
+    Of an input that is only looked up no more elements count than there are lookups.
+    """
+    read: dict[str, int] = {}
+    looked: dict[str, int] = {}
+    for term, points in _visited(definition):
+        match term:
+            case Read(buffer=buffer):
+                read[buffer] = evaluate(size_of(definition.types[buffer].shape), dims)
+            case Lookup(buffer=buffer):
+                looked[buffer] = looked.get(buffer, 0) + evaluate(points, dims)
+            case _:
+                pass
+    total = 0
+    for name, type in definition.inputs:
+        whole = evaluate(size_of(type.shape), dims)
+        total += read.get(name, min(whole, looked.get(name, 0))) * type.dtype.itemsize
+    for output in definition.outputs:
+        total += evaluate(size_of(output.type.shape), dims) * output.type.dtype.itemsize
+    return total
+
+
+def work(op: Op) -> int:
+    """Return what an op costs for each element, in additions.
+
+    >>> from luminal_lab.core.ops import Add
+    >>> work(Add()), work(Exp2()), work(Cast("f16"))
+    (1, 10, 0)
+    """
+    if isinstance(op, Intrinsic) and not isinstance(op, PLAIN):
+        return WORK[Exp2]
+    return WORK.get(type(op), int(isinstance(op, Elementwise)))
+
+
+def typical(dim: Dim) -> int:
+    """Return a size as a number: a symbol is 512, or as near to it as its bounds allow."""
+    return dim if isinstance(dim, int) else evaluate(dim, {s.name: _near(s) for s in symbols(dim)})
+
+
+def _near(symbol: Symbol) -> int:
+    low, high = bounds(symbol)
+    value = max(TYPICAL, low or 0) if high is None else min(max(TYPICAL, low or 0), high)
+    return value // symbol.multiple_of * symbol.multiple_of or symbol.multiple_of
+
+
+def amount(size: Dim) -> str:
+    """Write a number of bytes as people do; one that is not known as it is.
+
+    >>> amount(12), amount(3 * 2**20), amount(8 * Symbol("n"))
+    ('12 bytes', '3.15 MB', '8*n bytes')
+    """
+    if not isinstance(size, int):
+        return f"{size} bytes"
+    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if size >= unit:
+            return f"{size / unit:.3g} {name}"
+    return f"{size} bytes"
+
+
+def _visited(definition: Definition) -> Iterator[Visited]:
+    """Yield each term with the number of points of the axes around it, once for the same axes."""
+    for line in definition.lines:
+        found: list[Visited] = []
+        _visit(line.term, size_of(line.type.shape), set(), found.append)
+        for fold in softmaxes(line.term):
+            # Its weights are worked out once for all values that they weigh.
+            weight = fold.states.next[1].parts[1]
+            axes = zip(line.axes, line.type.shape, strict=True)
+            scored = [size for axis, size in axes if axis.name in free(weight)]
+            _visit(weight, size_of(scored) * fold.size, set(), found.append)
+        yield from found
+
+
+def _visit(term: Term, points: Dim, seen: set[Term], found: Callable[[Visited], None]) -> None:
+    if term not in seen:
+        seen.add(term)
+        found((term, points))
+        inner, within = (
+            (points * term.size, set[Term]()) if isinstance(term, Fold) else (points, seen)
+        )
+        parts = (term.body,) if isinstance(term, Fold) else term.parts
+        for part in parts:
+            _visit(part, inner, within, found)

@@ -1,0 +1,145 @@
+"""What a kernel computes, in index notation: arrays, each with the term of one element.
+
+    text   = "kernel" name [ "[" dims "]" ] "(" inputs ")" "->" "(" outputs ")" { line }
+    inputs = buffer ":" type , …                   outputs are written alike
+    line   = buffer "[" axis "<" dim , … "]" "=" term       locals first, then the outputs
+    term   = buffer "[" place , … "]"              a place is a dim, or a term: that is a lookup
+           | ("sum" | "max") axis "<" dim ":" term          as far as it goes
+           | term "where" "(" name , … ")" "=" "fold" axis "<" dim "from" "(" term , … ")" ":"
+             { "let" name "=" term ";" } "(" term , … ")"   the mean that a softmax weighs, in one
+                                            pass: what its three values are at first, what they
+                                            become at each position, and what comes of them
+           | "let" name "=" term ";" term          the name stands for the first in the second
+           | "[" dim ":" term "]"                  the term where the condition holds, else 0
+           | term ("+" | "-" | "*" | "%" | "<") term       a - b is a + b * -1, a - 2 is a + -2
+           | "fused" "(" term "*" term ")"        a product that is not rounded before it is added
+           | op [ "{" field "=" literal , … "}" ] "(" term , … ")"
+           | dtype "(" term ")"                    a cast
+           | dtype "[" dim "]"                     an index as a value
+           | "random" "{" seed "," stream "}" "[" dim "]"
+           | number [ "_" dtype ] | "(" term ")"   0.5 is f32, 2 is i64, true is bool
+
+What stands in brackets is index arithmetic, in dims of the graph and the axes around it; a place
+that is a term and has no brackets is written with "at" before it. Views are gone: they became
+indices and conditions.
+
+    kernel scores(q: f32[n, 64], k: f32[t, 64]) -> (s: f32[n, t])
+      s[i < n, j < t] = (sum k < 64: q[i, k] * k[j, k]) * 0.125
+"""
+
+# The terms are had from here, too.
+# ruff: noqa: F401
+# pyright: reportUnusedImport=false
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from typing_extensions import override
+
+from luminal_lab.core.dims import Symbol
+from luminal_lab.core.op import TensorType, mentioned
+from luminal_lab.core.printer import as_text, dim_declaration
+from luminal_lab.kernels.definition.terms import (
+    Apply,
+    Count,
+    Draw,
+    Fold,
+    FoldKind,
+    Guard,
+    Lookup,
+    Number,
+    Read,
+    Term,
+    axis_of,
+    free,
+    read_by,
+    walk,
+    write,
+)
+
+
+class Buffer(NamedTuple):
+    """An array that a kernel is given."""
+
+    name: str
+    type: TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """An array that a kernel makes: its axes, one for each of its type, and one element's term."""
+
+    name: str
+    type: TensorType
+    axes: tuple[Symbol, ...]
+    term: Term
+
+    @override
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, taken: Collection[str] = ()) -> str:
+        """Return the line; names for parts of its term are none of `taken`."""
+        ranges = (f"{a.name} < {size}" for a, size in zip(self.axes, self.type.shape, strict=True))
+        start = f"{self.name}[{', '.join(ranges)}] ="
+        own = {self.name, *(axis.name for axis in self.axes)}
+        term = write(self.term, {*taken, *own}, between="\n    ")
+        return f"{start}\n    {term}" if "\n" in term else f"{start} {term}"
+
+
+@dataclass(frozen=True, repr=False)
+class Definition:
+    """What a kernel computes: the arrays that it reads, and what each array that it makes is.
+
+    `locals` are made first, in order, and are gone at the end. A line may read the inputs and the
+    locals before it. All names (of buffers, of axes around a term, of dims) are different.
+    """
+
+    name: str
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Output, ...]
+    locals: tuple[Output, ...] = ()
+
+    @property
+    def lines(self) -> tuple[Output, ...]:
+        """All that is made, in order."""
+        return (*self.locals, *self.outputs)
+
+    @cached_property
+    def types(self) -> Mapping[str, TensorType]:
+        """The types of all buffers by their names, in order."""
+        return {buffer.name: buffer.type for buffer in (*self.inputs, *self.lines)}
+
+    @cached_property
+    def dims(self) -> Mapping[str, Symbol]:
+        """The symbolic dims of the graph that the definition mentions, by name."""
+        found = dict(mentioned(self.types.values(), ()))
+        for line in self.lines:
+            found |= free(line.term, {axis.name for axis in line.axes})
+        return {name: found[name] for name in sorted(found)}
+
+    @override
+    def __str__(self) -> str:
+        known = mentioned([type for _, type in self.inputs] + [o.type for o in self.outputs], ())
+        declared = [
+            dim_declaration(symbol)
+            for name, symbol in self.dims.items()
+            if (symbol.low, symbol.high, symbol.multiple_of) != (1, None, 1) or name not in known
+        ]
+        dims = f"[{', '.join(declared)}]" if declared else ""
+        given = [f"{buffer.name}: {buffer.type}" for buffer in self.inputs]
+        made = ", ".join(f"{output.name}: {output.type}" for output in self.outputs)
+        header = f"kernel {self.name}{dims}({', '.join(given)}) -> ({made})"
+        if given and len(header) > 100:
+            inputs = "".join(f"    {text},\n" for text in given)
+            header = f"kernel {self.name}{dims}(\n{inputs}) -> ({made})"
+        taken = {*self.types, *self.dims}
+        return "\n".join([header, *(f"  {line.text(taken)}" for line in self.lines)])
+
+    _repr_mimebundle_ = as_text
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Definition {self.name}; print(…) shows it>"

@@ -1,0 +1,187 @@
+"""Which parts of a kernel become locals: what it would cost more to work out again.
+
+    e[i < n, j < 64] = exp2(x[i, j] - m[i])         13 additions an element, and two lines read it
+    l[i < n] = sum j < 64: e[i, j]
+    y[i < n, j < 64] = e[i, j] * recip(l[i])        recip(l[i]) would be worked out 64 times a row
+
+What is read at one place of one line is worked out there once, however often it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.op import Elementwise, Reduce, View, size_of
+from luminal_lab.core.ops import (
+    Constant,
+    Expand,
+    Gather,
+    Input,
+    Iota,
+    MaxReduce,
+    Mul,
+    Random,
+    SumReduce,
+    Window,
+)
+from luminal_lab.kernels.definition.cost import typical, work
+
+PLAIN = (Input, Constant, Iota)
+"""What is never a local."""
+DEEPEST, LONGEST, MOST = 50, 200, 5000
+"""How deep a term may be; how long one that several lines have; and one that has parts twice."""
+KEEPING = 4
+"""What it costs to keep an element and to read it again, in additions: less is done again."""
+
+
+def kept_nodes(
+    ir: IR,
+    reached: Sequence[Node],
+    keep: set[int] | None,
+    read_by: Callable[[IR, Node], tuple[Node, ...]],
+) -> set[int]:
+    """Return the nodes that become locals: those said, or by cost; and what is too long or deep."""
+    uses: dict[int, int] = {}
+    for node in reached:
+        for source in read_by(ir, node):
+            uses[source.id] = uses.get(source.id, 0) + 1
+    places = _Places(ir, reached, read_by)
+    kept = places.kept() if keep is None else set(keep)
+    kept -= {node.id for node in reached if isinstance(node.op, Input)}
+    length: dict[int, int] = {}
+    depth: dict[int, int] = {}
+    for node in reached:
+        parts = [source.id for source in read_by(ir, node)]
+        length[node.id] = 1 + sum(length[id] for id in parts)
+        depth[node.id] = 1 + max([0, *(depth[id] for id in parts)])
+        many = uses.get(node.id, 0) + ir.output_ids.count(node.id) > 1
+        lines = len(places.of.get(node.id, ())) > 1 or keep is not None
+        long = many and length[node.id] > (LONGEST if lines else MOST)
+        deep = depth[node.id] > DEEPEST and node.id in uses
+        if (long or deep) and not isinstance(node.op, (*PLAIN, Random)):
+            kept.add(node.id)
+        if node.id in kept:
+            length[node.id] = depth[node.id] = 1
+    return kept
+
+
+class _Places:
+    """Where each node is worked out, and how often: a place is a line, and the way to it."""
+
+    def __init__(
+        self,
+        ir: IR,
+        reached: Sequence[Node],
+        read_by: Callable[[IR, Node], tuple[Node, ...]],
+    ) -> None:
+        self.ir = ir
+        self.reached = reached
+        self.read_by = read_by
+        self.known: dict[tuple[int, int], int] = {}
+        self.of: dict[int, dict[int, int]] = {node.id: {} for node in reached}
+        """The places of a node, and how many elements are worked out at each."""
+        self.costs = self._costs()
+        self.online = self._online()
+
+    def at(self, place: int, node: Node) -> int:
+        """Return a place further inside."""
+        return self.known.setdefault((place, node.id), len(self.known) + 1)
+
+    def kept(self) -> set[int]:
+        """Return the nodes that cost more to work out again than to keep."""
+        found: set[int] = set()
+        for node in reversed(self.reached):
+            size = typical(size_of(node.shape))
+            places = self.of[node.id]
+            if node.id in self.ir.output_ids:
+                places[self.at(0, node)] = size
+            if isinstance(node.op, (*PLAIN, View)):
+                keeps = False
+            else:
+                again = sum(places.values()) - size
+                cost = self.costs[node.id]
+                keeps = cost > KEEPING and again * cost > KEEPING * size
+            if keeps and node.id not in self.online and not self._is_negation(node):
+                found.add(node.id)
+                places = {self.at(-1, node): size}
+            self._pass_on(node, places)
+        return found
+
+    def _pass_on(self, node: Node, places: dict[int, int]) -> None:
+        """Note where the sources of a node are worked out."""
+        for operand, source in enumerate(self.read_by(self.ir, node)):
+            into = self.of[source.id]
+            for place, points in places.items():
+                if isinstance(node.op, Reduce):
+                    size = typical(source.shape[node.op.axis])
+                    into[self.at(place, node)] = points * size
+                elif isinstance(node.op, View) or (isinstance(node.op, Gather) and not operand):
+                    into[self.at(place, node)] = points
+                else:
+                    into[place] = max(points, into.get(place, 0))
+
+    def _costs(self) -> dict[int, float]:
+        """Return what an element of each node costs; what is repeated costs its share."""
+        costs: dict[int, float] = {}
+        for node in self.reached:
+            cost = float(work(node.op))
+            for source in dict.fromkeys(self.read_by(self.ir, node)):
+                if isinstance(node.op, Reduce):
+                    size = typical(source.shape[node.op.axis])
+                    cost += size * (1 + costs[source.id])
+                elif isinstance(node.op, Expand):
+                    whole = typical(size_of(source.shape)), typical(size_of(node.shape))
+                    cost += costs[source.id] * whole[0] / max(whole[1], 1)
+                else:
+                    cost += costs[source.id]
+            costs[node.id] = cost
+        return costs
+
+    def _is_negation(self, node: Node) -> bool:
+        """Return whether a node is another, times -1: it is written as a subtraction."""
+        sources = self.read_by(self.ir, node)
+        return isinstance(node.op, Mul) and any(
+            isinstance(source.op, Constant) and source.op.value == -1 for source in sources
+        )
+
+    def _online(self) -> set[int]:
+        """Return what stands in a product between softmax and sum: that sum works it out.
+
+        The running maximum and sum of such a line make one pass of it, in which nothing is kept.
+        """
+        found: set[int] = set()
+        after_product: set[int] = set()
+        after_maximum: set[int] = set()
+        for node in self.reached:
+            sources = {source.id for source in self.read_by(self.ir, node)}
+            if sources & after_product or self._is_product(node):
+                after_product.add(node.id)
+            largest = isinstance(node.op, MaxReduce) and node.id in after_product
+            if largest or sources & after_maximum:
+                after_maximum.add(node.id)
+        if any(node.id in after_maximum and self._is_product(node) for node in self.reached):
+            found = {n.id for n in self.reached if n.id in after_maximum}
+            found -= {n.id for n in self.reached if isinstance(n.op, Reduce)}
+        return found
+
+    def _is_product(self, node: Node) -> bool:
+        """Return whether a node sums products of which one factor is read again and again."""
+        if not isinstance(node.op, SumReduce):
+            return False
+        (product,) = self.ir.sources(node)
+        return isinstance(product.op, Mul) and any(
+            self._is_repeated(source) for source in self.ir.sources(product)
+        )
+
+    def _is_repeated(self, node: Node) -> bool:
+        while isinstance(node.op, View):
+            if isinstance(node.op, (Expand, Window)):
+                base = node
+                while isinstance(base.op, View):
+                    (base,) = self.ir.sources(base)
+                return isinstance(base.op, (Input, Elementwise, Reduce, Gather)) and (
+                    size_of(base.shape) != 1
+                )
+            (node,) = self.ir.sources(node)
+        return False

@@ -1,0 +1,285 @@
+"""`online-softmax`: a softmax and the mean that it weighs, in one pass that keeps no weight.
+
+    m[i < n] = max j < t: s[i, j]
+    l[i < n] = sum j < t: exp2((s[i, j] - m[i]) * 1.442695)
+    O[i < n, d < 64] = sum j < t: exp2((s[i, j] - m[i]) * 1.442695) * recip(l[i]) * V[j, d]
+    →
+    O[i < n, d < 64] = acc * recip(l)
+        where (m, l, acc) = fold j < t from (-3.4028235e+38, 0.0, 0.0):
+        let a = math.maximum(m, s[i, j]); let b = exp2((m - a) * 1.442695);
+        let c = exp2((s[i, j] - a) * 1.442695); (a, l * b + c, acc * b + c * V[j, d])
+
+Sums are regrouped. Where nothing has any weight, the result is NaN as before; with
+
+    exp2((s[i, j] - where(m[i] * 0.0 < 1.0, m[i], 0.0)) * …) * recip(where(0.0 < l[i], l[i], 1.0))
+
+it is 0, as before. A fold that may be over nothing is left as it is: its sum is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import product
+from math import e, log2
+
+import numpy as np
+
+from luminal_lab.core.dims import Dim, Symbol, bounds
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.ops import Add, Exp2, LessThan, Mul, Recip, Where
+from luminal_lab.kernels.definition.canonical import canonical
+from luminal_lab.kernels.definition.definition import Definition, Output
+from luminal_lab.kernels.definition.inline import element, used
+from luminal_lab.kernels.definition.intrinsics import Exp, FusedMul, Maximum
+from luminal_lab.kernels.definition.substitution import exchanged, rebuilt, replaced
+from luminal_lab.kernels.definition.terms import (
+    Apply,
+    Fold,
+    Lookup,
+    Number,
+    Read,
+    State,
+    States,
+    Term,
+    free,
+    read_by,
+    softmaxes,
+    walk,
+)
+
+
+def online_softmax(definition: Definition) -> Definition:
+    """Return a definition whose softmaxes that weigh a mean are folds with several values."""
+    known = {line.name: line for line in definition.locals}
+    made = {line.name: replace(line, term=_line(line, known)) for line in definition.lines}
+    if all(made[line.name].term == line.term for line in definition.lines):
+        return definition
+    outputs = tuple(made[line.name] for line in definition.outputs)
+    inner = used(outputs, [made[line.name] for line in definition.locals])
+    return canonical(replace(definition, outputs=outputs, locals=tuple(inner)))
+
+
+def softmax_of(axis: Symbol, size: Dim, states: States) -> Fold | None:
+    """Return the fold that has these states, or None if no softmax has.
+
+    The inverse of `Fold.states`.
+    """
+    match states.next:
+        case (
+            Apply(op=Maximum(), args=(State(), score)),
+            _,
+            Apply(args=(_, Apply(args=(_, body)))),
+        ):
+            pass
+        case _:
+            return None
+    if not body.dtype.is_float or body.dtype.is_half:
+        return None
+    factors = [
+        arg.value
+        for one in walk(states.next[1])
+        if isinstance(one, Apply) and isinstance(one.op, Exp2)
+        for power in one.args
+        if isinstance(power, Apply)
+        for arg in power.args
+        if isinstance(arg, Number)
+    ]
+    for empty, fused in product((False, True), (False, True)):
+        for factor in factors[:1]:
+            fold = Fold("softmax", axis, size, body, body.dtype, score, float(factor), empty, fused)
+            if fold.states == states:
+                return fold
+    return None
+
+
+def scores_inlined(definition: Definition) -> Definition:
+    """Return a definition in which what only the scores of one softmax read is part of them."""
+    lines = {line.name: line for line in definition.lines}
+    made = {line.name for line in definition.locals}
+    for line in definition.lines:
+        for fold in softmaxes(line.term):
+            assert fold.score is not None
+            for name in read_by(fold.score):
+                if name in made and _alone(lines, line.name, fold, name):
+                    term = _with_local(lines[line.name].term, lines[name])
+                    lines[line.name] = replace(lines[line.name], term=term)
+    outputs = tuple(lines[line.name] for line in definition.outputs)
+    inner = used(outputs, [lines[line.name] for line in definition.locals])
+    return replace(definition, outputs=outputs, locals=tuple(inner))
+
+
+def _alone(lines: Mapping[str, Output], own: str, fold: Fold, name: str) -> bool:
+    """Return whether nothing but the score of a fold reads an array."""
+    others = (line.term for line in lines.values() if line.name not in (own, name))
+    if name in read_by(*others) or name in read_by(fold.body):
+        return False
+    reads = [
+        part
+        for part in walk(lines[own].term)
+        if isinstance(part, (Read, Lookup)) and part.buffer == name
+    ]
+    scores = {id(part) for part in walk(*([fold.score] if fold.score else []))}
+    return (
+        all(isinstance(one, Read) and id(one) in scores for one in reads)
+        and len({one.index for one in reads}) == 1
+    )
+
+
+def _with_local(term: Term, local: Output) -> Term:
+    def part(one: Term) -> Term | None:
+        if isinstance(one, Read) and one.buffer == local.name:
+            return element(local, one.index)
+        return None
+
+    return exchanged(term, part)
+
+
+# -- the rule --------------------------------------------------------------------------------------
+
+
+def _line(line: Output, made: Mapping[str, Output]) -> Term:
+    done: dict[int, Term] = {}
+
+    def part(term: Term) -> Term:
+        if id(term) not in done:
+            found = _mean(term, made) if isinstance(term, Fold) else None
+            if found is None and isinstance(term, Fold):
+                found = term.over(term.axis, term.size, part)
+            done[id(term)] = found or rebuilt(term, lambda place: place, part)
+        return done[id(term)]
+
+    return part(line.term)
+
+
+def _mean(fold: Fold, made: Mapping[str, Output]) -> Fold | None:
+    """Return a sum of products as the mean that it is, or None."""
+    low, _ = bounds(fold.size)
+    if fold.kind != "sum" or fold.dtype.is_half or not fold.dtype.is_float or not low:
+        return None
+    axis = fold.axis.name
+    factors = [*_factors(fold.body)]
+    for weight in factors:
+        parts = _weight(weight, axis)
+        if parts is None:
+            continue
+        score, base, factor = parts
+        within = read_by(score)
+        base = _expanded(base, made, within)
+        top, empty = _guarded(base, _finite)
+        if not _is_fold(top, "max", fold, score):
+            continue
+        for share in factors:
+            if not (isinstance(share, Apply) and isinstance(share.op, Recip)):
+                continue
+            total = _expanded(share.args[0], made, within)
+            total, seen = _guarded(total, _positive)
+            same = _expanded(weight, made, within)
+            if seen is empty and _is_fold(total, "sum", fold, same):
+                rest = [one for one in factors if one is not weight and one is not share]
+                return Fold(
+                    "softmax",
+                    fold.axis,
+                    fold.size,
+                    _product(rest, fold),
+                    fold.dtype,
+                    score,
+                    factor,
+                    empty,
+                    isinstance(fold.body, Apply) and isinstance(fold.body.op, FusedMul),
+                )
+    return None
+
+
+def _factors(term: Term) -> Iterator[Term]:
+    if isinstance(term, Apply) and isinstance(term.op, Mul):
+        for arg in term.args:
+            yield from _factors(arg)
+    else:
+        yield term
+
+
+def _product(terms: list[Term], fold: Fold) -> Term:
+    if not terms:
+        return Number(1, fold.dtype)
+    first, *rest = terms
+    for one in rest:
+        first = Apply(Mul(), (first, one), fold.dtype)
+    return first
+
+
+def _weight(term: Term, axis: str) -> tuple[Term, Term, float] | None:
+    """Return score, base and factor of a weight exp2((score - base) * factor), or None."""
+    match term:
+        case Apply(op=Exp2(), args=(Apply(op=Mul(), args=(below, Number(value=value))),)):
+            factor = float(value)
+        case Apply(op=Exp2(), args=(Apply(op=Mul(), args=(Number(value=value), below)),)):
+            factor = float(value)
+        case Apply(op=Exp(), args=(below,)):
+            factor = float(Number(log2(e), term.dtype).value)
+        case Apply(op=Exp2(), args=(below,)):
+            factor = 1.0
+        case _:
+            return None
+    match below:
+        case Apply(op=Add(), args=(score, Apply(op=Mul(), args=(base, Number(value=-1))))):
+            pass
+        case _:
+            return None
+    fits = axis in free(score) and axis not in free(base) and 0 < factor < np.inf
+    return (score, base, factor) if fits else None
+
+
+def _expanded(term: Term, made: Mapping[str, Output], keep: set[str]) -> Term:
+    """Return a term with the locals in it as they were made, but for some."""
+
+    def part(one: Term) -> Term | None:
+        if isinstance(one, Read) and one.buffer in made and one.buffer not in keep:
+            return _expanded(element(made[one.buffer], one.index), made, keep)
+        return None
+
+    return exchanged(term, part)
+
+
+def _guarded(term: Term, base: Callable[[Term], Term]) -> tuple[Term, bool]:
+    """Return what a choice is about if it is one as written for softmaxes of nothing."""
+    match term:
+        case Apply(op=Where(), args=(_, one, _)) if base(one) == term:
+            return one, True
+        case _:
+            return term, False
+
+
+def _finite(top: Term) -> Term:
+    """Return a maximum, or 0 where it is not finite."""
+    nought = Apply(Mul(), (top, Number(0, top.dtype)), top.dtype)
+    return _choice(nought, Number(1, top.dtype), top, Number(0, top.dtype))
+
+
+def _positive(total: Term) -> Term:
+    """Return a sum, or 1 where it is 0."""
+    return _choice(Number(0, total.dtype), total, total, Number(1, total.dtype))
+
+
+def _choice(a: Term, b: Term, yes: Term, no: Term) -> Term:
+    return Apply(Where(), (Apply(LessThan(), (a, b), DType.bool_), yes, no), yes.dtype)
+
+
+def _is_fold(term: Term, kind: str, fold: Fold, body: Term) -> bool:
+    """Return whether a term folds another over the same positions."""
+    if not isinstance(term, Fold) or term.kind != kind or term.size != fold.size:
+        return False
+    return _plain(replaced(term.body, {term.axis.name: fold.axis})) == _plain(body)
+
+
+def _plain(term: Term) -> Term:
+    """Return a term with the axes of its folds named in the order in which they come."""
+    count = iter(range(1 << 30))
+
+    def part(one: Term) -> Term:
+        if isinstance(one, Fold):
+            axis = Symbol(f"_{next(count)}", one.axis.low, one.axis.high)
+            return one.over(axis, one.size, lambda x: part(replaced(x, {one.axis.name: axis})))
+        return rebuilt(one, lambda place: place, part)
+
+    return part(term)

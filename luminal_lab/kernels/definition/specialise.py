@@ -1,0 +1,37 @@
+"""A definition for sizes of dims that are known."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from luminal_lab.core.dims import Dim, substitute
+from luminal_lab.core.op import TensorType
+from luminal_lab.kernels.definition.definition import Buffer, Definition, Output, axis_of
+from luminal_lab.kernels.definition.substitution import replaced
+
+
+def specialised(definition: Definition, dims: Mapping[str, int]) -> Definition:
+    """Return a definition in which some dims are numbers.
+
+    >>> from luminal_lab.kernels.definition.text import parse_definition
+    >>> print(specialised(parse_definition('''kernel dot(x: f32[n, 4]) -> (y: f32[n])
+    ...   y[i < n] = sum j < 4: x[i, j]'''), {"n": 2}))
+    kernel dot(x: f32[2, 4]) -> (y: f32[2])
+      y[i < 2] = sum j < 4: x[i, j]
+    """
+    given: dict[str, Dim] = dict(dims)
+
+    def type_of(type: TensorType) -> TensorType:
+        return type.with_shape(tuple(substitute(dim, given) for dim in type.shape))
+
+    def line_of(line: Output) -> Output:
+        type = type_of(line.type)
+        axes = tuple(axis_of(a.name, n) for a, n in zip(line.axes, type.shape, strict=True))
+        values = given | {axis.name: axis for axis in axes}
+        return Output(line.name, type, axes, replaced(line.term, values))
+
+    return replace(
+        definition,
+        inputs=tuple(Buffer(name, type_of(type)) for name, type in definition.inputs),
+        locals=tuple(map(line_of, definition.locals)),
+        outputs=tuple(map(line_of, definition.outputs)),
+    )

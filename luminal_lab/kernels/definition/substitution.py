@@ -1,0 +1,155 @@
+"""Put indices, sizes and buffers into terms; and make the terms that indices alone decide."""
+
+from collections.abc import Callable, Mapping
+
+from luminal_lab.core.dims import Dim, Symbol, both, known, substitute, symbols
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.ops import Cast
+from luminal_lab.core.printer import unique
+from luminal_lab.kernels.definition.definition import (
+    Apply,
+    Count,
+    Draw,
+    Fold,
+    Guard,
+    Lookup,
+    Number,
+    Read,
+    Term,
+    axis_of,
+    free,
+    walk,
+)
+
+NO_NAMES: Mapping[str, str] = {}
+
+
+def counted(at: Dim, dtype: DType) -> Term:
+    """Return an index as a value."""
+    return Number(at, dtype) if isinstance(at, int) else Count(at, dtype)
+
+
+def guarded(holds: Dim, term: Term) -> Term:
+    """Return a term where a condition holds, else 0; conditions around one term are one."""
+    if isinstance(term, Guard):
+        holds, term = both(holds, term.holds), term.term
+    if holds == 0:
+        return Number(0, term.dtype)
+    return term if known(holds) else Guard(holds, term)
+
+
+def rebuilt(
+    term: Term,
+    place: Callable[[Dim], Dim],
+    part: Callable[[Term], Term],
+    buffers: Mapping[str, str] = NO_NAMES,
+) -> Term:
+    """Return a term, which is no fold, with other indices, parts and names of buffers."""
+    match term:
+        case Read(buffer=buffer, index=index, dtype=dtype):
+            return Read(buffers.get(buffer, buffer), tuple(map(place, index)), dtype)
+        case Lookup(buffer=buffer, index=index, axis=axis, size=size, dtype=dtype):
+            name, places = buffers.get(buffer, buffer), tuple(map(place, index))
+            return Lookup(name, places, axis, part(term.position), place(size), dtype)
+        case Count(at=at, dtype=dtype):
+            return counted(place(at), dtype)
+        case Draw(seed=seed, stream=stream, at=at):
+            return Draw(seed, stream, place(at))
+        case Guard(holds=holds, term=inner):
+            return guarded(place(holds), part(inner))
+        case Apply(op=op, args=args, dtype=dtype):
+            return Apply(op, tuple(map(part, args)), dtype)
+        case _:
+            return term
+
+
+def exchanged(term: Term, change: Callable[[Term], Term | None]) -> Term:
+    """Return a term with other parts where `change` has any; axes of folds keep their names.
+
+    What it shares stays shared: written out, it may be too long for any memory.
+    """
+    done: dict[int, Term] = {}
+
+    def part(one: Term) -> Term:
+        found = done.get(id(one))
+        if found is None:
+            found = change(one)
+            if found is None and isinstance(one, Fold):
+                found = one.over(one.axis, one.size, part)
+            found = done[id(one)] = found or rebuilt(one, lambda place: place, part)
+        return found
+
+    return part(term)
+
+
+def replaced(term: Term, values: Mapping[str, Dim], buffers: Mapping[str, str] = NO_NAMES) -> Term:
+    """Return a term with symbols, by name, replaced by dims, and buffers by others.
+
+    A fold whose axis has the name of a symbol that comes in gives its axis another name.
+    """
+    done: dict[int, Term] = {}
+
+    def place(dim: Dim) -> Dim:
+        return substitute(dim, values)
+
+    def part(term: Term) -> Term:
+        found = done.get(id(term))
+        if found is None:
+            made = fold(term) if isinstance(term, Fold) else rebuilt(term, place, part, buffers)
+            found = done[id(term)] = made
+        return found
+
+    def fold(term: Fold) -> Term:
+        name = term.axis.name
+        inner = {key: value for key, value in values.items() if key != name}
+        coming = {symbol.name for value in inner.values() for symbol in symbols(value)}
+        if name in coming:
+            within = {one.axis.name for one in walk(term) if isinstance(one, Fold)}
+            name = unique(name, {*coming, *within, *values, *free(term)})
+        size = place(term.size)
+        axis = axis_of(name, size)
+        if axis != term.axis:
+            inner[term.axis.name] = axis
+        if not inner and not buffers:
+            return term
+        return term.over(axis, size, lambda one: replaced(one, inner, buffers))
+
+    return part(term)
+
+
+def looked_up(term: Term, at: Symbol, size: Dim, position: Term) -> Term | None:
+    """Return a term at a place that is a value; None where an index does arithmetic with it."""
+    if isinstance(position, (Number, Count)):
+        place = int(position.value) if isinstance(position, Number) else position.at
+        if known(both(place >= 0, place < size)):
+            return replaced(term, {at.name: place})
+    mentions = [
+        (part, [axis for axis, place in enumerate(part.places) if at in symbols(place)])
+        for part in walk(term)
+    ]
+    # The place itself, once, is where a value can stand.
+    plain = all(
+        not axes
+        or (isinstance(part, (Read, Count)) and len(axes) == 1 and part.places[axes[0]] == at)
+        for part, axes in mentions
+    )
+    return _looked_up(term, at, size, position, {}) if plain else None
+
+
+def _looked_up(term: Term, at: Symbol, size: Dim, position: Term, done: dict[int, Term]) -> Term:
+    def part(term: Term) -> Term:
+        if id(term) not in done:
+            done[id(term)] = _looked_up(term, at, size, position, done)
+        return done[id(term)]
+
+    match term:
+        case Read(buffer=buffer, index=index, dtype=dtype) if at in index:
+            axis = index.index(at)
+            rest = (*index[:axis], 0, *index[axis + 1 :])
+            return Lookup(buffer, rest, axis, position, size, dtype)
+        case Count(at=place, dtype=dtype) if place == at:
+            return Apply(Cast(dtype), (position,), dtype)
+        case Fold():
+            return term.over(term.axis, term.size, part)
+        case _:
+            return rebuilt(term, lambda place: place, part)

@@ -1,0 +1,601 @@
+"""Terms: one element of an array, as an expression over axes; and how they are written.
+
+Term
+├── Read, Lookup        an element of a buffer; where, along one axis, a value says
+├── Number, Count       a number; an index as a value
+├── Draw                a random number
+├── Apply               an elementwise op on terms
+├── Fold                all values along an axis of its own, as one
+├── State               what a fold that goes along its axis in order has so far
+└── Guard               a term where a condition on indices holds, else 0
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from itertools import count
+from math import inf, isnan
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from typing_extensions import override
+
+from luminal_lab.core.dims import Dim, Shape, Symbol, symbols
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.op import Elementwise
+from luminal_lab.core.ops import Add, Cast, Exp2, LessThan, Mod, Mul, Recip, Where
+from luminal_lab.core.printer import op_text, unique
+from luminal_lab.kernels.definition.intrinsics import FusedMul, Maximum
+
+FoldKind: TypeAlias = Literal["sum", "max", "softmax"]
+STATES = "m", "l", "acc"
+"""What a softmax has so far: the largest score, the sum of the weights, and that of the values."""
+LOWEST = {DType.float32: float(np.finfo(np.float32).min), DType.float64: float(np.finfo(float).min)}
+"""The lowest finite number: what the largest score is at first."""
+
+
+def axis_of(name: str, size: Dim) -> Symbol:
+    """Return the index along an axis of a size, as a symbol with its bounds."""
+    return Symbol(name, 0, 0 if size == 0 else size - 1)
+
+
+class Term:
+    """One element of an array, as an expression over axes: an immutable tree.
+
+    Terms may share parts, so that what walks over them should remember where it has been.
+    """
+
+    __slots__ = ("_hash",)
+    dtype: DType
+
+    @property
+    def parts(self) -> tuple[Term, ...]:
+        """The terms that this one is made of."""
+        return ()
+
+    @property
+    def places(self) -> Shape:
+        """The index expressions that stand in this term itself."""
+        return ()
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.__hash__ = Term.__hash__  # a dataclass would work it out anew each time
+        if "__eq__" not in vars(cls):
+            cls.__eq__ = Term.__eq__
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Term) and _same(self, other))
+
+    @override
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            values = [getattr(self, field.name) for field in fields(self)]  # pyright: ignore[reportArgumentType]  # subclasses are dataclasses
+            found = hash((type(self).__name__, *values))
+            object.__setattr__(self, "_hash", found)
+            return found
+
+    @override
+    def __str__(self) -> str:
+        return write(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Term):
+    """The element of a buffer at an index."""
+
+    buffer: str
+    index: Shape
+    dtype: DType
+
+    @property
+    @override
+    def places(self) -> Shape:
+        return self.index
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup(Term):
+    """The element of a buffer whose index along one axis is a value; there `index` holds 0.
+
+    The axis has `size` positions; a value that is none of them is an error.
+    """
+
+    buffer: str
+    index: Shape
+    axis: int
+    position: Term
+    size: Dim
+    dtype: DType
+
+    @property
+    @override
+    def parts(self) -> tuple[Term, ...]:
+        return (self.position,)
+
+    @property
+    @override
+    def places(self) -> Shape:
+        return self.index
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Number(Term):
+    """A number, as its dtype holds it; compared as text is, so that -0.0 is not 0.0."""
+
+    value: bool | int | float
+    dtype: DType
+
+    def __post_init__(self) -> None:
+        with np.errstate(all="ignore"):
+            held: bool | int | float = np.asarray(self.value).astype(self.dtype.numpy).item()
+        object.__setattr__(self, "value", held)
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Number):
+            return False
+        mine, theirs = (repr(one.value) for one in (self, other))
+        return self.dtype is other.dtype and mine == theirs
+
+    @override
+    def __hash__(self) -> int:
+        return hash((self.dtype, repr(self.value)))
+
+
+@dataclass(frozen=True, slots=True)
+class Count(Term):
+    """An index expression as a value."""
+
+    at: Dim
+    dtype: DType
+
+    @property
+    @override
+    def places(self) -> Shape:
+        return (self.at,)
+
+
+@dataclass(frozen=True, slots=True)
+class Draw(Term):
+    """The random number at a position of a stream: float32 in [0, 1), another in each step."""
+
+    seed: int
+    stream: int
+    at: Dim
+
+    @property
+    def dtype(self) -> DType:  # pyright: ignore[reportIncompatibleVariableOverride]  # follows
+        """The dtype of all that is drawn."""
+        return DType.float32
+
+    @property
+    @override
+    def places(self) -> Shape:
+        return (self.at,)
+
+
+@dataclass(frozen=True, slots=True)
+class Apply(Term):
+    """An elementwise op on terms."""
+
+    op: Elementwise
+    args: tuple[Term, ...]
+    dtype: DType
+
+    @property
+    @override
+    def parts(self) -> tuple[Term, ...]:
+        return self.args
+
+
+@dataclass(frozen=True, slots=True)
+class Fold(Term):
+    """All values of the body along an axis of its own, as one: sum, maximum, or weighted mean.
+
+    16-bit floats are summed in float32. Of nothing the sum is 0, the maximum the dtype's least.
+    A softmax is the mean of float32 or float64 bodies, weighted by 2 ** (factor * score), in one
+    pass: `states` says how. Where all scores are -inf it is NaN or, if `empty`, 0. If `fused`, the
+    product of a weight and a value is rounded together with its sum.
+    """
+
+    kind: FoldKind
+    axis: Symbol
+    size: Dim
+    body: Term
+    dtype: DType
+    score: Term | None = None
+    factor: float = 1.0
+    empty: bool = False
+    fused: bool = False
+
+    @property
+    @override
+    def parts(self) -> tuple[Term, ...]:
+        return (self.body,) if self.score is None else (self.score, self.body)
+
+    def over(self, axis: Symbol, size: Dim, part: Callable[[Term], Term]) -> Fold:
+        """Return the fold over another axis and of other parts."""
+        score = None if self.score is None else part(self.score)
+        return replace(self, axis=axis, size=size, body=part(self.body), score=score)
+
+    @property
+    def states(self) -> States:
+        """How a softmax goes along its axis."""
+        assert self.score is not None
+        return online(self.score, self.body, self.factor, empty=self.empty, fused=self.fused)
+
+    @property
+    @override
+    def places(self) -> Shape:
+        return (self.size,)
+
+
+@dataclass(frozen=True, slots=True)
+class State(Term):
+    """What a fold has so far, by its name."""
+
+    name: str
+    dtype: DType
+
+
+class States(NamedTuple):
+    """A fold with several values: what they start from, what follows from them, the result."""
+
+    start: tuple[Term, ...]
+    next: tuple[Term, ...]
+    result: Term
+
+
+def online(score: Term, value: Term, factor: float, *, empty: bool, fused: bool = False) -> States:
+    """Return the mean of values by weights 2 ** (factor * score), the largest score so far as 1.
+
+    What was summed is scaled down whenever a larger score comes. The first is larger than none,
+    but no -inf is: they weigh 0, and not NaN.
+    """
+    dtype = value.dtype
+    top, total, acc = (State(name, dtype) for name in STATES)
+    zero, one = Number(0, dtype), Number(1, dtype)
+    lowest = Number(LOWEST[dtype], dtype)
+
+    def applied(op: Elementwise, *args: Term) -> Term:
+        return Apply(op, args, dtype)
+
+    largest = applied(Maximum(), top, score)
+    scale, weight = power(top, largest, factor), power(score, largest, factor)
+    weights = applied(Add(), product(total, scale), weight)
+    values = applied(Add(), product(acc, scale), product(weight, value, fused=fused))
+    if empty:
+        some = Apply(LessThan(), (zero, total), DType.bool_)
+        total = applied(Where(), some, total, one)
+    result = product(acc, applied(Recip(), total))
+    return States((lowest, zero, zero), (largest, weights, values), result)
+
+
+def product(a: Term, b: Term, *, fused: bool = False) -> Term:
+    """Return a * b; if `fused`, as it is rounded together with the sum that it is added to."""
+    return Apply(FusedMul() if fused else Mul(), (a, b), a.dtype)
+
+
+def power(of: Term, above: Term, factor: float) -> Term:
+    """Return exp2((of - above) * factor)."""
+    dtype = of.dtype
+    below = Apply(Add(), (of, product(above, Number(-1, dtype))), dtype)
+    return Apply(Exp2(), (product(below, Number(factor, dtype)),), dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Guard(Term):
+    """The term where a condition on indices holds, else 0; there the term is not looked at."""
+
+    holds: Dim
+    term: Term
+
+    @property
+    def dtype(self) -> DType:  # pyright: ignore[reportIncompatibleVariableOverride]  # follows
+        """The dtype of the term."""
+        return self.term.dtype
+
+    @property
+    @override
+    def parts(self) -> tuple[Term, ...]:
+        return (self.term,)
+
+    @property
+    @override
+    def places(self) -> Shape:
+        return (self.holds,)
+
+
+def walk(*terms: Term) -> Iterator[Term]:
+    """Yield terms and all their parts, each that is the same object once, the outer first."""
+    seen: set[int] = set()
+    todo = list(reversed(terms))
+    while todo:
+        term = todo.pop()
+        if id(term) not in seen:
+            seen.add(id(term))
+            yield term
+            todo += reversed(term.parts)
+
+
+def _same(one: Term, other: Term) -> bool:
+    """Return whether terms are equal; parts that both have often are compared once."""
+    todo: list[tuple[object, object]] = [(one, other)]
+    seen: set[tuple[int, int]] = set()
+    while todo:
+        a, b = todo.pop()
+        if a is b or (id(a), id(b)) in seen:
+            continue
+        if not isinstance(a, Term) or isinstance(a, Number):
+            if a != b:
+                return False
+            continue
+        if type(a) is not type(b) or hash(a) != hash(b):
+            return False
+        seen.add((id(a), id(b)))
+        for field in fields(a):  # pyright: ignore[reportArgumentType]  # subclasses are dataclasses
+            mine, its = getattr(a, field.name), getattr(b, field.name)
+            if field.name == "args":
+                if len(mine) != len(its):
+                    return False
+                todo += zip(mine, its, strict=True)
+            else:
+                todo.append((mine, its))
+    return True
+
+
+def softmaxes(term: Term) -> list[Fold]:
+    """Return the softmaxes in a term that are in no other fold or condition."""
+    found: dict[Fold, None] = {}
+    seen: set[int] = set()
+    todo = [term]
+    while todo:
+        one = todo.pop()
+        if isinstance(one, Fold):
+            if one.kind == "softmax":
+                found[one] = None
+        elif not isinstance(one, Guard) and id(one) not in seen:
+            seen.add(id(one))
+            todo += one.parts
+    return list(found)
+
+
+def worked_out(term: Term) -> tuple[Term, ...]:
+    """Return a term, and what its folds with several values do at each position."""
+    states = [
+        part.states for part in walk(term) if isinstance(part, Fold) and part.score is not None
+    ]
+    return (term, *(step for one in states for step in (*one.next, one.result)))
+
+
+def read_by(*terms: Term) -> set[str]:
+    """Return the names of the buffers that terms read."""
+    return {part.buffer for part in walk(*terms) if isinstance(part, (Read, Lookup))}
+
+
+def free(term: Term, bound: Iterable[str] = ()) -> dict[str, Symbol]:
+    """Return the symbols, by name, that a term mentions and that no fold in it binds."""
+    found: dict[str, Symbol] = {}
+    inner = set(bound)
+    for part in walk(term):
+        places = [*part.places]
+        if isinstance(part, Fold):
+            inner.add(part.axis.name)
+        elif isinstance(part, Lookup):
+            places.append(part.size)
+        elif isinstance(part, Apply):
+            found |= {symbol.name: symbol for symbol in part.op.symbols()}
+        found |= {symbol.name: symbol for place in places for symbol in symbols(place)}
+    return {name: symbol for name, symbol in found.items() if name not in inner}
+
+
+# -- text ------------------------------------------------------------------------------------------
+
+LESS, SUM, PRODUCT, ATOM = 1, 2, 3, 4
+"""How tightly a term binds; 0 is a fold, or what has names for its parts: they go on to the end."""
+INFIX: Mapping[Elementwise, tuple[str, int]] = {
+    LessThan(): ("<", LESS),
+    Add(): ("+", SUM),
+    Mul(): ("*", PRODUCT),
+    Mod(): ("%", PRODUCT),
+}
+SHORT_TERM = 3
+"""The most terms in one that is written out wherever it stands."""
+
+
+def write(
+    term: Term,
+    taken: Collection[str] = (),
+    *,
+    between: str = " ",
+    names: Mapping[Term, str] | None = None,
+) -> str:
+    """Return the text of a term; what comes twice in it gets a name, which is none of `taken`.
+
+    What is in `names` is written so wherever it stands.
+    """
+    used = {*taken, *free(term), *read_by(term)}
+    used |= {part.axis.name for part in walk(term) if isinstance(part, Fold)}
+    writer = _Writer(used, between)
+    writer.names.update(names or {})
+    return writer.scope(term)[0]
+
+
+class _Writer:
+    def __init__(self, taken: set[str], between: str) -> None:
+        self.states = {name: unique(name, taken) for name in STATES}
+        taken = {*taken, *self.states.values()}
+        letters = "abcdefghpqrstuvwxyz"
+        names = (f"{letter}{number or ''}" for number in count() for letter in letters)
+        self.free_names = (name for name in names if name not in taken)
+        self.names: dict[Term, str] = {}
+        self.between = between
+        """What stands behind a named part of the whole term."""
+
+    def scope(self, term: Term, between: str = "") -> tuple[str, int]:
+        """Return the text of a whole term or of a fold's body, its repeated parts first."""
+        lets = self.lets(between or self.between, term)
+        text, level = self.write(term)
+        return (f"{lets}{text}", 0) if lets else (text, level)
+
+    def lets(self, between: str, *terms: Term) -> str:
+        """Return the text that gives names to what is repeated in terms."""
+        lets: list[str] = []
+        for part in repeated(*terms):
+            if part not in self.names:
+                text, _ = self.write(part)
+                self.names[part] = next(self.free_names)
+                lets.append(f"let {self.names[part]} = {text};{between}")
+        return "".join(lets)
+
+    def folded(self, fold: Fold) -> str:
+        """Return the text of a fold, of one value or of several."""
+        if fold.score is None:
+            body = self.scope(fold.body, " ")[0]
+            return f"{fold.kind} {fold.axis.name} < {fold.size}: {body}"
+        start, following, result = fold.states
+        self.names |= {State(name, fold.dtype): own for name, own in self.states.items()}
+        shown = self.write(result)[0]
+        names = ", ".join(self.states[name] for name in STATES)
+        first = ", ".join(self.write(one)[0] for one in start)
+        # The new maximum, which all else is made of, has a name however short it is.
+        largest = next(self.free_names)
+        text = self.write(following[0])[0]
+        self.names[following[0]] = largest
+        lets = f"let {largest} = {text}; {self.lets(' ', *following)}"
+        steps = ", ".join(self.write(one)[0] for one in following)
+        loop = f"fold {fold.axis.name} < {fold.size} from ({first})"
+        return f"{shown} where ({names}) = {loop}: {lets}({steps})"
+
+    def write(self, term: Term) -> tuple[str, int]:
+        """Return the text of a term, and how tightly it binds."""
+        if term in self.names:
+            return self.names[term], ATOM
+        match term:
+            case Read(buffer=buffer, index=index):
+                return f"{buffer}[{', '.join(map(str, index))}]", ATOM
+            case Lookup(buffer=buffer, index=index, axis=axis, position=position):
+                places = [*map(str, index)]
+                text, _ = self.write(position)
+                places[axis] = text if "[" in text else f"at {text}"
+                return f"{buffer}[{', '.join(places)}]", ATOM
+            case Number(value=value, dtype=dtype):
+                return number_text(value, dtype), ATOM
+            case Count(at=at, dtype=dtype):
+                return f"{dtype.short}[{at}]", ATOM
+            case Draw(seed=seed, stream=stream, at=at):
+                return f"random{{{seed}, {stream}}}[{at}]", ATOM
+            case Guard(holds=holds, term=inner):
+                return f"[{holds}: {self.write(inner)[0]}]", ATOM
+            case Fold():
+                return self.folded(term), 0
+            case Apply(op=op, args=args):
+                return self.applied(op, args)
+            case _:
+                raise AssertionError(term)
+
+    def applied(self, op: Elementwise, args: tuple[Term, ...]) -> tuple[str, int]:
+        if isinstance(op, FusedMul):
+            return f"fused({self.applied(Mul(), args)[0]})", ATOM
+        if op in INFIX:
+            sign, level = INFIX[op]
+            left, right = args
+            taken = subtracted(right) if sign == "+" and right not in self.names else None
+            if taken is not None:
+                sign, right = "-", taken
+            # The left operand may bind as tightly as the whole, but a < b < c says nothing.
+            left_text = self.operand(left, level + (level == LESS))
+            return f"{left_text} {sign} {self.operand(right, level + 1)}", level
+        inside = ", ".join(self.write(arg)[0] for arg in args)
+        return f"{op.dtype.short if isinstance(op, Cast) else op_text(op)}({inside})", ATOM
+
+    def operand(self, term: Term, least: int) -> str:
+        text, level = self.write(term)
+        return text if level >= least else f"({text})"
+
+
+def subtracted(term: Term) -> Term | None:
+    """Return b for b * -1, and 2 for -2: what added to a is written as a - b."""
+    match term:
+        case Number(value=value, dtype=dtype) if repr(value).startswith("-"):
+            return Number(-value, dtype) if -value <= _most(dtype) else None
+        case Apply(op=op, args=(one, Number(value=-1))) if op == Mul() and not isinstance(
+            one, Number
+        ):
+            return one
+        case _:
+            return None
+
+
+def repeated(*scope: Term) -> list[Term]:
+    """Return the longer parts that come more than once in terms, the inner first.
+
+    What comes more than once in the body of one fold alone belongs there.
+    """
+    bound = {part.axis.name for part in walk(*scope) if isinstance(part, Fold)}
+    times: Counter[Term] = Counter()
+    order: dict[Term, None] = {}
+
+    def visit(term: Term) -> None:
+        if term not in order:
+            for part in _written(term, bound):
+                visit(part)
+                times[part] += 1
+            order[term] = None
+
+    for term in scope:
+        visit(term)
+    return [part for part in order if times[part] > 1 and _is_long(part)]
+
+
+def _written(term: Term, bound: Collection[str]) -> tuple[Term, ...]:
+    """Return the parts that stand in a term's text; of a fold what could stand outside of it."""
+    match term:
+        case Apply(op=Add(), args=(left, right)) if (taken := subtracted(right)) is not None:
+            return left, taken
+        case Fold():
+            found: dict[Term, None] = {}
+            todo = [*term.parts]
+            while todo:
+                part = todo.pop()
+                if free(part).keys().isdisjoint(bound):
+                    found[part] = None
+                else:
+                    todo += part.parts
+            return tuple(found)
+        case _:
+            return term.parts
+
+
+def _is_long(term: Term) -> bool:
+    if not isinstance(term, (Apply, Fold, Guard)):
+        return False
+    length = 0
+    todo: list[Term] = [term]
+    while todo and length <= SHORT_TERM:
+        length += 1
+        todo += todo.pop().parts
+    return length > SHORT_TERM
+
+
+def _most(dtype: DType) -> float:
+    return inf if dtype.is_float else dtype.limits[1]
+
+
+def number_text(value: bool | int | float, dtype: DType) -> str:
+    """Return the shortest text of a number from which its dtype makes the same again."""
+    if dtype is DType.bool_:
+        return str(value).lower()
+    if not dtype.is_float:
+        return f"{value}" if dtype is DType.int64 else f"{value}_{dtype.short}"
+    if dtype is DType.float64 or isnan(value):
+        text = repr(float(value))
+    else:
+        text = str((np.float16 if dtype is DType.float16 else np.float32)(value))
+    return text if dtype is DType.float32 else f"{text}_{dtype.short}"

@@ -1,0 +1,596 @@
+"""Text to definition: the inverse of how a `Definition` prints, whose file shows the grammar."""
+
+import json
+import re
+from collections import ChainMap
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Literal, NamedTuple, NoReturn, TypeVar, get_args, get_origin
+
+from luminal_lab.core.dims import Dim, Expr, Shape, Symbol, parse_dim, symbols
+from luminal_lab.core.dtypes import SHORT, DType
+from luminal_lab.core.op import OPS, Elementwise, Op, Scalar, TensorType, fields_of
+from luminal_lab.core.ops import Add, Cast, Constant, LessThan, MaxReduce, Mod, Mul, SumReduce
+from luminal_lab.core.parse import GAP, HEADER_DIM, LISTS, LITERALS, TYPE, Piece, fail, skip
+from luminal_lab.errors import LabError, ParseError, nearest
+from luminal_lab.kernels.definition.definition import (
+    Apply,
+    Buffer,
+    Definition,
+    Draw,
+    Fold,
+    FoldKind,
+    Guard,
+    Lookup,
+    Number,
+    Output,
+    Read,
+    Term,
+    axis_of,
+)
+from luminal_lab.kernels.definition.intrinsics import FusedMul
+from luminal_lab.kernels.definition.online import softmax_of
+from luminal_lab.kernels.definition.substitution import counted
+from luminal_lab.kernels.definition.terms import STATES, State, States
+
+T = TypeVar("T", bound=Term)
+WORD = r"[A-Za-z_]\w*+"
+TERM = rf"{WORD}(?:(?:\.{WORD})++(?=[{{(]))?"
+"""A part, an array, or an op, whose name may have dots."""
+SUFFIX = rf"(?:{'|'.join(SHORT)})\b"
+NUMBER = re.compile(
+    rf"(-?(?:[0-9]++(?:\.[0-9]*+)?(?:e[-+]?[0-9]++)?|(?:inf|nan)(?:\b|(?=_{SUFFIX})))|(?:true|false)\b)"
+    rf"(?:_({SUFFIX}))?"
+)
+LET = re.compile(rf"let\b{GAP}({WORD}){GAP}={GAP}")
+FOLD = re.compile(rf"(sum|max)\s++(?={WORD}\s*+<)")
+STATED = re.compile(
+    rf"([^;:\n]{{0,2000}}?)\bwhere{GAP}\({GAP}({WORD}){GAP},{GAP}({WORD}){GAP},{GAP}({WORD}){GAP}\){GAP}"
+    rf"={GAP}fold\b{GAP}"
+)
+"""What a fold with several values begins with: its result, and their names."""
+DEEPEST = 100
+"""Terms within terms as text, and blocks; the limit keeps Python's own stack from ending first."""
+DEEPEST_TERM = 200
+"""Terms within terms, those of a long sum too, each of which has the sum before it within."""
+MOST_LETTERS = 1 << 22
+"""Of a definition or nest as text: 4 million."""
+
+
+def parse_definition(text: str) -> Definition:
+    """Read a definition from its text form.
+
+    >>> definition = parse_definition('''
+    ... kernel norm(x: f32[n, 64]) -> (y: f32[n])
+    ...   y[i < n] = sqrt(sum j < 64: x[i, j] * x[i, j])
+    ... ''')
+    >>> print(definition)
+    kernel norm(x: f32[n, 64]) -> (y: f32[n])
+      y[i < n] = sqrt(sum j < 64: x[i, j] * x[i, j])
+    """
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
+        raise ParseError(
+            f"parse_definition: needs a text, and not a {text.__class__.__name__}",
+            hint="str(definition) writes one",
+        )
+    return Reader(text).definition()
+
+
+class Header(NamedTuple):
+    """What a kernel takes and gives; the dims that have bounds, by name."""
+
+    name: str
+    dims: Mapping[str, Symbol]
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+
+
+def parse_header(text: str) -> Header:
+    """Read the first line of a definition alone.
+
+    >>> parse_header("kernel scale(x: f32[n]) -> (y: f32[n])").outputs
+    (Buffer(name='y', type=f32[n]),)
+    """
+    reader = Reader(text)
+    name, inputs, outputs = reader.header()
+    if reader.pos < len(text):
+        reader.fail(Piece(reader.pos, ""), "the header should end here")
+    made = [Buffer(piece.text, type) for piece, type in outputs]
+    return Header(name, reader.dims, tuple(inputs), tuple(made))
+
+
+class Reader:
+    """Reads definitions, and the terms of nests."""
+
+    def __init__(self, text: str) -> None:
+        if len(text) > MOST_LETTERS:
+            raise ParseError(f"a kernel's text has more than {MOST_LETTERS:,} letters")
+        self.text = text
+        self.pos = skip(text, 0)
+        self.depth = 0
+        self.dims: dict[str, Symbol] = {}
+        self.types: dict[str, TensorType] = {}
+        """Of what may be read: inputs and the locals so far."""
+        self.axes: dict[str, Symbol] = {}
+        """Of the line and the folds that are being read."""
+        self.parts: dict[str, Term] = {}
+        """What names of terms stand for."""
+        self.depths: dict[int, tuple[Term, int]] = {}
+        """How deep the parts of a term are, by its identity."""
+
+    # -- the definition ----------------------------------------------------------------------------
+
+    def header(
+        self, word: str = "kernel"
+    ) -> tuple[str, list[Buffer], list[tuple[Piece, TensorType]]]:
+        """Read the name, the dims with bounds, the inputs and the outputs."""
+        self.take(rf"{word}\b", f"a line such as: {word} name(x: f32[2]) -> (y: f32[2])")
+        name = self.take(r"[A-Za-z_][A-Za-z0-9_.]*+", f"the name of the {word}")
+        dims = self.take(r"(?:\[[^\]]*+\])?", "")
+        for piece in dims.part(1, -1).split():
+            self.declare(piece)
+        inputs = self.buffers("inputs")
+        self.take("->", "'->' and the outputs")
+        given = [Buffer(piece.text, type) for piece, type in inputs]
+        self.types = dict(given)
+        return name.text, given, self.buffers("outputs")
+
+    def definition(self) -> Definition:
+        """Read a definition."""
+        name, given, outputs = self.header()
+        wanted = {piece.text: type for piece, type in outputs}
+        made: dict[str, Output] = {}
+        while self.pos < len(self.text):
+            line = self.line(wanted, made)
+            made[line.name] = line
+        for piece, _ in outputs:
+            if piece.text not in made:
+                hint = "each output has a line that says what its elements are"
+                self.fail(piece, f"the output {piece.text!r} has no line", hint)
+        inner = [line for name, line in made.items() if name not in wanted]
+        lines = [made[output] for output in wanted]
+        return Definition(name, tuple(given), tuple(lines), tuple(inner))
+
+    def declare(self, piece: Piece) -> None:
+        """Note a dim and its bounds."""
+        match = HEADER_DIM.fullmatch(piece.text)
+        if match is None:
+            hint = "write it as in seq: 1..4096 by 8"
+            self.fail(piece, f"{piece.text!r} is not a dim with bounds", hint)
+        name, low, high, multiple = match.groups()
+        if name in self.dims:
+            self.fail(piece, f"the dim {name!r} is declared twice")
+        with self.blaming(piece):
+            limit = None if high is None else int(high)
+            self.dims[name] = Symbol(name, int(low), limit, int(multiple or 1))
+
+    def buffers(self, what: str) -> list[tuple[Piece, TensorType]]:
+        """Read the arrays in a header's parentheses."""
+        self.take(r"\(", f"'(' and the {what}")
+        found: list[tuple[Piece, TensorType]] = []
+        names: set[str] = set()
+        for _ in self.until(")"):
+            name = self.take(WORD, "the name of a buffer")
+            if name.text in self.types or name.text in names:
+                self.fail(name, f"the buffer {name.text!r} is there twice")
+            names.add(name.text)
+            self.take(":", "':' and the type")
+            found.append((name, self.type(self.take(TYPE, "a type such as f32[4, 8]"))))
+        return found
+
+    def type(self, piece: Piece) -> TensorType:
+        """Read a dtype and a shape."""
+        name, _, _ = piece.text.partition("[")
+        if name not in SHORT:
+            hint = nearest(name, SHORT) or f"one of {', '.join(SHORT)}"
+            self.fail(Piece(piece.at, name), f"there is no dtype {name!r}", hint)
+        sizes = [self.dim(p, declare=True) for p in piece.part(len(name) + 1, -1).split()]
+        return TensorType(SHORT[name], tuple(sizes))
+
+    def line(self, wanted: Mapping[str, TensorType], made: Mapping[str, Output]) -> Output:
+        """Read what one array is."""
+        name = self.take(WORD, "a line such as y[i < 4] = x[i], or an operator,")
+        if name.text in made or name.text in self.types:
+            self.fail(name, f"{name.text!r} is there already")
+        self.take(r"\[", "'[' and the axes")
+        self.axes, axes, sizes = {}, list[Symbol](), list[Dim]()
+        for _ in self.until("]"):
+            axis, size = self.axis()
+            axes.append(axis)
+            sizes.append(size)
+        self.take("=", "'=' and the term")
+        start = Piece(self.pos, "")
+        term = self.term()
+        type = TensorType(term.dtype, tuple(sizes))
+        if name.text in wanted and wanted[name.text] != type:
+            message = f"{name.text} is {wanted[name.text]}, but its line makes {type}"
+            self.fail(name if wanted[name.text].shape != type.shape else start, message)
+        if name.text not in wanted:
+            self.types[name.text] = type
+        return Output(name.text, type, tuple(axes), term)
+
+    def axis(self, end: str = ",]") -> tuple[Symbol, Dim]:
+        """Read `i < n`, and let the axis be known from here on."""
+        name = self.take(WORD, "an axis such as i < 4")
+        self.take("<", "'<' and the size of the axis")
+        piece = self.until_mark(end)
+        size = self.dim(piece, axes=False)
+        for what, names in (("a dim", self.dims), ("an axis", self.axes), ("a term", self.parts)):
+            if name.text in names:
+                self.fail(name, f"{name.text!r} is the name of {what} already")
+        with self.blaming(name):
+            self.axes[name.text] = axis = axis_of(name.text, size)
+        return axis, size
+
+    # -- terms -------------------------------------------------------------------------------------
+
+    def term(self) -> Term:
+        """Read a term as far as it goes."""
+        self.depth += 1
+        if self.depth > DEEPEST:
+            self.fail(Piece(self.pos, ""), f"terms are nested more than {DEEPEST} deep")
+        lets: list[str] = []
+        while match := LET.match(self.text, self.pos):
+            lets.append(self.let(match))
+        found = self.fold() or self.softmax() or self.comparison()
+        for name in lets:
+            del self.parts[name]
+        self.depth -= 1
+        return found
+
+    def let(self, match: re.Match[str]) -> str:
+        """Read a term that has a name from here on, and return that."""
+        name = Piece(match.start(1), match[1])
+        if any(name.text in known for known in (self.axes, self.dims, self.parts)):
+            self.fail(name, f"{name.text!r} is a name already")
+        self.pos = match.end()
+        part = self.term()
+        self.take(";", "';' and the term that the name stands in")
+        self.parts[name.text] = part
+        return name.text
+
+    def noted(self, term: T, piece: Piece) -> T:
+        """Note how deep a term is, and return it unless that is too deep."""
+        deep = 1 + max((self.depths.get(id(one), (one, 1))[1] for one in term.parts), default=0)
+        if deep > DEEPEST_TERM:
+            hint = "a line of its own for a part of it makes an array of that"
+            self.fail(piece, f"a term has more than {DEEPEST_TERM} within one another", hint)
+        self.depths[id(term)] = term, deep
+        return term
+
+    def fold(self) -> Term | None:
+        """Read a fold, if one begins here."""
+        match = FOLD.match(self.text, self.pos)
+        if match is None:
+            return None
+        kind: FoldKind = "sum" if match[1] == "sum" else "max"
+        word = Piece(self.pos, match[1])
+        self.pos = match.end()
+        axis, size = self.axis(":")
+        self.take(":", "':' and the term that is folded")
+        body = self.term()
+        del self.axes[axis.name]
+        op = SumReduce(0) if kind == "sum" else MaxReduce(0)
+        with self.blaming(word):
+            op.infer(TensorType(body.dtype, (size,)))
+        return self.noted(Fold(kind, axis, size, body, body.dtype), word)
+
+    def softmax(self) -> Term | None:
+        """Read a fold with several values, whose result stands before them."""
+        match = STATED.match(self.text, self.pos)
+        if match is None or not _is_closed(match[1]):
+            return None
+        begin, outer = self.pos, self.parts
+        self.pos = match.end()
+        axis, size = self.axis("f")
+        self.take(r"from\b", "'from' and what the values are at first")
+        start = self.tuple()
+        self.take(":", "':' and what follows from each")
+        names = dict(zip(match.groups()[1:], STATES, strict=True))
+        dtype = start[0].dtype
+        self.parts = {**outer, **{name: State(own, dtype) for name, own in names.items()}}
+        states = self.parts
+        while let := LET.match(self.text, self.pos):
+            self.let(let)
+        following = self.tuple()
+        end, self.pos, self.parts = self.pos, begin, states
+        result = self.comparison()
+        self.take("(?=where)", "'where' and the fold")
+        del self.axes[axis.name]
+        self.pos, self.parts = end, outer
+        found = softmax_of(axis, size, States(start, following, result))
+        if found is None:
+            hint = "it is the mean of values weighted by a softmax, as str(definition) writes it"
+            self.fail(Piece(begin, ""), "this fold with three values is not known", hint)
+        return self.noted(found, Piece(begin, ""))
+
+    def tuple(self) -> tuple[Term, ...]:
+        """Read three terms in parentheses."""
+        start = self.take(r"\(", "'(' and three terms")
+        found = tuple([self.term() for _ in self.until(")")])
+        if len(found) != len(STATES):
+            self.fail(start, f"there are {len(found)} terms, and not {len(STATES)}")
+        return found
+
+    def comparison(self) -> Term:
+        """Read sums, and what compares two of them."""
+        left = self.total()
+        sign = self.sign("<")
+        return left if sign is None else self.apply(sign, LessThan(), left, self.total())
+
+    def total(self) -> Term:
+        """Read products that are added."""
+        left = self.product()
+        while sign := self.sign("[-+]"):
+            right = self.product()
+            if sign.text == "-" and isinstance(right, Number):
+                right = self.number(sign, -right.value, right.dtype)
+            elif sign.text == "-":
+                minus = self.number(sign, -1, right.dtype)
+                right = self.apply(sign, Mul(), right, minus)
+            left = self.apply(sign, Add(), left, right)
+        return left
+
+    def product(self) -> Term:
+        """Read factors."""
+        left = self.atom()
+        while sign := self.sign("[*%]"):
+            op = Mul() if sign.text == "*" else Mod()
+            left = self.apply(sign, op, left, self.atom())
+        return left
+
+    def atom(self) -> Term:
+        """Read what stands beside an operator."""
+        found = self.fold()
+        if found is not None:
+            return found
+        match = NUMBER.match(self.text, self.pos)
+        if match is not None:
+            return self.literal(match)
+        if self.accept("("):
+            found = self.term()
+            self.take(r"\)", "')' or an operator")
+            return found
+        begin = Piece(self.pos, "")
+        if self.accept("["):
+            holds = self.dim(self.until_mark(":"))
+            self.take(":", "':' and the term")
+            found = self.term()
+            self.take(r"\]", "']' or an operator")
+            return self.noted(Guard(holds, found), begin)
+        name = self.take(TERM, "a term")
+        if name.text in self.parts and not self.text.startswith(("[", "("), self.pos):
+            return self.parts[name.text]
+        if self.accept("["):
+            return self.element(name)
+        return self.call(name)
+
+    def literal(self, match: re.Match[str]) -> Term:
+        """Read a number."""
+        piece = Piece(self.pos, match[0])
+        self.pos = skip(self.text, match.end())
+        text, suffix = match.groups()
+        if text in ("true", "false"):
+            return self.number(piece, text == "true", DType.bool_)
+        whole = re.fullmatch(r"-?[0-9]+", text) is not None
+        with self.blaming(piece):
+            value = int(text) if whole else float(text)
+        return self.number(piece, value, SHORT[suffix or ("i64" if whole else "f32")])
+
+    def number(self, piece: Piece, value: bool | int | float, dtype: DType) -> Number:
+        """Return a number of a dtype."""
+        with self.blaming(piece):
+            Constant(value, dtype, ()).infer()
+        return Number(value, dtype)
+
+    def element(self, name: Piece) -> Term:
+        """Read the places in brackets behind the name of a buffer or a dtype."""
+        places: list[Dim | Term] = []
+        pieces: list[Piece] = []
+        for _ in self.until("]"):
+            pieces.append(Piece(self.pos, ""))
+            places.append(self.place(name))
+        if name.text in SHORT:
+            return self.counted(name, places)
+        if name.text not in self.types:
+            hint = nearest(name.text, self.types)
+            self.fail(name, f"there is no buffer {name.text!r} before this line", hint)
+        type = self.types[name.text]
+        if len(places) != len(type.shape):
+            message = (
+                f"{name.text} is {type}, so that it is read at {len(type.shape)} places, and not "
+                f"at {len(places)}"
+            )
+            self.fail(name, message)
+        values = [axis for axis, place in enumerate(places) if isinstance(place, Term)]
+        index = tuple([0 if isinstance(place, Term) else place for place in places])
+        if not values:
+            return Read(name.text, index, type.dtype)
+        (axis, *more), position = values, places[values[0]]
+        if more:
+            self.fail(pieces[more[0]], "a lookup has one place that is a value")
+        assert isinstance(position, Term)
+        if position.dtype.kind != "int":
+            self.fail(pieces[axis], f"a place is a whole number, and not a {position.dtype}")
+        found = Lookup(name.text, index, axis, position, type.shape[axis], type.dtype)
+        return self.noted(found, name)
+
+    def counted(self, name: Piece, places: list[Dim | Term]) -> Term:
+        """Return an index as a value, of the dtype that stands before the brackets."""
+        hint = None
+        match places:
+            case [Term()]:
+                message = f"{name.text}[…] holds an index, and not a term"
+                hint = f"{name.text}(…) converts a term"
+            case [int() | Expr() as at]:
+                return counted(at, SHORT[name.text])
+            case _:
+                message = f"{name.text}[…] holds one index, and not {len(places)}"
+        return self.fail(name, message, hint)
+
+    def place(self, name: Piece) -> Dim | Term:
+        """Read one index."""
+        if re.compile(r"at\b(?!\s*[\],+*/%<>-])").match(self.text, self.pos):
+            self.pos = skip(self.text, self.pos + 2)
+            return self.term()
+        piece = self.until_mark("[,]")
+        if self.text.startswith("[", piece.at + len(piece.text)):
+            self.pos = piece.at
+            return self.term()
+        return self.dim(piece)
+
+    def call(self, name: Piece) -> Term:
+        """Read an op on terms."""
+        fields = self.take(r"(?:\{[^{}]*+\})?", "").part(1, -1).split()
+        if name.text == "random" and len(fields) == 2:
+            with self.blaming(name):
+                seed, stream = (int(piece.text) for piece in fields)
+            self.take(r"\[", "'[' and the position")
+            at = self.dim(self.until_mark("]"))
+            self.take(r"\]", "']'")
+            return Draw(seed, stream, at)
+        if name.text == "fused":
+            return self.fused(name)
+        known = {key for key, cls in OPS.items() if issubclass(cls, Elementwise)}
+        if name.text not in known and name.text not in SHORT:
+            hint = f"an element is {name.text}[…]" if name.text in self.types else None
+            hint = hint or nearest(name.text, known)
+            self.fail(name, f"there is no elementwise op {name.text!r}", hint)
+        op = Cast(SHORT[name.text]) if name.text in SHORT else self.op(name, fields)
+        self.take(r"\(", "'(' and the terms")
+        args = [self.term() for _ in self.until(")")]
+        return self.apply(name, op, *args)
+
+    def fused(self, name: Piece) -> Term:
+        """Read a product that is rounded together with its sum."""
+        self.take(r"\(", "'(' and a product")
+        found = self.term()
+        self.take(r"\)", "')'")
+        if not isinstance(found, Apply) or found.op != Mul():
+            self.fail(name, f"fused({found}) is no product", "as in sum k < 8: fused(a[k] * b[k])")
+        return self.apply(name, FusedMul(), *found.args)
+
+    def op(self, name: Piece, fields: list[Piece]) -> Elementwise:
+        """Return the op that a name and fields are."""
+        cls, values = OPS[name.text], dict[str, object]()
+        hints = fields_of(cls)
+        for piece in fields:
+            field, _, _ = piece.text.partition("=")
+            if field.strip() not in hints:
+                hint = nearest(field.strip(), hints)
+                self.fail(piece, f"{field.strip()!r} is not a field of {name.text}", hint)
+            values[field.strip()] = self.value(hints[field.strip()], piece.part(len(field) + 1))
+        with self.blaming(name):
+            op: Op = cls(**values)
+        assert isinstance(op, Elementwise)
+        return op
+
+    def value(self, hint: object, piece: Piece) -> object:
+        """Return the value of an op's field, whose type says how it is written."""
+        words: Mapping[str, object] = SHORT if hint is DType else {}
+        if hint in (bool, Scalar):
+            words = {"true": True, "false": False}
+        if get_origin(hint) is Literal:
+            words = {str(word): word for word in get_args(hint)}
+        if piece.text in words:
+            return words[piece.text]
+        what, pattern, read = LITERALS.get(hint, (f"one of {', '.join(words)}", None, json.loads))
+        if pattern is not None and pattern.fullmatch(piece.text):
+            return read(piece.text)
+        if hint in LISTS and piece.text[:1] == "[":
+            return self.shape(piece.part(1, -1))
+        if hint in (Dim, Scalar):
+            return self.dim(piece)
+        return self.fail(piece, f"{piece.text!r} is not {what}", nearest(piece.text, words))
+
+    def shape(self, piece: Piece) -> Shape:
+        """Return the dims with commas between."""
+        return tuple([self.dim(part) for part in piece.split()])
+
+    def apply(self, piece: Piece, op: Elementwise, *args: Term) -> Term:
+        """Return an op on terms, if it allows them."""
+        with self.blaming(piece):
+            type = op.infer(*[TensorType(arg.dtype, ()) for arg in args])
+        return self.noted(Apply(op, args, type.dtype), piece)
+
+    # -- tokens ------------------------------------------------------------------------------------
+
+    def dim(self, piece: Piece, *, declare: bool = False, axes: bool = True) -> Dim:
+        """Return an expression over dims and the axes around."""
+        known = ChainMap(self.axes, self.dims) if axes else self.dims
+        with self.blaming(piece):
+            dim = parse_dim(piece.text, known, declare=declare)
+        if isinstance(dim, int) and abs(dim) >> 63:
+            self.fail(piece, "this is too large for a dim")
+        if declare:
+            self.dims.update({symbol.name: symbol for symbol in symbols(dim)})
+        return dim
+
+    def until_mark(self, marks: str) -> Piece:
+        """Read up to one of some marks that does not stand in parentheses."""
+        depth, end = 0, self.pos
+        while end < len(self.text):
+            letter = self.text[end]
+            depth += (letter == "(") - (letter == ")")
+            if (depth == 0 and letter in marks) or depth < 0 or letter in "\n#":
+                break
+            end += 1
+        piece = Piece(self.pos, self.text[self.pos : end].rstrip())
+        if not piece.text:
+            self.fail(piece, "a dim should stand here")
+        self.pos = skip(self.text, end)
+        return piece
+
+    def sign(self, pattern: str) -> Piece | None:
+        """Take an operator, if one stands here."""
+        match = re.compile(pattern).match(self.text, self.pos)
+        if match is None:
+            return None
+        self.pos = skip(self.text, match.end())
+        return Piece(match.start(), match[0])
+
+    def take(self, pattern: str, what: str) -> Piece:
+        """Read one token."""
+        match = re.compile(f"({pattern}){GAP}").match(self.text, self.pos)
+        if match is None:
+            self.fail(Piece(self.pos, ""), f"{what} should stand here")
+        self.pos = match.end()
+        return Piece(match.start(), match[1])
+
+    def accept(self, mark: str) -> bool:
+        """Take a mark, if it stands here, and return whether it did."""
+        if self.text.startswith(mark, self.pos):
+            self.pos = skip(self.text, self.pos + len(mark))
+            return True
+        return False
+
+    def until(self, end: str) -> Iterator[None]:
+        """Yield before each item of a list, and read the commas and the end."""
+        while not self.accept(end):
+            yield
+            if not self.accept(",") and not self.text.startswith(end, self.pos):
+                self.fail(Piece(self.pos, ""), f"',' or '{end}' should stand here")
+
+    def fail(self, piece: Piece, message: str, hint: str | None = None) -> NoReturn:
+        """Raise the error that shows a place."""
+        fail(self.text, piece, message, hint)
+
+    @contextmanager
+    def blaming(self, piece: Piece) -> Generator[None]:
+        """Turn what others raise, the classes of users too, into an error at this place."""
+        try:
+            yield
+        except LabError as error:
+            self.fail(piece, error.message, error.hint)
+        except Exception as error:
+            self.fail(piece, f"this cannot be read: {error}")
+
+
+def _is_closed(text: str) -> bool:
+    """Return whether parentheses and brackets in a text are all opened and closed in it."""
+    depth = 0
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if depth < 0:
+            return False
+    return depth == 0

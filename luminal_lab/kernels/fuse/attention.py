@@ -1,0 +1,103 @@
+"""Attention: values mixed by the softmax of products, in one kernel that stores no product.
+
+    s[i < n, j < t] = (sum k < 64: q[i, k] * k[j, k]) * 0.125       scores, scaled and masked
+    m[i < n] = max j < t: s[i, j]
+    l[i < n] = sum j < t: exp2((s[i, j] - m[i]) * 1.442695)
+    O[i < n, d < 64] = sum j < t: exp2((s[i, j] - m[i]) * 1.442695) * recip(l[i]) * v[j, d]
+
+It is found from its end: a sum of products with one operand whose rows are a region that holds a
+maximum, a sum and powers of 2, and that is made of nothing large but a sum of products. Scores,
+scales, masks, and whatever else is done to a row belong to it, as long as nobody else reads them.
+"""
+
+from __future__ import annotations
+
+from luminal_lab.core.dims import Dim
+from luminal_lab.core.ir import Node
+from luminal_lab.core.op import Reduce, size_of
+from luminal_lab.core.ops import Exp2, MaxReduce, SumReduce
+from luminal_lab.kernels.definition.cost import amount, typical
+from luminal_lab.kernels.definition.intrinsics import Exp
+from luminal_lab.kernels.fuse.contraction import Contraction, follow, product_of
+from luminal_lab.kernels.fuse.reading import Edge, Reading
+from luminal_lab.kernels.fuse.region import Region
+
+MOST_INSIDE = 60
+"""How many nodes there may be between the two products."""
+
+
+def attention(reading: Reading, node: Node) -> Contraction | None:
+    """Return the region of an attention that ends in a sum of products, or None."""
+    mixed = product_of(reading, node)
+    if mixed is None:
+        return None
+    members, _ = mixed
+    for edge in reading.sources[members[-1].id]:
+        inside = _weights(reading, edge)
+        if inside is None:
+            continue
+        region = Region(reading)
+        for member in (*members, *inside):
+            region.add(member, (False,) * len(member.shape))
+        scores = [one for one in inside if isinstance(one.op, MaxReduce)]
+        follow(region, node)
+        for source in list(region.outside()):
+            if reading.is_open(source.source) and not region.has(source.source):
+                region.compute_anew(source.source)
+        if len(region.exits) != 1:
+            continue
+        size = _scores(reading, scores[0])
+        because = f"the softmax of {size[1]} is mixed at once: its {amount(size[0])} are not stored"
+        return Contraction(region, because)
+    return None
+
+
+def _scores(reading: Reading, maximum: Node) -> tuple[Dim, str]:
+    (edge,) = reading.sources[maximum.id]
+    return size_of(edge.source.shape) * edge.source.dtype.itemsize, str(edge.source)
+
+
+def _weights(reading: Reading, edge: Edge) -> list[Node] | None:
+    """Return what a softmax of scores is made of, the product below it among them, or None."""
+    size = typical(size_of(edge.source.shape))
+    found: dict[int, Node] = {}
+    todo = [edge.source]
+    while todo:
+        node = todo.pop()
+        if node.id in found or not reading.is_open(node):
+            continue
+        product = product_of(reading, node)
+        if product is not None:
+            found.update((one.id, one) for one in product[0])
+            continue
+        if len(found) > MOST_INSIDE:
+            return None
+        is_whole = typical(size_of(node.shape)) >= size
+        if not is_whole and not isinstance(node.op, Reduce) and not _is_of(reading, node, found):
+            continue  # a mask, or what else is broadcast: it is read, or computed anew
+        found[node.id] = node
+        todo += [below.source for below in reading.sources[node.id]]
+    kinds = {type(one.op) for one in found.values()}
+    products = [one for one in found.values() if product_of(reading, one) is not None]
+    alone = all(
+        user.user.id in found or user.user.id == edge.user.id
+        for one in found.values()
+        for user in reading.readers.get(one.id, ())
+    )
+    fits = kinds >= {MaxReduce, SumReduce} and bool(kinds & {Exp2, Exp}) and len(products) == 1
+    stored = any(one.id in reading.needed for one in found.values())
+    return list(found.values()) if fits and alone and not stored else None
+
+
+def _is_of(reading: Reading, node: Node, found: dict[int, Node]) -> bool:
+    """Return whether a value of a row is made of a reduction over it."""
+    todo, seen = [node], {node.id}
+    while todo:
+        one = todo.pop()
+        if isinstance(one.op, Reduce):
+            return True
+        for edge in reading.sources.get(one.id, ()):
+            if reading.is_open(edge.source) and edge.source.id not in seen and len(seen) < 8:
+                seen.add(edge.source.id)
+                todo.append(edge.source)
+    return False

@@ -1,0 +1,169 @@
+"""From a region to a kernel: a call whose body is the region; equal regions have one body.
+
+    %6 = mul %a, %b              : f32[4, 8]          %6 = fused_mul %a, %b        : f32[4, 8]
+    %7 = sum_reduce{axis = 1} %6 : f32[4, 1]    →     %7 = sum_reduce{axis = 1} %6 : f32[4, 1]
+
+A product that one sum reads, and nothing else, need not be rounded before it is added: nobody sees
+it. So it becomes a fused multiply-add, if the licence grants `contract`. No other product does, as
+what is taken from it, or compared with it, may have been made of the rounded one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Set
+from typing import NamedTuple, TypeAlias
+
+from luminal_lab.core.edit import Edit
+from luminal_lab.core.ir import IR, Meta, Node, Table
+from luminal_lab.core.op import Elementwise, Reduce, View
+from luminal_lab.core.ops import Call, Gather, Input, Mul, Pick, Random, SumReduce
+from luminal_lab.kernels.definition.intrinsics import FusedMul
+from luminal_lab.kernels.fuse.reading import FREE, Reading
+from luminal_lab.kernels.fuse.region import Region
+from luminal_lab.passes.rule import FACTS
+
+Bodies: TypeAlias = dict[tuple[object, ...], IR]
+"""The bodies that there are, by what they hold."""
+
+
+class Plan(NamedTuple):
+    """A region that is to become a kernel."""
+
+    region: Region
+    exits: tuple[int, ...]
+    """What of it is stored, in order."""
+    rule: str
+    because: str
+
+
+def plan(region: Region, rule: str, because: str) -> Plan:
+    """Settle what a region is: no other may have its members."""
+    exits = region.exits
+    region.reading.settle(region.members, exits, [edge.source.id for edge in region.outside()])
+    reading, only = region.reading, len(exits) == 1
+    forms = [reading.as_read(reading.ir[id], permuted=only) for id in exits]
+    return Plan(region, tuple(node.id for node in forms), rule, because)
+
+
+def write(edit: Edit, reading: Reading, plans: Sequence[Plan]) -> None:
+    """Put calls into the graph instead of the results of regions, and say what is kept apart."""
+    bodies: Bodies = {}
+    stored = reading.forms.union(id for one in plans for id in one.exits)
+    for region, exits, rule, because in reversed(plans):
+        inside, sources = _split(edit, region, exits, stored.difference(exits))
+        for id, reason in region.apart.items():
+            if reason and not region.has(reading.ir[id]):
+                edit.refuse(rule, id, because=f"kept apart: {reason}")
+        with edit.firing(rule, because):
+            name = rule if rule == "attention" else _name(inside)
+            fused = _fused(edit, inside, exits)
+            body = _body(inside, sources, exits, bodies, name, fused)
+            call = edit.insert(Call(body), *sources, like=list(reversed(inside)))
+            for place, id in enumerate(exits):
+                new = edit.insert(Pick(place), call, like=id) if len(exits) > 1 else call
+                edit.replace(id, new, renames=True)
+    _sweep(edit, reading.live)
+
+
+def _sweep(edit: Edit, live: Iterable[int]) -> None:
+    """Erase what nobody reads since it is computed in kernels."""
+    for id in sorted(live, reverse=True):
+        node = edit.table.get(id)
+        if node is None or isinstance(node.op, Input):
+            continue
+        if not edit.users(node) and not edit.is_output(node):
+            edit.erase(node, rule="inside-kernels")
+
+
+def _split(
+    edit: Edit, region: Region, exits: Sequence[int], stored: Set[int]
+) -> tuple[list[Node], list[Node]]:
+    """Return the nodes of a kernel, sources first, and the stored values that it reads."""
+    inside: dict[int, Node] = {}
+    sources: dict[int, Node] = {}
+    stack = [(edit[id], False) for id in reversed(exits)]
+    reading = region.reading
+    own = {reading.as_read(reading.ir[id]).id for id in region.computed}
+
+    def is_read(node: Node) -> bool:
+        """Return whether a node is read from memory."""
+        if isinstance(node.op, FREE):
+            # What it views may be in memory as it is, and be made right here.
+            return node.id in stored and not reading.depends(node, region.bits)
+        return node.id in stored or not region.has(node)
+
+    while stack:
+        node, is_done = stack.pop()
+        if is_done:
+            inside.setdefault(node.id, node)
+        elif node.id not in own and is_read(node):
+            sources.setdefault(node.id, node)
+        elif node.id not in inside:
+            stack.append((node, True))
+            stack += [(edit[id], False) for id in reversed(node.sources)]
+    return list(inside.values()), list(sources.values())
+
+
+def _fused(edit: Edit, inside: list[Node], exits: Sequence[int]) -> Set[int]:
+    """Return the products that one sum reads, and nothing else, if the licence allows fusing."""
+    readers: dict[int, list[Node]] = {}
+    for node in inside:
+        for id in node.sources:
+            readers.setdefault(id, []).append(node)
+    found: set[int] = set()
+    for node in inside:
+        if not isinstance(node.op, Mul) or not node.dtype.is_float:
+            continue
+        last = node
+        while last.id not in exits and len(readers[last.id]) == 1:
+            (last,) = readers[last.id]
+            if not isinstance(last.op, View):
+                break
+        if isinstance(last.op, SumReduce):
+            found.add(node.id)
+    if "contract" in edit.licence:
+        return found
+    for id in found:
+        told = f"the licence does not grant contract ({FACTS['contract']})"
+        edit.refuse("fused-product", id, ["contract"], because=told)
+    return frozenset()
+
+
+def _body(
+    inside: list[Node],
+    sources: list[Node],
+    exits: Sequence[int],
+    bodies: Bodies,
+    name: str,
+    fused: Set[int],
+) -> IR:
+    """Return a region as a graph of its own, of equal ones the same."""
+    places = {source.id: place for place, source in enumerate(sources)}
+    table = Table()
+    key: list[object] = [source.type for source in sources]
+    for place, source in enumerate(sources):
+        op = Input(source.dtype, source.shape)
+        table.set(place, Node(place, op, (), source.type, (), Meta(_letter(place))))
+    for node in inside:
+        place = places[node.id] = len(places)
+        read = tuple(places[id] for id in node.sources)
+        op = FusedMul() if node.id in fused else node.op
+        key.append((op, read, node.type))
+        table.set(place, Node(place, op, read, node.type))
+    outputs = tuple(places[id] for id in exits)
+    known = (*key, outputs)
+    if known not in bodies:
+        bodies[known] = IR(table, range(len(sources)), outputs, name=name)
+    return bodies[known]
+
+
+def _letter(place: int) -> str:
+    return chr(ord("a") + place) if place < 26 else f"in{place}"
+
+
+def _name(inside: list[Node]) -> str:
+    """Name a kernel after what it computes: its first and its last ops."""
+    computing = (Elementwise, Reduce, Gather, Random)
+    names = [node.op.name for node in inside if isinstance(node.op, computing)]
+    short = [name.removeprefix("math.").removesuffix("_reduce") for name in dict.fromkeys(names)]
+    return "_".join(short[:2] + short[-2:] if len(short) > 4 else short) or "copy"

@@ -1,0 +1,271 @@
+"""Contractions: sums of products in which an operand is read again and again: matmul, convolution.
+
+    y[i, j] = f(sum k < 64: g(a[i, k]) * b[k, j], bias[j])
+
+What an operand is made of (g) comes in if it is next to nothing, since it is computed each time
+that an element is read; what is made of the result (f) as long as it goes over the same elements.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from luminal_lab.core.dims import Dim, Shape
+from luminal_lab.core.ir import Node
+from luminal_lab.core.op import Elementwise, size_of
+from luminal_lab.core.ops import (
+    Cast,
+    Contiguous,
+    Expand,
+    Mul,
+    Permute,
+    Random,
+    Reshape,
+    StopGradient,
+    SumReduce,
+    Window,
+)
+from luminal_lab.core.views import axis_groups
+from luminal_lab.kernels.definition.cost import amount
+from luminal_lab.kernels.fuse.reading import Again, Edge, Reading
+from luminal_lab.kernels.fuse.region import Region
+
+PROLOGUE = 2
+"""The most operations on an operand's element that are done each time that it is read."""
+MOST_AFTER = 200
+"""How far ahead it is looked for the end of what follows."""
+IN_PLACE = (Reshape, Permute, Contiguous, StopGradient)
+"""Views of all elements, each once."""
+
+
+class Contraction(NamedTuple):
+    """A region around a sum of products, and what is to be said about it."""
+
+    region: Region
+    because: str
+
+
+def contraction(reading: Reading, node: Node) -> Contraction | None:
+    """Return the region around a sum of products, or None if the node is no such sum."""
+    found = product_of(reading, node)
+    if found is None:
+        return None
+    members, times = found
+    region = Region(reading)
+    for member in members:
+        region.add(member, (False,) * len(member.shape))
+    product = members[-1]
+    last = follow(region, node)
+    _side_inputs(region, product)
+    for edge in reading.sources[product.id]:
+        _prologue(region, edge)
+    region.compute_together(product)
+    because = f"{size_of(node.shape)} sums of {times} products"
+    after = len(region.members.keys() - reading.free) - len(members)
+    if after:
+        size = size_of(node.shape) * node.dtype.itemsize
+        ops = f"{after} op{'s' * (after > 1)}"
+        because += f", and {ops} up to {last} that would read them again, {amount(size)}"
+    return Contraction(region, because)
+
+
+# -- the sum ---------------------------------------------------------------------------------------
+
+
+def product_of(reading: Reading, node: Node) -> tuple[list[Node], Dim] | None:
+    """Return the sums and the product below them if that is a contraction; and its length."""
+    if not isinstance(node.op, SumReduce):
+        return None
+    if node.id not in reading.products:
+        reading.products[node.id] = _product_of(reading, node)
+    return reading.products[node.id]
+
+
+def _product_of(reading: Reading, node: Node) -> tuple[list[Node], Dim] | None:
+    members = [node]
+    axes: set[int] = set()
+    times: Dim = 1
+    while not isinstance(node.op, Mul):
+        if not isinstance(node.op, (SumReduce, Cast)):
+            return None
+        (edge,) = reading.sources[node.id] or (None,)
+        if edge is None or not _is_alone(reading, edge.source):
+            return None
+        if isinstance(node.op, SumReduce):
+            axes = axes | {node.op.axis}
+            times = times * edge.shape[node.op.axis]
+        found = _summed_below(edge, axes)
+        if found is None:
+            return None
+        axes, node = found, edge.source
+        members.append(node)
+    if len(reading.sources[node.id]) != 2:
+        return None
+    kinds = [_operand(reading, edge, axes) for edge in reading.sources[node.id]]
+    is_repeated = any(repeated for repeated, _ in kinds)
+    return (members, times) if is_repeated and all(varies for _, varies in kinds) else None
+
+
+def _is_alone(reading: Reading, node: Node) -> bool:
+    """Return whether a node is read by one other alone, and part of no kernel yet."""
+    is_open = reading.is_open(node) and node.id not in reading.needed
+    return is_open and len(reading.readers[node.id]) == 1
+
+
+def _summed_below(edge: Edge, axes: set[int]) -> set[int] | None:
+    """Return which axes of a source are summed, if those are that are seen of it."""
+    shapes = [edge.source.shape, *(view.shape for view in edge.via)]
+    found: set[int] | None = axes
+    for view, old, new in reversed(list(zip(edge.via, shapes, shapes[1:], strict=False))):
+        found = None if found is None else _axes_below(view.op, old, new, found)
+    return found
+
+
+def _axes_below(op: object, old: Shape, new: Shape, axes: set[int]) -> set[int] | None:
+    """Return which axes of what a view reads are summed, if each is summed as a whole."""
+    match op:
+        case Permute(axes=order):
+            return {order[axis] for axis in axes}
+        case Reshape():
+            found: set[int] = set()
+            if 0 in old or 0 in new:
+                return None
+            for olds, news in axis_groups(old, new):
+                inside = {axis in axes for axis in news}
+                if len(inside) > 1:
+                    return None
+                found |= {*olds} if True in inside else set()
+            return found
+        case Contiguous() | StopGradient():
+            return axes
+        case _:
+            return None
+
+
+def _operand(reading: Reading, edge: Edge, axes: set[int]) -> tuple[bool, bool]:
+    """Return whether an operand is read for many results, and whether it varies along the sum."""
+    repeated = False
+    while True:
+        shapes = [edge.source.shape, *(view.shape for view in edge.via)]
+        for view, old, new in reversed(list(zip(edge.via, shapes, shapes[1:], strict=False))):
+            is_again, axes = _seen_by_operand(view.op, old, new, axes)
+            repeated |= is_again
+        source = edge.source
+        below = reading.sources.get(source.id, [])
+        if not reading.is_open(source) or len(below) != 1 or not isinstance(source.op, Elementwise):
+            break
+        edge = below[0]
+    return repeated, any(dim != 1 for k, dim in enumerate(edge.source.shape) if k in axes)
+
+
+def _seen_by_operand(op: object, old: Shape, new: Shape, axes: set[int]) -> tuple[bool, set[int]]:
+    """Return whether a view repeats for results, and along which axes of its source is summed."""
+    match op:
+        case Expand():
+            grown = {k for k, (a, b) in enumerate(zip(old, new, strict=True)) if a != b}
+            return bool(grown - axes), axes - grown
+        case Window(axis=axis):
+            within = {axis} if len(new) - 1 in axes else set[int]()
+            return True, {a for a in axes if a < len(old)} | within
+        case Permute(axes=order):
+            return False, {order[axis] for axis in axes}
+        case Reshape():
+            found: set[int] = set()
+            for olds, news in axis_groups(old, new) if 0 not in new else ():
+                found |= {*olds} if axes & {*news} else set()
+            return False, found
+        case _:
+            return False, axes
+
+
+# -- what follows ----------------------------------------------------------------------------------
+
+
+def follow(region: Region, root: Node) -> Node:
+    """Take in what is made of the result, as far as one value comes of it; return that."""
+    reading = region.reading
+    size = size_of(root.shape)
+    added: list[Node] = []
+    best, last = 0, root
+    heap: list[tuple[int, int]] = []
+    queued: set[int] = set()
+    node = root
+    while len(added) < MOST_AFTER and node.id not in reading.needed:
+        for edge in reading.readers.get(node.id, ()):
+            if edge.user.id not in queued:
+                queued.add(edge.user.id)
+                heappush(heap, (reading.place[edge.user.id], edge.user.id))
+        if not heap:
+            break
+        node = reading.ir[heappop(heap)[1]]
+        reason = _no_follower(region, node, size)
+        if reason:
+            region.apart[node.id] = reason
+            break
+        region.add(node, (False,) * len(node.shape))
+        added.append(node)
+        if region.exits == [node.id]:
+            best, last = len(added), node
+    for extra in added[best:]:
+        region.remove(extra)
+    if added[best:]:
+        readers = sorted({edge.user.id for edge in reading.readers[last.id]})
+        listed = " and ".join(str(reading.ir[id]) for id in readers[:3])
+        reason = f"{listed} read {last}, and lead to different results"
+        region.apart[added[best].id] = reason
+    return last
+
+
+def _no_follower(region: Region, user: Node, size: Dim) -> str:
+    """Return why a node is not computed with the result that it reads, or nothing."""
+    reading = region.reading
+    is_elementwise = isinstance(user.op, Elementwise) or user.id in reading.free
+    for edge in reading.sources[user.id]:
+        if edge.source.id not in region.members:
+            if reading.depends(edge.source, region.bits):
+                return f"{edge.source}, which {user} reads as well, needs the result"
+            continue
+        if not is_elementwise:
+            return f"{user} reads many elements of {edge.source} for each of its own"
+        if not all(isinstance(view.op, IN_PLACE) for view in edge.via):
+            times = edge.repeats
+            if times != 1:
+                return f"{user} reads each element of {edge.source} {times}×"
+            return f"{user} reads a part of {edge.source}, or more"
+    if not reading.is_open(user):
+        return f"{user} is a kernel of its own"
+    return region.full(user) if size_of(user.shape) == size else f"{user} has another size"
+
+
+def _side_inputs(region: Region, product: Node) -> None:
+    """Compute what else the followers read where it is read, if that costs little."""
+    reading = region.reading
+    for id in [*region.members]:
+        for edge in reading.sources[id] if id != product.id else ():
+            if region.has(edge.source) or not reading.is_open(edge.source):
+                continue
+            if not region.compute_anew(edge.source):
+                cost = reading.again(edge.source)
+                region.apart[edge.source.id] = cost if isinstance(cost, str) else ""
+
+
+def _prologue(region: Region, edge: Edge) -> None:
+    reading, source = region.reading, edge.source
+    if not reading.is_open(source) or region.has(source):
+        return
+    found = reading.again(source)
+    times = edge.repeats
+    often = f", and each would be computed {times}×" if times != 1 else ""
+    if not isinstance(found, Again):
+        region.apart[source.id] = found + often
+    elif any(isinstance(reading.ir[id].op, Random) for id in found.inside):
+        region.apart[source.id] = f"{source} is drawn{often}"
+    elif found.ratio > 1:
+        more = f"recomputing {source} would read {found.ratio:.4g}× the bytes"
+        region.apart[source.id] = more + often
+    elif found.flops > PROLOGUE:
+        cost = f"{source} costs {found.flops} operations an element"
+        region.apart[source.id] = cost + often
+    else:
+        region.anew |= found.inside

@@ -1,0 +1,260 @@
+"""Fusion: regions of the graph become kernels, calls whose bodies are the regions.
+
+    %a = add %x, %b              : f32[8, 8]        %y = call{body = add_mul_sum} %x, %b : f32[8, 1]
+    %m = mul %a, %a              : f32[8, 8]   →
+    %y = sum_reduce{axis = 1} %m : f32[8, 1]        graph add_mul_sum(%a: …, %b: …) -> (…) { … }
+
+Views, constants and counting cost nothing and go wherever they are read. What computes is taken by
+the first pass that has a kernel for it:
+
+    forget-gradients    what only says how gradients are derived goes
+    fuse-contractions   sums of products, with what is cheap before and what is elementwise after
+    fuse-rows           other reductions, with all that makes a row from the same row
+    fuse-elementwise    the rest
+
+A value that several kernels read is stored, or computed in each of them if that costs less: at most
+4 additions an element, with about as many bytes read as it has itself; or, all that a kernel would
+read together, less time than to store and read it, where a byte is worth 2 additions. The passes go
+from the outputs up, so that who reads a value is known when it is decided.
+
+Why nodes are one kernel, and why one is kept apart, is in the firings and refusals of the passes:
+`compilation.why(node)`, `compilation.why_not("contraction", node)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from typing_extensions import override
+
+from luminal_lab.core.dims import Dim
+from luminal_lab.core.edit import Edit
+from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.op import Reduce, size_of
+from luminal_lab.core.ops import CustomGradient
+from luminal_lab.kernels.definition.cost import amount, typical
+from luminal_lab.kernels.fuse.attention import attention
+from luminal_lab.kernels.fuse.body import Plan, plan, write
+from luminal_lab.kernels.fuse.contraction import contraction
+from luminal_lab.kernels.fuse.reading import Reading
+from luminal_lab.kernels.fuse.region import Inner, Region
+from luminal_lab.passes.base import Pass
+
+LONGEST_ROW = 1 << 18
+"""The most bytes of a row that is read more than once: a core's own cache has about as many."""
+FEW_ROWS = 16
+"""Fewer rows than these keep not all cores busy."""
+
+
+@dataclass(frozen=True)
+class ForgetGradients(Pass):
+    """Take out what only says how gradients are derived: they have been, if they were asked for."""
+
+    name: ClassVar[str] = "forget-gradients"
+
+    @override
+    def run(self, ir: IR, edit: Edit) -> None:
+        for node in ir.nodes:
+            if isinstance(node.op, CustomGradient):
+                edit.replace(node, node.sources[0], rule="no-gradient-is-asked")
+
+
+@dataclass(frozen=True)
+class FuseContractions(Pass):
+    """Make kernels of sums of products, with what is cheap before and elementwise after them."""
+
+    name: ClassVar[str] = "fuse-contractions"
+    attention: bool = False
+    """Whether an attention is one kernel, which takes a schedule that knows how."""
+
+    @override
+    def run(self, ir: IR, edit: Edit) -> None:
+        reading = Reading(ir)
+        plans: list[Plan] = []
+        for node in reversed(reading.open()):
+            if reading.is_open(node):
+                found = attention(reading, node) if self.attention else None
+                rule = "contraction" if found is None else "attention"
+                found = found or contraction(reading, node)
+                if found is not None:
+                    plans.append(plan(found.region, rule, found.because))
+        write(edit, reading, plans)
+
+
+@dataclass(frozen=True)
+class FuseRows(Pass):
+    """Make kernels of reductions, with all that makes a row from the same row."""
+
+    name: ClassVar[str] = "fuse-rows"
+
+    @override
+    def run(self, ir: IR, edit: Edit) -> None:
+        reading = Reading(ir)
+        plans: list[Plan] = []
+        reductions = [node for node in reversed(reading.open()) if isinstance(node.op, Reduce)]
+        for node in sorted(reductions, key=lambda node: _is_late(reading, node)):
+            if reading.is_open(node):
+                region = _rows(reading, node)
+                plans.append(plan(region, "rows", _told(region, size_of(node.shape))))
+        write(edit, reading, plans)
+
+
+@dataclass(frozen=True)
+class FuseElementwise(Pass):
+    """Make kernels of what is left: elementwise ops, lookups and views that must be in memory."""
+
+    name: ClassVar[str] = "fuse-elementwise"
+
+    @override
+    def run(self, ir: IR, edit: Edit) -> None:
+        reading = Reading(ir)
+        plans: list[Plan] = []
+        for node in reversed(reading.open()):
+            if reading.is_open(node) and node.id in reading.stored:
+                region = Region(reading, _no_reduction)
+                region.add(node, (False,) * len(node.shape))
+                region.grow()
+                region.compute_together()
+                region.leave_cheap()
+                plans.append(plan(region, "elementwise", _told(region, None)))
+        write(edit, reading, plans)
+
+
+def fusion(*, attention: bool = False) -> tuple[Pass, ...]:
+    """Return the passes that make kernels, in order."""
+    return ForgetGradients(), FuseContractions(attention), FuseRows(), FuseElementwise()
+
+
+def _no_reduction(node: Node, inner: Inner) -> str:
+    return f"{node} is a reduction" if isinstance(node.op, Reduce) else ""
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+def _is_late(reading: Reading, node: Node) -> bool:
+    """Return whether a reduction takes what the others leave: it has few rows, or only one."""
+    (edge,) = reading.sources[node.id] or (None,)
+    is_nested = edge is not None and isinstance(edge.source.op, Reduce)
+    return typical(size_of(node.shape)) < FEW_ROWS and not is_nested
+
+
+def _rows(reading: Reading, node: Node) -> Region:
+    """Return the region around a reduction."""
+    assert isinstance(node.op, Reduce)
+    limits = _Limits(reading)
+    region = limits.region = Region(reading, limits.why_not)
+    region.add(node, tuple(axis == node.op.axis for axis in range(len(node.shape))))
+    region.grow()
+    region.compute_together()
+    region.leave_cheap()
+    return region
+
+
+class _Limits:
+    """What keeps a node out of a region of rows, beside that its rows are others."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        self.region = Region(reading)
+
+    @property
+    def is_column(self) -> bool:
+        """Whether rows do not lie in memory as such: the last axis is none of theirs."""
+        edges = [self.reading.sources[id][:1] for id in self._reductions()]
+        shapes = [
+            (edge.shape, self.region.members[edge.user.id], edge.user.op)
+            for found in edges
+            for edge in found
+        ]
+        if not shapes:
+            return False
+        shape, inner, op = max(shapes, key=lambda one: typical(size_of(one[0])))
+        longer = [axis for axis, dim in enumerate(shape) if dim != 1]
+        axis = op.axis if isinstance(op, Reduce) else -1
+        return bool(longer) and not (inner[longer[-1]] or longer[-1] == axis)
+
+    def _reductions(self) -> list[int]:
+        members = self.region.members
+        return [id for id in members if isinstance(self.reading.ir[id].op, Reduce)]
+
+    def why_not(self, node: Node, inner: Inner) -> str:
+        """Return why a node is no member: a row would be read again after it left the cache."""
+        long: Dim = 1
+        for dim, is_inner in zip(node.shape, inner, strict=True):
+            long = long * (dim if is_inner else 1)
+        if isinstance(node.op, Reduce):
+            again = self._after(node)
+            if again is None:
+                return ""
+            long = self._length(again)
+            node, after = again, node
+        else:
+            if typical(long) == 1:
+                return ""
+            reductions = self._reductions()
+            bits = self.reading.bits(reductions)
+            if not self.reading.depends(node, bits):
+                if self.is_column and self._is_read_apart(node):
+                    return f"others read {node}, too, and go over its rows"
+                return self._beside(node, bits)
+            after = self.reading.ir[reductions[0]]
+        if self.is_column:
+            return f"{node} would read its columns again after {after}, from memory"
+        size = long * 4
+        if typical(size) > LONGEST_ROW:
+            return f"{node} would read rows of {amount(size)} again after {after}, from memory"
+        return ""
+
+    def _is_read_apart(self, node: Node) -> bool:
+        """Return whether a node is or will be read by other kernels."""
+        reading, region = self.reading, self.region
+        users = [edge.user for edge in reading.readers.get(node.id, ())]
+        return node.id in reading.stored or any(
+            reading.is_awaited(user, region.computed) for user in users if not region.has(user)
+        )
+
+    def _beside(self, node: Node, reductions: int) -> str:
+        """Return why a node that no reduction is made of, or makes, is no member, or nothing."""
+        ends = [id for id in self.region.members if self.reading.bits([id]) & reductions]
+        makes = any(
+            self.reading.depends(self.reading.ir[id], 1 << self.reading.place[node.id])
+            for id in ends
+        )
+        rows = size_of(self.reading.ir[ends[0]].shape)
+        if makes or typical(rows) >= FEW_ROWS:
+            return ""
+        return f"there are {rows} rows, so that {node} would be computed by as many threads at most"
+
+    def _length(self, node: Node) -> Dim:
+        long: Dim = 1
+        for dim, is_inner in zip(node.shape, self.region.members[node.id], strict=True):
+            long = long * (dim if is_inner else 1)
+        return long
+
+    def _after(self, node: Node) -> Node | None:
+        """Return a member that reads whole rows and waits for a reduction."""
+        bit = 1 << self.reading.place[node.id]
+        for id in self.region.members:
+            member = self.reading.ir[id]
+            whole = not isinstance(member.op, Reduce) and typical(self._length(member)) > 1
+            if whole and self.reading.depends(member, bit):
+                return member
+        return None
+
+
+def _told(region: Region, rows: Dim | None) -> str:
+    """Return what a kernel saves, in words."""
+    reading = region.reading
+    nodes = [reading.ir[id] for id in region.computed if id not in reading.free]
+    reductions = [node for node in nodes if isinstance(node.op, Reduce)]
+    what = ""
+    if rows is not None:
+        many = (
+            f"{len(reductions)} reductions over the same" if reductions[1:] else "1 reduction over"
+        )
+        what = f"{many} {rows} row{'s' * (rows != 1)}, "
+    if len(nodes) == 1:
+        return f"{what}one op alone"
+    return f"{what}{len(nodes)} ops at once: {amount(region.saved)} need not go through memory"

@@ -1,0 +1,298 @@
+"""`intrinsics`: what tensors spell with primitive ops becomes one op where C has a function for it.
+
+    %a = exp2 %x                 : f32[4]
+    %b = mul %x, 0.25            : f32[4]
+    …                                        →    %y = math.exp %x : f32[4]
+    %y = mul %a, %k              : f32[4]
+
+exp is spelled with four powers of 2, and costs one in C. What is looked for is what the methods of
+tensors write: each is called once, and its graph is the pattern, as it is and as `simplify` leaves
+it. A region stays as it is if others read a power, root or quotient inside it, which would then be
+computed twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, NoReturn, TypeAlias
+
+from typing_extensions import override
+
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.edit import Edit
+from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.op import Elementwise, Op
+from luminal_lab.core.ops import (
+    Constant,
+    Exp2,
+    Expand,
+    Input,
+    Log2,
+    Mod,
+    Mul,
+    Recip,
+    Reshape,
+    Sin,
+    Sqrt,
+)
+from luminal_lab.kernels.definition.intrinsics import (
+    PREFIX,
+    Abs,
+    Ceil,
+    Cos,
+    Erf,
+    Exp,
+    Expm1,
+    Floor,
+    Gelu,
+    GeluTanh,
+    Intrinsic,
+    Maximum,
+    Minimum,
+    Relu,
+    Round,
+    Sigmoid,
+    Silu,
+    Tanh,
+    Trunc,
+)
+from luminal_lab.passes.base import Pass
+from luminal_lab.passes.dead_code import DeadCode
+from luminal_lab.passes.pattern import as_value
+from luminal_lab.passes.pipeline import LICENCE
+from luminal_lab.passes.simplify import Simplify
+from luminal_lab.tensor import Tensor, formulas
+from luminal_lab.tensor.lazy import Lazy
+from luminal_lab.tensor.store import Store
+
+SPELLED: tuple[tuple[Intrinsic, Callable[[Tensor], Tensor]], ...] = (
+    (Exp(), Tensor.exp),
+    (Expm1(), Tensor.expm1),
+    (Expm1(), lambda x: formulas.exp2m1(x * formulas.LOG2E)),  # of x below 0
+    (Tanh(), Tensor.tanh),
+    (Sigmoid(), Tensor.sigmoid),
+    (Silu(), Tensor.silu),
+    (GeluTanh(), lambda x: x.gelu("tanh")),
+    (Erf(), Tensor.erf),
+    (Cos(), Tensor.cos),
+)
+"""What is computed in float32 or float64, by the methods that spell it."""
+SPELLED_IN_FLOAT32: tuple[tuple[Intrinsic, Callable[[Tensor], Tensor]], ...] = (
+    (Gelu(), Tensor.gelu),
+)
+"""What is computed in float32; in float64 C can do it no faster."""
+SPELLED_IN_ALL: tuple[tuple[Intrinsic, Callable[[Tensor], Tensor]], ...] = (
+    (Floor(), Tensor.floor),
+    (Ceil(), Tensor.ceil),
+    (Trunc(), Tensor.trunc),
+    (Round(), Tensor.round),
+    (Abs(), Tensor.abs),
+    (Relu(), Tensor.relu),
+)
+"""What is computed in any float, 16-bit ones too."""
+SPELLED_OF_TWO: tuple[tuple[Intrinsic, Callable[[Tensor, Tensor], Tensor]], ...] = (
+    (Maximum(), Tensor.maximum),
+    (Minimum(), Tensor.minimum),
+)
+COSTLY = (Exp2, Log2, Sin, Sqrt, Recip, Mod)
+"""What is not computed twice for an intrinsic's sake."""
+HALVES = (DType.float16, DType.bfloat16)
+
+
+@dataclass(frozen=True)
+class Intrinsics(Pass):
+    """Put one op where a function is spelled for which C has its own."""
+
+    name: ClassVar[str] = "intrinsics"
+    rounds_otherwise: ClassVar[bool] = True
+
+    @override
+    def run(self, ir: IR, edit: Edit) -> None:
+        for node in reversed(ir.nodes):
+            if isinstance(node.op, Elementwise) and node.dtype.is_float:
+                record = edit.table.get(node.id)
+                if record is not None and (edit.readers.get(node.id) or edit.is_output(node.id)):
+                    _try_at(record, edit)
+
+
+def _try_at(node: Node, edit: Edit) -> None:
+    for template in templates(node.dtype).get(type(node.op), ()):
+        match = template.match(node, edit)
+        if match is not None and _is_closed(node, match, edit):
+            _put(template, node, match, edit)
+            return
+
+
+def _put(template: Template, node: Node, match: Match, edit: Edit) -> None:
+    """Let the op take a region's place, and erase what only the region needed."""
+    sources = [match[place] for place in template.inputs]
+    inside = _inside(template, node, match)
+    name = template.op.name.removeprefix(PREFIX)
+    with edit.firing(name.replace("_", "-"), f"{name} is one function in C"):
+        if template.negated:
+            minus = edit.insert(Constant(-1.0, node.dtype, node.shape), like=[node])
+            sources = [edit.insert(Mul(), sources[0], minus, like=[node])]
+        made = edit.insert(template.op, *sources, like=[node, *inside])
+        edit.replace(node, made, renames=True)
+        for member in (node, *inside):
+            if not edit.readers.get(member.id) and not edit.is_output(member.id):
+                edit.erase(member)
+
+
+def _inside(template: Template, root: Node, match: Match) -> list[Node]:
+    """Return what a region computes but for its root, users first."""
+    given = {match[place].id for place in template.inputs}
+    found = {node.id: node for node in match.values() if node.id not in given}
+    found.pop(root.id, None)
+    return sorted(found.values(), key=lambda node: -node.id)
+
+
+def _is_closed(root: Node, match: Match, edit: Edit) -> bool:
+    """Return whether nobody outside reads what costs something inside."""
+    inside = {node.id for node in match.values()}
+    costly = [n for n in match.values() if isinstance(n.op, COSTLY) and n is not root]
+    readers = [edit.readers.get(node.id, {}).keys() for node in costly]
+    return all(each <= inside for each in readers) and not any(map(edit.is_output, costly))
+
+
+# -- patterns --------------------------------------------------------------------------------------
+
+Match: TypeAlias = dict[int, Node]
+"""The node of a graph for each node of a template."""
+
+
+@dataclass(frozen=True, eq=False)
+class Template:
+    """A function as tensors spell it: a graph with holes for its inputs."""
+
+    op: Intrinsic
+    inputs: tuple[int, ...]
+    root: int
+    lines: dict[int, tuple[Op, tuple[int, ...]]]
+    negated: bool = False
+    """Whether the function is of -x, whose sign has gone into what it is spelled with."""
+
+    def match(self, node: Node, edit: Edit) -> Match | None:
+        """Return what each node of the template stands for, with a node as its root."""
+        return self._fitted(self.root, node, {}, edit)
+
+    def _fitted(self, place: int, node: Node, match: Match, edit: Edit) -> Match | None:
+        """Return a match that also has this node, or None."""
+        op, sources = self.lines[place]
+        if isinstance(op, Constant):
+            return match if _is_constant(op, node, edit) else None
+        if place in match:
+            return match if match[place].id == node.id else None
+        if isinstance(op, Input):
+            return {**match, place: node}
+        if type(node.op) is not type(op) or node.op != op:
+            return None
+        here = {**match, place: node}
+        found = self._fitted_below(sources, node.sources, here, edit)
+        if found is None and op.commutative:
+            found = self._fitted_below(sources, node.sources[::-1], here, edit)
+        return found
+
+    def _fitted_below(
+        self, places: Sequence[int], ids: Sequence[int], match: Match, edit: Edit
+    ) -> Match | None:
+        found: Match | None = match
+        for place, id in zip(places, ids, strict=True):
+            source = edit.table.get(id)
+            assert source is not None, "a graph in an editor is closed"
+            found = self._fitted(place, source, found, edit)
+            if found is None:
+                return None
+        return found
+
+
+def _is_constant(op: Constant, node: Node, edit: Edit) -> bool:
+    """Return whether a node is this number everywhere, rounded to its dtype."""
+    while isinstance(node.op, (Expand, Reshape)):
+        source = edit.table.get(node.sources[0])
+        assert source is not None, "a graph in an editor is closed"
+        node = source
+    if not isinstance(node.op, Constant) or node.dtype is not op.dtype:
+        return False
+    mine, other = (as_value(value, node.dtype) for value in (op.value, node.op.value))
+    return repr(mine) == repr(other)
+
+
+class _Page(Store):
+    """A graph in which methods of tensors write what is looked for."""
+
+    def hole(self, dtype: DType) -> Tensor:
+        """Return what stands for any value."""
+        return self.tensor((2,), dtype)
+
+    def written(self, result: Tensor) -> IR:
+        """Return what was written."""
+        return self.snapshot((result.id,), ())
+
+    @override
+    def backward(self, loss: Lazy, checkpoint: Sequence[str]) -> NoReturn:
+        raise AssertionError("nothing is derived here")
+
+    @override
+    def slope(self, tensor: Lazy) -> NoReturn:
+        raise AssertionError("nothing is derived here")
+
+
+@lru_cache(None)
+def templates(dtype: DType) -> dict[type[Op], list[Template]]:
+    """Return what is looked for among the nodes of a dtype, by the last op, the largest first."""
+    found: list[Template] = []
+    for op, of_one in _functions(dtype):
+        found += _of_one(op, of_one, dtype)
+    for op, of_two in SPELLED_OF_TWO:
+        page = _Page("template", 0)
+        found.append(_template(op, page.written(of_two(page.hole(dtype), page.hole(dtype)))))
+    by_op: dict[type[Op], list[Template]] = {}
+    for template in sorted(found, key=lambda template: -len(template.lines)):
+        by_op.setdefault(type(template.lines[template.root][0]), []).append(template)
+    return by_op
+
+
+def _functions(dtype: DType) -> Iterator[tuple[Intrinsic, Callable[[Tensor], Tensor]]]:
+    yield from SPELLED_IN_FLOAT32 if dtype is DType.float32 else ()
+    yield from () if dtype in HALVES else SPELLED
+    yield from SPELLED_IN_ALL
+
+
+def spelled(dtype: DType) -> Iterator[tuple[str, IR]]:
+    """Yield the graphs that tensors write for functions, with the names of those in C."""
+    for op, of_one in _functions(dtype):
+        page = _Page("spelled", 0)
+        yield op.name.removeprefix(PREFIX), page.written(of_one(page.hole(dtype)))
+    for op, of_two in SPELLED_OF_TWO:
+        page = _Page("spelled", 0)
+        result = of_two(page.hole(dtype), page.hole(dtype))
+        yield op.name.removeprefix(PREFIX), page.written(result)
+
+
+def _of_one(op: Intrinsic, method: Callable[[Tensor], Tensor], dtype: DType) -> Iterator[Template]:
+    """Yield a function as it is written, as it is simplified, and of -x where that is shorter."""
+    page, other = _Page("template", 0), _Page("template", 0)
+    written = page.written(method(page.hole(dtype)))
+    simple = _simplified(written)
+    negated = _simplified(other.written(method(-other.hole(dtype))))
+    yield _template(op, written)
+    if len(simple) < len(written):
+        yield _template(op, simple)
+    if len(negated) < len(simple) + 2:
+        yield _template(op, negated, negated=True)
+
+
+def _simplified(ir: IR) -> IR:
+    for one in (Simplify(), DeadCode()):
+        edit = Edit(ir, licence=LICENCE)
+        one.run(ir, edit)
+        ir = edit.ir()
+    return ir
+
+
+def _template(op: Intrinsic, ir: IR, *, negated: bool = False) -> Template:
+    lines = {node.id: (node.op, node.sources) for node in ir}
+    return Template(op, ir.input_ids, ir.output_ids[0], lines, negated)

@@ -1,0 +1,307 @@
+"""What fusion sees of a graph: what computes, what reads it, and through which views.
+
+Views, constants and counting cost nothing: they go wherever they are read. What is left is nodes
+that compute, nodes that are no part of any kernel, and between them edges with views on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+from luminal_lab.core.dims import Dim, Shape
+from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.op import Elementwise, Op, Reduce, View, size_of
+from luminal_lab.core.ops import (
+    Constant,
+    Contiguous,
+    Expand,
+    Gather,
+    Iota,
+    Permute,
+    Random,
+    Reshape,
+    StopGradient,
+    Window,
+)
+from luminal_lab.kernels.definition.cost import amount, typical, work
+
+FREE = (Constant, Iota, View, Contiguous, StopGradient)
+"""What costs nothing to compute again wherever it is read."""
+COMPUTING = (Elementwise, Reduce, Gather, Random)
+"""What kernels are made of; all else is no part of any."""
+CHEAP = 4
+"""The most operations that are rather done again than stored."""
+
+SLACK = 1.1
+"""How many bytes may be read, for a byte that is not stored."""
+
+
+def computes(op: Op) -> bool:
+    """Return whether kernels may have an op: they may not if C has no form of it."""
+    return isinstance(op, COMPUTING) and (not isinstance(op, Elementwise) or hasattr(op, "c_form"))
+
+
+class Edge(NamedTuple):
+    """One node that reads another, through views."""
+
+    source: Node
+    via: tuple[Node, ...]
+    user: Node
+    operand: int = 0
+    """Which of the user's sources it is."""
+
+    @property
+    def shape(self) -> Shape:
+        """The shape that the user sees."""
+        return self.via[-1].shape if self.via else self.source.shape
+
+    @property
+    def repeats(self) -> Dim:
+        """How often an element is read on the way, by what repeats it."""
+        times: Dim = 1
+        before = self.source.shape
+        for view in self.via:
+            if isinstance(view.op, (Expand, Window)):
+                pairs = zip(before, view.shape, strict=False)
+                for old, new in pairs if isinstance(view.op, Expand) else ():
+                    times = times * (1 if old == new else new)
+                if isinstance(view.op, Window):
+                    again = view.op.size if view.op.stride < typical(view.op.size) else 1
+                    times = times * again
+            before = view.shape
+        return times
+
+
+class Again(NamedTuple):
+    """What it takes to compute an element anew wherever it is read."""
+
+    inside: frozenset[int]
+    """The nodes that are computed; what else they read is stored."""
+    flops: int
+    reads: frozenset[int]
+    ratio: float
+    """How many bytes that is, for each byte of the result."""
+
+
+Bases: TypeAlias = dict[int, tuple[Node, tuple[Node, ...]] | None]
+
+
+class Reading:
+    """A graph as nodes that compute, and who reads whom."""
+
+    def __init__(self, ir: IR) -> None:
+        self.ir = ir
+        self.live = ir.ancestors(ir.output_ids)
+        self.nodes = [node for node in ir.nodes if node.id in self.live]
+        self.place = {node.id: place for place, node in enumerate(self.nodes)}
+        self.sources: dict[int, list[Edge]] = {}
+        self.readers: dict[int, list[Edge]] = {}
+        self.computing: dict[int, Node] = {}
+        """What becomes part of a kernel, in order: and views that have to be in memory."""
+        self.free: set[int] = set()
+        self.taken: set[int] = set()
+        """What is part of a kernel already."""
+        self.needed: set[int] = set()
+        """What has to be in memory as it is: outputs, and what is read by no kernel."""
+        self.stored: set[int] = set()
+        """What has to be in memory: that, and what kernels read."""
+        self.behind: dict[int, int] = {}
+        """Of each node what it is computed from, as bits, itself among them."""
+        self._again: dict[int, Again | str] = {}
+        self.products: dict[int, tuple[list[Node], Dim] | None] = {}
+        """What is known of sums of products, until more nodes are taken."""
+        self._read()
+        self.forms = {self.as_read(node).id for node in self.computing.values()}
+        """As what the results of nodes are stored, if they are."""
+
+    def _read(self) -> None:
+        for node in self.nodes:
+            if not (isinstance(node.op, FREE) or computes(node.op)):
+                self.needed.update(node.sources)
+        self.needed.update(self.ir.output_ids)
+        self.stored.update(self.needed)
+        bases: Bases = {}
+        for node in self.nodes:
+            behind = 1 << self.place[node.id]
+            for id in node.sources:
+                behind |= self.behind[id]
+            self.behind[node.id] = behind
+            if isinstance(node.op, FREE):
+                self.free.add(node.id)
+                bases[node.id] = self._base(node, bases)
+            if node.id in self.free and node.id not in self.needed:
+                continue
+            if isinstance(node.op, FREE) or computes(node.op):
+                self.computing[node.id] = node
+            edges = self.sources[node.id] = list(self._edges(node, bases))
+            for edge in edges:
+                self.readers.setdefault(edge.source.id, []).append(edge)
+
+    def _base(self, node: Node, bases: Bases) -> tuple[Node, tuple[Node, ...]] | None:
+        """Return what a view shows, and the views in between; None for what shows nothing."""
+        if not node.sources:
+            return None
+        (source,) = node.sources
+        if source not in self.free:
+            return self.ir[source], (node,)
+        base = bases[source]
+        return None if base is None else (base[0], (*base[1], node))
+
+    def _edges(self, node: Node, bases: Bases) -> Iterator[Edge]:
+        if node.id in self.free:
+            base = bases[node.id]
+            if base is not None:
+                yield Edge(base[0], base[1], node)
+            return
+        for operand, id in enumerate(node.sources):
+            if id not in self.free or node.id not in self.computing:
+                yield Edge(self.ir[id], (), node, operand)
+            elif (base := bases[id]) is not None:
+                yield Edge(*base, node, operand)
+
+    def as_read(self, node: Node, *, permuted: bool = False) -> Node:
+        """Return the view as which everybody reads a node, where that is the same memory.
+
+        So it has one shape, whatever axes of size 1 the ops before it needed. With `permuted` its
+        axes may be in another order, but for the last.
+        """
+        edges = self.readers.get(node.id, [])
+        best, shape = node, node.shape
+        if node.id in self.needed or not edges:
+            return best
+        for place, views in enumerate(zip(*(edge.via for edge in edges), strict=False), 1):
+            view = views[0]
+            if len({*views}) > 1 or not _is_in_place(view, shape, permuted=permuted):
+                break
+            shape = view.shape
+            if len(shape) <= len(best.shape) or any(len(edge.via) == place for edge in edges):
+                best = view
+        return best
+
+    # -- asking ------------------------------------------------------------------------------------
+
+    def open(self) -> list[Node]:
+        """Return what computes and is part of no kernel, in order."""
+        return [node for id, node in self.computing.items() if id not in self.taken]
+
+    def is_open(self, node: Node) -> bool:
+        """Return whether a node computes and is part of no kernel."""
+        return node.id in self.computing and node.id not in self.taken
+
+    def is_awaited(self, node: Node, inside: Collection[int]) -> bool:
+        """Return whether a kernel to come, with other nodes than some, will compute a node."""
+        todo, seen = [node], {node.id}
+        while todo:
+            one = todo.pop()
+            if one.id in inside or one.id in self.taken:
+                continue
+            if one.id in self.stored or isinstance(one.op, Reduce):
+                return True
+            for edge in self.readers.get(one.id, ()):
+                if edge.user.id not in seen:
+                    seen.add(edge.user.id)
+                    todo.append(edge.user)
+        return False
+
+    def is_light(self, node: Node) -> bool:
+        """Return whether a node may be computed wherever it is read, and is not in memory."""
+        if not self.is_open(node) or node.id in self.stored:
+            return False
+        return isinstance(node.op, (Elementwise, Random)) and not self._made_at(node)
+
+    def _made_at(self, node: Node) -> Node | None:
+        """Return the reduction or lookup that a node is made of, if it is part of no kernel yet."""
+        for edge in self.sources[node.id]:
+            below = edge.source
+            is_end = isinstance(below.op, (Reduce, Gather)) and edge.repeats == 1
+            if is_end and self.is_open(below):
+                return below
+        return None
+
+    def depends(self, node: Node, bits: int) -> bool:
+        """Return whether a node is computed from any of some nodes."""
+        return bool(self.behind[node.id] & bits)
+
+    def bits(self, ids: Iterable[int]) -> int:
+        """Return some nodes as bits."""
+        found = 0
+        for id in ids:
+            found |= 1 << self.place[id]
+        return found
+
+    def settle(self, members: Iterable[int], exits: Sequence[int], reads: Iterable[int]) -> None:
+        """Note that nodes are one kernel: who reads any of its results waits for all of it."""
+        members = [*members]
+        self.taken.update(members)
+        self.products.clear()
+        self.stored.update(reads)
+        if len(exits) > 1:
+            ends, whole = self.bits(exits), 0
+            for id in members:
+                whole |= self.behind[id]
+            for id, behind in self.behind.items():
+                if behind & ends:
+                    self.behind[id] = behind | whole
+
+    # -- computing anew ----------------------------------------------------------------------------
+
+    def again(self, node: Node) -> Again | str:
+        """Return what it takes to compute a node where it is read, or why that costs too much."""
+        todo = [node]
+        while todo:  # what it is made of comes first: a graph may be deeper than Python's stack
+            one = todo.pop()
+            below = [edge.source for edge in self.sources[one.id] if self._asks(one, edge.source)]
+            if below:
+                todo += [one, *below]
+            elif one.id not in self._again:
+                self._again[one.id] = self._anew(one)
+        return self._again[node.id]
+
+    def _asks(self, node: Node, source: Node) -> bool:
+        """Return whether what a node takes is not known before what its source takes."""
+        if node.id in self._again or source.id in self._again or not self.is_open(source):
+            return False
+        return not isinstance(node.op, (Reduce, Gather)) and computes(node.op)
+
+    def _anew(self, node: Node) -> Again | str:
+        if isinstance(node.op, Reduce):
+            return f"computing {node} again would be a whole reduction each time"
+        if isinstance(node.op, Gather) or not computes(node.op):
+            return f"{node} is looked up" if node.id in self.computing else f"{node} is in memory"
+        below = self._made_at(node)
+        if below is not None:
+            return f"{node} is best made where {below} is"
+        inside, flops, reads = {node.id}, work(node.op), set[int]()
+        for edge in self.sources[node.id]:
+            source = self.again(edge.source) if self.is_open(edge.source) else ""
+            if isinstance(source, Again) and flops + source.flops <= CHEAP:
+                inside |= source.inside
+                flops += source.flops
+                reads |= source.reads
+            else:
+                reads.add(edge.source.id)
+        if flops > CHEAP:
+            return f"computing {node} again costs {flops} operations an element"
+        own = size_of(node.shape) * node.dtype.itemsize
+        anew: Dim = 0
+        for id in reads - inside:
+            source = self.ir[id]
+            fewer = min((source.shape, node.shape), key=lambda shape: typical(size_of(shape)))
+            anew = anew + size_of(fewer) * source.dtype.itemsize
+        ratio = typical(anew) / max(typical(own), 1)
+        if ratio > SLACK:
+            return f"recomputing {node} would read {ratio:.4g}× the bytes, {amount(anew)}"
+        return Again(frozenset(inside), flops, frozenset(reads - inside), ratio)
+
+
+def _is_in_place(view: Node, old: Shape, *, permuted: bool) -> bool:
+    match view.op:
+        case Reshape():
+            one, other = ([dim for dim in s if dim != 1] for s in (old, view.shape))
+            return one == other
+        case Permute(axes=axes):
+            moved = [axis for axis in axes if old[axis] != 1]
+            return moved == sorted(moved) or (permuted and moved[-1] == max(moved))
+        case _:
+            return False

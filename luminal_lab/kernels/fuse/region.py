@@ -1,0 +1,405 @@
+"""A region that grows: nodes that one kernel computes row by row, and what it computes anew.
+
+A region has rows: the positions along all axes that it does not reduce. Each of its members makes
+row r from row r of the other members, so that a kernel can go over the rows one by one, or all at
+once, with whatever it keeps of a row at hand. Of each member the region knows which axes are
+inner, that is run within a row; a region without reductions has none.
+
+    %m = max_reduce{axis = 1} %x : f32[n, 64 → 1]      rows: n; inner: axis 1
+    %e = expand{shape = [n, 64]} %m                    within a row: its axis is inner
+    %t = permute{axes = [1, 0]} %x                     other rows: no part of the region
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from typing import TypeAlias
+
+from luminal_lab.core.dims import Dim, Shape
+from luminal_lab.core.ir import Node
+from luminal_lab.core.op import Elementwise, Reduce, View, size_of
+from luminal_lab.core.ops import Expand, Flip, Gather, Pad, Permute, Random, Reshape, Slice, Window
+from luminal_lab.core.views import axis_groups
+from luminal_lab.kernels.definition.cost import typical, work
+from luminal_lab.kernels.fuse.reading import Again, Edge, Reading
+
+FLOPS_A_BYTE = 2
+"""How many additions take as long as a byte from memory."""
+MOST_ANEW = 64
+"""The most nodes that are computed anew for one kernel together."""
+MOST_OPS, MOST_INPUTS = 256, 64
+"""How much one kernel computes and reads: compilers take long for more, and caches have no room."""
+Inner: TypeAlias = tuple[bool, ...]
+"""For each axis whether it runs within a row; of an axis of size 1 it says nothing."""
+
+
+def seen(op: object, old: Shape, new: Shape, inner: Inner) -> Inner | None:
+    """Return which axes of a view's result are inner; None if its rows are not those it reads."""
+    match op:
+        case Permute(axes=axes):
+            rows = [axis for axis in axes if not inner[axis] and old[axis] != 1]
+            return tuple(inner[axis] for axis in axes) if rows == sorted(rows) else None
+        case Reshape():
+            return _regrouped(old, new, inner)
+        case Expand():
+            return tuple(i or a != b for i, a, b in zip(inner, old, new, strict=True))
+        case Slice() | Pad() | Flip() | Window():
+            if not _keeps_rows(op, old, new, inner):
+                return None
+            return (*inner, True) if isinstance(op, Window) else inner
+        case _:
+            return inner
+
+
+def read(op: object, old: Shape, new: Shape, inner: Inner) -> Inner | None:
+    """Return which axes of what a view reads are inner, if those of its result are known."""
+    match op:
+        case Permute(axes=axes):
+            rows = [axis for axis, i in zip(axes, inner, strict=True) if not i and old[axis] != 1]
+            back = dict(zip(axes, inner, strict=True))
+            return tuple(back[axis] for axis in range(len(axes))) if rows == sorted(rows) else None
+        case Reshape():
+            return _regrouped(new, old, inner)
+        case Expand():
+            fits = all(i or a == b for i, a, b in zip(inner, old, new, strict=True))
+            return inner if fits else None
+        case Slice() | Pad() | Flip() | Window():
+            known = inner[: len(old)]
+            fits = inner[-1] if isinstance(op, Window) and new[-1] != 1 else True
+            return known if fits and _keeps_rows(op, old, new, known) else None
+        case _:
+            return inner
+
+
+def _regrouped(old: Shape, new: Shape, inner: Inner) -> Inner | None:
+    if 0 in old or 0 in new:
+        return None
+    found = [False] * len(new)
+    for olds, news in axis_groups(old, new):
+        kinds = {inner[axis] for axis in olds}
+        if len(kinds) > 1:
+            return None
+        for axis in news:
+            found[axis] = True in kinds
+    return tuple(found)
+
+
+def _keeps_rows(op: View, old: Shape, new: Shape, inner: Inner) -> bool:
+    """Return whether a view leaves the axes alone that are rows."""
+    rows = [axis for axis, i in enumerate(inner) if not i and (old[axis], new[axis]) != (1, 1)]
+    match op:
+        case Slice(start=start, step=step):
+            return all(old[a] == new[a] and start[a] == 0 and step[a] == 1 for a in rows)
+        case Pad():
+            return all(old[axis] == new[axis] for axis in rows)
+        case Flip(axes=axes):
+            return not {*axes} & {*rows}
+        case Window(axis=axis):
+            return axis not in rows
+        case _:
+            return False
+
+
+@dataclass
+class Region:
+    """Nodes that become one kernel."""
+
+    reading: Reading
+    may: Callable[[Node, Inner], str] = lambda node, inner: ""
+    """Says why a node may be no member, or nothing."""
+    members: dict[int, Inner] = field(default_factory=dict[int, Inner])
+    anew: set[int] = field(default_factory=set[int])
+    """What is computed where it is read, and may be in other kernels, too."""
+    once: set[int] = field(default_factory=set[int])
+    """What of that is computed once, whatever it costs: nobody else reads it."""
+    apart: dict[int, str] = field(default_factory=dict[int, str])
+    """Why what could have been a member is none, by node."""
+    bits: int = 0
+
+    def add(self, node: Node, inner: Inner) -> None:
+        """Make a node a member."""
+        self.members[node.id] = inner
+        self.bits |= 1 << self.reading.place[node.id]
+        self.apart.pop(node.id, None)
+
+    def remove(self, node: Node) -> None:
+        """Take a member out again."""
+        del self.members[node.id]
+        self.bits &= ~(1 << self.reading.place[node.id])
+
+    def has(self, node: Node) -> bool:
+        """Return whether a node is computed in the region."""
+        return node.id in self.members or node.id in self.anew
+
+    @property
+    def computed(self) -> set[int]:
+        """All that is computed in the region."""
+        return {*self.members, *self.anew}
+
+    def outside(self) -> Iterator[Edge]:
+        """Yield the edges from what the region reads in memory."""
+        for id in (*self.members, *self.anew):
+            for edge in self.reading.sources[id]:
+                if not self.has(edge.source):
+                    yield edge
+
+    @property
+    def exits(self) -> list[int]:
+        """The members that have to be in memory, in order."""
+        found = [id for id in self.members if id in self.reading.needed or self._is_read(id)]
+        return sorted(found, key=self.reading.place.__getitem__)
+
+    def _is_read(self, id: int) -> bool:
+        """Return whether another kernel reads a member, or one to come will."""
+        users = [edge.user for edge in self.reading.readers.get(id, ())]
+        others = [user for user in users if user.id not in self.members]
+        return id in self.reading.stored or any(
+            self.reading.is_awaited(user, self.members) for user in others
+        )
+
+    def leave_cheap(self) -> None:
+        """Store no member that others compute anew from what is in memory in any case."""
+        for id in reversed(self.exits):
+            found = self.reading.again(self.reading.ir[id])
+            if id in self.reading.stored or not isinstance(found, Again):
+                continue
+            exits = {*self.exits} - {id}
+            if (found.reads | found.inside) & self.members.keys() - {id} <= exits and exits:
+                del self.members[id]
+                self.anew.add(id)
+
+    @property
+    def saved(self) -> Dim:
+        """The bytes that go to and from memory if each member is a kernel, and here do not."""
+        total: Dim = 0
+        exits = set(self.exits)
+        for id in self.computed - self.reading.free:
+            node = self.reading.ir[id]
+            size = size_of(node.shape) * node.dtype.itemsize
+            users = {e.user.id for e in self.reading.readers.get(id, ()) if self.has(e.user)}
+            total = total + size * (len(users) + (id not in exits))
+        return total
+
+    # -- growing -----------------------------------------------------------------------------------
+
+    def grow(self) -> None:
+        """Take in what the members read and what reads them, as far as it goes."""
+        self._take_sources(list(self.members))
+        heap: list[tuple[int, int]] = []
+        queued: set[int] = set()
+
+        def queue(ids: Sequence[int]) -> None:
+            for id in ids:
+                for edge in self.reading.readers.get(id, ()):
+                    user = edge.user
+                    if self.reading.is_open(user) and not self.has(user) and user.id not in queued:
+                        queued.add(user.id)
+                        heappush(heap, (self.reading.place[user.id], user.id))
+
+        queue(list(self.members))
+        while heap:
+            user = self.reading.ir[heappop(heap)[1]]
+            if self.has(user):
+                continue
+            before = len(self.members)
+            inner = self._as_user(user)
+            if isinstance(inner, str):
+                self.apart[user.id] = inner
+                continue
+            self.add(user, inner)
+            self._take_sources([user.id])
+            queue(list(self.members)[before:])
+
+    def _as_user(self, user: Node) -> Inner | str:
+        """Return the inner axes of a node that reads members, or why it can be no member."""
+        found: Inner | None = None
+        for edge in self.reading.sources[user.id]:
+            if edge.source.id in self.members:
+                inner = self.along(edge)
+                if inner is None:
+                    return f"{user} reads {edge.source} across its rows"
+                found = inner if found is None else found
+            elif self.reading.depends(edge.source, self.bits):
+                return f"{edge.source}, which it reads, needs the kernel's results"
+        assert found is not None, "it reads a member"
+        return self._fits(user, found) or self.may(user, found) or self.full(user) or found
+
+    def _fits(self, node: Node, inner: Inner) -> str:
+        """Return why rows of a node are not those of the members that it reads, or nothing."""
+        for edge in self.reading.sources[node.id]:
+            if edge.source.id not in self.members:
+                continue
+            known = self.along(edge)
+            shape = edge.shape
+            wanted = inner
+            if isinstance(node.op, Reduce) or (isinstance(node.op, Gather) and not edge.operand):
+                axis = node.op.axis
+                wanted = (*inner[:axis], True, *inner[axis + 1 :])
+            if known is None or not self.same(known, wanted, shape):
+                how = "looks up" if isinstance(node.op, Gather) else "reads"
+                return f"{node} {how} {edge.source} across its rows"
+        return ""
+
+    def along(self, edge: Edge) -> Inner | None:
+        """Return which axes are inner of what a user sees of a member."""
+        inner: Inner | None = self.members[edge.source.id]
+        shape = edge.source.shape
+        for view in edge.via:
+            if inner is not None:
+                inner = seen(view.op, shape, view.shape, inner)
+            shape = view.shape
+        return inner
+
+    def back(self, edge: Edge, inner: Inner) -> Inner | None:
+        """Return which axes of a source are inner, if those are that its user reads."""
+        shapes = [edge.source.shape, *(view.shape for view in edge.via)]
+        found: Inner | None = inner
+        for view, old, new in reversed(list(zip(edge.via, shapes, shapes[1:], strict=False))):
+            if found is not None:
+                found = read(view.op, old, new, found)
+        return found
+
+    @staticmethod
+    def same(one: Inner, other: Inner, shape: Shape) -> bool:
+        """Return whether two agree about all axes that are longer than 1."""
+        return all(a == b or dim == 1 for a, b, dim in zip(one, other, shape, strict=True))
+
+    def _take_sources(self, ids: list[int]) -> None:
+        """Take in what members read, as members, or to be computed where it is read.
+
+        The last in order come first, so that a region that is full has few sources.
+        """
+        todo = [(-self.reading.place[id], id) for id in ids]
+        heapify(todo)
+        while todo:
+            user = self.reading.ir[heappop(todo)[1]]
+            for edge in self.reading.sources[user.id]:
+                source = edge.source
+                if self.has(source) or not self.reading.is_open(source):
+                    continue
+                inner = self._as_source(source)
+                if not isinstance(inner, str):
+                    self.add(source, inner)
+                    heappush(todo, (-self.reading.place[source.id], source.id))
+                elif not self.compute_anew(source) and source.id not in self.apart:
+                    self.apart[source.id] = self._reason(edge, inner)
+
+    def _as_source(self, source: Node) -> Inner | str:
+        """Return the inner axes of a node that members read, or why it can be no member."""
+        found: Inner | None = None
+        for edge in self.reading.readers[source.id]:
+            user = edge.user
+            inner = self.members.get(user.id)
+            if inner is None:
+                if user.id in self.anew:
+                    return f"{user}, which is computed wherever it is read, reads it"
+                continue
+            if isinstance(user.op, Gather) and not edge.operand:
+                return f"{user} looks it up, in any order"
+            if isinstance(user.op, Reduce):
+                inner = (*inner[: user.op.axis], True, *inner[user.op.axis + 1 :])
+            back = self.back(edge, inner)
+            if back is None or (found is not None and not self.same(back, found, source.shape)):
+                return f"{user} reads {source} across its rows"
+            found = back
+        assert found is not None, "a member reads it"
+        if isinstance(source.op, Reduce):
+            found = (*found[: source.op.axis], True, *found[source.op.axis + 1 :])
+        bit = 1 << self.reading.place[source.id]
+        for known in self.outside():
+            if known.source.id != source.id and self.reading.depends(known.source, bit):
+                return f"{known.source}, which is needed as well, is made of {source}"
+        return self._fits(source, found) or self.may(source, found) or self.full(source) or found
+
+    def full(self, node: Node) -> str:
+        """Return why there is no room for a node, or nothing."""
+        count = len(self.members) + len(self.anew)
+        if count >= MOST_OPS:
+            return f"{node} would be op {count + 1} of a kernel, and {MOST_OPS} are the most"
+        read = {edge.source.id for edge in self.outside()}
+        more = {
+            edge.source.id for edge in self.reading.sources[node.id] if not self.has(edge.source)
+        }
+        count = len((read | more) - {node.id})
+        if count > max(MOST_INPUTS, len(read)):
+            return f"with {node} a kernel would read {count} arrays, and {MOST_INPUTS} are the most"
+        return ""
+
+    def compute_anew(self, source: Node) -> bool:
+        """Compute a node wherever the region reads it, if that costs little, or is once in all."""
+        reading = self.reading
+        todo = [source]
+        while todo:
+            node = todo.pop()
+            if self.has(node) or not reading.is_open(node):
+                continue
+            if reading.depends(node, self.bits) or self.full(node):
+                continue
+            if self._is_private(node):
+                self.anew.add(node.id)
+                self.once.add(node.id)
+                todo += [edge.source for edge in reversed(reading.sources[node.id])]
+            elif isinstance(found := reading.again(node), Again):
+                self.anew |= {id for id in found.inside if id not in self.members}
+        return self.has(source)
+
+    def _is_private(self, node: Node) -> bool:
+        """Return whether nobody else reads a node, and what does reads each element once."""
+        edges = self.reading.readers.get(node.id, [])
+        is_computed = isinstance(node.op, (Elementwise, Gather, Random))
+        return (is_computed and node.id not in self.reading.stored) and all(
+            (edge.user.id in self.members or edge.user.id in self.once)
+            and typical(edge.repeats) <= 1
+            for edge in edges
+        )
+
+    def compute_together(self, but: Node | None = None) -> None:
+        """Compute anew what the region would read, if all of that is less than to store it.
+
+        Nobody else may want it in memory. What one node reads is left as it is: with `but`, the
+        operands of a product, which are read again and again.
+        """
+        reading = self.reading
+        edges = [edge for edge in self.outside() if but is None or edge.user is not but]
+        wanted: dict[int, Node] = {}
+        for edge in edges:
+            source = edge.source
+            if reading.is_light(source) and typical(edge.repeats) <= 1:
+                wanted[source.id] = source
+        given = {edge.source.id for edge in edges} - wanted.keys()
+        inside: dict[int, Node] = {}
+        more: dict[int, Node] = {}
+        todo = list(wanted.values())
+        while todo and len(inside) <= MOST_ANEW:
+            node = todo.pop()
+            if node.id in inside or self.has(node):
+                continue
+            inside[node.id] = node
+            for edge in reading.sources[node.id]:
+                if reading.is_light(edge.source):
+                    todo.append(edge.source)
+                elif edge.source.id not in given:
+                    more[edge.source.id] = edge.source
+        spared = 2 * sum(size_in_memory(node) for node in wanted.values())
+        flops = sum(work(node.op) * typical(size_of(node.shape)) for node in inside.values())
+        costs = flops / FLOPS_A_BYTE + sum(size_in_memory(node) for node in more.values())
+        fits = len(self.computed) + len(inside) <= MOST_OPS
+        fits = fits and len(given | more.keys()) <= max(MOST_INPUTS, len(given) + len(wanted))
+        if not todo and fits and costs < spared:
+            self.anew |= inside.keys()
+
+    def _reason(self, edge: Edge, inner: Inner | str) -> str:
+        found = self.reading.again(edge.source)
+        cost = found if isinstance(found, str) else ""
+        times = edge.repeats
+        if times != 1 and cost:
+            cost += f", and it would be {times}× as often"
+        why = inner if isinstance(inner, str) else ""
+        return "; ".join(part for part in (why, cost) if part)
+
+
+def size_in_memory(node: Node) -> int:
+    """Return the bytes of a node's value."""
+    return typical(size_of(node.shape)) * node.dtype.itemsize

@@ -1,0 +1,66 @@
+"""From a definition to a kernel in C, for a machine."""
+
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from functools import partial
+
+from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.online import online_softmax
+from luminal_lab.kernels.kernel import Kernel, comment, function_name
+from luminal_lab.kernels.machine import Machine
+from luminal_lab.kernels.nest.lowering import lower
+from luminal_lab.kernels.plans.cpu import cpu_schedule
+from luminal_lab.kernels.render.c.nest import render_nest
+from luminal_lab.kernels.steps.applied import applied
+from luminal_lab.kernels.steps.schedule import Schedule
+
+
+def make_kernel(
+    definition: Definition,
+    name: str,
+    machine: Machine,
+    schedule: Schedule | None = None,
+    *,
+    compared: AbstractSet[str] = frozenset(),
+) -> Kernel:
+    """Return a kernel for a machine, made by its default schedule or by another.
+
+    Where other kernels compare its results, 16-bit floats are rounded after each op.
+    """
+    definition = online_softmax(definition)
+    nest = lower(definition)
+    if schedule is None:
+        made = cpu_schedule(nest, machine)
+        nest, schedule = made.nest, made.schedule
+    else:
+        nest = applied(schedule, nest, name).end
+    made = Kernel(
+        name,
+        definition,
+        "",
+        (),
+        nest=nest,
+        schedule=schedule,
+        make=partial(make_kernel, definition, name, machine),
+    )
+    return with_compared(made, compared)
+
+
+def with_compared(kernel: Kernel, compared: AbstractSet[str]) -> Kernel:
+    """Return a kernel of which other kernels compare some results."""
+    definition, nest = kernel.definition, kernel.nest
+    assert definition is not None, "C that no definition says is as it is"
+    assert nest is not None, "C that no definition says is as it is"
+    c = render_nest(nest, function_name(kernel.name), tuple(definition.dims), compared)
+    top = comment(str(definition))
+    make = kernel.make if not compared else partial(kernel.make or make_kernel, compared=compared)
+    return replace(
+        kernel,
+        source=f"{top}\n{c.text}",
+        phases=c.phases,
+        locals=c.locals,
+        scratch=c.scratch,
+        vectors=c.vectors,
+        ops_of_line=(*((),) * len(top.splitlines()), *c.ops_of_line),
+        make=make,
+    )

@@ -1,0 +1,97 @@
+"""From a definition to a kernel for a GPU, in CUDA C++ or Metal's language."""
+
+from collections.abc import Set as AbstractSet
+from functools import partial
+
+from luminal_lab.core.op import size_of
+from luminal_lab.errors import ScheduleError
+from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.gpu import DECLARED, GPU
+from luminal_lab.kernels.kernel import Kernel, comment, function_name
+from luminal_lab.kernels.nest.lowering import lower
+from luminal_lab.kernels.nest.nest import Nest
+from luminal_lab.kernels.plans.gpu import gpu_definition, gpu_schedule
+from luminal_lab.kernels.render.gpu.render import GPURendered, render_gpu
+from luminal_lab.kernels.steps.applied import applied
+from luminal_lab.kernels.steps.schedule import Schedule
+
+
+def make_gpu_kernel(
+    definition: Definition,
+    name: str,
+    gpu: GPU,
+    schedule: Schedule | None = None,
+    compared: AbstractSet[str] = frozenset(),
+) -> Kernel:
+    """Return a kernel for a GPU, made by its default schedule or by another.
+
+    Where other kernels compare its results, 16-bit floats are rounded after each op.
+    """
+    definition = gpu_definition(definition, gpu)
+    nest = lower(definition)
+    top = comment(str(definition))
+    if schedule is None:
+        made = gpu_schedule(nest, gpu)
+        nest, schedule = made.nest, made.schedule
+        top = f"{top}\n{comment(made.why)}" if made.why else top
+    else:
+        nest = applied(schedule, nest, name).end
+    found = render_gpu(nest, function_name(name), tuple(definition.dims), gpu.dialect, compared)
+    check_threads(name, found, gpu)
+    check_shared(nest, name, found.shared, gpu)
+    check_tiles(name, found, gpu)
+    return Kernel(
+        name,
+        definition,
+        f"{top}\n{found.text}",
+        found.phases,
+        found.locals,
+        nest=nest,
+        schedule=schedule,
+        ops_of_line=(*((),) * len(top.splitlines()), *found.ops_of_line),
+        make=partial(make_gpu_kernel, definition, name, gpu, compared=compared),
+        dialect=gpu.dialect.name,
+        uses=found.uses,
+    )
+
+
+def check_threads(name: str, found: GPURendered, gpu: GPU) -> None:
+    """Refuse blocks of more threads than the GPU has for one."""
+    threads = max((phase.threads for phase in found.phases), default=1)
+    if threads > gpu.threads:
+        where = f"on {gpu.arch}" if gpu.arch else "on Apple's GPUs"
+        raise ScheduleError(
+            f"kernel {name}: a block has {threads:,} threads, and {where} it may have "
+            f"{gpu.threads:,}",
+            hint="split a loop, and bind the inner one to threads",
+        )
+
+
+def check_tiles(name: str, found: GPURendered, gpu: GPU) -> None:
+    """Refuse tiles that a block of the GPU has no room for."""
+    asked = max(phase.shared for phase in found.phases) if found.phases else 0
+    if found.shared + asked > gpu.shared:
+        raise ScheduleError(
+            f"kernel {name}: a block has {found.shared + asked:,} bytes of shared memory, "
+            f"{asked:,} of them for tiles, and on {gpu.arch} it may have {gpu.shared:,}",
+            hint="make the tiles smaller, or copy fewer iterations ahead",
+        )
+
+
+def check_shared(nest: Nest, name: str, shared: int, gpu: GPU) -> None:
+    """Refuse what shares more than a block of the GPU may have."""
+    most = min(gpu.shared, DECLARED)
+    if shared <= most:
+        return
+    sizes = {
+        one.name: size * one.type.dtype.itemsize
+        for one in nest.locals.values()
+        if one.space == "shared" and isinstance(size := size_of(one.type.shape), int)
+    }
+    largest = max(sizes, key=lambda array: sizes[array])
+    told = f"on {gpu.arch} it may declare" if gpu.arch else "on Apple's GPUs it may have"
+    raise ScheduleError(
+        f"kernel {name}: a block has {shared:,} bytes of shared memory, and {told} {most:,}",
+        hint=f"{largest} has {sizes[largest]:,} of them: make its tiles smaller, or place it in "
+        "memory",
+    )

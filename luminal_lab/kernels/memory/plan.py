@@ -1,0 +1,434 @@
+"""The memory plan: where each value of a program lives, and what is computed in whose place.
+
+Inputs, constants and outputs have places of their own. Temporaries share an arena: two may have
+the same bytes if they are never needed at one time. A view is another name of its source. A step
+may write a value over one that it reads, if that is asked for and nobody needs the old one later.
+
+Sizes may be symbolic. A plan fixes which value lies above which, and offsets follow when the dims
+are bound (layout.py). Every plan is proved before anybody sees it (check.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import isqrt
+from typing import Any, Literal, NamedTuple, TypeAlias, final
+
+from typing_extensions import override
+
+from luminal_lab.core.dims import Dim, Symbol, check_bounds, evaluate, maximum, symbols
+from luminal_lab.display import DISPLAYS, Charted, Displayed, Theme
+from luminal_lab.errors import DimError, GraphError
+from luminal_lab.kernels.memory.check import check
+from luminal_lab.kernels.memory.layout import Layout, Span, arrange, most_live
+from luminal_lab.kernels.memory.program import Program, Step, Value
+from luminal_lab.kernels.memory.text import Row, rows_of, table
+from luminal_lab.tables import Table, frame
+
+PlaceKind: TypeAlias = Literal["arena", "input", "constant", "output"]
+UNBOUNDED = 1024
+"""What a dim without an upper bound is taken to be when values are laid out."""
+LONGEST = 60
+"""Characters up to which an offset is written as an expression."""
+
+
+@final
+class InPlace(NamedTuple):
+    """A value that a step was to write over one that it reads: done, or why it is not."""
+
+    value: int
+    source: int
+    step: int
+    why_not: str = ""
+
+
+@final
+class Carry(NamedTuple):
+    """An output that is an input's value in the next run.
+
+    Done in place, the bytes stay where they are; if not, the two places are exchanged after a run.
+    """
+
+    output: int
+    input: int
+    why_not: str = ""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Bytes that hold one value after another, and the views of them."""
+
+    kind: PlaceKind
+    bytes: Dim
+    values: tuple[int, ...]
+    """Without views, in the order in which they are there."""
+    below: tuple[int, ...] = ()
+    """In the arena, the places that end before this one begins."""
+
+
+@dataclass(frozen=True, repr=False)
+class MemoryPlan(Charted, Displayed):
+    """Where each value of a program lives."""
+
+    program: Program
+    places: tuple[Place, ...]
+    """Those of the arena come first, each after all that is below it."""
+    in_place: tuple[InPlace, ...] = ()
+    """What was asked to be in place of something, in the order of the steps."""
+    carries: tuple[Carry, ...] = ()
+    alignment: int = 64
+
+    @cached_property
+    def arena(self) -> tuple[Place, ...]:
+        """The places that share the arena."""
+        return tuple(place for place in self.places if place.kind == "arena")
+
+    @cached_property
+    def place_of(self) -> Mapping[int, int]:
+        """The index of the place of each value; a value that no step makes has none."""
+        found = {id: index for index, place in enumerate(self.places) for id in place.values}
+        roots = self.program.roots.items()
+        return {id: found[root] for id, root in roots if root in found}
+
+    @cached_property
+    def written_over(self) -> Mapping[int, int]:
+        """For the values that are written in place of another: that one."""
+        return {one.value: one.source for one in self.in_place if not one.why_not}
+
+    @cached_property
+    def spans(self) -> tuple[Span, ...]:
+        """From which step to which each place of the arena is needed."""
+        lives = self.program.lives
+        return tuple(_whole([lives[id] for id in place.values]) for place in self.arena)
+
+    @property
+    def layout(self) -> Layout:
+        """Which place of the arena lies above which."""
+        return Layout(tuple(range(len(self.arena))), tuple(place.below for place in self.arena))
+
+    @cached_property
+    def offsets(self) -> tuple[Dim | None, ...]:
+        """Where each place of the arena begins; None where no short expression says it."""
+        starts: list[Dim | None] = []
+        ends: list[Dim | None] = []
+        for place in self.arena:
+            under = [ends[index] for index in place.below]
+            known = [end for end in under if end is not None]
+            start: Dim | None = maximum(*known) if known else 0
+            if len(known) < len(under) or len(str(start)) > LONGEST:
+                start = None
+            starts.append(start)
+            size = rounded(place.bytes, self.alignment)
+            ends.append(None if start is None else start + size)
+        return tuple(starts)
+
+    def bind(self, dims: Mapping[str, int] | None = None) -> BoundPlan:
+        """Return this plan with a number for each size and offset."""
+        return BoundPlan(self, dims or {})
+
+    def rows(self) -> list[Row]:
+        """Return what the table says, as one plain dict for each value."""
+        return rows_of(self)
+
+    def to_pandas(self) -> Table:
+        """Return a table of pandas, a row for each value; symbolic sizes are text."""
+        return _frame(self.rows())
+
+    @override
+    def plot(self, before: MemoryPlan | BoundPlan | None = None, *, theme: Theme = "auto") -> Any:
+        """Return a chart of the bytes that temporaries need at each step, with the peak.
+
+        Another plan, such as that of the compile before, has its line beside. With symbolic sizes,
+        `plan.bind({"n": 128}).plot()`.
+        """
+        return DISPLAYS["MemoryPlan.plot"](self, before, theme=theme)
+
+    @override
+    def __str__(self) -> str:
+        return str(self.bind()) if not self.program.symbols else table(self)
+
+    @override
+    def __repr__(self) -> str:
+        return f"<MemoryPlan: {len(self.places)} values; print(…) shows it>"
+
+
+@dataclass(frozen=True, repr=False)
+class BoundPlan(Charted, Displayed):
+    """A memory plan with a number for each size and offset."""
+
+    plan: MemoryPlan
+    dims: Mapping[str, int]
+    bytes: Mapping[int, int] = field(init=False)
+    """The size of each value."""
+    starts: tuple[int, ...] = field(init=False)
+    """Where each place of the arena begins."""
+
+    def __post_init__(self) -> None:
+        program = self.plan.program
+        for name, symbol in program.symbols.items():
+            if name in self.dims:
+                check_bounds(symbol, self.dims[name])
+        known: dict[Dim, int] = {}
+        for value in program.values:
+            if value.bytes not in known:
+                known[value.bytes] = self._size(value)
+        object.__setattr__(self, "bytes", {v.id: known[v.bytes] for v in program.values})
+        object.__setattr__(self, "starts", tuple(self.plan.layout.offsets(self.sizes)))
+
+    def _size(self, value: Value) -> int:
+        size = evaluate(value.bytes, self.dims)
+        if size < 0:
+            bound = ", ".join(f"{s.name} = {self.dims[s.name]}" for s in symbols(value.bytes))
+            what = f", which is {size} with {bound}" if bound else ""
+            raise DimError(
+                f"memory plan: {value} has {value.bytes} bytes{what}",
+                hint="a size cannot be negative; declare bounds with dim(name, low, high)",
+            )
+        return size
+
+    @cached_property
+    def sizes(self) -> Sequence[int]:
+        """What each place of the arena takes of it: its bytes, up to the alignment."""
+        alignment = self.plan.alignment
+        return [_up(self.bytes[place.values[0]], alignment) for place in self.plan.arena]
+
+    @cached_property
+    def offsets(self) -> Mapping[int, int]:
+        """Where in the arena each value begins that lives there, views included."""
+        places = self.plan.place_of.items()
+        return {id: self.starts[index] for id, index in places if index < len(self.starts)}
+
+    @cached_property
+    def arena_bytes(self) -> int:
+        """The bytes of the arena."""
+        return max(map(sum, zip(self.starts, self.sizes, strict=True)), default=0)
+
+    @cached_property
+    def least_bytes(self) -> int:
+        """The most bytes that are needed at one step: no arena can have fewer."""
+        return most_live(self.plan.spans, self.sizes)
+
+    @cached_property
+    def unshared_bytes(self) -> int:
+        """What the temporaries would take if each had bytes of its own."""
+        program = self.plan.program
+        own = [id for id in program.born if program.by_id[id].kind == "temporary"]
+        return sum(_up(self.bytes[id], self.plan.alignment) for id in own)
+
+    def rows(self) -> list[Row]:
+        """Return what the table says, as one plain dict for each value."""
+        return rows_of(self.plan, self)
+
+    def to_pandas(self) -> Table:
+        """Return a table of pandas, a row for each value."""
+        return _frame(self.rows())
+
+    @override
+    def plot(self, before: MemoryPlan | BoundPlan | None = None, *, theme: Theme = "auto") -> Any:
+        """Return a chart of the bytes that temporaries need at each step, with the peak."""
+        return DISPLAYS["BoundPlan.plot"](self, before, theme=theme)
+
+    @override
+    def __str__(self) -> str:
+        return table(self.plan, self)
+
+    @override
+    def __repr__(self) -> str:
+        return f"<BoundPlan: {len(self.plan.places)} values; print(…) shows it>"
+
+
+def plan(
+    values: Iterable[Value],
+    steps: Iterable[Step],
+    *,
+    donated: Mapping[int, int] = {},
+    in_place: Iterable[tuple[int, int]] = (),
+    alignment: int = 64,
+) -> MemoryPlan:
+    """Return where each value lives.
+
+    `donated` gives inputs by the outputs that are their values in the next run; `in_place` are
+    pairs of a value and one that its step may write it over, each more wanted than the next.
+
+    >>> values = [Value(0, 400, "input"), Value(1, 400), Value(2, 400), Value(3, 400, "output")]
+    >>> steps = [Step((0,), (1,)), Step((1,), (2,)), Step((2,), (3,))]
+    >>> print(plan(values, steps, in_place=[(2, 1), (1, 0)]))
+    memory plan: 3 steps, 4 values
+    temporaries: 448 bytes in multiples of 64; 896 if none were reused; 448 are needed at once
+    inputs: 400 bytes; outputs: 400 bytes
+    value  bytes  kind       steps       place
+    %0       400  input      0..2   ███  its own
+    %1       400  temporary  0..1   ██·  arena 0
+    %2       400  temporary  1..2   ·██  arena 0, in place of %1
+    %3       400  output     2..2   ··█  its own
+    %1 is not in place of %0: %0 is an input, and not donated
+    """
+    if alignment < 1:
+        raise GraphError(f"memory plan: the alignment is {alignment}, and must be at least 1")
+    program = Program(tuple(values), tuple(Step(*step) for step in steps), dict(donated))
+    chains = _Chains(program)
+    asked = chains.in_place(in_place)
+    carries = tuple(chains.carry(new, old) for new, old in donated.items())
+    places = _places(program, chains.of, alignment)
+    made = MemoryPlan(program, places, asked, carries, alignment)
+    check(made)
+    return made
+
+
+def _frame(rows: list[Row]) -> Table:
+    columns = tuple(
+        "value id kind bytes first last place lives_in offset view_of written_over".split()  # noqa: SIM905  # a list of names reads better so
+    )
+    return frame("memory plan", columns, ([row[name] for name in columns] for row in rows))
+
+
+class _Chains:
+    """Which values have one place, one after another."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.of = {id: [id] for id in program.lives}
+
+    def in_place(self, pairs: Iterable[tuple[int, int]]) -> tuple[InPlace, ...]:
+        """Decide for each pair whether the one is written over the other."""
+        program = self.program
+        wanted: list[InPlace] = []
+        for value, source in pairs:
+            at = program.born.get(value)
+            if at is None or source not in program.steps[at].reads:
+                one, other = (program.by_id.get(id, f"%{id}") for id in (value, source))
+                raise GraphError(
+                    f"memory plan: {one} cannot be in place of {other}: no step reads the one "
+                    "and writes the other",
+                    hint="in_place pairs what a step writes with what it reads",
+                )
+            wanted.append(InPlace(value, source, at))
+        # What is donated stays where the next run looks for it, if it can.
+        wanted.sort(key=lambda one: (one.step, program.donated.get(one.value) != one.source))
+        decided: list[InPlace] = []
+        for one in wanted:
+            why_not = self._refusal(one)
+            if not why_not:
+                chain = self.of[program.roots[one.source]]
+                chain.append(one.value)
+                self.of[one.value] = chain
+            decided.append(one._replace(why_not=why_not))
+        return tuple(decided)
+
+    def _refusal(self, one: InPlace) -> str:
+        program, by_id = self.program, self.program.by_id
+        value, source, root = by_id[one.value], by_id[one.source], program.roots[one.source]
+        chain, whole = self.of[root], by_id[root]
+        names = [id for at, id in program.reads[root] if at == one.step]
+        later = next(((at, id) for at, id in program.reads[root] if at > one.step), None)
+        given = by_id[chain[0]] if by_id[chain[0]].kind == "input" else None
+        outputs = program.outputs.get(value.id, ())
+        if len(self.of[value.id]) > 1:
+            return f"{value} is in place of another value already"
+        if value.bytes != whole.bytes:
+            return f"{value} has {value.bytes} bytes, and {whole} has {whole.bytes}"
+        if whole.kind == "constant":
+            return f"{whole} is a constant"
+        if given is not None and given.id not in program.donated.values():
+            return f"{given} is an input, and not donated"
+        if later is not None:
+            at, id = later
+            seen = "" if id == source.id else f" as {by_id[id]}"
+            return f"{source} is read by step {at}{seen}, after step {one.step} writes {value}"
+        if root in program.outputs:
+            return f"{source} is an output"
+        if names != [source.id]:
+            return self._read_elsewhere(one, names)
+        if chain[-1] != root:
+            return f"{by_id[chain[-1]]} is in its place already"
+        if given is not None and any(program.donated.get(id) != given.id for id in outputs):
+            return f"the place of {given} is for another output"
+        return ""
+
+    def _read_elsewhere(self, one: InPlace, names: list[int]) -> str:
+        """Return how a step that would write over a value reads it beside the one time."""
+        source = self.program.by_id[one.source]
+        if {*names} != {source.id}:
+            others = self.program.names(sorted({*names} - {source.id}))
+            return f"step {one.step} reads {source} as {others} too"
+        return f"step {one.step} reads {source} in {len(names)} places"
+
+    def carry(self, output: int, given: int) -> Carry:
+        """Have an output end in the place of the input that it goes to, if nobody minds."""
+        program, by_id = self.program, self.program.by_id
+        new, old = self.of[program.roots[output]], self.of[given]
+        if new is old:
+            return Carry(output, given)
+        begins = program.born[new[0]]
+        last, id = max(
+            use
+            for one in old
+            for use in [(program.born.get(one, -1), one), *program.reads.get(one, ())]
+        )
+        if last >= begins:
+            return Carry(
+                output,
+                given,
+                f"step {last} needs {by_id[id]}, and step {begins} writes {by_id[new[0]]}",
+            )
+        old += new
+        self.of.update((id, old) for id in new)
+        return Carry(output, given)
+
+
+def _places(program: Program, chains: Mapping[int, list[int]], alignment: int) -> tuple[Place, ...]:
+    """Return a place for each chain, those of the arena in the order of a good layout."""
+    own: list[Place] = []
+    arena: list[Place] = []
+    for chain in {id(chain): chain for chain in chains.values()}.values():
+        first = program.by_id[chain[0]]
+        kind: PlaceKind = "arena"
+        if first.kind in ("input", "constant"):
+            kind = first.kind
+        elif any(id in program.outputs for id in chain):
+            kind = "output"
+        (arena if kind == "arena" else own).append(Place(kind, first.bytes, tuple(chain)))
+    spans = [_whole([program.lives[id] for id in place.values]) for place in arena]
+    layout = arrange(spans, _samples(program, arena, alignment))
+    rank = {index: at for at, index in enumerate(layout.order)}
+    for index in layout.order:
+        below = tuple(sorted(rank[other] for other in layout.below[index]))
+        own.append(Place("arena", arena[index].bytes, arena[index].values, below))
+    count = len(own) - len(arena)
+    return (*own[count:], *own[:count])
+
+
+def _samples(program: Program, arena: Sequence[Place], alignment: int) -> list[list[int]]:
+    """Return sizes of the arena's places for large, middle and small dims."""
+    samples: list[list[int]] = []
+    for part in (2, 1, 0) if program.symbols else (2,):
+        dims = {name: _sizes(symbol)[part] for name, symbol in program.symbols.items()}
+        known = {place.bytes: 0 for place in arena}
+        known = {dim: _up(max(evaluate(dim, dims), 0), alignment) for dim in known}
+        samples.append([known[place.bytes] for place in arena])
+    return samples
+
+
+def _sizes(dim: Symbol) -> tuple[int, int, int]:
+    """Return a small, a middle and a large size that a dim may have."""
+    low = -(-dim.low // dim.multiple_of)
+    high = dim.high if isinstance(dim.high, int) else max(UNBOUNDED, dim.low)
+    high = max(high // dim.multiple_of, low)
+    low, middle, high = (k * dim.multiple_of for k in (low, isqrt(max(low, 1) * high), high))
+    return low, middle, high
+
+
+def _whole(spans: Sequence[Span]) -> Span:
+    return Span(min(span.first for span in spans), max(span.last for span in spans))
+
+
+def _up(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment
+
+
+def rounded(size: Dim, alignment: int) -> Dim:
+    """Return a size up to the next multiple of the alignment."""
+    return (size + (alignment - 1)) // alignment * alignment

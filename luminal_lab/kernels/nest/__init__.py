@@ -1,0 +1,1 @@
+"""How a kernel runs: loops and statements."""

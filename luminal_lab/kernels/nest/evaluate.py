@@ -1,0 +1,139 @@
+"""What a nest means: its statements one after the other, element by element, in Python.
+
+Slow and obvious, for small sizes. It refuses what C would not notice: a place outside of an array,
+an element that is read and that nobody has written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from luminal_lab.core.binding import bound_shape
+from luminal_lab.core.dims import Dim, evaluate
+from luminal_lab.core.dtypes import Array
+from luminal_lab.core.op import TensorType, ints, tuple_text
+from luminal_lab.core.random import uniform
+from luminal_lab.errors import RangeError
+from luminal_lab.kernels.definition.terms import (
+    Apply,
+    Count,
+    Draw,
+    Guard,
+    Lookup,
+    Number,
+    Read,
+    Term,
+)
+from luminal_lab.kernels.nest.nest import Block, Fetch, Local, Loop, Nest, Set, Statement, When
+
+NO_DIMS: Mapping[str, int] = {}
+
+
+def evaluate_nest(
+    nest: Nest, inputs: Mapping[str, Array], dims: Mapping[str, int] = NO_DIMS, *, step: int = 0
+) -> dict[str, Array]:
+    """Return the outputs by their names.
+
+    >>> from luminal_lab.kernels.definition.text import parse_definition
+    >>> from luminal_lab.kernels.nest.lowering import lower
+    >>> nest = lower(parse_definition('''kernel total(x: f32[n]) -> (y: f32[])
+    ...   y[] = sum i < n: x[i]'''))
+    >>> evaluate_nest(nest, {"x": np.array([1, 2, 4], np.float32)}, {"n": 3})["y"].item()
+    7.0
+    """
+    run = _Run(nest, dict(dims), step)
+    for name, type in nest.inputs:
+        run.make(name, type, inputs[name])
+    for name, type in nest.outputs:
+        run.make(name, type)
+    run.block(nest.body)
+    return {name: run.arrays[name] for name, _ in nest.outputs}
+
+
+class _Run:
+    def __init__(self, nest: Nest, values: dict[str, int], step: int) -> None:
+        self.nest = nest
+        self.values = values
+        self.step = step
+        self.arrays: dict[str, Array] = {}
+        self.written: dict[str, Array] = {}
+
+    def make(self, name: str, type: TensorType, data: Array | None = None) -> None:
+        shape = ints(bound_shape(name, type.shape, self.values))
+        dtype = type.dtype.numpy
+        self.arrays[name] = np.zeros(shape, dtype) if data is None else np.array(data, dtype)
+        self.written[name] = np.full(shape, data is not None)
+
+    def block(self, block: Block) -> None:
+        for one in block:
+            self.statement(one)
+
+    def statement(self, one: Statement) -> None:
+        match one:
+            case Loop(axis=axis, size=size, body=body):
+                for position in range(evaluate(size, self.values)):
+                    self.values[axis.name] = position
+                    self.block(body)
+                self.values.pop(axis.name, None)
+            case When(holds=holds, body=body):
+                if evaluate(holds, self.values):
+                    self.block(body)
+            case Local(name=name, type=type):
+                self.make(name, type)
+            case Set():
+                self.set(one)
+            case Fetch():
+                pass  # it is about time
+
+    def set(self, one: Set) -> None:
+        at = self.place(one.name, one.index)
+        value = self.term(one.term)
+        array = self.arrays[one.name]
+        with np.errstate(all="ignore"):
+            if one.how != "=":
+                old = self.element(one.name, at)
+                value = np.maximum(old, value) if one.how == "max=" else np.add(old, value)
+            array[at] = value
+        self.written[one.name][at] = True
+
+    def place(self, name: str, index: tuple[Dim, ...]) -> tuple[int, ...]:
+        at = tuple(evaluate(place, self.values) for place in index)
+        shape = self.arrays[name].shape
+        if any(not 0 <= place < size for place, size in zip(at, shape, strict=True)):
+            raise RangeError(
+                f"nest {self.nest.name}: {name}{list(at)} is outside of its shape, "
+                f"{tuple_text(shape)}"
+            )
+        return at
+
+    def element(self, name: str, at: tuple[int, ...]) -> Array:
+        if not self.written[name][at]:
+            raise RangeError(f"nest {self.nest.name}: {name}{list(at)} is read and never written")
+        return self.arrays[name][at]
+
+    def term(self, term: Term) -> Array:
+        match term:
+            case Read(buffer=buffer, index=index):
+                return self.element(buffer, self.place(buffer, index))
+            case Lookup(buffer=buffer, index=index, axis=axis, position=position):
+                at = (*index[:axis], int(self.term(position)), *index[axis + 1 :])
+                return self.element(buffer, self.place(buffer, at))
+            case Number(value=value, dtype=dtype):
+                return np.asarray(value, dtype.numpy)
+            case Count(at=at, dtype=dtype):
+                return np.asarray(evaluate(at, self.values)).astype(dtype.numpy)
+            case Draw(seed=seed, stream=stream, at=at):
+                place = evaluate(at, self.values)
+                return np.asarray(uniform(seed, stream, self.step, place + 1)[place])
+            case Guard(holds=holds, term=inner, dtype=dtype):
+                if evaluate(holds, self.values):
+                    return self.term(inner)
+                return np.zeros((), dtype.numpy)
+            case Apply(op=op, args=args, dtype=dtype):
+                with np.errstate(all="ignore"):
+                    found = op.bind(self.values).eval(*map(self.term, args))
+                return np.asarray(found).astype(dtype.numpy)
+            case _:
+                raise AssertionError(term)

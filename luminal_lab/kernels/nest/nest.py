@@ -1,0 +1,336 @@
+"""How a kernel computes: loops and statements, in the order in which they happen.
+
+    nest dot(a: f32[64, 128], b: f32[128, 16]) -> (y: f32[64, 16])
+      parallel i < 64:
+        for j < 16:
+          local t: f32[] in registers
+          t = 0.0
+          for k < 128:
+            t += a[i, k] * b[k, j]
+          y[i, j] = t
+
+    text  = "nest" name [ "[" dims "]" ] "(" inputs ")" "->" "(" outputs ")" { line }
+    line  = kind axis "<" dim [ "of" dim ] ":" { line }     a block is indented by two more
+          | "if" dim ":" { line }
+          | "local" name ":" type "in" space
+          | place ("=" | "+=" | "max=") term            a place is name "[" dim , … "]", or name
+          | "fetch" place                               of an input or output
+    kind  = "for" | "unroll" | "vector"          anywhere
+          | "parallel" | "simd"                  on a CPU
+          | "block" | "thread" | "across" | "tensor" | "bulk"    on a GPU
+    space = "memory" | "scratch" | "shared" | "tiles" | "registers"
+
+Terms are those of definitions, without folds: a fold has become a loop that adds to a local. What
+has no axes is read by its name alone. An array in memory is seen by all tasks, one in scratch by
+one task, and so are registers; what is shared is seen by the threads of a block, and so is what is
+in tiles (render/gpu/nest.py says how GPUs run a nest). What is fetched is brought near, if it is there:
+nothing else happens, and where there is nothing at that place, nothing at all.
+
+A block that may be cut short says of how many: 2 - 4*j of 4 has at most four iterations, and
+min(6, n - 6*i) has six.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+from typing_extensions import override
+
+from luminal_lab.core.dims import Dim, Shape, Symbol, substitute, symbols
+from luminal_lab.core.dims.expression import Extremum
+from luminal_lab.core.op import TensorType, mentioned
+from luminal_lab.core.printer import as_text, dim_declaration
+from luminal_lab.kernels.definition.definition import Buffer
+from luminal_lab.kernels.definition.substitution import replaced
+from luminal_lab.kernels.definition.terms import (
+    Lookup,
+    Read,
+    Term,
+    axis_of,
+    free,
+    read_by,
+    walk as walk_terms,
+    write,
+)
+
+Kind: TypeAlias = Literal[
+    "for", "unroll", "vector", "parallel", "simd", "block", "thread", "across", "tensor", "bulk"
+]
+Space: TypeAlias = Literal["memory", "scratch", "shared", "tiles", "registers"]
+How: TypeAlias = Literal["=", "+=", "max="]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A block that is run for each value of an axis, from 0 up."""
+
+    axis: Symbol
+    size: Dim
+    body: Block
+    kind: Kind = "for"
+
+    @property
+    def name(self) -> str:
+        """The name of the axis, which no other loop of a nest has."""
+        return self.axis.name
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """A block that is run where a condition on indices holds."""
+
+    holds: Dim
+    body: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """From here to the end of the block there is an array."""
+
+    name: str
+    type: TensorType
+    space: Space = "registers"
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """An element gets a value, has it added, or keeps the larger of both."""
+
+    name: str
+    index: Shape
+    term: Term
+    how: How = "="
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """An element may be needed soon; where there is no such element, this is nothing."""
+
+    name: str
+    index: Shape
+
+
+Statement: TypeAlias = "Loop | When | Local | Set | Fetch"
+Block: TypeAlias = "tuple[Statement, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One place where an array is read or written."""
+
+    name: str
+    index: Shape | None
+    """None: anywhere, for what is looked up."""
+    how: How | Literal["read"]
+    statement: Set
+
+
+@dataclass(frozen=True, repr=False)
+class Nest:
+    """How a kernel computes. All names, of arrays, axes and dims, are different."""
+
+    name: str
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    body: Block
+
+    @cached_property
+    def statements(self) -> tuple[Statement, ...]:
+        """All statements, the outer before the inner."""
+        return tuple(walk(self.body))
+
+    @cached_property
+    def locals(self) -> Mapping[str, Local]:
+        """The arrays that the nest makes for itself, by name."""
+        return {one.name: one for one in self.statements if isinstance(one, Local)}
+
+    @cached_property
+    def loops(self) -> Mapping[str, Loop]:
+        """All loops by name, the outer first."""
+        return {one.name: one for one in self.statements if isinstance(one, Loop)}
+
+    @cached_property
+    def types(self) -> Mapping[str, TensorType]:
+        """The types of all arrays by name."""
+        given = {buffer.name: buffer.type for buffer in (*self.inputs, *self.outputs)}
+        return given | {local.name: local.type for local in self.locals.values()}
+
+    @cached_property
+    def dims(self) -> Mapping[str, Symbol]:
+        """The dims of the graph that the nest mentions, by name."""
+        found = dict(mentioned(self.types.values(), ()))
+        axes: set[str] = set()
+        for one in self.statements:
+            places: list[Dim] = []
+            match one:
+                case Loop(axis=axis, size=size):
+                    axes.add(axis.name)
+                    places.append(size)
+                case When(holds=holds):
+                    places.append(holds)
+                case Set(index=index, term=term):
+                    places += index
+                    found |= free(term)
+                case Fetch(index=index):
+                    places += index
+                case Local():
+                    pass
+            found |= {symbol.name: symbol for place in places for symbol in symbols(place)}
+        return {name: found[name] for name in sorted(found) if name not in axes}
+
+    @cached_property
+    def names(self) -> set[str]:
+        """All names that are taken."""
+        return {*self.types, *self.loops, *self.dims}
+
+    @override
+    def __str__(self) -> str:
+        known = mentioned([buffer.type for buffer in (*self.inputs, *self.outputs)], ())
+        declared = [
+            dim_declaration(symbol)
+            for name, symbol in self.dims.items()
+            if (symbol.low, symbol.high, symbol.multiple_of) != (1, None, 1) or name not in known
+        ]
+        dims = f"[{', '.join(declared)}]" if declared else ""
+        given = ", ".join(f"{buffer.name}: {buffer.type}" for buffer in self.inputs)
+        made = ", ".join(f"{buffer.name}: {buffer.type}" for buffer in self.outputs)
+        return "\n".join(
+            [f"nest {self.name}{dims}({given}) -> ({made})", *self._lines(self.body, "  ")]
+        )
+
+    _repr_mimebundle_ = as_text
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Nest {self.name}; print(…) shows it>"
+
+    @cached_property
+    def _scalars(self) -> Mapping[Term, str]:
+        """What is read by its name alone."""
+        types = self.types.items()
+        return {Read(name, (), type.dtype): name for name, type in types if not type.shape}
+
+    def _lines(self, block: Block, indent: str) -> Iterator[str]:
+        for one in block:
+            match one:
+                case Loop(axis=axis, size=size, body=body, kind=kind):
+                    most = extent_of(size, self.loops)
+                    known = most is not None and axis == axis_of(axis.name, most)
+                    of = "" if known or axis.high is None else f" of {axis.high + 1}"
+                    yield f"{indent}{kind} {one.name} < {size}{of}:"
+                    yield from self._lines(body, indent + "  ")
+                case When(holds=holds, body=body):
+                    yield f"{indent}if {holds}:"
+                    yield from self._lines(body, indent + "  ")
+                case Local(name=name, type=type, space=space):
+                    yield f"{indent}local {name}: {type} in {space}"
+                case Set(name=name, index=index, term=term, how=how):
+                    place = f"{name}[{', '.join(map(str, index))}]" if index else name
+                    yield f"{indent}{place} {how} {write(term, self.names, names=self._scalars)}"
+                case Fetch(name=name, index=index):
+                    yield f"{indent}fetch {name}[{', '.join(map(str, index))}]"
+
+
+def extent_of(size: Dim, axes: Collection[str]) -> Dim | None:
+    """Return the most iterations of a loop that has a size, if that says it by itself."""
+    parts = size.args if isinstance(size, Extremum) and size.which == "min" else (size,)
+    fixed = [part for part in parts if not any(s.name in axes for s in symbols(part))]
+    return fixed[0] if len(fixed) == 1 else size if len(fixed) == len(parts) else None
+
+
+# -- walking and rebuilding ------------------------------------------------------------------------
+
+
+def walk(block: Block) -> Iterator[Statement]:
+    """Yield all statements, the outer before the inner."""
+    todo = [*reversed(block)]
+    while todo:
+        one = todo.pop()
+        yield one
+        if isinstance(one, (Loop, When)):
+            todo += reversed(one.body)
+
+
+def accesses(block: Block) -> Iterator[Access]:
+    """Yield where arrays are read and written, in order."""
+    for one in walk(block):
+        if isinstance(one, Set):
+            for part in reads_of(one.term):
+                yield Access(part[0], part[1], "read", one)
+            yield Access(one.name, one.index, one.how, one)
+
+
+def reads_of(term: Term) -> Iterator[tuple[str, Shape | None]]:
+    """Yield the arrays and places that a term reads."""
+    for part in walk_terms(term):
+        if isinstance(part, Read):
+            yield part.buffer, part.index
+        elif isinstance(part, Lookup):
+            yield part.buffer, None
+
+
+def arrays_in(block: Block) -> set[str]:
+    """Return the names of all arrays that a block reads or writes."""
+    found: set[str] = set()
+    for one in walk(block):
+        if isinstance(one, Set):
+            found |= {one.name, *read_by(one.term)}
+    return found
+
+
+def axes_in(block: Block) -> set[str]:
+    """Return the names of all loops in a block."""
+    return {one.name for one in walk(block) if isinstance(one, Loop)}
+
+
+def mapped(block: Block, change: Callable[[Statement], Statement | Block]) -> Block:
+    """Return a block with each statement changed, the inner ones first; else it is the same."""
+    found: list[Statement] = []
+    is_same = True
+    for one in block:
+        made = change(_with_body(one, change))
+        is_same &= made is one
+        found += made if isinstance(made, tuple) else (made,)
+    return block if is_same else tuple(found)
+
+
+def _with_body(one: Statement, change: Callable[[Statement], Statement | Block]) -> Statement:
+    if not isinstance(one, (Loop, When)):
+        return one
+    body = mapped(one.body, change)
+    if body is one.body:
+        return one
+    if isinstance(one, Loop):
+        return Loop(one.axis, one.size, body, one.kind)
+    return When(one.holds, body)
+
+
+def substituted(
+    block: Block, values: Mapping[str, Dim], names: Mapping[str, str] | None = None
+) -> Block:
+    """Return a block with axes or dims replaced by others, and arrays renamed."""
+    renamed = names or {}
+
+    def change(one: Statement) -> Statement:
+        match one:
+            case Loop(axis=axis, size=size):
+                if axis.name in values:
+                    new = values[axis.name]
+                    assert isinstance(new, Symbol), new
+                    axis = new
+                return Loop(axis, substitute(size, values), one.body, one.kind)
+            case When(holds=holds):
+                return When(substitute(holds, values), one.body)
+            case Local(name=name):
+                return Local(renamed.get(name, name), one.type, one.space)
+            case Set(name=name, index=index, term=term):
+                index = tuple(substitute(place, values) for place in index)
+                return Set(renamed.get(name, name), index, replaced(term, values, renamed), one.how)
+            case Fetch(name=name, index=index):
+                index = tuple(substitute(place, values) for place in index)
+                return Fetch(renamed.get(name, name), index)
+
+    return mapped(block, change)

@@ -1,0 +1,251 @@
+"""Text to nest: the inverse of how a `Nest` prints, whose file shows the grammar."""
+
+import re
+from typing import cast, get_args
+
+from typing_extensions import override
+
+from luminal_lab.core.dims import Dim, Shape
+from luminal_lab.core.op import TensorType
+from luminal_lab.core.parse import TYPE, Piece, skip
+from luminal_lab.errors import ParseError, nearest
+from luminal_lab.kernels.definition.definition import Buffer, axis_of
+from luminal_lab.kernels.definition.terms import Read, Term
+from luminal_lab.kernels.definition.text import DEEPEST, FOLD, STATED, WORD, Reader
+from luminal_lab.kernels.nest.nest import (
+    Block,
+    Fetch,
+    How,
+    Kind,
+    Local,
+    Loop,
+    Nest,
+    Set,
+    Space,
+    Statement,
+    When,
+    extent_of,
+)
+
+SPACES = "memory, scratch, shared or registers"
+HEAD = re.compile(rf"({'|'.join(get_args(Kind))})\s++(?={WORD}\s*+<)")
+IF = re.compile(r"if\b(?!\s*+(?:\[|=|\+=|max=))")
+LOCAL = re.compile(rf"local\s++(?={WORD}\s*+:)")
+FETCH = re.compile(rf"fetch\s++(?={WORD})")
+
+
+def parse_nest(text: str) -> Nest:
+    """Read a nest from its text form.
+
+    >>> print(parse_nest('''
+    ... nest double(x: f32[n]) -> (y: f32[n])
+    ...   simd i < n:
+    ...     y[i] = x[i] * 2.0
+    ... '''))
+    nest double(x: f32[n]) -> (y: f32[n])
+      simd i < n:
+        y[i] = x[i] * 2.0
+    """
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
+        raise ParseError(
+            f"parse_nest: needs a text, and not a {text.__class__.__name__}",
+            hint="str(nest) writes one",
+        )
+    return NestReader(text).nest()
+
+
+class NestReader(Reader):
+    """Reads nests: statements line by line, with the terms of definitions."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.given: set[str] = set()
+        """The inputs, which nothing writes."""
+        self.made: set[str] = set()
+        """The outputs."""
+        self.used: dict[str, str] = {}
+        """What each name stands for, wherever it was."""
+        self.arrays: list[str] = []
+        """The locals that are known here, in order."""
+        self.blocks = 0
+        """How many blocks are around."""
+
+    def nest(self) -> Nest:
+        """Read the header and the statements."""
+        name, inputs, made = self.header("nest")
+        self.given = {buffer.name for buffer in inputs}
+        outputs = [Buffer(piece.text, type) for piece, type in made]
+        self.made = {buffer.name for buffer in outputs}
+        for what, buffers in (("an input", inputs), ("an output", outputs)):
+            for buffer in buffers:
+                self.array(buffer.name, buffer.type)
+                self.used[buffer.name] = what
+        for piece, _ in made:
+            if piece.text in self.dims:
+                self.fail(piece, f"{piece.text!r} is the name of a dim already")
+        self.used |= dict.fromkeys(self.dims, "a dim")
+        body = self.block(-1) if self.pos < len(self.text) else ()
+        return Nest(name, tuple(inputs), tuple(outputs), body)
+
+    def array(self, name: str, type: TensorType) -> None:
+        """Let an array be known from here on."""
+        self.types[name] = type
+        self.arrays.append(name)
+        if not type.shape:
+            self.parts[name] = Read(name, (), type.dtype)
+
+    # -- statements --------------------------------------------------------------------------------
+
+    def indent(self) -> int:
+        """Return how far the next token is from the start of its line, where it is the first."""
+        start = self.text.rfind("\n", 0, self.pos) + 1
+        if self.text[start : self.pos].strip():
+            self.fail(Piece(self.pos, ""), "a new line should begin here")
+        return self.pos - start
+
+    def block(self, outer: int) -> Block:
+        """Read the statements that are indented by more than those around."""
+        width = self.indent()
+        if width <= outer:
+            message = f"a block indented by more than {outer} should stand here"
+            self.fail(Piece(self.pos, ""), message)
+        self.blocks += 1
+        if self.blocks > DEEPEST:
+            self.fail(Piece(self.pos, ""), f"blocks are nested more than {DEEPEST} deep")
+        outside = len(self.arrays)
+        found: list[Statement] = []
+        while self.pos < len(self.text) and (here := self.indent()) > outer:
+            if here != width:
+                message = f"this line is indented by {here}, and those above by {width}"
+                self.fail(Piece(self.pos, ""), message)
+            found.append(self.statement(width))
+        for name in self.arrays[outside:]:
+            del self.types[name]
+            self.parts.pop(name, None)
+        del self.arrays[outside:]
+        self.blocks -= 1
+        return tuple(found)
+
+    def statement(self, width: int) -> Statement:
+        """Read one statement, with its block."""
+        if match := HEAD.match(self.text, self.pos):
+            self.pos = match.end()
+            return self.loop(cast(Kind, match[1]), width)
+        if match := IF.match(self.text, self.pos):
+            self.pos = skip(self.text, match.end())
+            holds = self.dim(self.until_mark(":"))
+            self.take(":", "':' and a block")
+            return When(holds, self.block(width))
+        if match := LOCAL.match(self.text, self.pos):
+            self.pos = match.end()
+            return self.local()
+        if match := FETCH.match(self.text, self.pos):
+            self.pos = match.end()
+            return self.fetch()
+        return self.set()
+
+    def new(self, name: Piece, what: str) -> None:
+        """Refuse a name that stands for something else; all names of a nest are different."""
+        if name.text in self.used:
+            self.fail(name, f"{name.text!r} is the name of {self.used[name.text]} already")
+        self.used[name.text] = what
+
+    def loop(self, kind: Kind, width: int) -> Loop:
+        """Read a loop behind its kind."""
+        name = self.take(WORD, "an axis")
+        self.new(name, "a loop")
+        self.take("<", "'<' and the size of the loop")
+        piece = self.until_mark(":")
+        text, of, _ = piece.text.partition(" of ")
+        size = self.dim(Piece(piece.at, text.rstrip()))
+        full: Dim | None = extent_of(size, self.axes)
+        if of:
+            full = self.dim(piece.part(len(text) + len(of)))
+        if full is None:
+            hint = f"write how many it has at most, as in {name.text} < {size} of 8"
+            self.fail(piece, f"the size of {name.text} is another for each axis around it", hint)
+        self.take(":", "':' and a block")
+        with self.blaming(name):
+            self.axes[name.text] = axis = axis_of(name.text, full)
+        body = self.block(width)
+        del self.axes[name.text]
+        return Loop(axis, size, body, kind)
+
+    def local(self) -> Local:
+        """Read the declaration of an array."""
+        name = self.take(WORD, "the name of the local")
+        self.new(name, "a local")
+        self.take(":", "':' and the type")
+        type = self.type(self.take(TYPE, "a type such as f32[4, 8]"))
+        self.take(r"in\b", f"'in' and {SPACES}")
+        space = self.take(WORD, SPACES)
+        if space.text not in get_args(Space):
+            hint = nearest(space.text, get_args(Space))
+            self.fail(space, f"a local is in {SPACES}", hint)
+        self.array(name.text, type)
+        return Local(name.text, type, cast(Space, space.text))
+
+    def set(self) -> Set:
+        """Read an assignment."""
+        name = self.take(WORD, "a loop, a condition, a local, or an assignment such as y[i] = x[i]")
+        if name.text not in self.types:
+            hint = nearest(name.text, self.types) or "a local is declared before it is used"
+            self.fail(name, f"there is no array {name.text!r} here", hint)
+        if name.text in self.given:
+            self.fail(name, f"{name.text} is an input, which nothing writes")
+        index, type = self.index(name, "written"), self.types[name.text]
+        how = self.take(r"=|\+=|max=", "'=', '+=' or 'max=' and a term")
+        start = Piece(self.pos, "")
+        term = self.term()
+        if term.dtype is not type.dtype:
+            message = f"{name.text} is {type}, but the term is {term.dtype.short}"
+            self.fail(start, message, f"{type.dtype.short}(…) converts it")
+        return Set(name.text, index, term, cast(How, how.text))
+
+    def index(self, name: Piece, what: str) -> Shape:
+        """Read where in an array something is done."""
+        index: list[Dim] = []
+        if self.accept("["):
+            index += [self.dim(self.until_mark("[,]")) for _ in self.until("]")]
+        type = self.types[name.text]
+        if len(index) != len(type.shape):
+            message = (
+                f"{name.text} is {type}, so that it is {what} at {len(type.shape)} places, and "
+                f"not at {len(index)}"
+            )
+            self.fail(name, message)
+        return tuple(index)
+
+    def fetch(self) -> Fetch:
+        """Read what is to be brought near."""
+        name, known = self.take(WORD, "an input or output"), self.given | self.made
+        if name.text not in known:
+            self.fail(
+                name,
+                f"{name.text!r} is neither an input nor an output, and only those are fetched",
+                nearest(name.text, known),
+            )
+        return Fetch(name.text, self.index(name, "fetched"))
+
+    @override
+    def call(self, name: Piece) -> Term:
+        if self.used.get(name.text) == "a local" and not self.text.startswith("(", self.pos):
+            self.fail(name, f"there is no {name.text!r} here: it ended with its block")
+        return super().call(name)
+
+    # -- what nests do not have --------------------------------------------------------------------
+
+    @override
+    def fold(self) -> Term | None:
+        match = FOLD.match(self.text, self.pos)
+        if match is not None:
+            hint = "a loop that adds to a local with += or max= is one"
+            self.fail(Piece(self.pos, match[1]), "terms of nests have no folds", hint)
+        return None
+
+    @override
+    def softmax(self) -> Term | None:
+        match = STATED.match(self.text, self.pos)
+        if match is not None:
+            self.fail(Piece(self.pos, match[0]), "terms of nests have no folds")
+        return None

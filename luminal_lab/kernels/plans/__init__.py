@@ -1,0 +1,1 @@
+"""Which steps a kernel gets unless somebody says otherwise."""

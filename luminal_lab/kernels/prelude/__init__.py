@@ -1,0 +1,1 @@
+"""What generated source calls: types, maths, warps, tensor units."""

@@ -1,0 +1,1 @@
+"""Nests as source: what all dialects share."""

@@ -1,0 +1,148 @@
+"""Terms in vector loops: all lanes at once, in the vector types of gcc and clang."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set as AbstractSet
+from functools import cached_property
+
+from typing_extensions import override
+
+from luminal_lab.core.dims import Dim, Symbol, substitute
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.ops import Add, Mul
+from luminal_lab.core.views import row_major
+from luminal_lab.errors import ScheduleError
+from luminal_lab.kernels.definition.terms import Apply, Number, Read, Term, walk
+from luminal_lab.kernels.nest.nest import Nest, Set, arrays_in
+from luminal_lab.kernels.render.index import PRODUCT, SUM, index_c
+from luminal_lab.kernels.render.names import c_name
+from luminal_lab.kernels.render.terms import Terms, Text, fused, number_c
+
+
+class Lanes(Terms):
+    """Writes statements of vector loops."""
+
+    def __init__(self, nest: Nest, exact: AbstractSet[str] = frozenset()) -> None:
+        super().__init__(nest)
+        self.exact_names = exact
+        """The arrays of whose elements each op rounds."""
+        self.vectors: set[tuple[DType, int]] = set()
+        """The vector types that were mentioned."""
+        self.axis: Symbol | None = None
+        """The axis whose positions are the lanes, inside a vector loop."""
+        self.width = 0
+
+    @cached_property
+    def as_vectors(self) -> Mapping[str, int]:
+        """The arrays in registers that vector loops use, with the width."""
+        found: dict[str, int] = {}
+        for loop in self.nest.loops.values():
+            if loop.kind == "vector" and isinstance(loop.size, int):
+                for name in arrays_in(loop.body):
+                    local = self.nest.locals.get(name)
+                    if local is None or local.space != "registers" or not local.type.shape:
+                        continue
+                    if found.setdefault(name, loop.size) != loop.size:
+                        raise ScheduleError(
+                            f"vector {loop.name}: it has {loop.size} lanes, and {name} is in "
+                            f"vectors of {found[name]}"
+                        )
+        return found
+
+    @override
+    def place(self, name: str, index: Iterable[Dim]) -> str:
+        width = self.as_vectors.get(name)
+        if width is None:
+            return super().place(name, index)
+        # One lane of an array of vectors.
+        flat = row_major(self.types[name].shape, tuple(index))
+        return f"{c_name(name)}[{index_c(flat // width)}][{index_c(flat % width)}]"
+
+    def vector(self, dtype: DType, width: int) -> str:
+        """Return the name of a vector type."""
+        self.vectors.add((dtype, width))
+        return f"lab_{dtype.short}x{width}"
+
+    def refuse(self, why: str) -> ScheduleError:
+        """Return the error that says why a loop cannot be one of vectors."""
+        return ScheduleError(
+            f"vector {self.axis}: {why}", hint="a simd loop leaves it to the compiler"
+        )
+
+    def set_vector(self, one: Set, ops: Iterable[str]) -> None:
+        """Write an assignment to all lanes."""
+        dtype = self.types[one.name].dtype
+        place = self.lanes_at(one.name, one.index, write=True)
+        if place is None:
+            raise self.refuse(f"neighbours along it do not lie side by side in {one.name}")
+        if one.how == "max=":
+            raise self.refuse(f"the maximum in {one.name} has no form for vectors")
+        if dtype.is_half and not (one.how == "=" and isinstance(one.term, Read)):
+            raise self.refuse(f"{one.name} is {dtype.short}, and is computed in f32")
+        product = fused(one, dtype)
+        if product is not None:
+            left, right = (self.lanes(arg) for arg in product.args)
+            inside = f"{self.vector(dtype, self.width)}, {left.text}, {right.text}, {place}"
+            self.code.add(f"{place} = LAB_FMA({inside});", (*left.ops, *right.ops, Mul.name, *ops))
+            return
+        value = self.lanes(one.term)
+        text = value.text
+        if one.how == "=" and not self.varies(one.term):
+            zeros = f"({self.vector(dtype, self.width)}){{0}}"
+            # Less zeros, as -0.0 plus zero would be another.
+            text = zeros if one.term == Number(0, dtype) else f"{value.at(SUM)} - {zeros}"
+        self.code.add(f"{place} {one.how} {text};", (*value.ops, *ops))
+
+    def varies(self, term: Term) -> bool:
+        """Return whether a term is a vector, and not one value for all lanes."""
+        return any(
+            isinstance(part, Read)
+            and (part.buffer in self.as_vectors or self.stride(part.buffer, part.index) != 0)
+            for part in walk(term)
+        )
+
+    def lanes(self, term: Term) -> Text:
+        """Return a term for all lanes at once: a vector, or one value for all."""
+        match term:
+            case Number(value=value, dtype=dtype):
+                return number_c(value, dtype)
+            case Read(buffer=buffer, index=index):
+                found = self.lanes_at(buffer, index)
+                if found is not None:
+                    return Text(found)
+            case Apply(op=Add() | Mul() as op, args=(a, b), dtype=dtype) if dtype in VECTORS:
+                sign, level = ("+", SUM) if isinstance(op, Add) else ("*", PRODUCT)
+                left, right = self.lanes(a), self.lanes(b)
+                text = f"{left.at(level)} {sign} {right.at(level + 1)}"
+                return Text(text, level, (*left.ops, *right.ops, op.name))
+            case _:
+                pass
+        raise self.refuse(f"{term} has no form for vectors")
+
+    def stride(self, name: str, index: Iterable[Dim]) -> Dim:
+        """Return how far apart in an array neighbours along the lanes are."""
+        assert self.axis is not None
+        flat = row_major(self.types[name].shape, tuple(index))
+        return substitute(flat, {self.axis.name: self.axis + 1}) - flat
+
+    def lanes_at(self, name: str, index: Iterable[Dim], *, write: bool = False) -> str | None:
+        """Return the elements of an array along the axis of lanes, or one that all read."""
+        assert self.axis is not None
+        if self.is_scalar(name):
+            return None if write else c_name(name)
+        type, place = self.types[name], tuple(index)
+        stride = self.stride(name, place)
+        start = substitute(row_major(type.shape, place), {self.axis.name: 0})
+        if stride == 0 and not write:
+            one = f"{c_name(name)}[{index_c(start)}]"
+            return one if name not in self.as_vectors and not type.dtype.is_half else None
+        if stride != 1:
+            return None
+        if name in self.as_vectors:
+            return f"{c_name(name)}[{index_c(start // self.width)}]"
+        kind = self.vector(type.dtype, self.width)
+        return f"LAB_LANES({kind}, {c_name(name)} + {index_c(start, PRODUCT)})"
+
+
+VECTORS = DType.float32, DType.float64
+"""The dtypes whose vectors are computed with."""

@@ -1,0 +1,113 @@
+"""The phases of a nest: the parallel loops that stand outermost, and what stands between them.
+
+    u = 0.0                          t = a[0]
+    t = a[0]                         ----------------
+    parallel i < 4:             →    parallel i < 4:
+      y[i] = b[i] * t                  y[i] = b[i] * t
+    u += y[3]                        ----------------
+                                     u = 0.0
+                                     u += y[3]
+
+What a parallel loop depends on comes before it, and the rest may wait: so there are few phases, and
+most scalars are of one. Those that several phases mention go from one to the next in memory, as
+arrays do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from luminal_lab.core.dims import Dim
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.printer import unique
+from luminal_lab.kernels.definition.terms import Read
+from luminal_lab.kernels.nest.nest import Block, Local, Loop, Nest, Set, Statement, accesses
+
+
+class Part(NamedTuple):
+    """What one phase does, and in how many tasks."""
+
+    block: Block
+    tasks: Dim
+
+
+def parts_of(nest: Nest) -> tuple[Nest, Sequence[Part]]:
+    """Return the phases of a nest, and the nest with what they share in memory."""
+    body, names = nest.body, set(nest.names)
+    groups = [*_groups(body)]
+    uses = [_Use.of(tuple(body[at] for at in group)) for group in groups]
+    before: list[list[Statement]] = [[] for _ in groups]
+    after: list[list[Statement]] = [[] for _ in groups]
+    shared: list[Statement] = []
+    for at, one in enumerate(body):
+        if not isinstance(one, Local):
+            continue
+        users = [place for place, use in enumerate(uses) if one.name in use.names]
+        if one.space == "memory" or (len(users) > 1 and one.type.shape):
+            shared.append(replace(one, space="memory"))
+        elif len(users) > 1:
+            # 16-bit floats are floats in registers, and not rounded between phases either.
+            near = DType.float32 if one.type.dtype.is_half else one.type.dtype
+            kept = Local(unique(one.name, names), one.type.with_dtype(near), "memory")
+            names.add(kept.name)
+            shared.append(kept)
+            for place in users:
+                start = Set(one.name, (), Read(kept.name, (), near))
+                before[place] += [one, start] if place != users[0] else [one]
+                if one.name in uses[place].written:
+                    after[place].append(Set(kept.name, (), Read(one.name, (), one.type.dtype)))
+        elif users:
+            groups[users[0]].append(at)
+    parts: list[Part] = []
+    for group, first, last in zip(groups, before, after, strict=True):
+        loop = body[group[0]]
+        if isinstance(loop, Loop) and loop.kind == "parallel":
+            assert not last, "a scalar that tasks write is each task's own"
+            parts.append(Part((replace(loop, body=(*first, *loop.body)),), loop.size))
+        else:
+            inner = [body[at] for at in sorted(group)]
+            parts.append(Part((*first, *inner, *last), 1))
+    blocks = [one for part in parts for one in part.block]
+    return replace(nest, body=(*shared, *blocks)), parts
+
+
+class _Use(NamedTuple):
+    """The arrays that statements mention, and those of them that they write."""
+
+    names: set[str]
+    written: set[str]
+
+    @classmethod
+    def of(cls, block: Block) -> _Use:
+        found = [*accesses(block)]
+        names = {access.name for access in found}
+        return cls(names, {access.name for access in found if access.how != "read"})
+
+    def clashes(self, other: _Use) -> bool:
+        """Return whether the order of the two matters."""
+        return bool(self.written & other.names or self.names & other.written)
+
+
+def _groups(body: Block) -> Iterator[list[int]]:
+    """Yield the places of the statements of each phase, declarations apart."""
+    waiting: dict[int, _Use] = {}
+    for at, one in enumerate(body):
+        if isinstance(one, Local):
+            continue
+        use = _Use.of((one,))
+        if not (isinstance(one, Loop) and one.kind == "parallel"):
+            waiting[at] = use
+            continue
+        needed: list[int] = []
+        for place in reversed(waiting):
+            if waiting[place].clashes(use):
+                needed.append(place)
+                use = _Use(use.names | waiting[place].names, use.written | waiting[place].written)
+        if needed:
+            yield needed[::-1]
+            waiting = {place: use for place, use in waiting.items() if place not in needed}
+        yield [at]
+    if waiting:
+        yield [*waiting]

@@ -1,0 +1,103 @@
+"""A program as one C source: every distinct kernel once, and the launches in their order.
+
+    // v2: f32[2048] = gelu(v0, v1)
+    {phases_gelu, 1, LAB_LIST(0, 1, 2), LAB_NONE},
+
+Two kernels are one if their definitions are equal as text, whatever they are called. Values are
+counted in the order in which the program mentions them, and have no names of the user's: so the
+source stays the same, and its library is found in the cache, when lines above it change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from luminal_lab.core.dtypes import DType
+from luminal_lab.kernels.kernel import GIVEN, Kernel, function_name
+from luminal_lab.kernels.prelude.c_maths import c_maths
+from luminal_lab.kernels.prelude.c_runtime import EXECUTE, RUNTIME
+from luminal_lab.kernels.render.c.nest import prelude
+from luminal_lab.kernels.render.values import INDICES, RANDOM, maths_of
+
+ENTRIES = ("lab_open", "lab_execute", "lab_cancel", "lab_close")
+"""The functions that the library exports."""
+
+
+class Use(NamedTuple):
+    """A launch as the source has it."""
+
+    kernel: Kernel
+    values: tuple[int, ...]
+    """The program's values that are its inputs, its locals and its outputs."""
+    dims: tuple[int, ...]
+    """Which of the program's dims those of its definition are."""
+    made: int
+    """How many of the values, from the end, are its outputs."""
+    types: tuple[str, ...] = ()
+    """What the outputs are."""
+
+
+def program_source(
+    kernels: Iterable[Kernel], uses: Sequence[Use], dtypes: Iterable[DType] = ()
+) -> str:
+    """Return the C source of all kernels, with what they need, and of the launches.
+
+    `dtypes` are those of kernels without definitions.
+    """
+    kernels = list(kernels)
+    definitions = [kernel.definition for kernel in kernels if kernel.definition is not None]
+    names, known = maths_of(definitions)
+    parts = [c_maths(names, known | set(dtypes)), GIVEN, INDICES, RANDOM, prelude(kernels)]
+    parts += [kernel.source for kernel in kernels]
+    parts += [RUNTIME.strip(), *map(_phases, kernels), _limits(kernels, uses), _launches(uses)]
+    return "\n\n".join([*parts, EXECUTE.strip()]) + "\n"
+
+
+def most_phases(kernels: Iterable[Kernel]) -> int:
+    """Return how many phases there is room for in the counts of tasks of one launch."""
+    return max([1, *(len(kernel.phases) for kernel in kernels)])
+
+
+def _phases(kernel: Kernel) -> str:
+    functions = ", ".join(phase.function for phase in kernel.phases)
+    return f"static lab_function *const {phases_name(kernel)}[] = {{{functions}}};"
+
+
+def phases_name(kernel: Kernel) -> str:
+    """Return what C calls the list of a kernel's functions."""
+    return function_name(kernel.name).replace("kernel_", "phases_", 1)
+
+
+def _limits(kernels: Sequence[Kernel], uses: Sequence[Use]) -> str:
+    limits = {
+        "LAB_PHASES": most_phases(kernels),
+        "LAB_BUFFERS": max([1, *(len(use.values) for use in uses)]),
+        "LAB_DIMS": max([1, *(len(use.dims) for use in uses)]),
+    }
+    return "\n".join(f"#define {name} {size}" for name, size in limits.items())
+
+
+def _launches(uses: Sequence[Use]) -> str:
+    lines = ["static const lab_launch lab_program[] = {"]
+    for number, use in enumerate(uses):
+        count = len(use.values) - use.made
+        given, made = use.values[:count], use.values[count:]
+        types = use.types or ("",) * len(made)
+        results = ", ".join(
+            f"v{value}: {type}" if type else f"v{value}"
+            for value, type in zip(made, types, strict=True)
+        )
+        read = ", ".join(f"v{value}" for value in given)
+        lines += [
+            f"    // {number}: {results} = {use.kernel.name}({read})",
+            f"    {{{phases_name(use.kernel)}, {len(use.kernel.phases)}, {_list(use.values)}, "
+            f"{_list(use.dims)}}},",
+        ]
+    if not uses:
+        lines.append("    {0, 0, LAB_NONE, LAB_NONE},")
+    return "\n".join([*lines, "};"])
+
+
+def _list(numbers: Sequence[int]) -> str:
+    return f"LAB_LIST({', '.join(map(str, numbers))})" if numbers else "LAB_NONE"

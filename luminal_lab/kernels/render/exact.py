@@ -1,0 +1,61 @@
+"""Which 16-bit floats of a nest are rounded op by op: whatever decides where a value jumps.
+
+    m max= x[i] * b[i] + c[i] * d              m is the largest of these sums,
+    k = where(x[i] * b[i] + c[i] * d < m, …)   and one of them is not less than m
+
+Kernels compute in float32, and round to 16 bits where a value is stored. Of two such values that
+should be equal one is less, if it was stored on the way and the other was not: a maximum is nowhere
+to be found. So the arguments of ops that jump, and what maxima are taken of, are rounded after each
+op, here and in all other kernels. Sums over axes stay as they are: a kernel that compares them does
+not work them out anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from typing import TypeAlias
+
+from luminal_lab.core.ops import Cast, LessThan, Mod
+from luminal_lab.kernels.definition.intrinsics import Ceil, Floor, Round, Trunc
+from luminal_lab.kernels.definition.terms import Apply, Lookup, Read, Term, walk
+from luminal_lab.kernels.nest.nest import Nest, Set
+
+Terms: TypeAlias = AbstractSet[Term]
+JUMPING = (LessThan, Mod, Floor, Ceil, Trunc, Round)
+"""The ops whose results are far apart for arguments that are close."""
+
+
+def jumps(term: Term) -> bool:
+    """Return whether a term may be far from what it was when its arguments change a little."""
+    if not isinstance(term, Apply) or not term.args[0].dtype.is_float:
+        return False
+    is_whole = isinstance(term.op, Cast) and not term.dtype.is_float
+    return is_whole or isinstance(term.op, JUMPING)
+
+
+def exact_names(nest: Nest, compared: AbstractSet[str] = frozenset()) -> AbstractSet[str]:
+    """Return the arrays whose elements decide where something jumps.
+
+    Of the results these are the ones that are compared by other kernels.
+    """
+    sets = [one for one in nest.statements if isinstance(one, Set)]
+    names = set(compared)
+    todo = sets
+    while todo:
+        known = len(names)
+        for one in todo:
+            terms = exact_terms(one, names)
+            names |= {part.buffer for part in terms if isinstance(part, (Read, Lookup))}
+        todo = sets if len(names) > known else []
+    return names
+
+
+def exact_terms(one: Set, names: AbstractSet[str]) -> Terms:
+    """Return what has to be exact of the term of a statement, if these arrays have to be."""
+    found: set[Term] = set()
+    for part in walk(one.term):
+        if jumps(part):
+            found.update(walk(*part.parts))
+    if one.how == "max=" or (one.how == "=" and one.name in names):
+        found.update(walk(one.term))
+    return found

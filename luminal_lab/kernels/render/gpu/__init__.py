@@ -1,0 +1,1 @@
+"""Nests as CUDA C++ and as Metal."""

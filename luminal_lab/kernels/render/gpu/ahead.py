@@ -1,0 +1,140 @@
+"""Which copies into shared memory go on while threads work, and when they have arrived.
+
+    local s: f32[3, 8] in shared              for (int k_a = 0; k_a < 2; k_a++) {
+    for k_a < 2:                                  lab_copy_async_16(&s[8*k_a + …], …);
+      thread l < 2: s[k_a, …] = x[k_a, …]         lab_copy_commit();
+    for k < n:                                }
+      if k + 2 < n:                      →    for (lab_i64 k = 0; k < n; k++) {
+        thread l < 2: s[(k + 2)%3, …] = …         lab_copy_wait(1);
+      … s[k%3, …] …                               lab_sync();
+                                                  if (k + 2 < n) {
+                                                      lab_copy_async_16(…);
+                                                  }
+                                                  lab_copy_commit();
+                                                  …
+                                              }
+
+Copies of whole tiles (bulk.py) arrive at a barrier for each place, which is waited for where
+its turn has come.
+
+Each iteration makes one group of copies, though it may be empty, so that all groups but the last
+`count - 1` are those that this iteration and earlier ones need. The one barrier is for what has
+arrived, and for what the iteration before has read, whose place the next copies take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from luminal_lab.core.dims import Dim, Symbol
+from luminal_lab.core.dims.expression import Remainder
+from luminal_lab.kernels.nest.nest import Block, Local, Loop, Nest, Set, When, accesses, walk
+from luminal_lab.kernels.render.gpu.waiting import Touch, Touches, Turn
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """A loop whose copies for later iterations go on while it works."""
+
+    loop: str
+    count: int
+    """How many iterations ahead they are."""
+    arrays: frozenset[str]
+    in_groups: bool
+    """Whether what comes before the loop makes a group for each of the first iterations."""
+    bulk: int = 0
+    """How many bulk copies arrive for an iteration, if such it are."""
+
+    @property
+    def left(self) -> int:
+        """How many groups need not have arrived when an iteration begins."""
+        return self.count - 1 if self.in_groups else 0
+
+    @property
+    def open(self) -> Touches:
+        """What still arrives when an iteration has waited."""
+        return frozenset(
+            Touch(array, True, None, Turn(self.loop, ahead, self.count + 1), arrives=True)
+            for array in self.arrays
+            for ahead in range(1, self.left + 1)
+        )
+
+
+def arrivals(nest: Nest, body: Block) -> Mapping[str, Arrivals]:
+    """Return the loops that copy ahead, by name: those before which nobody else does."""
+    return {one.loop: one for one in _arrivals(nest, body, body)}
+
+
+def _arrivals(nest: Nest, whole: Block, block: Block) -> Iterator[Arrivals]:
+    for place, one in enumerate(block):
+        if not isinstance(one, (Loop, When)):
+            continue
+        found = _ahead(nest, one) if isinstance(one, Loop) and one.kind == "for" else None
+        if found is not None and _is_alone(found, whole, block[: place + 1]):
+            before = [x for x in block[:place] if not isinstance(x, Local)]
+            yield Arrivals(
+                *found,
+                in_groups=bool(before) and _is_first(found, before[-1]),
+                bulk=len(bulk_loops(one.body[:1])),
+            )
+        else:
+            yield from _arrivals(nest, whole, one.body)
+
+
+def _ahead(nest: Nest, loop: Loop) -> tuple[str, int, frozenset[str]] | None:
+    """Return a loop that begins with copies into places that it uses later: how much, and which."""
+    first = loop.body[0] if loop.body else None
+    if not isinstance(first, When):
+        return None
+    arrays = {one.name for one in walk(first.body) if isinstance(one, Set)}
+    counts = {
+        _behind(one.index[0], loop.axis)
+        for one in walk(first.body)
+        if isinstance(one, Set) and one.index
+    }
+    sizes = {nest.types[name].shape[0] for name in arrays if nest.types[name].shape}
+    spaces = {nest.locals[name].space if name in nest.locals else None for name in arrays}
+    shared = spaces in ({"shared"}, {"tiles"})
+    if len(counts) != 1 or not arrays or not shared:
+        return None
+    (count,) = counts
+    if count is None or sizes != {count + 1}:
+        return None
+    written = {one.name for one in walk(loop.body[1:]) if isinstance(one, Set)}
+    copied = {use.name for use in accesses(first.body)}
+    return None if written & copied else (loop.name, count, frozenset(arrays))
+
+
+def bulk_loops(block: Block) -> list[Loop]:
+    """Return the outermost loops of bulk copies in a block."""
+    found: list[Loop] = []
+    for one in block:
+        if isinstance(one, Loop) and one.kind == "bulk":
+            found.append(one)
+        elif isinstance(one, (Loop, When)):
+            found += bulk_loops(one.body)
+    return found
+
+
+def _behind(place: Dim, axis: Symbol) -> int | None:
+    """Return how many iterations ahead a place is, of as many and one."""
+    if not isinstance(place, Remainder):
+        return None
+    at, places = place.arguments
+    count = at - axis
+    return count if isinstance(count, int) and places == count + 1 and count > 0 else None
+
+
+def _is_alone(found: tuple[str, int, frozenset[str]], whole: Block, upto: Block) -> bool:
+    """Return whether nobody else uses the arrays but what stands before the loop in its block."""
+    mine = sum(use.name in found[2] for use in accesses(upto))
+    return mine == sum(use.name in found[2] for use in accesses(whole))
+
+
+def _is_first(found: tuple[str, int, frozenset[str]], before: object) -> bool:
+    """Return whether a loop copies what the first iterations need, one of them in each of its."""
+    if not isinstance(before, Loop) or before.size != found[1]:
+        return False
+    places = {one.index[0] for one in walk((before,)) if isinstance(one, Set)}
+    return before.kind == "for" and places == {before.axis}

@@ -1,0 +1,393 @@
+"""How GPUs run a nest: which thread runs what, and what each keeps.
+
+    block i < m:                              a launch of m blocks
+      local part: f32[256] in registers       a number in each of 256 threads
+      thread l < 256:                         a region: what thread l of the block does
+        part[l] = 0.0
+        for c < n / 256:
+          part[l] += x[i, 256*c + l]
+      local t: f32[] in registers             the same number in all threads
+      t = 0.0
+      across l_2 < 256:                       threads exchange what they have
+        t += part[l_2]
+      thread l_3 < 1:
+        y[i] = t
+
+A nest means what it means with all its loops run one after the other; the kinds of its loops only
+say who runs them. An outermost run of block loops is a phase, one launch; what stands outside of
+them is a phase of one block. A run of thread loops is a region; regions do not stand in each other.
+The last of its loops is the fastest: neighbours along it are neighbours in number. A region with
+tensor loops in it is run by warps: its threads' loops number those, or groups of four warps where
+a tile has 64 rows. Bulk loops are a copy that one thread begins (bulk.py).
+
+An array in registers that is declared outside of regions is spread: some of its axes are threads,
+and each thread has a part of it. A region that uses it numbers its threads so that each finds its
+own. Threads beyond the end of a region do what the others do once more, if it only sets registers:
+what all threads of a row know, all have. What others see the first of them sets. Blocks set
+registers outside of regions in all threads alike.
+
+Where threads wait for each other is not written: waiting.py finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from luminal_lab.core.dims import Dim, Shape, Symbol, symbols
+from luminal_lab.core.op import size_of
+from luminal_lab.errors import ScheduleError
+from luminal_lab.kernels.nest.nest import (
+    Access,
+    Block,
+    Local,
+    Loop,
+    Nest,
+    Statement,
+    When,
+    accesses,
+    arrays_in,
+    walk,
+)
+from luminal_lab.kernels.steps.step import private
+
+WARP = 32
+GROUP, GROUP_ROWS = 128, 64
+"""The threads of four warps, and the rows of a tile that they multiply together."""
+
+
+@dataclass(frozen=True)
+class Along:
+    """Where an axis of threads is in their numbers: number % end / stride, if below size."""
+
+    size: int
+    stride: int
+    room: int = 0
+    """How many positions it has room for, where that is not its size: those beyond are idle."""
+
+    @property
+    def end(self) -> int:
+        """How far the threads of one position of the axes around are apart, at least."""
+        return (self.room or self.size) * self.stride
+
+
+@dataclass(frozen=True)
+class Region:
+    """What the threads of a block do, each by itself."""
+
+    axes: tuple[Loop, ...]
+    body: Block
+    fold: Loop | None = None
+    """The loop along which threads exchange what they have."""
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """The loops whose positions are threads."""
+        return self.axes if self.fold is None else (*self.axes, self.fold)
+
+    @cached_property
+    def is_warps(self) -> bool:
+        """Whether whole warps run it together, each as one."""
+        return self.lanes > 1
+
+    @cached_property
+    def lanes(self) -> int:
+        """How many threads run it together: one, a warp, or four of them."""
+        sizes = [
+            one.size for one in walk(self.body) if isinstance(one, Loop) and one.kind == "tensor"
+        ]
+        return GROUP if GROUP_ROWS in sizes else WARP if sizes else 1
+
+    @property
+    def size(self) -> int:
+        """How many threads it has work for."""
+        found = size_of(tuple(loop.size for loop in self.loops))
+        assert isinstance(found, int)
+        return found * self.lanes
+
+
+@dataclass
+class Phase:
+    """One launch: its blocks, its regions, and how many threads they take."""
+
+    nest: Nest
+    blocks: tuple[Loop, ...]
+    body: Block
+    regions: dict[int, Region] = field(default_factory=dict[int, Region])
+    """The regions, by the identities of the loops that they begin with."""
+
+    def __post_init__(self) -> None:
+        for one in self._starts(self.body):
+            self.regions[id(one)] = self._region(one)
+
+    @property
+    def tasks(self) -> Dim:
+        """How many blocks there are."""
+        return size_of(tuple(loop.size for loop in self.blocks))
+
+    @cached_property
+    def threads(self) -> int:
+        """How many threads a block has: whole warps where there is more than one thread."""
+        ends = [along.end for one in self.regions.values() for along in self.places(one).values()]
+        most = max([1, *ends])
+        return most if most == 1 else -(-most // WARP) * WARP
+
+    @cached_property
+    def spread(self) -> Mapping[str, Mapping[int, Along]]:
+        """For each array in registers which of its axes are threads, and where in their numbers."""
+        found: dict[str, dict[int, Along]] = {}
+        for region in self._linked():
+            places = self._places(region, found)
+            for use, axes in self._own(region):
+                along = {place: places[axis.name] for place, axis in axes.items()}
+                known = found.setdefault(use.name, along)
+                if any(known[place] != along[place] for place in known.keys() & along.keys()):
+                    raise self._elsewhere(use.name, region)
+                found[use.name] = {place: known[place] for place in known if place in along}
+        return found
+
+    def _linked(self) -> Iterator[Region]:
+        """Yield the regions, the largest first, and next those that share arrays with them."""
+        left = sorted(self.regions.values(), key=lambda one: -one.size)
+        used = [{use.name for use, axes in self._own(one) if axes} for one in left]
+        known: set[str] = set()
+        while left:
+            place = next((at for at, names in enumerate(used) if names & known), 0)
+            known |= used.pop(place)
+            yield left.pop(place)
+
+    def own(self, name: str, of: Shape) -> Shape:
+        """Return what of an array's shape, or of a place in it, each thread has for itself."""
+        spread = self.spread.get(name, {})
+        return tuple(one for place, one in enumerate(of) if place not in spread)
+
+    @cached_property
+    def tiles(self) -> frozenset[str]:
+        """The arrays in registers whose last two axes are tiles, which a warp has together."""
+        found: set[str] = set()
+        for one in walk(self.body):
+            if isinstance(one, Loop) and one.kind == "tensor":
+                inside = private(one.body)
+                for use in accesses(one.body):
+                    if self.is_kept(use.name) and use.name not in inside and use.index:
+                        found.add(use.name)
+        return frozenset(found)
+
+    def places(self, region: Region) -> Mapping[str, Along]:
+        """Return where each axis of a region is in the numbers of threads."""
+        return self._places(region, self.spread)
+
+    def check(self) -> None:
+        """Refuse what no thread could do as it is written."""
+        inside = private(self.body)
+        for name in arrays_in(self.body):
+            local = self.nest.locals.get(name)
+            if local is not None and local.space == "scratch":
+                raise ScheduleError(
+                    f"nest {self.nest.name}: {name} is in scratch, which GPUs lack",
+                    hint=f"place {name} in shared",
+                )
+            if local is not None and local.space != "memory" and name not in inside:
+                raise ScheduleError(
+                    f"nest {self.nest.name}: {name} is in {local.space}, where one launch does not "
+                    "find what another left",
+                    hint=f"place {name} in memory",
+                )
+        for region in self.regions.values():
+            for one in walk(region.body):
+                if isinstance(one, Local) and one.space != "registers":
+                    raise ScheduleError(
+                        f"nest {self.nest.name}: {one.name} is in {one.space}, and each thread has "
+                        "it alone",
+                        hint=f"place {one.name} in registers",
+                    )
+            for use, axes in self._own(region):
+                self._check_use(region, use, axes)
+        self._check_outside(self.body)
+
+    # -- what is found -----------------------------------------------------------------------------
+
+    def _starts(self, block: Block) -> Iterator[Loop]:
+        """Yield the loops with which regions begin."""
+        for one in block:
+            if isinstance(one, Loop) and one.kind in ("thread", "across"):
+                yield one
+            elif isinstance(one, Loop):
+                if one.kind == "block":
+                    raise ScheduleError(
+                        f"nest {self.nest.name}: {one.name} is a loop over blocks inside of others",
+                        hint="blocks are the outermost loops",
+                    )
+                yield from self._starts(one.body)
+            elif isinstance(one, When):
+                yield from self._starts(one.body)
+
+    def _region(self, first: Loop) -> Region:
+        axes: list[Loop] = []
+        loop, body = first, first.body
+        while loop.kind == "thread":
+            axes.append(loop)
+            body = loop.body
+            if len(body) != 1 or not isinstance(body[0], Loop):
+                break
+            loop = body[0]
+        fold = loop if loop.kind == "across" else None
+        if fold is not None:
+            body = fold.body
+        for one in walk(body):
+            if isinstance(one, Loop) and one.kind in ("block", "thread", "across"):
+                raise ScheduleError(
+                    f"nest {self.nest.name}: {one.name} is a loop over {_MANY[one.kind]} inside of "
+                    "what each thread does",
+                    hint="threads' loops are right around each other",
+                )
+        return Region(tuple(axes), body, fold)
+
+    def _own(self, region: Region) -> Iterator[tuple[Access, dict[int, Loop]]]:
+        """Yield how a region uses registers that were there before, and their axes of threads."""
+        inside = private(region.body)
+        for use in accesses(region.body):
+            if use.name not in inside and self.is_kept(use.name):
+                yield use, _threads_of(region, use)
+
+    def is_kept(self, name: str) -> bool:
+        """Return whether an array is in registers from one region to another."""
+        local = self.nest.locals.get(name)
+        return local is not None and local.space == "registers"
+
+    def _places(self, region: Region, known: Mapping[str, Mapping[int, Along]]) -> dict[str, Along]:
+        """Give each axis its place: where arrays want it, or else the innermost that is free."""
+        found: dict[str, Along] = {}
+        for use, axes in self._own(region):
+            wanted = known.get(use.name, {})
+            for axis, along in [(axes[at], wanted[at]) for at in axes if at in wanted]:
+                if found.setdefault(axis.name, along) != along or along.size != _size(axis):
+                    raise self._elsewhere(use.name, region)
+        for loop in reversed(region.loops):
+            if loop.name not in found:
+                found[loop.name] = self._free(region, _size(loop), [*found.values()])
+        for one in found.values():
+            for other in found.values():
+                if one is not other and one.stride < other.end and other.stride < one.end:
+                    loops = ", ".join(loop.name for loop in region.loops)
+                    raise ScheduleError(
+                        f"nest {self.nest.name}: the arrays in registers that {loops} use are in "
+                        "threads of different numbers",
+                        hint="give the threads' loops of all regions the same sizes and order",
+                    )
+        return found
+
+    def _free(self, region: Region, size: int, taken: list[Along]) -> Along:
+        """Return the innermost place for an axis that no other has."""
+        start = region.lanes
+        for along in sorted(taken, key=lambda one: one.stride):
+            if start * size <= along.stride and along.stride % start == 0:
+                room = along.stride // start
+                return Along(size, start, room if room % size else 0)
+            start = max(start, along.end)
+        return Along(size, start)
+
+    def _elsewhere(self, name: str, region: Region) -> ScheduleError:
+        loops = ", ".join(loop.name for loop in region.loops)
+        return ScheduleError(
+            f"nest {self.nest.name}: {name} is in the registers of other threads than those of "
+            f"{loops}",
+            hint=f"place {name} in shared",
+        )
+
+    # -- what is refused ---------------------------------------------------------------------------
+
+    def _check_use(self, region: Region, use: Access, axes: Mapping[int, Loop]) -> None:
+        """Refuse a use of registers of which a thread would need those of another."""
+        assert use.index is not None
+        own = [axes[place] for place in self.spread[use.name]]
+        rest = {s for place in self.own(use.name, use.index) for s in symbols(place)}
+        for loop in region.loops:
+            if loop.axis in rest:
+                raise ScheduleError(
+                    f"nest {self.nest.name}: {use.name} is in the registers of each thread, and "
+                    f"{loop.name} is not one of its axes",
+                    hint=f"place {use.name} in shared",
+                )
+            if use.how != "read" and loop not in own and loop is not region.fold and loop.size != 1:
+                raise ScheduleError(
+                    f"nest {self.nest.name}: {use.name} is in the registers of each thread, and "
+                    f"one of {loop.name} alone would set it",
+                    hint=f"place {use.name} in shared",
+                )
+
+    def _check_outside(self, block: Block) -> None:
+        """Refuse what no thread alone can do where none is meant."""
+        for one in block:
+            if id(one) in self.regions:
+                continue
+            if isinstance(one, (Loop, When)) and self.has_regions(one.body):
+                self._check_outside(one.body)
+                continue
+            inside, kept, others = private((one,)), set[str](), set[str]()
+            for use in accesses((one,)):
+                if self.spread.get(use.name):
+                    raise ScheduleError(
+                        f"nest {self.nest.name}: {use.name} is in the registers of each thread, "
+                        "and used outside of their loops",
+                        hint=f"place {use.name} in shared",
+                    )
+                if use.how != "read" and use.name not in inside:
+                    (kept if self.is_kept(use.name) else others).add(use.name)
+            if kept and others:
+                raise ScheduleError(
+                    f"nest {self.nest.name}: what is outside of threads sets {min(kept)} in "
+                    f"registers and {min(others)}, which is not, in one loop",
+                    hint="fission takes it apart",
+                )
+
+    def has_regions(self, block: Block) -> bool:
+        """Return whether threads do something of their own in a block."""
+        return any(id(one) in self.regions for one in walk(block))
+
+
+_MANY = {"block": "blocks", "thread": "threads", "across": "threads"}
+
+
+def _threads_of(region: Region, use: Access) -> dict[int, Loop]:
+    """Return the loops of threads that are places of a use, by which place they are."""
+    by_axis = {loop.axis: loop for loop in region.loops}
+    found: dict[int, Loop] = {}
+    for place, at in enumerate(use.index or ()):
+        if isinstance(at, Symbol) and at in by_axis and by_axis[at] not in found.values():
+            found[place] = by_axis[at]
+    return found
+
+
+def _size(loop: Loop) -> int:
+    assert isinstance(loop.size, int), loop
+    return loop.size
+
+
+def phases(nest: Nest) -> list[Phase]:
+    """Return the launches that a nest is, in order."""
+    found: list[Phase] = []
+    waiting: list[Statement] = []
+
+    def alone() -> None:
+        if any(not isinstance(one, Local) for one in waiting):
+            found.append(Phase(nest, (), tuple(waiting)))
+            waiting.clear()
+
+    for one in nest.body:
+        if isinstance(one, Loop) and one.kind == "block":
+            if arrays_in(tuple(waiting)) & arrays_in((one,)):
+                alone()
+            blocks = [one]
+            while (
+                len(blocks[-1].body) == 1
+                and isinstance(inner := blocks[-1].body[0], Loop)
+                and inner.kind == "block"
+            ):
+                blocks.append(inner)
+            found.append(Phase(nest, tuple(blocks), blocks[-1].body))
+        elif not (isinstance(one, Local) and one.space == "memory"):
+            waiting.append(one)
+    alone()
+    return found

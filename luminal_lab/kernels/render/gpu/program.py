@@ -1,0 +1,15 @@
+"""The source of some kernels of a GPU, with what they call: what its compiler is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from luminal_lab.kernels.dialect import CUDA, Dialect
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.prelude.gpu import prelude
+
+
+def gpu_source(kernels: Sequence[Kernel], dialect: Dialect = CUDA) -> str:
+    """Return the whole source of kernels that are in one language."""
+    uses = {name for kernel in kernels for name in kernel.uses}
+    return "\n\n".join([prelude(dialect, uses), *(kernel.source for kernel in kernels)]) + "\n"

@@ -1,0 +1,223 @@
+"""Products of small tiles that a warp computes together, by the tensor units of a GPU.
+
+    tensor i < 16:
+      tensor j < 8:
+        tensor k < 16:
+          acc[i, j] += f32(a[i, k]) * f32(b[k, j])
+
+A tile of sums is in the registers of the 32 lanes, each of which has some of its elements. What is
+multiplied lies in shared memory. Two tensor loops without a third are what is done to each element.
+A tile of 64 rows is that of four warps, whose operands are in tiles (bulk.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from luminal_lab.core.dims import Dim, Shape, Symbol, known, substitute, symbols
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.ops import Cast, Mul
+from luminal_lab.core.views import row_major
+from luminal_lab.errors import ScheduleError
+from luminal_lab.kernels.definition.terms import Apply, Read, Term
+from luminal_lab.kernels.dialect import Tiles
+from luminal_lab.kernels.nest.nest import Block, Loop, Nest, Set
+from luminal_lab.kernels.render.gpu.bulk import tiled
+from luminal_lab.kernels.render.gpu.tile_map import SWIZZLED
+
+GROUPED = "f16", "bf16"
+"""What four warps multiply, in our kernels."""
+WORDS = {DType.float16: "f16", DType.bfloat16: "bf16", DType.float32: "tf32"}
+"""What the functions for tiles are called, by the dtype of what is multiplied."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Where in a tile a lane is."""
+
+    name: str
+    element: Dim
+
+
+@dataclass(frozen=True)
+class Elements:
+    """What is done to each element of a tile."""
+
+    axes: tuple[Symbol, Symbol]
+    body: Block
+    sizes: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tile in shared memory: where it starts, and how far apart neighbours are."""
+
+    name: str
+    start: Dim
+    strides: tuple[Dim, Dim]
+
+
+@dataclass(frozen=True)
+class Product:
+    """A tile to which the product of two others is added."""
+
+    word: str
+    into: str
+    index: Shape
+    left: Operand
+    right: Operand
+
+
+@dataclass(frozen=True)
+class GroupProduct:
+    """A tile of four warps, to which the product of two others in tiles is added."""
+
+    word: str
+    columns: int
+    into: str
+    index: Shape
+    left: tuple[str, Dim]
+    """The array with the rows, and where in it they start."""
+    right: tuple[str, Dim]
+    leading: int
+    """The bytes from a piece of columns that lie side by side to the next; 0: k do."""
+
+
+def product_of(nest: Nest, loop: Loop, tiles: Tiles) -> Product | GroupProduct | Elements:
+    """Return what tensor loops are: a product of tiles, or what is done to each element."""
+    loops = [loop]
+    while len(loops[-1].body) == 1 and isinstance(inner := loops[-1].body[0], Loop):
+        if inner.kind != "tensor":
+            break
+        loops.append(inner)
+    sizes = tuple(one.size for one in loops)
+    i, j = loops[0], loops[-1] if len(loops) < 3 else loops[1]
+    is_group = tiles.is_group(i.size, j.size)
+    if len(loops) == 2 and (sizes == tiles.sums or is_group):
+        rows, columns = sizes
+        assert isinstance(rows, int)
+        assert isinstance(columns, int)
+        return Elements((i.axis, j.axis), j.body, (rows, columns))
+    one, factors = _summed(nest, loops, tiles)
+    word = WORDS.get(factors[0].dtype)
+    if is_group and word in GROUPED and loops[2].size == tiles.depth[word]:
+        return _group_product(nest, (i, j, loops[2]), one, factors, word)
+    return _warp_product(nest, loops, tiles, one, factors, word)
+
+
+def _summed(nest: Nest, loops: list[Loop], tiles: Tiles) -> tuple[Set, list[Read]]:
+    """Return what three loops add up, and the two elements that are multiplied."""
+    one = loops[-1].body[0]
+    if len(loops) != 3 or len(loops[-1].body) != 1 or not isinstance(one, Set) or one.how != "+=":
+        raise _refused(nest, loops[0], f"is not two loops of {tiles.sums}, or three around a sum")
+    factors = factors_of(one.term)
+    if len(factors) != 2 or factors[0].dtype is not factors[1].dtype:
+        raise _refused(nest, loops[0], "does not add up products of two elements")
+    return one, factors
+
+
+def _warp_product(
+    nest: Nest, loops: list[Loop], tiles: Tiles, one: Set, factors: list[Read], word: str | None
+) -> Product:
+    """Return the product of a warp."""
+    (i, j, k), sizes = loops, tuple(loop.size for loop in loops)
+    if word is None or sizes != (*tiles.sums, tiles.depth[word]):
+        wanted = ", ".join(map(str, (*tiles.sums, tiles.depth.get(word or "", 0))))
+        raise _refused(nest, i, f"has sizes {sizes}, and the units' are {wanted}")
+    left, right = (_operand(nest, one, (i, j, k)) for one in factors)
+    if left[1] == 0 and right[0] == 0:
+        pass
+    elif right[1] == 0 and left[0] == 0:
+        factors.reverse()
+        left, right = right, left
+    else:
+        raise _refused(nest, i, "does not multiply rows with columns")
+    if one.index[-2:] != (i.axis, j.axis):
+        raise _refused(nest, i, f"does not add to {one.name} at [.., {i.name}, {j.name}]")
+    return Product(
+        word,
+        one.name,
+        one.index,
+        _tile(nest, factors[0], (i, j, k), (left[0], left[2])),
+        _tile(nest, factors[1], (i, j, k), (right[2], right[1])),
+    )
+
+
+def _group_product(
+    nest: Nest, loops: tuple[Loop, Loop, Loop], one: Set, factors: list[Read], word: str
+) -> GroupProduct:
+    """Return the product of four warps; columns may lie side by side, rows may not."""
+    i, j, k = loops
+    if one.index[-2:] != (i.axis, j.axis):
+        raise _refused(nest, i, f"does not add to {one.name} at [.., {i.name}, {j.name}]")
+    if i.axis not in symbols(row_major(nest.types[factors[0].buffer].shape, factors[0].index)):
+        factors.reverse()
+    left, right = factors
+    for read in factors:
+        local = nest.locals.get(read.buffer)
+        if local is None or local.space != "tiles":
+            raise _refused(nest, i, f"is of four warps, and {read.buffer} is not in tiles")
+    starts = [_tile_start(nest, left, i, k), _tile_start(nest, right, j, k)]
+    leading = 0
+    if starts[1] is None:
+        starts[1] = _tile_start(nest, right, k, j)
+        leading = tiled(nest, right.buffer).rows * SWIZZLED
+    if starts[0] is None or starts[1] is None:
+        raise _refused(nest, i, "does not multiply rows with columns as they lie in tiles")
+    assert isinstance(j.size, int)
+    return GroupProduct(
+        word,
+        j.size,
+        one.name,
+        one.index,
+        (left.buffer, starts[0]),
+        (right.buffer, starts[1]),
+        leading,
+    )
+
+
+def _tile_start(nest: Nest, read: Read, row: Loop, column: Loop) -> Dim | None:
+    """Return where a tile starts whose rows and columns are those of two loops, if it is one."""
+    shape, lies = nest.types[read.buffer].shape, tiled(nest, read.buffer)
+    zero: dict[str, Dim] = {row.name: 0, column.name: 0}
+    first = tuple(substitute(place, zero) for place in read.index)
+    down = row_major(shape[1:-1], read.index[1:-1]) - row_major(shape[1:-1], first[1:-1])
+    along = read.index[-1] - first[-1]
+    if read.index[0] != first[0] or down != row.axis or along != column.axis:
+        return None
+    if lies.columns > lies.piece and known(first[-1] % lies.piece < 1) is not True:
+        return None
+    if known(row_major(shape[1:-1], first[1:-1]) % 8 < 1) is not True:
+        return None  # where 8 rows begin, their pieces change places alike
+    return lies.start(first, shape)
+
+
+def factors_of(term: Term) -> list[Read]:
+    """Return the two elements that are multiplied, as they lie in memory."""
+    if not (isinstance(term, Apply) and isinstance(term.op, Mul)):
+        return []
+    found: list[Read] = []
+    for arg in term.args:
+        inner = arg.args[0] if isinstance(arg, Apply) and isinstance(arg.op, Cast) else arg
+        if isinstance(inner, Read):
+            found.append(inner)
+    return found
+
+
+def _operand(nest: Nest, read: Read, loops: tuple[Loop, ...]) -> list[Dim]:
+    """Return how far apart neighbours along each axis are."""
+    flat = row_major(nest.types[read.buffer].shape, read.index)
+    return [substitute(flat, {one.name: one.axis + 1}) - flat for one in loops]
+
+
+def _tile(nest: Nest, read: Read, loops: tuple[Loop, ...], strides: tuple[Dim, Dim]) -> Operand:
+    flat = row_major(nest.types[read.buffer].shape, read.index)
+    start = substitute(flat, {one.name: 0 for one in loops})
+    names = {one.name for one in loops}
+    if any(s.name in names for stride in strides for s in symbols(stride)):
+        raise _refused(nest, loops[0], f"does not read {read.buffer} in equal steps")
+    return Operand(read.buffer, start, strides)
+
+
+def _refused(nest: Nest, loop: Loop, why: str) -> ScheduleError:
+    return ScheduleError(f"nest {nest.name}: tensor {loop.name} {why}")

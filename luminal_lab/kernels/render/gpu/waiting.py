@@ -1,0 +1,153 @@
+"""Where the threads of a block wait for each other: before one needs what another did.
+
+    thread l < 64:                        tile[l] = …
+      tile[l] = x[i, l]              →    lab_sync();
+    thread l_2 < 64:                      y[64*i + l_2] = tile[63 - l_2];
+      y[i, l_2] = tile[63 - l_2]
+
+What a thread finds where it alone has written needs no waiting. Nor does what is in another place
+of an array with a place for each of some turns of a loop: s[(k + 1)%2] is not s[k%2].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeAlias
+
+from luminal_lab.core.dims import Dim, Shape, Symbol, substitute, symbols
+from luminal_lab.core.dims.expression import Remainder
+from luminal_lab.kernels.nest.nest import Access, Statement, accesses, axes_in
+from luminal_lab.kernels.render.gpu.nest import Phase, Region
+from luminal_lab.kernels.steps.step import apart, private
+
+Mine: TypeAlias = "Shape | None"
+"""Where a thread has been, its axes by their places in its number; None: where others may be."""
+
+
+class Turn(NamedTuple):
+    """Which of an array's places is used: that of an iteration, as far behind or ahead."""
+
+    loop: str
+    ahead: int
+    places: int
+    wraps: bool = True
+    """Whether later iterations use the same places again."""
+
+    @property
+    def next(self) -> Turn:
+        """What it is for the iteration that comes next."""
+        if self.wraps:
+            return self._replace(ahead=(self.ahead - 1) % self.places)
+        return self._replace(ahead=max(self.ahead - 1, -self.places))
+
+    def is_apart(self, other: Turn) -> bool:
+        """Return whether two places of one array are different ones."""
+        if (self.loop, self.places) != (other.loop, other.places):
+            return False
+        if self.wraps or other.wraps:
+            return (self.ahead - other.ahead) % self.places != 0
+        return self.ahead != other.ahead
+
+
+@dataclass(frozen=True)
+class Touch:
+    """That threads read or write an array which others see."""
+
+    array: str
+    is_write: bool
+    mine: Mine = None
+    turn: Turn | None = None
+    arrives: bool = False
+    """Whether it is a copy that goes on while threads work: a barrier does not wait for it."""
+
+    def meets(self, other: Touch) -> bool:
+        """Return whether another thread may need that one of both waits."""
+        return (
+            self.array == other.array
+            and (self.is_write or other.is_write)
+            and (self.arrives or self.mine is None or self.mine != other.mine)
+            and (self.turn is None or other.turn is None or not self.turn.is_apart(other.turn))
+        )
+
+
+Touches: TypeAlias = frozenset[Touch]
+NONE: Touches = frozenset()
+
+
+def meet(before: Touches, after: Touches) -> bool:
+    """Return whether threads must wait between what was and what comes."""
+    return any(one.meets(other) for one in before for other in after)
+
+
+def next_turn(found: Touches, loop: str) -> Touches:
+    """Return what is open as the next iteration of a loop sees it."""
+    return frozenset(
+        replace(one, turn=one.turn.next) if one.turn and one.turn.loop == loop else one
+        for one in found
+    )
+
+
+def no_turn(found: Touches, loop: str) -> Touches:
+    """Return what is open behind a loop, where nobody knows which iteration was the last."""
+    return frozenset(
+        replace(one, turn=None) if one.turn and one.turn.loop == loop else one for one in found
+    )
+
+
+def turn_of(phase: Phase, use: Access, inside: set[str]) -> Turn | None:
+    """Return which place of those for the turns of a loop around is used, if one is."""
+    if not use.index:
+        return None
+    first, size = use.index[0], phase.nest.types[use.name].shape[0]
+    wraps = isinstance(first, Remainder)
+    at, places = first.arguments if isinstance(first, Remainder) else (first, size)
+    used = symbols(at)
+    if places != size or not isinstance(places, int) or len(used) != 1:
+        return None
+    (symbol,) = used
+    ahead = at - symbol
+    if symbol.name in inside or symbol.name not in phase.nest.loops or not isinstance(ahead, int):
+        return None
+    return Turn(symbol.name, ahead % places if wraps else ahead, places, wraps)
+
+
+def touches(phase: Phase, block: Iterable[Statement], region: Region | None = None) -> Touches:
+    """Return what a piece, or what each thread of a region, does to arrays that others see."""
+    found: set[Touch] = set()
+    block = tuple(block)
+    inside, given = private(block), {buffer.name for buffer in phase.nest.inputs}
+    own = axes_in(block) | {loop.name for loop in (region.loops if region else ())}
+    for use in accesses(block):
+        local = phase.nest.locals.get(use.name)
+        kept = local is not None and local.space == "registers"
+        if use.name in inside or use.name in given or kept:
+            continue
+        mine = None if region is None else _mine(phase, region, use)
+        turn = turn_of(phase, use, own)
+        found.add(Touch(use.name, use.how != "read", mine, turn))
+        if use.how in ("+=", "max="):
+            found.add(Touch(use.name, False, mine, turn))
+    return frozenset(found)
+
+
+def _mine(phase: Phase, region: Region, use: Access) -> Mine:
+    """Return the places of a use, if different threads have different ones."""
+    if use.index is None or region.fold is not None or region.is_warps:
+        return None
+    fixed = {loop.name for loop in phase.blocks}
+    own = axes_in(region.body)
+    places = phase.places(region)
+    names: dict[str, Dim] = {}
+    for symbol in (symbol for place in use.index for symbol in symbols(place)):
+        if symbol.name in places:
+            along = places[symbol.name]
+            names[symbol.name] = Symbol(f"thread{along.stride}", 0, max(0, along.size - 1))
+        elif symbol.name in own:
+            names.setdefault(symbol.name, Symbol(f"turn{len(names)}", symbol.low, symbol.high))
+        elif symbol.name in phase.nest.loops and symbol.name not in fixed:
+            return None  # another place in each turn of a loop around
+    for loop in region.loops:
+        if loop.size != 1 and not apart(phase.nest, use, use, loop.axis, fixed):
+            return None
+    return tuple(substitute(place, names) for place in use.index)

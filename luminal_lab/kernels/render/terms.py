@@ -1,0 +1,352 @@
+"""Terms as C expressions: brackets only where C needs them, names for what is long or used twice.
+
+    a[i] + b[i] * -1.0          →    a[i] - b[i]
+    exp2(x[i] - t) * recip(l)   →    lab_exp2_f32(x[i] - t) * lab_recip_f32(l)
+
+16-bit floats are computed in float32, and rounded where they are stored or cast, from or to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Set as AbstractSet
+from typing import NamedTuple
+
+import numpy as np
+
+from luminal_lab.core.dims import Dim, Symbol, bounds
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.op import TensorType
+from luminal_lab.core.ops import Add, Cast, LessThan, Mul, Where
+from luminal_lab.core.views import row_major
+from luminal_lab.kernels.definition.intrinsics import FusedMul
+from luminal_lab.kernels.definition.terms import (
+    Apply,
+    Count,
+    Draw,
+    Guard,
+    Lookup,
+    Number,
+    Read,
+    Term,
+)
+from luminal_lab.kernels.nest.nest import Nest, Set
+from luminal_lab.kernels.render.index import (
+    ATOM,
+    LEAST,
+    LESS,
+    PRODUCT,
+    SUM,
+    UNARY,
+    condition_c,
+    index_c,
+)
+from luminal_lab.kernels.render.lines import Lines
+from luminal_lab.kernels.render.names import c_name
+from luminal_lab.kernels.render.values import c_type, converted, function_of, key_word, number
+
+WIDTH = 72
+"""How long an expression may grow before its parts get names."""
+PLAIN = re.compile(r"-?\w+|-?[\d.]+(e[-+]?\d+)?f?")
+SPECIAL = {"inf": "LAB_INF", "-inf": "-LAB_INF", "nan": "LAB_NAN"}
+
+
+class Text(NamedTuple):
+    """An expression in C: how tightly it binds, and the names of the ops in it."""
+
+    text: str
+    level: int = ATOM
+    ops: tuple[str, ...] = ()
+
+    def at(self, least: int) -> str:
+        """Return it as it stands where something binds so tightly."""
+        return self.text if self.level >= least else f"({self.text})"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a name or a number."""
+        return self.level >= UNARY and PLAIN.fullmatch(self.text) is not None
+
+
+Known = dict[Term, Text]
+"""What has a name already."""
+Uses = Mapping[Term, int]
+"""How often terms stand in what is written."""
+
+
+class Terms:
+    """Writes terms of a nest; what they need first goes into lines."""
+
+    def __init__(self, nest: Nest) -> None:
+        self.nest = nest
+        self.types: Mapping[str, TensorType] = nest.types
+        self.code = Lines()
+        self.count = 0
+        self.exact: AbstractSet[Term] = frozenset()
+        """The terms, of what is being written, in which each op rounds."""
+
+    def text(self, term: Term, exact: AbstractSet[Term] = frozenset()) -> Text:
+        """Write what a term needs first, and return it as an expression.
+
+        In the `exact` parts of it each op rounds.
+        """
+        return self.worked_out(term, {}, self.uses(term, exact))
+
+    def added(self, one: Set, old: str, exact: AbstractSet[Term]) -> Text | None:
+        """Return what a sum is with a product added that need not be rounded before; else None."""
+        product = fused(one, self.types[one.name].dtype)
+        if product is None:
+            return None
+        return self.applied(product, {}, self.uses(product, exact), onto=old)
+
+    def uses(self, term: Term, exact: AbstractSet[Term]) -> Uses:
+        """Begin to write a term: return how often each part stands in it."""
+        self.exact = exact
+        uses: dict[Term, int] = {}
+        seen: set[Term] = set()
+        todo = [term]
+        while todo:
+            part = todo.pop()
+            if part not in seen:
+                seen.add(part)
+                todo += part.parts
+                for inner in part.parts:
+                    uses[inner] = uses.get(inner, 0) + 1
+        return uses
+
+    def fresh(self) -> str:
+        """Return a name for a value."""
+        while f"v{self.count}" in self.nest.names:
+            self.count += 1
+        self.count += 1
+        return f"v{self.count - 1}"
+
+    def named(self, text: Text, dtype: DType) -> Text:
+        """Give a value a name, and return that."""
+        if text.is_plain:
+            return text
+        name = self.fresh()
+        self.code.add(f"const {c_type(dtype)} {name} = {text.text};", text.ops)
+        return Text(name)
+
+    def value(self, term: Term, known: Known, uses: Uses) -> Text:
+        """Return a term as an expression; one that is used again gets a name."""
+        if term in known:
+            return known[term]
+        text = self.worked_out(term, known, uses)
+        if term in self.exact:
+            text = self.rounded(term, text)
+        if uses.get(term, 0) > 1:
+            text = known[term] = self.named(text, term.dtype)
+        return text
+
+    def worked_out(self, term: Term, known: Known, uses: Uses) -> Text:
+        """Return a term as an expression, whether it has a name or not."""
+        match term:
+            case Number(value=value, dtype=dtype):
+                return number_c(value, dtype)
+            case Read(buffer=buffer, index=index):
+                return Text(self.element(buffer, index))
+            case Lookup():
+                return self.looked_up(term, known, uses)
+            case Count(at=at, dtype=dtype):
+                place = index_c(at)
+                text = converted(place, DType.int64, dtype)
+                return Text(text, LEAST if text == place else ATOM, ("iota",))
+            case Draw(seed=seed, stream=stream, at=at):
+                key = f"{seed & 0xFFFFFFFF}u, {key_word(seed, stream)}u"
+                return Text(f"lab_random({key}, {index_c(at)}, lab_step)", ATOM, ("random",))
+            case Apply():
+                return self.applied(term, known, uses)
+            case Guard():
+                return self.guarded(term, known, uses)
+            case _:
+                raise AssertionError(term)
+
+    # -- elements ----------------------------------------------------------------------------------
+
+    def is_scalar(self, name: str) -> bool:
+        """Return whether a name is a plain variable in C."""
+        local = self.nest.locals.get(name)
+        return local is not None and not local.type.shape and local.space != "memory"
+
+    def place(self, name: str, index: Iterable[Dim]) -> str:
+        """Return an element of an array as C writes it."""
+        if self.is_scalar(name):
+            return c_name(name)
+        flat = row_major(self.types[name].shape, tuple(index))
+        return f"{c_name(name)}[{index_c(flat)}]"
+
+    def element(self, name: str, index: Iterable[Dim]) -> str:
+        """Return an element of an array, as a value to compute with."""
+        dtype, place = self.types[name].dtype, self.place(name, index)
+        if dtype.is_half and not self.is_scalar(name):
+            return f"lab_cast_{dtype.short}_f32({place})"
+        return place
+
+    def looked_up(self, term: Lookup, known: Known, uses: Uses) -> Text:
+        """Read where a value says, and note one that is no position."""
+        position = self.value(term.position, known, uses)
+        name, size = self.fresh(), index_c(term.size, SUM)
+        wrong = f"{name} < 0 || {name} >= {size}"
+        self.code.add(f"lab_i64 {name} = {position.text};", position.ops)
+        self.code.add(f"lab_wrong |= {wrong};")
+        self.code.add(f"{name} = {wrong} ? 0 : {name};")
+        at = Symbol(name, 0)
+        index = (*term.index[: term.axis], at, *term.index[term.axis + 1 :])
+        read = self.element(term.buffer, index)
+        low, _ = bounds(term.size)
+        if low is not None and low > 0:
+            return Text(read, ATOM, ("gather",))
+        # Of an empty axis there is nothing to read.
+        return Text(f"{size} > 0 ? {read} : 0", LEAST, ("gather",))
+
+    def guarded(self, term: Guard, known: Known, uses: Uses) -> Text:
+        """Return a term where a condition holds, else 0; elsewhere nothing of it is looked at."""
+        holds, inner = condition_c(term.holds), term.term
+        if isinstance(inner, (Read, Number)):
+            # It has no name of its own: that would be read everywhere.
+            return Text(f"{holds} ? {self.worked_out(inner, {}, uses).at(LESS)} : 0", LEAST)
+        name = self.fresh()
+        self.code.add(f"{c_type(term.dtype)} {name} = 0;")
+        with self.code.block(f"if ({holds})"):
+            value = self.value(inner, dict(known), uses)
+            self.code.add(f"{name} = {value.text};", value.ops)
+        return Text(name)
+
+    # -- ops ---------------------------------------------------------------------------------------
+
+    def applied(self, term: Apply, known: Known, uses: Uses, *, onto: str = "") -> Text:
+        """Return an op on values; where that gets too long, the longest of them have names.
+
+        With `onto` it is a product that is added to that.
+        """
+        op, sign, args = term.op, "", list(term.args)
+        dtype = DType.float32 if term.dtype.is_half else term.dtype
+        if dtype.is_float and isinstance(op, (Add, Mul)) and not onto:
+            sign, args = self.signed(op, args, uses)
+        values = [self.value(arg, known, uses) for arg in args]
+        if isinstance(op, Cast):
+            values = [
+                value if arg in self.exact else self.rounded(arg, value)
+                for arg, value in zip(args, values, strict=True)
+            ]
+        while True:
+            text, level = _written(term, sign, values, onto)
+            longest = max(range(len(values)), key=lambda place: len(values[place].text))
+            if len(text) <= WIDTH or values[longest].is_plain:
+                break
+            if not values[longest].ops and len(values[longest].text) <= WIDTH // 2:
+                break
+            values[longest] = self.named(values[longest], args[longest].dtype)
+        # What the graph has is a product, whether a sum takes it as it is or not.
+        own = Mul.name if isinstance(op, Mul) else op.name
+        ops = tuple(dict.fromkeys([*(one for value in values for one in value.ops), own]))
+        return Text(text, level, ops)
+
+    def rounded(self, term: Term, value: Text) -> Text:
+        """Return a value as its dtype holds it: of a 16-bit float there is more in float32."""
+        if not term.dtype.is_half or self.is_exact(term):
+            return value
+        return Text(converted(value.text, DType.float32, term.dtype), ATOM, value.ops)
+
+    def is_exact(self, term: Term) -> bool:
+        """Return whether a 16-bit float was rounded when it was read, written down or cast."""
+        match term:
+            case Read(buffer=buffer):
+                return not self.is_scalar(buffer)
+            case Guard(term=inner):
+                return self.is_exact(inner)
+            case Apply(op=Where(), args=(_, *results)):
+                return all(one in self.exact or self.is_exact(one) for one in results)
+            case Apply(op=Mul(), args=(one, Number(value=-1))):
+                return one in self.exact or self.is_exact(one)
+            case Apply(op=Cast()) | Lookup() | Number() | Count():
+                return True
+            case _:
+                return False
+
+    def signed(self, op: Add | Mul, args: list[Term], uses: Uses) -> tuple[str, list[Term]]:
+        """Return how a sum or product of floats is written: a + b * -1 as a - b, to the bit."""
+        left, right = args
+        if isinstance(op, Mul):
+            for one, other in ((left, right), (right, left)):
+                if isinstance(other, Number) and other.value == -1:
+                    return "-", [one]
+            return "*", args
+        for one, other in ((left, right), (right, left)):
+            once = isinstance(other, Number) or uses.get(other, 0) <= 1
+            taken = _taken(other) if once else None
+            if taken is not None:
+                return "-", [one, taken]
+        return "+", args
+
+
+def fused(one: Set, dtype: DType) -> Apply | None:
+    """Return the product that a statement adds to a sum, if it need not be rounded before."""
+    if one.how != "+=" or dtype not in (DType.float32, DType.float64):
+        return None
+    term = one.term
+    return term if isinstance(term, Apply) and isinstance(term.op, FusedMul) else None
+
+
+def _taken(term: Term) -> Term | None:
+    """Return b for b * -1, and 2 for -2: what is added is taken away."""
+    match term:
+        case Apply(op=Mul(), args=(one, Number(value=-1))):
+            return one
+        case Number(value=value, dtype=dtype) if repr(value).startswith("-"):
+            return Number(-value, dtype)
+        case _:
+            return None
+
+
+def _written(term: Apply, sign: str, values: list[Text], onto: str) -> tuple[str, int]:
+    """Return an op on values in C, and how tightly it binds."""
+    op, dtype = term.op, DType.float32 if term.dtype.is_half else term.dtype
+    if onto:
+        return f"lab_fma_{dtype.short}({values[0].text}, {values[1].text}, {onto})", ATOM
+    if sign:
+        if len(values) == 1:
+            return f"-{values[0].at(ATOM)}", UNARY
+        level = PRODUCT if sign == "*" else SUM
+        return f"{values[0].at(level)} {sign} {values[1].at(level + 1)}", level
+    match op:
+        case Add() | Mul():
+            inside = ", ".join(value.text for value in values)
+            return f"lab_{op.name}_{dtype.short}({inside})", ATOM
+        case LessThan():
+            return f"{values[0].at(SUM)} < {values[1].at(SUM)}", LESS
+        case Where():
+            test, one, other = (value.at(LESS) for value in values)
+            return f"{test} ? {one} : {other}", LEAST
+        case Cast():
+            found = converted(values[0].text, term.args[0].dtype, term.dtype)
+            return found, values[0].level if found == values[0].text else ATOM
+        case _:
+            function = function_of(op)
+            if function is None:
+                # A form of the user's may do anything with a number, which has its type there.
+                forms = [
+                    number(arg.value, arg.dtype) if isinstance(arg, Number) else value.at(ATOM)
+                    for arg, value in zip(term.args, values, strict=True)
+                ]
+                return op.c_form.format(*forms), LEAST
+            inside = ", ".join(value.text for value in values)
+            return f"lab_{function}_{dtype.short}({inside})", ATOM
+
+
+def number_c(value: bool | int | float, dtype: DType) -> Text:
+    """Return a number in C.
+
+    >>> number_c(0.5, DType.float32).text, number_c(-2, DType.int64).text
+    ('0.5f', '-2')
+    """
+    if not dtype.is_float and abs(int(value)) >> 31:
+        return Text(number(value, dtype))
+    near = np.float64 if dtype is DType.float64 else np.float32
+    text = str(near(value)) if dtype.is_float else str(int(value))
+    level = UNARY if text.startswith("-") else ATOM
+    if dtype.is_float:
+        text = SPECIAL.get(text) or (text if dtype is DType.float64 else f"{text}f")
+    return Text(text, level)

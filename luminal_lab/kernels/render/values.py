@@ -1,0 +1,127 @@
+"""Values, ops and dtypes as C writes them; and what kernels call beside the maths.
+
+16-bit floats are stored as their bits, and computed with in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.op import Op
+from luminal_lab.core.ops import Add, Cast, LessThan, Mul, Where
+from luminal_lab.kernels.definition.definition import Apply, Definition, walk
+from luminal_lab.kernels.definition.intrinsics import PREFIX, Intrinsic
+from luminal_lab.kernels.definition.terms import worked_out
+from luminal_lab.kernels.prelude.c_composed import COMPOSED
+from luminal_lab.kernels.prelude.c_maths import C_TYPES, PRIMITIVE
+
+
+def c_type(dtype: DType) -> str:
+    """Return the C type of a value while it is computed with."""
+    return "float" if dtype.is_half else C_TYPES[dtype]
+
+
+def maths_of(definitions: Iterable[Definition]) -> tuple[set[str], set[DType]]:
+    """Return the functions and dtypes that kernels need of the C maths."""
+    names, dtypes = {"cast", "add", "mul", "max", "fma"}, {DType.float32, DType.int64, DType.bool_}
+    for definition in definitions:
+        dtypes |= {type.dtype for type in definition.types.values()}
+        for term in walk(*(step for line in definition.lines for step in worked_out(line.term))):
+            dtypes.add(term.dtype)
+            function = function_of(term.op) if isinstance(term, Apply) else None
+            names |= set() if function is None else {function}
+    return names, dtypes
+
+
+def number(value: bool | int | float, dtype: DType) -> str:
+    """Return a number in C."""
+    if dtype.is_float:
+        text = repr(float(value))
+        known = {"inf": "__builtin_inf()", "-inf": "-__builtin_inf()", "nan": '__builtin_nan("")'}
+        if text in known:
+            return f"(({c_type(dtype)}){known[text]})"
+        return f"({text})" if dtype is DType.float64 else f"({text}f)"
+    if value == -(1 << 63):
+        return "(-9223372036854775807LL - 1)"
+    return f"(({C_TYPES[dtype]}){int(value)}LL)"
+
+
+def least(dtype: DType) -> str:
+    """Return the least value of a dtype."""
+    return number(-float("inf") if dtype.is_float else dtype.limits[0], dtype)
+
+
+def converted(value: str, source: DType, target: DType) -> str:
+    """Return a value in another dtype; a 16-bit float is one that its dtype has, in a float."""
+    near = DType.float32 if source.is_half else source
+    if target.is_half:
+        return f"lab_cast_{target.short}_f32(lab_cast_{near.short}_{target.short}({value}))"
+    return value if near is target else f"lab_cast_{near.short}_{target.short}({value})"
+
+
+def stored(value: str, dtype: DType) -> str:
+    """Return a value as it is put into memory."""
+    return f"lab_cast_f32_{dtype.short}({value})" if dtype.is_half else value
+
+
+def applied(term: Apply, values: list[str]) -> str:
+    """Return an op on values."""
+    op, dtype = term.op, DType.float32 if term.dtype.is_half else term.dtype
+    match op:
+        case Add() | Mul():
+            if dtype.is_float:
+                return f"{values[0]} {'+' if isinstance(op, Add) else '*'} {values[1]}"
+            return f"lab_{op.name}_{dtype.short}({', '.join(values)})"
+        case LessThan():
+            return f"{values[0]} < {values[1]}"
+        case Where():
+            return f"{values[0]} ? {values[1]} : {values[2]}"
+        case Cast():
+            return converted(values[0], term.args[0].dtype, term.dtype)
+        case _:
+            function = function_of(op)
+            if function is None:
+                return op.c_form.format(*values)
+            return f"lab_{function}_{dtype.short}({', '.join(values)})"
+
+
+def function_of(op: Op) -> str | None:
+    """Return which C function computes an op, as `c_maths` calls it; None for a user's own op."""
+    name = op.name.removeprefix(PREFIX) if isinstance(op, Intrinsic) else op.name
+    return name if name in (COMPOSED if isinstance(op, Intrinsic) else PRIMITIVE) else None
+
+
+def key_word(seed: int, stream: int) -> int:
+    """Return the second word of a random stream's key, as `core/random.py` has it."""
+    high = seed >> 32 & 0xFFFFFFFF
+    return (stream & 0xFFFFFFFF) ^ (high * 0x9E3779B9 & 0xFFFFFFFF)
+
+
+RANDOM = """\
+static inline float lab_random(lab_u32 k0, lab_u32 k1, lab_i64 at, lab_u32 step) {
+    static const int turns[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
+    const lab_u32 keys[3] = {k0, k1, k0 ^ k1 ^ 0x1BD11BDAu};
+    lab_u32 x = (lab_u32)at + k0, y = step + k1;
+    for (lab_u32 group = 0; group < 5; group++) {
+        for (int turn = 0; turn < 4; turn++) {
+            const int by = turns[group % 2][turn];
+            x += y;
+            y = (y << by | y >> (32 - by)) ^ x;
+        }
+        x += keys[(group + 1) % 3];
+        y += keys[(group + 2) % 3] + group + 1;
+    }
+    return (float)(x >> 8) * 0x1p-24f;
+}"""
+"""Threefry-2x32 of 20 rounds, as in `core/random.py`."""
+
+INDICES = """\
+static inline lab_i64 floordiv(lab_i64 a, lab_i64 b) {
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+static inline lab_i64 floormod(lab_i64 a, lab_i64 b) {
+    return a - b * floordiv(a, b);
+}"""
+"""What `render_c` calls where signs are not known."""

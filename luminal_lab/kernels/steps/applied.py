@@ -1,0 +1,147 @@
+"""The nest before and after each step of a schedule, and what a refused step says of its schedule.
+
+print(kernel.steps[2])      the step, and a diff of the nest's text
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, cast, overload
+
+from typing_extensions import override
+
+from luminal_lab.core.printer import as_text
+from luminal_lab.errors import ArgumentError, ParseError, RangeError, ScheduleError
+from luminal_lab.kernels.nest.nest import Nest
+from luminal_lab.kernels.steps.schedule import Schedule
+from luminal_lab.kernels.steps.step import Step, parse_step, without_comment
+
+
+@dataclass(frozen=True, repr=False)
+class Change:
+    """One step of a schedule, and what it made of a nest; `str` shows the difference."""
+
+    step: Step
+    before: Nest
+    after: Nest
+
+    @override
+    def __str__(self) -> str:
+        old, new = str(self.before).splitlines(), str(self.after).splitlines()
+        lines = [*difflib.unified_diff(old, new, "before", "after", lineterm="")][2:]
+        return "\n".join([f"# {self.step}", *lines])
+
+    _repr_mimebundle_ = as_text
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Change {self.step}; print(…) shows what it made of the nest>"
+
+
+@dataclass(frozen=True, repr=False)
+class Changes(Sequence[Change]):
+    """All steps of a schedule, in order, from the plain nest to the one that runs."""
+
+    start: Nest
+    steps: tuple[Change, ...]
+
+    @property
+    def end(self) -> Nest:
+        """The nest after the last step."""
+        return self.steps[-1].after if self.steps else self.start
+
+    @override
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    @override
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self.steps)
+
+    @overload
+    def __getitem__(self, place: int) -> Change: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Change]: ...
+    @override
+    def __getitem__(self, place: int | slice) -> Change | Sequence[Change]:
+        if not isinstance(place, slice) and not -len(self) <= place < len(self):
+            raise RangeError(
+                f"steps: there is no step {place}; there are {len(self)}",
+                hint="steps count from 0; steps.start and steps.end are the first and last nest",
+            )
+        return self.steps[place]
+
+    @override
+    def __str__(self) -> str:
+        return "\n\n".join([str(self.start), *map(str, self.steps)])
+
+    _repr_mimebundle_ = as_text
+
+    @override
+    def __repr__(self) -> str:
+        many = f"{len(self)} step{'s' * (len(self) != 1)}"
+        return f"<Changes: {many}; print(…) shows them, [n] is one>"
+
+
+ScheduleLike: TypeAlias = str | Schedule | Step | Iterable[Step | str]
+"""A schedule, or what one can be read from: its text, or steps and texts of steps in order."""
+
+
+def read_schedule(like: ScheduleLike, kernel: str) -> Schedule:
+    """Return the schedule that is meant; a line that is no step is shown among the others."""
+    if isinstance(like, Schedule):
+        return like
+    lines = _lines(like, kernel)
+    steps: list[Step] = []
+    for place, line in enumerate(lines):
+        try:
+            if without_comment(line):
+                steps.append(parse_step(line))
+        except ParseError as error:
+            message = error.message.removeprefix("schedule: ")
+            raise ParseError(
+                f"kernel {kernel}: {message}", where=marked(lines, place), hint=error.hint
+            ) from None
+    return Schedule(tuple(steps))
+
+
+def _lines(like: object, kernel: str) -> list[str]:
+    """Return the lines that say a schedule."""
+    if isinstance(like, str):
+        return like.splitlines()
+    parts = cast("Iterable[object]", like) if isinstance(like, Iterable) else (like,)
+    found: list[str] = []
+    for one in parts:
+        if not isinstance(one, (str, Step)):
+            raise ArgumentError(
+                f"kernel {kernel}: its schedule has {one!r}, which is no step",
+                hint='give text, one step a line, or a list as in ["split i by 8", "parallel i_o"]',
+            )
+        found += str(one).splitlines()
+    return found
+
+
+def applied(schedule: Schedule, nest: Nest, kernel: str) -> Changes:
+    """Return what each step makes of a nest, or raise an error that marks the step in question."""
+    found: list[Change] = []
+    start = nest
+    for place, step in enumerate(schedule):
+        try:
+            after = step.apply(nest)
+        except ScheduleError as error:
+            lines = [str(one) for one in schedule]
+            raise ScheduleError(
+                f"kernel {kernel}: {error.message}", where=marked(lines, place), hint=error.hint
+            ) from None
+        found.append(Change(step, nest, after))
+        nest = after
+    return Changes(start, tuple(found))
+
+
+def marked(lines: Sequence[str], place: int) -> str:
+    """Return a line among its neighbours, with a mark."""
+    first = max(0, place - 2)
+    shown = enumerate(lines[first : place + 3], first)
+    return "\n".join(f"{'>' if at == place else ' '} {line.strip()}" for at, line in shown)

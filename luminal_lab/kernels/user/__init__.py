@@ -1,0 +1,1 @@
+"""`ll.kernel`: source that users write."""

@@ -1,0 +1,448 @@
+"""A user's kernel as a kernel of a program: its C, checked against its header, and what calls it.
+
+    // kernel scale(x: f32[n]) -> (y: f32[n])
+    void scale(const float *x, float *y, long n) {
+        for (long i = 0; i < n; i++) y[i] = 2 * x[i];
+    }
+
+The function is given the inputs, the outputs, the dims in the order in which the header mentions
+them and, where there are tasks, which task it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+from luminal_lab.core.dims import (
+    Dim,
+    Symbol,
+    bounds,
+    evaluate,
+    known,
+    parse_dim,
+    render_c,
+    substitute,
+    symbols as symbols_of,
+)
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.ir import IR
+from luminal_lab.core.op import Elementwise, Reduce, TensorType, mentioned, size_of, tuple_text
+from luminal_lab.core.ops import Cast, StopGradient, UserKernel, Where
+from luminal_lab.errors import DefinitionError, DimError, ShapeError, nearest
+from luminal_lab.kernels.definition.definition import Buffer
+from luminal_lab.kernels.definition.text import Header, parse_header
+from luminal_lab.kernels.kernel import Kernel, Phase, comment, function_name
+from luminal_lab.kernels.render.names import KEYWORDS, c_name
+from luminal_lab.kernels.user.c_text import (
+    DEFINE,
+    INCLUDE,
+    Argument,
+    Function,
+    bare,
+    functions,
+    marked,
+    names,
+    unbalanced,
+)
+from luminal_lab.trust import mark
+
+STATED = re.compile(r"^\s*(?://|\*|/\*)\s*(kernel\s+[\w.]+[^\n]*?)\s*(?:\*/)?\s*$", re.MULTILINE)
+C_NAMES: Mapping[DType, tuple[str, ...]] = {
+    DType.float32: ("float",),
+    DType.float64: ("double",),
+    DType.float16: ("_Float16", "__fp16", "uint16_t", "unsigned short"),
+    DType.bfloat16: ("__bf16", "uint16_t", "unsigned short"),
+    DType.int8: ("signed char", "int8_t", "char"),
+    DType.int16: ("short", "int16_t", "short int"),
+    DType.int32: ("int", "int32_t", "signed int"),
+    DType.int64: ("long long", "int64_t", "long", "long int", "long long int"),
+    DType.uint8: ("unsigned char", "uint8_t"),
+    DType.bool_: ("bool", "_Bool", "unsigned char", "uint8_t"),
+}
+"""What C may call the elements of an array."""
+WHOLE = {
+    *("int", "long", "long int", "long long", "long long int", "short", "unsigned"),
+    *("unsigned int", "unsigned long", "unsigned long long", "size_t", "ptrdiff_t"),
+    *("int32_t", "int64_t", "uint32_t", "uint64_t"),
+}
+"""What C may call a dim or a task."""
+FLOATING = {"float", "double", "bool", "_Bool"}
+OURS = re.compile(r"lab_|LAB_")
+"""How names of the program begin in which a kernel is."""
+
+
+# -- the header ------------------------------------------------------------------------------------
+
+
+@cache
+def header_of(text: str) -> Header:
+    """Return the header of a kernel."""
+    return parse_header(text)
+
+
+def header_dims(header: Header) -> dict[str, Symbol]:
+    """Return the dims of a header by name, in the order in which it mentions them."""
+    found = dict(header.dims)
+    for _, type in (*header.inputs, *header.outputs):
+        for dim in type.shape:
+            # Within one expression they come by name.
+            found |= {s.name: found.get(s.name, s) for s in symbols_of(dim)}
+    return found
+
+
+def solved(
+    header: Header, given: Iterable[TensorType], dims: Mapping[str, Dim], labels: Iterable[str]
+) -> dict[str, Dim]:
+    """Return what the dims of a header are, for the types of its inputs in one use."""
+    what = f"kernel {header.name}"
+    wanted = header_dims(header)
+    found = dict(dims)
+    pairs = list(zip(header.inputs, given, labels, strict=True))
+    for (name, type), other, label in pairs:
+        if len(type.shape) != len(other.shape):
+            raise ShapeError(
+                f"{what}: {name} is {type}, but it is given {label}",
+                hint=f"give it {_axes(len(type.shape))}, with reshape, expand or unsqueeze",
+            )
+        for dim, size in zip(type.shape, other.shape, strict=True):
+            if isinstance(dim, Symbol):
+                found.setdefault(dim.name, size)
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise DimError(
+            f"{what}: no input says what the dim {missing[0]!r} is",
+            hint=f"give it at the call, as in {header.name}(…, {missing[0]}=4)",
+        )
+    for (name, type), other, label in pairs:
+        shape = tuple(substitute(dim, found) for dim in type.shape)
+        if shape != other.shape:
+            said = ", ".join(f"{dim} = {found[dim]}" for dim in wanted)
+            raise ShapeError(
+                f"{what}: {name} is {type} with {said}, which is {tuple_text(shape)}, but it is "
+                f"given {label}",
+                hint="all inputs of a kernel agree on its dims",
+            )
+    for name, symbol in wanted.items():
+        _check_bounds(what, symbol, found[name])
+    return {name: found[name] for name in wanted}
+
+
+def _check_bounds(what: str, symbol: Symbol, size: Dim) -> None:
+    low, high = bounds(size)
+    top = symbol.high
+    if (symbol.low, top, symbol.multiple_of) == (1, None, 1):
+        return  # nothing was declared; what has no elements is no harm
+    fits = low is not None and low >= symbol.low
+    fits = fits and (not isinstance(top, int) or (high is not None and high <= top))
+    if symbol.multiple_of > 1:
+        fits = fits and known((size % symbol.multiple_of) < 1) is True
+    if not fits:
+        by = f" by {symbol.multiple_of}" if symbol.multiple_of > 1 else ""
+        raise DimError(
+            f"{what}: {symbol.name} is {symbol.low}..{'' if top is None else top}{by}, and here it "
+            f"is {size}",
+            hint="a dim of the graph has bounds too: cx.dim(name, low, high, multiple_of=…)",
+        )
+
+
+def instantiated(header: Header, dims: Mapping[str, Dim]) -> tuple[list[Buffer], list[Buffer]]:
+    """Return the inputs and the outputs with the types that they have in one use."""
+
+    def at(buffer: Buffer) -> Buffer:
+        shape = tuple(substitute(dim, dims) for dim in buffer.type.shape)
+        return Buffer(buffer.name, buffer.type.with_shape(shape))
+
+    return [at(one) for one in header.inputs], [at(one) for one in header.outputs]
+
+
+# -- the function ----------------------------------------------------------------------------------
+
+
+def check_function(header: Header, source: str, *, with_tasks: bool) -> Function:
+    """Return the function of a kernel's C, or raise if it is not what the header says."""
+    what, found = f"kernel {header.name}", functions(source)
+    check_text(what, source)
+    if header.name not in found:
+        hint = nearest(header.name, found) or f"write void {_prototype(header, with_tasks)} {{ … }}"
+        there = ", ".join(found) or "none"
+        raise DefinitionError(
+            f"{what}: its C has no function {header.name!r}; the functions it has: {there}",
+            hint=hint,
+        )
+    function = found[header.name]
+    dims = header_dims(header)
+    wanted = [*(name for name, _ in (*header.inputs, *header.outputs)), *dims]
+    wanted += ["task"] * with_tasks
+    place = f"  {function.prototype}"
+    if function.returns != "void":
+        raise DefinitionError(
+            f"{what}: its function returns {function.returns}, and must return void",
+            where=place,
+            hint="what it computes goes into its outputs",
+        )
+    if len(function.arguments) != len(wanted):
+        raise DefinitionError(
+            f"{what}: its function takes {len(function.arguments)} arguments, and the header "
+            f"asks for {len(wanted)}: {', '.join(wanted)}",
+            where=place,
+            hint=f"write void {_prototype(header, with_tasks)}",
+        )
+    for argument, name in zip(function.arguments, wanted, strict=True):
+        if argument.name != name and argument.name in wanted:
+            raise DefinitionError(
+                f"{what}: its argument {argument.name!r} stands where {name!r} belongs",
+                where=place,
+                hint="inputs, outputs, dims, in the header's order",
+            )
+    inputs = len(header.inputs)
+    for place_, (name, type) in enumerate((*header.inputs, *header.outputs)):
+        argument = function.arguments[place_]
+        _check_array(what, argument, name, type, is_input=place_ < inputs, where=place)
+    for argument, name in list(zip(function.arguments, wanted, strict=True))[
+        inputs + len(header.outputs) :
+    ]:
+        if argument.is_pointer or argument.type in FLOATING:
+            raise DefinitionError(
+                f"{what}: {name} is a number of elements or tasks, but in C it is {argument.text}",
+                where=place,
+                hint=f"write long {name}",
+            )
+    return function
+
+
+def check_text(what: str, source: str, shown: str | None = None) -> None:
+    """Raise if a brace stands alone, or a name is a word of C's or of our own source's.
+
+    `shown` has the same lines as the user wrote them.
+    """
+    alone_ = unbalanced(source)
+    if alone_ is not None:
+        brace, line = alone_
+        other = "}" if brace == "{" else "{"
+        raise DefinitionError(
+            f"{what}: a {brace} in line {line} has no {other}",
+            where=marked(shown or source, line),
+            hint=f"lines are counted from the first of the source; add the {other}",
+        )
+    named = [*names(source), *DEFINE.findall(source)]
+    named += [argument.name for one in functions(source).values() for argument in one.arguments]
+    for name in named:
+        if name in KEYWORDS or OURS.match(name):
+            lines = bare(source).split("\n")
+            at = next((n for n, one in enumerate(lines, 1) if re.search(rf"\b{name}\b", one)), 1)
+            kind = "a word of C" if name in KEYWORDS else "a name of the program around it"
+            raise DefinitionError(
+                f"{what}: its C calls something {name}, which is {kind}",
+                where=marked(shown or source, at),
+                hint="choose another name; those that begin with lab_ or LAB_ are the program's",
+            )
+
+
+def _check_array(
+    what: str, argument: Argument, name: str, type: TensorType, *, is_input: bool, where: str
+) -> None:
+    usual = f"{'const ' if is_input else ''}{C_NAMES[type.dtype][0]} *{name}"
+    # A type of the user's own is left to the compiler, which knows its size.
+    known_ = {c for all_ in C_NAMES.values() for c in all_} | WHOLE
+    is_other = argument.type in known_ and argument.type not in C_NAMES[type.dtype]
+    if not argument.is_pointer or is_other:
+        raise DefinitionError(
+            f"{what}: {name} is {type}, but in C it is {argument.text}",
+            where=where,
+            hint=f"write {usual}",
+        )
+    if not is_input and argument.is_const:
+        raise DefinitionError(
+            f"{what}: {name} is an output, but in C it is {argument.text}",
+            where=where,
+            hint=f"write {usual}",
+        )
+
+
+def _prototype(header: Header, with_tasks: bool) -> str:
+    parts = [f"const {C_NAMES[type.dtype][0]} *{name}" for name, type in header.inputs]
+    parts += [f"{C_NAMES[type.dtype][0]} *{name}" for name, type in header.outputs]
+    parts += [f"long {name}" for name in [*header_dims(header), *["task"] * with_tasks]]
+    return f"{header.name}({', '.join(parts)})"
+
+
+# -- the kernel ------------------------------------------------------------------------------------
+
+
+def uses_c(op: UserKernel) -> bool:
+    """Return whether a kernel is in C; another is computed here by what it means."""
+    return op.dialect == "c"
+
+
+def user_kernel(op: UserKernel, name: str) -> Kernel:
+    """Return a user's kernel as a program has it, for the types of one use."""
+    header = header_of(op.header)
+    dims = use_dims(op)
+    tasks = tasks_of(op, dims)
+    inputs, outputs = instantiated(header, dims)
+    check_use(op, inputs, outputs)
+    types = [type for _, type in (*inputs, *outputs)]
+    # Dims that only a number of elements mentions count as well.
+    given = mentioned([*types, TensorType(DType.int64, op.dims)], ())
+    moved: Dim = 0
+    for type in types:
+        moved = moved + size_of(type.shape) * type.dtype.itemsize
+    function = function_name(name)
+    return Kernel(
+        name,
+        None,
+        _embedded(op, header, function, dims, list(given)),
+        (Phase(function, tasks),),
+        given_dims=tuple(given),
+        given_names=tuple(name for name, _ in (*header.inputs, *header.outputs)),
+        cost=(operations_of(op.body), moved),
+    )
+
+
+def use_dims(op: UserKernel) -> dict[str, Dim]:
+    """Return what the dims of a kernel's header are in one use."""
+    header = header_of(op.header)
+    known = header_dims(header)
+    if len(known) != len(op.dims):
+        raise DimError(
+            f"kernel {header.name}: its dims are {', '.join(known) or 'none'}, and the graph gives "
+            f"{len(op.dims)} sizes",
+            hint=f"it is {op.header}",
+        )
+    return dict(zip(known, op.dims, strict=True))
+
+
+def check_use(op: UserKernel, inputs: Iterable[Buffer], outputs: Iterable[Buffer]) -> None:
+    """Raise unless what a graph gives a kernel is what its header says for these sizes.
+
+    A graph from a file may say anything, and a kernel that is trusted writes as far as it is told.
+    """
+    header = header_of(op.header)
+    pairs = [(name, type) for name, type in (*inputs, *outputs)]
+    nodes = (*op.body.inputs, *op.body.outputs)
+    if len(pairs) != len(nodes):
+        raise DefinitionError(
+            f"kernel {header.name}: its header has {len(pairs)} inputs and outputs, and the graph "
+            f"of what it means has {len(nodes)}",
+            hint=f"it is {op.header}",
+        )
+    for (name, type), node in zip(pairs, nodes, strict=True):
+        if type != node.type:
+            raise ShapeError(
+                f"kernel {header.name}: {name} is {type} for these sizes, and the graph has "
+                f"{node.type}",
+                hint=f"it is {op.header}",
+            )
+    for symbol, size in zip(header_dims(header).values(), op.dims, strict=True):
+        _check_bounds(f"kernel {header.name}", symbol, size)
+
+
+def tasks_of(op: UserKernel, dims: Mapping[str, Dim]) -> Dim:
+    """Return how many tasks a kernel has in one use; of a GPU's, how many blocks."""
+    return substitute(
+        parse_dim(op.tasks.partition(" of ")[0], header_dims(header_of(op.header))), dims
+    )
+
+
+def check_tasks(op: UserKernel, sizes: Mapping[str, int]) -> None:
+    """Raise if for some sizes of the graph's dims a kernel is not called, and has outputs."""
+    dims = use_dims(op)
+    count = evaluate(tasks_of(op, dims), sizes)
+    if count >= 1 or all(evaluate(size_of(o.type.shape), sizes) == 0 for o in op.body.outputs):
+        return
+    header = header_of(op.header)
+    tasks, _, threads = op.tasks.partition(" of ")
+    used = symbols_of(parse_dim(tasks, header_dims(header)))
+    said = ", ".join(f"{one.name} = {evaluate(dims[one.name], sizes)}" for one in used)
+    with_ = f", which with {said} is {count}" if used else ""
+    raise DimError(
+        f"kernel {header.name}: its {'blocks' if threads else 'tasks'} are {tasks}{with_}: nothing "
+        f"would write {' and '.join(name for name, _ in header.outputs)}",
+        hint="blocks= says how many there are: at least one" if threads else CALLED,
+    )
+
+
+def operations_of(body: IR) -> Dim:
+    """Return the operations of what a kernel means; 0 where only a function of NumPy says it."""
+    total: Dim = 0
+    for node in body.nodes:
+        match node.op:
+            case Cast() | Where() | StopGradient():
+                pass
+            case Elementwise():
+                total = total + size_of(node.shape)
+            case Reduce():
+                total = total + size_of(body[node.sources[0]].shape)
+            case _:
+                pass
+    return total
+
+
+CALLED = "tasks= says how often the function is called: at least once"
+OWN_NAMES = "// All kernels are one source: within it the names of this one are its own."
+
+
+def _embedded(
+    op: UserKernel, header: Header, function: str, dims: Mapping[str, Dim], given: list[str]
+) -> str:
+    """Return the C of a kernel within a program: nothing in it meets other names."""
+    own = names(op.source)
+    includes = [line.strip() for line in INCLUDE.findall(op.source)]
+    body = INCLUDE.sub("", op.source).strip("\n")
+    arrays = len(header.inputs) + len(header.outputs)
+    passed = [f"lab_buffers[{place}]" for place in range(arrays)]
+    passed += [render_c(dim) for dim in dims.values()]
+    passed += ["lab_task"] * (op.tasks != "1")
+    lines = [f"    const lab_i64 {c_name(dim)} = lab_dims[{k}];" for k, dim in enumerate(given)]
+    return "\n".join(
+        [
+            *([] if header_in(op.source) else [comment(op.header)]),
+            *includes,
+            *([OWN_NAMES] if own else []),
+            *(f"#define {name} {function}__{name}" for name in own),
+            body,
+            f"static void {function}(LAB_GIVEN) {{",
+            *lines,
+            f"    {header.name}({', '.join(passed)});",
+            "    (void)lab_dims, (void)lab_step, (void)lab_fault, (void)lab_task;",
+            "    (void)lab_scratch;",
+            "}",
+            *(f"#undef {name}" for name in dict.fromkeys([*own, *DEFINE.findall(op.source)])),
+            mark(op),
+        ]
+    )
+
+
+def alone(op: UserKernel) -> str:
+    """Return C that compiles by itself: the user's first, so that lines are numbered as there.
+
+    `lab_alone` takes the buffers, the dims in the header's order, and the task.
+    """
+    header = header_of(op.header)
+    function = check_function(header, op.source, with_tasks=op.tasks != "1")
+    buffers = (*header.inputs, *header.outputs)
+    lines = [op.source.rstrip("\n")]
+    for (name, type), argument in zip(buffers, function.arguments, strict=False):
+        size = f"sizeof(*({argument.type} *)0) == {type.dtype.itemsize}"
+        told = f"{name} is {type}, but the size of {argument.type} is another"
+        lines.append(f'_Static_assert({size}, "{told}");')
+    passed = [f"lab_buffers[{k}]" for k in range(len(buffers))]
+    passed += [f"lab_dims[{k}]" for k in range(len(header_dims(header)))]
+    passed += ["lab_task"] * (op.tasks != "1")
+    given = "void *const *lab_buffers, const long long *lab_dims, long long lab_task"
+    lines += [f"void lab_alone({given}) {{", f"    {header.name}({', '.join(passed)});", "}"]
+    return "\n".join([*lines, mark(op)]) + "\n"
+
+
+def header_in(source: str) -> str | None:
+    """Return the header that a source states in a comment, `// kernel name(…) -> (…)`."""
+    match = re.search(
+        r"^\s*(?://|\*|/\*)\s*(kernel\s+[\w.]+[^\n]*?)\s*(?:\*/)?\s*$", source, re.MULTILINE
+    )
+    return match[1] if match else None
+
+
+def _axes(count: int) -> str:
+    return "1 axis" if count == 1 else f"{count} axes"

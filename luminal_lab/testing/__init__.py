@@ -1,0 +1,1 @@
+"""The conformance kit: what a device must compute."""

@@ -1,0 +1,437 @@
+"""The kit by which a new device shows that it computes what the interpreter does.
+
+    print(ll.devices.conformance(ll.CPUCompiler()))
+
+runs the table of `cases.py` and what stands beside it. Many cases are compiled as one
+graph; where a result is wrong or nothing comes out, the graph is halved until one case is left,
+and within it the first op whose result is wrong is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import cache
+from itertools import chain, groupby
+from time import perf_counter
+from typing import Protocol, TypeAlias, cast
+
+import numpy as np
+
+from luminal_lab.core.binding import bound_shape
+from luminal_lab.core.dtypes import Array, DType, DTypeLike, as_dtype
+from luminal_lab.core.interpret import Environment, interpret
+from luminal_lab.core.ir import IR, NO_META, Node, Table
+from luminal_lab.core.op import OPS, Elementwise, Op, TensorType, tuple_text
+from luminal_lab.core.ops import Input
+from luminal_lab.errors import ArgumentError, LabError, nearest
+from luminal_lab.passes.base import Pass
+from luminal_lab.passes.compile import compile_ir
+from luminal_lab.passes.inlining import Inlining
+from luminal_lab.passes.judge import differences
+from luminal_lab.passes.pipeline import PassLike, Pipeline, as_pass
+from luminal_lab.passes.rule import Rule, RuleSet
+from luminal_lab.progress import Progress, progress
+from luminal_lab.testing import cases as table
+from luminal_lab.testing.cases import Case, Run
+from luminal_lab.testing.graphs import FUNCTIONS, chains, graphs, written
+from luminal_lab.testing.models import models
+from luminal_lab.testing.result import Conformance, Row
+
+BATCH = 100
+"""How many cases are compiled as one graph."""
+ULPS = 4
+"""How many units in the last place a function may be off."""
+EPSILON = {
+    DType.float64: 2.0**-52,
+    DType.float32: 2.0**-23,
+    DType.float16: 2.0**-10,
+    DType.bfloat16: 2.0**-7,
+}
+LEAST = {
+    DType.float64: 5e-324,
+    DType.float32: 2.0**-149,
+    DType.float16: 2.0**-24,
+    DType.bfloat16: 2.0**-133,
+}
+FAMILIES = (
+    table.elementwise,
+    table.sources,
+    table.reductions,
+    table.indexing,
+    table.views,
+    table.wrong_indices,
+    written,
+    chains,
+    graphs,
+    models,
+)
+
+
+class Device(Protocol):
+    """The least that a device is: it runs graphs.
+
+    Calls are inlined and dims are numbers, so that a node is one op with `node.op`, `node.sources`,
+    `node.dtype` and `node.shape`. What is not there yet raises `NotImplementedError`.
+    """
+
+    def run(self, ir: IR, inputs: Mapping[str, Array], /) -> Sequence[Array]:
+        """Return the outputs of a graph, for data by the names of its inputs."""
+        ...
+
+
+Results: TypeAlias = list[list[Array]]
+"""For each run of a case its outputs."""
+
+
+@cache
+def cases() -> tuple[Case, ...]:
+    """Return all cases of the kit."""
+    with np.errstate(all="ignore"):
+        return tuple(chain.from_iterable(family() for family in FAMILIES))
+
+
+def conformance(
+    device: Device | PassLike,
+    *,
+    only: str | Iterable[str] = (),
+    ops: str | type[Op] | Iterable[str | type[Op]] = (),
+    dtypes: DTypeLike | Iterable[DTypeLike] = (),
+    unsupported: Mapping[str, str] | None = None,
+    trial: bool = False,
+) -> Conformance:
+    """Run the cases on a device, and say which it gets right.
+
+    A device is what `cx.compile` takes, or has a method `run(ir, inputs)`. `only` takes families or
+    names, as in "view" or "sum_reduce*"; `ops` and `dtypes` select cases that need no others.
+    What is not supported is declared by its words, each with a reason: an op, a dtype, a family, or
+    "symbolic", here or as the device's attribute of that name. With `trial` kernels run apart from
+    this process, as with check="values", where the device can have them there.
+
+    >>> print(conformance("dce", only="elementwise", ops="sqrt", dtypes="float32"))
+    conformance of dce: all 2 cases passed
+      sqrt   2
+    """
+    start = perf_counter()
+    declared = {**getattr(device, "unsupported", {}), **(unsupported or {})}
+    _check_words(declared)
+    kit = _Kit(device, trial=trial)
+    rows: dict[Case, Row] = {}
+    todo: list[Case] = []
+    chosen = selected(only, ops, dtypes)
+    for case in chosen:
+        word = next((word for word in declared if word in case.traits), None)
+        if word is not None:
+            rows[case] = Row(case, "unsupported", f"{word}: {declared[word]}")
+        else:
+            todo.append(case)
+    with progress(f"conformance of {kit.name}", len(todo), "case") as kit.bar:
+        for batch in _batches(todo):
+            kit.bar.now(batch[0].family)
+            rows.update(kit.tried(batch))
+            kit.bar.reach(len(rows) - len(chosen) + len(todo))
+    return Conformance(kit.name, tuple(rows[case] for case in chosen), perf_counter() - start)
+
+
+def selected(
+    only: str | Iterable[str] = (),
+    ops: str | type[Op] | Iterable[str | type[Op]] = (),
+    dtypes: DTypeLike | Iterable[DTypeLike] = (),
+) -> list[Case]:
+    """Return the cases that are chosen; all, if nothing is said."""
+    patterns = [only] if isinstance(only, str) else list(only)
+    listed = [ops] if isinstance(ops, (str, type)) else list(ops)
+    names = [op if isinstance(op, str) else op.name for op in listed]
+    one = isinstance(dtypes, (str, type, np.dtype))
+    kinds = {as_dtype(dtype) for dtype in ([dtypes] if one else dtypes)}
+    for name in names:
+        if name not in OPS:
+            raise ArgumentError(f"conformance: there is no op {name!r}", hint=nearest(name, OPS))
+    found = [
+        case
+        for case in cases()
+        if (not names or set(case.ops or ("input",)) <= set(names))
+        and (not kinds or set(case.dtypes) <= kinds)
+        and (not patterns or any(_matches(case, pattern) for pattern in patterns))
+    ]
+    if not found:
+        words = {case.family for case in cases()}
+        hint = next((h for p in patterns if (h := nearest(p, words))), None)
+        raise ArgumentError(
+            "conformance: no case is chosen",
+            hint=hint or f"the families are {', '.join(sorted(words))}",
+        )
+    return found
+
+
+def _matches(case: Case, pattern: str) -> bool:
+    return pattern == case.family or fnmatchcase(case.name, pattern)
+
+
+def _check_words(declared: Mapping[str, str]) -> None:
+    known = {trait for case in cases() for trait in case.traits} | set(OPS)
+    for word in declared:
+        if word not in known:
+            raise ArgumentError(
+                f"conformance: {word!r} is declared as unsupported, and is no op, dtype or family",
+                hint=nearest(word, known),
+            )
+
+
+def _batches(todo: Iterable[Case]) -> Iterator[list[Case]]:
+    """Yield cases that can be run together: for the same sizes of dims, and not to fail."""
+
+    def kind(case: Case) -> tuple[object, ...]:
+        alone = case.name if case.family == "error" else ""
+        return alone, case.family == "model", [(sorted(r.dims.items()), r.step) for r in case.runs]
+
+    for _, group in groupby(sorted(todo, key=kind), key=kind):
+        together = list(group)
+        for start in range(0, len(together), BATCH):
+            yield together[start : start + BATCH]
+
+
+# -- one device ------------------------------------------------------------------------------------
+
+
+INLINED = Pipeline([Inlining()], rounds=50)
+
+
+class _Kit:
+    def __init__(self, device: Device | PassLike, *, trial: bool = False) -> None:
+        self.bar = Progress()
+        self.trial = trial
+        self.toy: Device | None = None
+        self.pipeline: Pass | Pipeline | None = None
+        if isinstance(device, (Pass, Pipeline, Rule, RuleSet, str)) or not hasattr(device, "run"):
+            self.pipeline = as_pass(device)
+            self.name = str(self.pipeline)
+        else:
+            self.toy = cast("Device", device)
+            self.name: str = getattr(device, "name", type(device).__name__)
+
+    # -- running -----------------------------------------------------------------------------------
+
+    def run(self, batch: Sequence[Case]) -> list[Results]:
+        """Return what a device makes of some cases: the outputs of each run, by each way."""
+        if self.toy is not None:
+            return [
+                [self._by_toy(self.toy, case.ir, run) for run in self._runs(case)] for case in batch
+            ]
+        return self._compiled(batch)
+
+    def _runs(self, case: Case) -> list[Run]:
+        """Return the runs of a case; a toy has no later ones, whose random numbers are others."""
+        return [run for run in case.runs if self.toy is None or run.step == 0]
+
+    def _by_toy(self, toy: Device, ir: IR, run: Run) -> list[Array]:
+        plain = compile_ir(bound(ir, run.dims), INLINED).ir
+        given = {name: array.copy() for name, array in run.data.items()}
+        return [np.asarray(value) for value in toy.run(plain, given)]
+
+    def _compiled(self, batch: Sequence[Case]) -> list[Results]:
+        ir, inputs = merged([case.ir for case in batch])
+        assert self.pipeline is not None
+        compiled = compile_ir(ir, self.pipeline)
+        found: list[Results] = [[] for _ in batch]
+        for number, run in enumerate(batch[0].runs):
+            data = {
+                id: case.runs[number].data[name].copy()
+                for case, names in zip(batch, inputs, strict=True)
+                for id, name in names.items()
+            }
+            known = {id: array.copy() for id, array in data.items()}
+            environment = Environment(_reader(data), run.dims, run.step, FUNCTIONS)
+            ids = compiled.ir.output_ids
+            if self.trial:
+                ways = compiled.tried(environment, set(ids))
+            else:
+                ways = [compiled.values(environment, set(ids), {}, None)]
+            for id, array in known.items():
+                if array.tobytes() != data[id].tobytes():
+                    raise _Overwritten(f"the data of the input {ir[id]} was overwritten")
+            for values in ways:
+                left = iter([values[id] for id in ids])
+                for case, results in zip(batch, found, strict=True):
+                    results.append([next(left) for _ in case.ir.output_ids])
+        return found
+
+    # -- judging -----------------------------------------------------------------------------------
+
+    def tried(self, batch: Sequence[Case]) -> dict[Case, Row]:
+        """Return for each case of a batch what became of it."""
+        start = perf_counter()
+        try:
+            found = self.run(batch)
+        except Exception as error:
+            if len(batch) > 1:
+                middle = len(batch) // 2
+                return self.tried(batch[:middle]) | self.tried(batch[middle:])
+            return {batch[0]: self._ended(batch[0], error)}
+        seconds = (perf_counter() - start) / len(batch)
+        rows: dict[Case, Row] = {}
+        for case, results in zip(batch, found, strict=True):
+            row = self._judged(case, results, seconds)
+            if row.status == "failed" and len(batch) > 1:
+                row = self.tried([case])[case]
+                if row.status == "passed":
+                    others = f"right alone, but wrong as one of {len(batch)} in one graph"
+                    row = self._judged(case, results, seconds)._replace(note=others, blamed=None)
+            rows[case] = row
+        return rows
+
+    def _judged(self, case: Case, results: Results, seconds: float) -> Row:
+        if case.family == "error":
+            text = "it ran, and should have ended in an error: the index is out of range"
+            return Row(case, "failed", text, seconds, case.op)
+        runs = self._runs(case)
+        ways = len(results) // len(runs)
+        for place, got in enumerate(results):
+            run = runs[place // ways]
+            want = expected(case.ir, run)
+            if len(got) != len(want):
+                text = f"it has {len(want)} outputs, and {len(got)} came"
+                return Row(case, "failed", text, seconds, self._blamed(case, run), run, want, got)
+            for node, a, b in zip(case.ir.outputs, want, got, strict=True):
+                text = difference(case.ir, node, run, a, b, wrong_places(case.near, a, b))
+                if text:
+                    blamed = self._blamed(case, run)
+                    note = "" if blamed else "right where each node is an output; wrong if fused"
+                    return Row(case, "failed", text, seconds, blamed, run, want, got, note)
+        return Row(case, "passed", "", seconds)
+
+    def _ended(self, case: Case, error: Exception) -> Row:
+        """Return the row of a case that ended in an error."""
+        if isinstance(error, NotImplementedError):
+            return Row(case, "unsupported", str(error) or "not implemented")
+        if case.family == "error" and isinstance(error, (LabError, IndexError)):
+            return Row(case, "passed", "")
+        told = f"{type(error).__name__}: {error}"
+        return Row(case, "failed", told, 0.0, self._blamed(case, case.runs[0]), case.runs[0])
+
+    def _blamed(self, case: Case, run: Run) -> str | None:
+        """Return the first op of a graph that a device gets wrong where all values are kept."""
+        if case.op is not None:
+            return case.op
+        ir = compile_ir(case.ir, INLINED).ir
+        nodes = [node for node in ir if not isinstance(node.op, Input)]
+        # How many of the first nodes come out, and what they are.
+        count, failing = 0, len(nodes) + 1
+        got: list[Array] = []
+        tried = len(nodes)
+        while failing - count > 1:
+            found = self._values(ir, nodes[:tried], run)
+            if found is None:
+                failing = tried
+            else:
+                count, got = tried, found
+            tried = (count + failing) // 2
+        near = "ulps" if case.near == "ulps" else "rounded"
+        for node, a, b in zip(nodes, expected(ir, run, nodes), got, strict=False):
+            if wrong_places(near, a, b).any():
+                return node.op.name
+        return nodes[count].op.name if count < len(nodes) else None
+
+    def _values(self, ir: IR, nodes: Sequence[Node], run: Run) -> list[Array] | None:
+        """Return the values of some nodes, each an output; None if that ends in an error."""
+        part = IR(ir.table, ir.input_ids, [node.id for node in nodes], name=ir.name)
+        try:
+            ((found, *_),) = self.run([Case("", "", part, (run,))])
+        except Exception:
+            return None
+        return found
+
+
+class _Overwritten(Exception):  # noqa: N818  # what a device did
+    pass
+
+
+def _reader(data: Mapping[int, Array]) -> Callable[[Node], Array]:
+    def data_of(node: Node) -> Array:
+        return data[node.id]
+
+    return data_of
+
+
+# -- graphs ----------------------------------------------------------------------------------------
+
+
+def expected(ir: IR, run: Run, nodes: Sequence[Node] = ()) -> list[Array]:
+    """Return what nodes of a graph (the outputs, if none are given) are by the interpreter."""
+    ids = [node.id for node in nodes] or list(ir.output_ids)
+
+    def data_of(node: Node) -> Array:
+        return run.data[node.name]
+
+    values = interpret(ir, Environment(data_of, run.dims, run.step, FUNCTIONS), wanted=ids)
+    return [values[id] for id in ids]
+
+
+def merged(irs: Sequence[IR]) -> tuple[IR, list[dict[int, str]]]:
+    """Return several graphs as one, and for each the ids of its inputs with their names."""
+    whole = Table()
+    inputs: list[dict[int, str]] = []
+    outputs: list[int] = []
+    for ir in irs:
+        ids: dict[int, int] = {}
+        for node in ir:
+            ids[node.id] = whole.size
+            read = tuple(ids[id] for id in node.sources)
+            whole.set(whole.size, node._replace(id=whole.size, sources=read, meta=NO_META))
+        inputs.append({ids[node.id]: node.name for node in ir.inputs})
+        outputs += [ids[id] for id in ir.output_ids]
+    return IR(whole, list(chain.from_iterable(inputs)), outputs, name="cases"), inputs
+
+
+def bound(ir: IR, dims: Mapping[str, int]) -> IR:
+    """Return a graph with its dims replaced by numbers."""
+    if not ir.symbols:
+        return ir
+    made = Table()
+    for node in ir:
+        body = node.op.body_of()
+        op = node.op.bind(dims) if body is None else type(node.op)(bound(body, dims))
+        types = [TensorType(t.dtype, bound_shape(str(node), t.shape, dims)) for t in node.types]
+        made.set(node.id, node._replace(op=op, type=types[0], extra=tuple(types[1:])))
+    return IR(made, ir.input_ids, ir.output_ids, name=ir.name)
+
+
+# -- values ----------------------------------------------------------------------------------------
+
+
+def wrong_places(near: table.Nearness, want: Array, got: Array) -> Array:
+    """Return where a result is not as near to what it should be as it must be."""
+    if want.shape != got.shape or want.dtype != got.dtype:
+        return np.ones(want.shape or (1,), bool)
+    if near == "rounded":
+        return differences(want, got, scaled=True)
+    dtype = DType(want.dtype.name)
+    if not dtype.is_float:
+        return np.asarray(want != got)
+    x, y = want.astype(np.float64), got.astype(np.float64)
+    same = (x == y) | (np.isnan(x) & np.isnan(y))
+    if near == "ulps":
+        with np.errstate(all="ignore"):
+            same |= abs(x - y) <= ULPS * np.maximum(EPSILON[dtype] * abs(x), LEAST[dtype])
+    return np.asarray(~same)
+
+
+def difference(ir: IR, node: Node, run: Run, want: Array, got: Array, wrong: Array) -> str:
+    """Say how a result differs from what it should be; nothing, if it does not."""
+    if want.dtype != got.dtype or want.shape != got.shape:
+        types = [f"{array.dtype}{tuple_text(array.shape)}" for array in (got, want)]
+        return f"{node} is {types[0]}, and should be {types[1]}"
+    places = np.argwhere(wrong)
+    if not len(places):
+        return ""
+    first = tuple(int(k) for k in places[0])
+    at = f"[{', '.join(map(str, first))}]" if first else ""
+    count = f" ({len(places)} of {want.size} are wrong)" if want.size > 1 else ""
+    made_of = [ir[id] for id in node.sources if ir[id].name in run.data]
+    told = [
+        f"{source} is {run.data[source.name][first]!s}"
+        for source in made_of
+        if isinstance(node.op, Elementwise) and run.data[source.name].shape == want.shape
+    ]
+    where = f" where {' and '.join(told)}" if told else ""
+    return f"{node}{at} is {got[first]!s}, and should be {want[first]!s}{where}{count}"

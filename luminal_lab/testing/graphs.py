@@ -1,0 +1,293 @@
+"""What a device must get right beside single ops: views of views, symbolic dims, random graphs.
+
+All are drawn with fixed seeds, and are the same on every machine.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from luminal_lab.core.binding import bound_shape
+from luminal_lab.core.dims import Dim, Symbol
+from luminal_lab.core.dtypes import Array, DType
+from luminal_lab.core.interpret import Environment, interpret
+from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.op import Op, TensorType, ints, size_of
+from luminal_lab.core.ops import (
+    Add,
+    Call,
+    Constant,
+    Contiguous,
+    Exp2,
+    Expand,
+    Flip,
+    Gather,
+    GraphBreak,
+    LessThan,
+    MaxReduce,
+    Mul,
+    Pad,
+    Permute,
+    Pick,
+    Reshape,
+    Scatter,
+    Sin,
+    Slice,
+    SumReduce,
+    Update,
+    Where,
+    Window,
+)
+from luminal_lab.core.parse import parse
+from luminal_lab.errors import LabError
+from luminal_lab.testing.cases import F32, Case, Run, Writer, tame
+
+SIZES = ({"n": 3, "m": 2}, {"n": 1, "m": 5}, {"n": 8, "m": 17})
+"""What symbolic dims are bound to, one after another, in one compile."""
+N, M = Symbol("n", 1, 64), Symbol("m")
+HEAD = "graph case[n: 1..64, m: 0..]"
+CHAINS, GRAPHS = 40, 40
+"""How many are drawn."""
+MOST = 400
+"""Elements of the largest value in a random graph."""
+
+SYMBOLIC: Mapping[str, str] = {
+    "elementwise": "(%x: f32[n, m], %y: f32[n, m]) -> (%r) { %r = add %x, %y : f32[n, m] }",
+    "sum of rows": "(%x: f32[n, m]) -> (%r) { %r = sum_reduce{axis = 1} %x : f32[n, 1] }",
+    "sum of columns": "(%x: f32[n, m]) -> (%r) { %r = sum_reduce{axis = 0} %x : f32[1, m] }",
+    "maximum": "(%x: i32[n, m]) -> (%r) { %r = max_reduce{axis = 1} %x : i32[n, 1] }",
+    "reshape": "(%x: f32[n, m, 2]) -> (%r) { %r = reshape{shape = [2*m, n]} %x : f32[2*m, n] }",
+    "count": "() -> (%r, %c) { %r = iota : i64[n + m] %c = constant{value = 2*n + m} : f32[n] }",
+    "flip": "(%x: f32[n, m]) -> (%r) { %r = flip{axes = [0, 1]} %x : f32[n, m] }",
+    "rest": "(%x: f32[n, m]) -> (%r) { "
+    "%r = slice{start = [n - 1, 0], stop = [n, m], step = [1, 1]} %x : f32[1, m] }",
+    "every second": "(%x: f32[n]) -> (%r) { "
+    "%r = slice{start = [0], stop = [n], step = [2]} %x : f32[(n + 1) // 2] }",
+    "pad": "(%x: f32[n]) -> (%r) { %r = pad{before = [m], after = [n]} %x : f32[m + 2*n] }",
+    "window": "(%x: f32[n + 2]) -> (%r) { "
+    "%r = window{axis = 0, size = 3, stride = 1, dilation = 1} %x : f32[n, 3] }",
+    "update": "(%x: f32[n + m, 2], %y: f32[m, 2]) -> (%r) { "
+    "%r = update{axis = 0, at = n} %x, %y : f32[m + n, 2] }",
+    "matmul": "(%x: f32[n, m], %y: f32[m, 3]) -> (%r) {\n"
+    "%a = reshape{shape = [n, m, 1]} %x : f32[n, m, 1]\n"
+    "%b = expand{shape = [n, m, 3]} %a : f32[n, m, 3]\n"
+    "%c = reshape{shape = [1, m, 3]} %y : f32[1, m, 3]\n"
+    "%d = expand{shape = [n, m, 3]} %c : f32[n, m, 3]\n"
+    "%e = mul %b, %d : f32[n, m, 3]\n"
+    "%r = sum_reduce{axis = 1} %e : f32[n, 1, 3] }",
+}
+STRUCTURE: Mapping[str, str] = {
+    "one value is two outputs": "(%x: f32[3]) -> (%r, %r) { %r = add %x, %x : f32[3] }",
+    "an output is read on": "(%x: f32[3]) -> (%a, %b) { %a = sin %x : f32[3] "
+    "%b = add %a, %a : f32[3] }",
+    "an output is a view of an input": "(%x: f32[2, 3]) -> (%r, %x) { "
+    "%r = permute{axes = [1, 0]} %x : f32[3, 2] }",
+    "an output is a view of an output": "(%x: f32[2, 3]) -> (%a, %r) { %a = sqrt %x : f32[2, 3] "
+    "%r = flip{axes = [1]} %a : f32[2, 3] }",
+    "a result that nobody reads": "(%x: f32[3]) -> (%r) { %a = sin %x : f32[3] "
+    "%r = exp2 %x : f32[3] }",
+    "a buffer that is updated and read": "(%x: f32[4], %y: f32[1]) -> (%b, %r) { "
+    "%b = update{axis = 0, at = 2} %x, %y : f32[4] %r = add %x, %b : f32[4] }",
+    "two updates of one buffer": "(%x: f32[4], %y: f32[1]) -> (%a, %b) { "
+    "%a = update{axis = 0, at = 0} %x, %y : f32[4] "
+    "%b = update{axis = 0, at = 3} %x, %y : f32[4] }",
+    "graph_break": "(%x: f32[3]) -> (%r) { %a = sin %x : f32[3] %b = graph_break %a : f32[3] "
+    "%r = add %b, %x : f32[3] }",
+    "after": "(%x: f32[3]) -> (%r) { %a = sin %x : f32[3] %b = exp2 %x : f32[3] "
+    "%r = after %a, %b : f32[3] }",
+    "stop_gradient": "(%x: f32[3]) -> (%r) { %a = stop_gradient %x : f32[3] "
+    "%r = add %a, %x : f32[3] }",
+    "call": "(%x: f32[3]) -> (%r) { %a = call{body = twice} %x : f32[3] "
+    "%r = call{body = twice} %a : f32[3] }\n"
+    "graph twice(%x: f32[3]) -> (%y) { %y = add %x, %x : f32[3] }",
+    "call with two results": "(%x: f32[3]) -> (%r) { %a = call{body = both} %x : (f32[3], f32[1]) "
+    "%b = pick{index = 1} %a : f32[1] %c = expand{shape = [3]} %b : f32[3] "
+    "%d = pick{index = 0} %a : f32[3] %r = mul %c, %d : f32[3] }\n"
+    "graph both(%x: f32[3]) -> (%y, %z) { %y = sin %x : f32[3] "
+    "%z = max_reduce{axis = 0} %x : f32[1] }",
+    "host_call": "(%x: f32[3]) -> (%r) { %a = sin %x : f32[3] "
+    '%b = host_call{function = "reversed"} %a : f32[3] %r = add %b, %x : f32[3] }',
+}
+
+ROUNDING = Add, Mul, Sin, Exp2, SumReduce, Scatter
+
+
+def backwards(x: Array) -> Array:
+    """Return what the host function `reversed` of the table makes of an array."""
+    return x[::-1].copy()
+
+
+FUNCTIONS: Mapping[str, Callable[..., object]] = {"reversed": backwards}
+
+
+def drawn_for(ir: IR, dims: Mapping[str, int], seed: int = 0) -> dict[str, Array]:
+    """Return values for a graph's inputs."""
+    return {
+        node.name: tame(node.dtype, bound_shape(str(node), node.shape, dims), seed + k)
+        for k, node in enumerate(ir.inputs)
+    }
+
+
+def written() -> Iterator[Case]:
+    """Yield the tables: symbolic dims, and what graphs are made of beside ops."""
+    for title, text in SYMBOLIC.items():
+        ir = parse(HEAD + text)
+        runs = tuple(Run(drawn_for(ir, dims), dims) for dims in SIZES)
+        yield Case(f"symbolic {title}", "symbolic", ir, runs, "rounded")
+    for title, text in STRUCTURE.items():
+        ir = parse("graph case" + text)
+        yield Case(title, "structure", ir, (Run(drawn_for(ir, {}), {}),), "rounded")
+
+
+# -- drawn -----------------------------------------------------------------------------------------
+
+
+class Drawn(Writer):
+    """A graph that grows at random."""
+
+    def __init__(self, seed: int, dims: Mapping[str, int]) -> None:
+        super().__init__()
+        self.rng = random.Random(seed)
+        self.dims = dims
+        self.rounded: set[int] = set()
+
+    def grow(self, op: Op, *sources: Node) -> Node | None:
+        """Append a node, unless its op refuses the sources, or it is too large."""
+        before = self.table.size
+        try:
+            node = self.add(op, *sources)
+            shapes = [bound_shape("", source.shape, self.dims) for source in sources]
+            made = ints(bound_shape("", node.shape, self.dims))
+            if self.dims and not isinstance(op, (Call, Pick)):
+                op.bind(self.dims).infer(
+                    *[TensorType(s.dtype, n) for s, n in zip(sources, shapes, strict=True)]
+                )
+        except LabError:
+            self.table.truncate(before)
+            return None
+        if math.prod(made) > MOST:
+            self.table.truncate(before)
+            return None
+        if isinstance(op, ROUNDING) or self.rounded.intersection(node.sources):
+            self.rounded.add(node.id)
+        return node
+
+    def size(self) -> Dim:
+        """Draw the size of an axis."""
+        return self.rng.choice([1, 2, 3, 4, 5, *([N, M, N + M] if self.dims else [0])])
+
+    def view(self, x: Node) -> Op:
+        """Draw a view of a node."""
+        rng, shape, rank = self.rng, x.shape, len(x.shape)
+        flat, axis = size_of(shape), rng.randrange(max(rank, 1))
+
+        def few(most: int) -> tuple[int, ...]:
+            return tuple([rng.randint(0, most) for _ in shape])
+
+        stops = tuple([dim - rng.randint(0, 1) for dim in shape])
+        return rng.choice(
+            [
+                Permute(tuple(rng.sample(range(rank), rank))),
+                Reshape(rng.choice([(flat,), (1, flat), (*shape, 1), tuple(reversed(shape))])),
+                Expand(tuple([self.size() if dim == 1 else dim for dim in shape])),
+                Slice(few(1), stops, tuple([rng.randint(1, 2) for _ in shape])),
+                Pad(few(1), few(2)),
+                Flip(tuple(rng.sample(range(rank), rng.randint(0, rank)))),
+                Window(axis, rng.randint(1, 3), rng.randint(1, 2), rng.randint(1, 2)),
+            ]
+        )
+
+    def step(self) -> None:
+        """Append something that reads what is there."""
+        rng, nodes = self.rng, [node for node in self.table if not node.extra]
+        x = rng.choice(nodes)
+        like = rng.choice([node for node in nodes if node.type == x.type])
+        # Which of two values is less, is a matter of rounding where they may be equal.
+        exact = not self.rounded.intersection([x.id, like.id])
+        kind = rng.randrange(10)
+        if kind < 4:
+            self.grow(self.view(x), x)
+        elif kind < 6:
+            if x.shape:
+                reduce = rng.choice([SumReduce, MaxReduce])
+                self.grow(reduce(rng.randrange(len(x.shape))), x)
+        elif kind < 8:
+            op = rng.choice([Add(), Mul(), Sin(), Exp2(), Contiguous(), GraphBreak()])
+            self.grow(op, *([x, like] if isinstance(op, (Add, Mul)) else [x]))
+        elif kind == 8 and exact:
+            mask = self.grow(LessThan(), x, like)
+            if mask is not None:
+                self.grow(Where(), mask, like, x)
+        elif kind == 9 and x.shape and x.dtype is F32:
+            self._indexed(x)
+
+    def _indexed(self, x: Node) -> None:
+        axis = self.rng.randrange(len(x.shape))
+        shape = x.type.with_axis(axis, self.rng.randint(1, 3)).shape
+        index = self.grow(Constant(0, DType.int64, shape))
+        rows = self.grow(Constant(0.5, F32, shape))
+        if index is not None and rows is not None:
+            self.grow(Gather(axis), x, index)
+            self.grow(Scatter(axis, self.rng.choice(["set", "add"])), x, index, rows)
+            self.grow(Update(axis, 0), x, rows)
+
+
+def chains() -> Iterator[Case]:
+    """Yield views of views of views, and a sum that reads them."""
+    for seed in range(CHAINS):
+        writer = Drawn(seed, {})
+        node = start = last = writer.input(F32, [writer.rng.randint(1, 4) for _ in range(3)])
+        while writer.table.size < 5:
+            mark = writer.table.size
+            node = writer.grow(writer.view(node), node) or node
+            last = last if 0 in node.shape else node
+            if last is start:  # of nothing but empty views nobody could get a value wrong
+                writer.table.truncate(mark)
+                node = start
+        both = [node] + ([] if last is node else [last])
+        both += [writer.add(SumReduce(0), node)] if node.shape and seed % 2 else []
+        ir = writer.graph(*both)
+        yield Case(
+            f"chain {seed} of {start.type}",
+            "chain",
+            ir,
+            (Run(drawn_for(ir, {}, seed), {}),),
+            "rounded",
+        )
+
+
+def graphs() -> Iterator[Case]:
+    """Yield random graphs, every second one with symbolic dims."""
+    for seed in range(GRAPHS):
+        writer = Drawn(1000 + seed, SIZES[0] if seed % 2 else {})
+        dtypes = [F32, writer.rng.choice([F32, DType.float64, DType.int32, DType.bfloat16])]
+        for dtype in dtypes:
+            writer.input(dtype, [writer.size() for _ in range(writer.rng.randint(1, 3))])
+        while writer.table.size < 10:
+            writer.step()
+        nodes = [node for node in writer.table if not node.extra]
+        ir = writer.graph(nodes[-1], *writer.rng.sample(nodes, 2))
+        runs: list[Run] = []
+        for dims in SIZES if seed % 2 else ({},):
+            data = drawn_for(ir, dims, seed)
+            if _fits(ir, data, dims):
+                runs.append(Run(data, dims))
+        if runs:
+            yield Case(f"drawn {seed}", "drawn", ir, tuple(runs), "rounded")
+
+
+def _fits(ir: IR, data: Mapping[str, Array], dims: Mapping[str, int]) -> bool:
+    """Return whether a graph can be run with these sizes, and no sum in it overflows."""
+
+    def data_of(node: Node) -> Array:
+        return data[node.name]
+
+    try:
+        values = interpret(ir, Environment(data_of, dims))
+    except LabError:
+        return False
+    return all(np.abs(values[id].astype(np.float64)).max(initial=0) < 1e6 for id in ir.output_ids)

@@ -1,0 +1,398 @@
+"""What one device says of a graph: its launches, each with a time and how that was got.
+
+ll.CPU()              measured here
+ll.CUDA("h200")       measured where there is such a GPU, else modelled by its specification
+ll.Metal("m3-max")    likewise, on a Mac
+ll.Recorded("h200")   answered from a recording
+ll.devices.specification("t4")    modelled: a specification stands for itself
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from statistics import median
+from typing import NamedTuple, Protocol, cast
+
+from luminal_lab.core.interpret import Environment
+from luminal_lab.core.op import mentioned
+from luminal_lab.core.ops import Pick
+from luminal_lab.devices.cpu.compiler import CPUCompiler
+from luminal_lab.devices.facts.figures import Specification
+from luminal_lab.devices.facts.machine import this_machine
+from luminal_lab.devices.facts.rates import DOUBT, PeakRates
+from luminal_lab.devices.facts.specifications import (
+    bare_name,
+    specification as known_specification,
+    this_cpu,
+)
+from luminal_lab.devices.gpu.program import GPULaunch
+from luminal_lab.devices.runtime.worklist import Worklist
+from luminal_lab.errors import DeviceError, DimError, InputError, UnknownNameError
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.launch import Launch
+from luminal_lab.kernels.machine import Machine
+from luminal_lab.passes.compilation import Compilation
+from luminal_lab.passes.pipeline import Pipeline
+from luminal_lab.timing.measure import measured
+from luminal_lab.timing.roofline import modelled
+from luminal_lab.timing.subject import Subject
+from luminal_lab.timing.timings import CACHED, How, spread_of
+
+BOUNDS = {"FMA": "compute"}
+"""What a comparison calls the bounds that rates of a machine name otherwise."""
+HOST = "NumPy computes it, and nothing models that"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One launch on one device."""
+
+    node: str
+    """The node of the compiled graph that it makes."""
+    kernel: str
+    how: How
+    samples: tuple[float, ...]
+    """Seconds; of a modelled time one, and of what has no time none."""
+    covers: frozenset[int]
+    """The nodes of the graph as written that it computes."""
+    value: int | None = None
+    """The node of the graph as written whose value it leaves in memory, if it leaves one."""
+    bytes: int | None = None
+    flops: int | None = None
+    least: float | None = None
+    """The seconds that the device's figures allow."""
+    bound: str = ""
+    """Which figure says so."""
+    missing: str = ""
+    """Why there is no time."""
+    is_host: bool = False
+
+    @property
+    def seconds(self) -> float | None:
+        """The median of the samples."""
+        return median(self.samples) if self.samples else None
+
+    @property
+    def spread(self) -> float:
+        """The distance between the quartiles of the samples."""
+        return spread_of(self.samples)
+
+
+@dataclass(frozen=True)
+class Column:
+    """All launches of a graph on one device."""
+
+    label: str
+    """What the column is called."""
+    how: How
+    device: str
+    date: str
+    parts: tuple[Part, ...]
+    whole: tuple[float, ...] = ()
+    """The seconds of complete runs, with what is between launches."""
+    notes: tuple[str, ...] = ()
+    """What is assumed, ignored or missing."""
+    specification: Specification | None = None
+    """Whose figures the shares are of."""
+
+    @property
+    def seconds(self) -> float | None:
+        """The medians of all launches together; None where one has no time."""
+        found = [part.seconds for part in self.parts]
+        return None if None in found else sum(one or 0.0 for one in found)
+
+
+class Comparable(Protocol):
+    """A device that says what a graph's launches take on it."""
+
+    def column(self, subject: Subject, rounds: int, warm_up: int) -> Column:
+        """Return all launches of a graph, with their times."""
+        ...
+
+
+class Timed(Protocol):
+    """A program of a GPU's, as the compilers for CUDA and Metal make it."""
+
+    @property
+    def device(self) -> str:
+        """What the GPU of this machine calls itself; an error where there is none."""
+        ...
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """The launches of a run, in order."""
+        ...
+
+    def time_launches(
+        self, environment: Environment, rounds: int = 10, *, warm_up: int = 2
+    ) -> tuple[tuple[Launch, tuple[float, ...]], ...]:
+        """Return for each launch its seconds, one for each round."""
+        ...
+
+
+@dataclass(frozen=True)
+class CPU:
+    """This machine's processor, measured."""
+
+    threads: int | None = None
+    compiler: str | None = None
+
+    def column(self, subject: Subject, rounds: int, warm_up: int) -> Column:
+        """Run the graph, and return the times of its launches."""
+        environment = subject.measurable("the CPU")
+        made = subject.compiled(CPUCompiler(threads=self.threads, compiler=self.compiler))
+        found = measured(made, environment, rounds=rounds, warm_up=warm_up)
+        covering = Covering(made)
+        parts = tuple(
+            Part(
+                row.node,
+                row.kernel,
+                row.how,
+                row.samples,
+                covering.written(made.ir[row.node].id),
+                covering.value(made.ir[row.node].id),
+                row.bytes,
+                row.flops,
+                None if row.limit is None else row.limit.seconds,
+                "" if row.limit is None else BOUNDS.get(row.limit.bound, row.limit.bound),
+                is_host=row.kind == "host",
+            )
+            for row in found
+        )
+        many = "1 thread" if self.threads == 1 else f"{self.threads} threads"
+        label = "this CPU" if self.threads is None else f"this CPU, {many}"
+        rates = cast("PeakRates", found.rates)
+        beyond = any((row.share or 0) > 1 for row in found)
+        notes = [DOUBT] if rates.is_doubtful else []
+        notes += [f"more than 100%: {CACHED}"] if beyond and not notes else []
+        return Column(
+            label,
+            "measured",
+            found.device,
+            found.date,
+            parts,
+            found.whole,
+            tuple(notes),
+            this_cpu(rates),
+        )
+
+
+# -- by a model ------------------------------------------------------------------------------------
+
+
+class Use(NamedTuple):
+    """A node of a compiled graph, and the kernel that makes it; None where NumPy does."""
+
+    node: int
+    name: str
+    kernel: Kernel | None
+
+
+def fused(subject: Subject, machine: Machine | None = None) -> tuple[Compilation, list[Use]]:
+    """Return a graph with the CPU's kernels, made for a machine and not compiled."""
+    made = subject.compiled(Pipeline(CPUCompiler().passes))
+    work = Worklist(made.ir, machine or this_machine(), {})
+    uses = [
+        Use(one.node.id, str(one.node), None if one.use is None else work.uses[one.use].kernel)
+        for one in work.works
+    ]
+    return made, uses
+
+
+def modelled_column(subject: Subject, specification: Specification, label: str = "") -> Column:
+    """Return the least times that a device's figures allow, of the CPU's kernels."""
+    made, uses = fused(subject)
+    note = "its kernels are those that the CPU's passes fuse: a compiler for it may fuse others"
+    notes = () if specification.dialect == "c" else (note,)
+    return column_of_model(made, uses, subject.dims, specification, label, notes)
+
+
+def column_of_model(
+    made: Compilation,
+    uses: Sequence[Use],
+    dims: Mapping[str, int],
+    specification: Specification,
+    label: str = "",
+    notes: tuple[str, ...] = (),
+) -> Column:
+    """Return the least times of some kernels on a device."""
+    check_dims(made, dims)
+    covering = Covering(made)
+    ignored: dict[str, None] = {}
+    parts: list[Part] = []
+    for use in uses:
+        covers = covering.written(use.node)
+        if use.kernel is None:
+            name = made.ir[use.node].op.name
+            parts.append(Part(use.name, name, "modelled", (), covers, missing=HOST, is_host=True))
+            continue
+        found = modelled(use.kernel, specification, dims)
+        ignored.update(dict.fromkeys(found.ignores.split("; ")))
+        parts.append(
+            Part(
+                use.name,
+                use.kernel.name,
+                "modelled",
+                (found.seconds,),
+                covers,
+                covering.value(use.node),
+                found.bytes,
+                found.flops,
+                found.seconds,
+                found.bound,
+            )
+        )
+    launch = specification.launch
+    said = f"a launch takes at least {launch.value * 1e6:g} µs ({launch.how}: {launch.source})"
+    return Column(
+        label or specification.name,
+        "modelled",
+        specification.name,
+        "",
+        tuple(parts),
+        notes=(*notes, said, f"ignores {', '.join(ignored)}"),
+        specification=specification,
+    )
+
+
+def check_dims(made: Compilation, dims: Mapping[str, int]) -> None:
+    """Raise unless every dim that a graph mentions has a size."""
+    ir = made.ir
+    needed = mentioned([type for node in ir for type in node.types], [node.op for node in ir])
+    for name in needed:
+        if name not in dims:
+            raise DimError(
+                f"compare: the dim {name!r} has no size, and without data none is known",
+                hint=f'give it one, as in compare(cx, devices, dims={{"{name}": 128}})',
+            )
+
+
+# -- on a GPU --------------------------------------------------------------------------------------
+
+
+def gpu_column(
+    subject: Subject,
+    device: Pipeline,
+    specification: Specification | None,
+    label: str,
+    *,
+    rounds: int,
+    warm_up: int,
+) -> Column:
+    """Return the times of a graph's launches on a GPU; modelled where it is not here."""
+    made = subject.compiled(device)
+    program = cast("Timed", made.runner)
+    covering = Covering(made)
+    found: tuple[tuple[Launch, tuple[float, ...]], ...] | None = None
+    try:
+        here = program.device
+        if specification is None or bare_name(here) == bare_name(specification.name):
+            found = program.time_launches(subject.measurable(label), rounds, warm_up=warm_up)
+        why = f"the GPU here is {here}"
+    except (DeviceError, InputError) as error:
+        if specification is None:
+            raise
+        here, why = "", error.message.splitlines()[0]
+    if found is None:
+        assert specification is not None
+        uses = [Use(one.node, str(made.ir[one.node]), one.kernel) for one in program.launches]
+        said = (f"not measured: {why}",)
+        return column_of_model(made, uses, subject.dims, specification, label, said)
+    if specification is None:
+        with suppress(UnknownNameError):
+            specification = known_specification(here)
+    parts: list[Part] = []
+    notes: list[str] = []
+    for launch, samples in found:
+        by = computed_by(launch)
+        notes += [f"{launch.kernel.name} {made.ir[launch.node]}: {by}"] if by else []
+        least = None if specification is None else modelled(launch, specification, subject.dims)
+        parts.append(
+            Part(
+                str(made.ir[launch.node]),
+                launch.kernel.name,
+                "measured",
+                samples,
+                covering.written(launch.node),
+                covering.value(launch.node),
+                launch.bytes(subject.dims),
+                launch.flops(subject.dims),
+                None if least is None else least.seconds,
+                "" if least is None else least.bound,
+            )
+        )
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return Column(label, "measured", here, now, tuple(parts), (), tuple(notes), specification)
+
+
+def computed_by(launch: Launch) -> str:
+    """Return what computes a launch in place of its own code; mostly nothing."""
+    return launch.chosen() if isinstance(launch, GPULaunch) else ""
+
+
+# -- which written nodes a launch computes ---------------------------------------------------------
+
+
+class Covering:
+    """For the nodes of a compiled graph, the nodes of the graph as written that they compute."""
+
+    def __init__(self, compilation: Compilation) -> None:
+        self.shots = compilation.snapshots
+        self._known: dict[tuple[int, int, bool], frozenset[int]] = {}
+        self._places: dict[int, dict[int, list[int]]] = {}
+        """For each pass, the nodes whose place each has taken."""
+
+    def written(self, id: int) -> frozenset[int]:
+        """Return the written nodes behind a node of the last graph.
+
+        What was merged from equal nodes (constants and masks of all layers) belongs to none of the
+        places that it comes from, unless nothing else is there.
+        """
+        last = len(self.shots) - 1
+        return self._back(last, id, merged=False) or self._back(last, id, merged=True)
+
+    def _back(self, index: int, id: int, *, merged: bool) -> frozenset[int]:
+        while index and not self.shots[index].firings:
+            index -= 1
+        if not index:
+            return frozenset((id,))
+        key = index, id, merged
+        if key not in self._known:
+            shot = self.shots[index]
+            nodes = shot.back(id)
+            is_merged = len(nodes) > 1 and id in shot.before and shot.ir[id].op.body_of() is None
+            found = [
+                self._back(index - 1, node.id, merged=merged)
+                for node in (() if is_merged and not merged else nodes)
+            ]
+            self._known[key] = frozenset[int]().union(*found)
+        return self._known[key]
+
+    def value(self, id: int) -> int | None:
+        """Return the written node whose value a node of the last graph is, if there is one."""
+        ir = self.shots[-1].ir
+        ids = {id, *(user.id for user in ir.users(id) if isinstance(user.op, Pick))}
+        for index in range(len(self.shots) - 1, 0, -1):
+            ids = self._stood_for(index, ids)
+        return max(ids, default=None)
+
+    def _stood_for(self, index: int, ids: set[int]) -> set[int]:
+        """Return which nodes of the graph before a pass have become some of those after it."""
+        shot = self.shots[index]
+        if not shot.firings:
+            return ids
+        if index not in self._places:
+            places = self._places.setdefault(index, {})
+            for change in shot.log:
+                if change.kind == "replace" and change.into is not None:
+                    places.setdefault(change.into, []).append(change.node)
+        found, todo = set[int](), list(ids)
+        while todo:
+            id = todo.pop()
+            if id not in found:
+                found.add(id)
+                todo += self._places[index].get(id, ())
+        return {id for id in found if id in shot.before}

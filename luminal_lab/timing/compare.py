@@ -1,0 +1,303 @@
+"""Devices side by side: the same written graph on each, segment by segment.
+
+    print(ll.compare(cx, [ll.CPU(), ll.devices.specification("h200")]))
+
+A time is measured here, recorded elsewhere (°), or modelled from a device's figures (~); a column
+says which, and every time of it has the mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Final, Self, cast
+
+from typing_extensions import override
+
+from luminal_lab.devices.facts.figures import Specification
+from luminal_lab.devices.facts.rates import size_text
+from luminal_lab.errors import (
+    ArgumentError,
+    GraphError,
+    RangeError,
+    nearest,
+    whole_number,
+)
+from luminal_lab.passes.pipeline import PassLike
+from luminal_lab.progress import progress
+from luminal_lab.tables import Table, frame
+from luminal_lab.timing.column import Column, Comparable, modelled_column
+from luminal_lab.timing.compare_html import html
+from luminal_lab.timing.comparison import aligned
+from luminal_lab.timing.segments import Segment, count_text, ms, segments
+from luminal_lab.timing.subject import Session, subject_of
+from luminal_lab.timing.timings import MARK, spread_of
+
+LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+COLUMNS: Final = tuple(
+    """
+    segment scope from device how seconds spread bytes flops share bound launches kernels missing
+    """.split()  # noqa: SIM905  # a list of names reads better so
+)
+MOST_SHOWN = 30
+"""Rows that the text shows before it says how many more there are."""
+
+
+@dataclass(frozen=True, repr=False)
+class SideBySide:
+    """A graph on several devices: a sequence of segments, with a column for each device."""
+
+    graph: str
+    columns: tuple[Column, ...]
+    segments: tuple[Segment, ...]
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self.segments)
+
+    def __len__(self) -> int:
+        return len(self.segments)
+
+    def __getitem__(self, which: int | str) -> Segment:
+        """Return a segment by its place, by the value that it ends in, or by a kernel in it."""
+        if not isinstance(which, str):
+            place = whole_number(which)
+            if place is None or not -len(self) <= place < len(self):
+                raise RangeError(
+                    f"compare: there is no segment {which!r}; there are {len(self)}",
+                    hint="they count from 0",
+                )
+            return self.segments[place]
+        names: dict[str, Segment] = {}
+        for one in reversed(self.segments):
+            parts = [part for device in one.parts for part in device]
+            keys = [one.name, *(name for p in parts for name in (p.node, p.kernel))]
+            names.update({key.removeprefix("%"): one for key in reversed(keys)})
+        bare = which.removeprefix("%")
+        if bare not in names:
+            raise GraphError(
+                f"compare: there is no segment {which!r}",
+                hint=nearest(bare, names) or "print(…) shows them all",
+            )
+        return names[bare]
+
+    def slowest(self, device: int | str = 0) -> Self:
+        """Return the same with the segments that take longest on a device first."""
+        place = self._place(device)
+        rows = sorted(self.segments, key=lambda one: -(one.seconds(place) or 0.0))
+        return replace(self, segments=tuple(rows))
+
+    def _place(self, device: int | str) -> int:
+        place = whole_number(device)
+        if place is not None and -len(self.columns) <= place < len(self.columns):
+            return place % len(self.columns)
+        labels = {c.label: k for k, c in enumerate(self.columns)} | {
+            LETTERS[k]: k for k in range(len(self.columns))
+        }
+        if isinstance(device, str) and device in labels:
+            return labels[device]
+        known = [column.label for column in self.columns]
+        raise ArgumentError(
+            f"compare: {device!r} is none of the devices",
+            hint=nearest(str(device), known) or f"they are {', '.join(known)}",
+        )
+
+    # -- shown -------------------------------------------------------------------------------------
+
+    @override
+    def __str__(self) -> str:
+        many = "1 segment" if len(self) == 1 else f"{len(self)} segments"
+        lines = [f"{self.graph}: {many}"]
+        for letter, column in zip(LETTERS, self.columns, strict=False):
+            lines.append(f"  {letter}  {title(column)}")
+        header = [("<", "segment"), ("<", "from")]
+        for letter, column in zip(LETTERS, self.columns, strict=False):
+            header += heads(letter, column)
+        rows = [self._row(one) for one in self.segments[:MOST_SHOWN]]
+        lines += aligned(header, [*rows, self._totals()])
+        if len(self) > MOST_SHOWN:
+            lines.append(f"  and {len(self) - MOST_SHOWN} more segments, which the totals count")
+        told = [(letter, self.notes(c)) for letter, c in zip(LETTERS, self.columns, strict=False)]
+        return "\n".join([*lines, *together(told)])
+
+    def notes(self, column: Column) -> list[str]:
+        """Return what is to be known of a column: what is assumed, ignored or missing."""
+        gone: dict[str, list[str]] = {}
+        for part in column.parts:
+            if part.missing:
+                gone.setdefault(part.missing, []).append(f"{part.kernel} {part.node}")
+        told = [f"{', '.join(parts)}: {why}" for why, parts in gone.items()]
+        return [*told, *column.notes]
+
+    def _row(self, one: Segment) -> list[str]:
+        found = [one.name, one.origin]
+        for place, column in enumerate(self.columns):
+            found += row_cells(one, place, column)
+        return found
+
+    def _totals(self) -> list[str]:
+        found = ["all launches", ""]
+        for column in self.columns:
+            known = [part for part in column.parts if part.samples]
+            gone = len(column.parts) - len(known)
+            size = size_text(sum(part.bytes or 0 for part in column.parts))
+            flops = count_text(sum(part.flops or 0 for part in column.parts))
+            shown = ms(sum(one.seconds or 0.0 for one in known), MARK[column.how])
+            without = f"without {gone}" if gone else ""
+            if column.how == "modelled":
+                found += [shown if known else "-", size, flops, without]
+            else:
+                found += [shown if known else "-", without, size, flops, "", ""]
+        return found
+
+    @override
+    def __repr__(self) -> str:
+        labels = ", ".join(column.label for column in self.columns)
+        return f"<SideBySide of {self.graph}: {len(self)} segments on {labels}; print(…) shows it>"
+
+    def _repr_html_(self) -> str:
+        told = together((column.label, self.notes(column)) for column in self.columns)
+        return html(self.graph, self.columns, self.segments, told)
+
+    def to_pandas(self) -> Table:
+        """Return a table of pandas: a row for each segment on each device."""
+        rows = (
+            {
+                "segment": one.name,
+                "scope": one.scope,
+                "from": "; ".join(one.lines),
+                "device": column.label,
+                "how": column.how,
+                "seconds": one.seconds(place),
+                "spread": None if column.how == "modelled" else one.spread(place),
+                "bytes": one.bytes(place),
+                "flops": one.flops(place),
+                "share": one.share(place),
+                "bound": one.bound(place),
+                "launches": len(one.parts[place]),
+                "kernels": tuple(part.kernel for part in one.parts[place]),
+                "missing": "; ".join(one.missing(place)),
+            }
+            for one in self.segments
+            for place, column in enumerate(self.columns)
+        )
+        return frame(
+            "compare", COLUMNS, (list(row.values()) for row in rows), {"graph": self.graph}
+        )
+
+
+def title(column: Column) -> str:
+    """Return what a column is: its device, how its times were got, and when."""
+    when = f", {column.date[:16].replace('T', ' ')}" if column.date else ""
+    device = "" if column.device == column.label else f" ({column.device})"
+    said = f"{column.label}{device}: {MARK[column.how]}{column.how}{when}"
+    if not column.whole:
+        return said
+    middle, spread = ms(median(column.whole)), ms(spread_of(column.whole))
+    return f"{said}; {middle} ± {spread} ms for a whole run"
+
+
+def heads(letter: str, column: Column) -> list[tuple[str, str]]:
+    """Return the heads of a column's cells; a modelled time has no spread and no share."""
+    first = (">", f"{letter} {MARK[column.how]}ms")
+    if column.how == "modelled":
+        return [first, (">", "bytes"), (">", "flops"), ("<", "limit")]
+    return [first, ("<", "±"), (">", "bytes"), (">", "flops"), (">", "share"), ("<", "limit")]
+
+
+def row_cells(one: Segment, place: int, column: Column) -> list[str]:
+    """Return what a table says of a segment on one device."""
+    seconds, mark = one.seconds(place), MARK[column.how]
+    share, size, flops = one.share(place), one.bytes(place), one.flops(place)
+    time = "no time" if seconds is None else ms(seconds, mark)
+    if not one.parts[place]:
+        time = "no launch"
+    amounts = [
+        "" if size is None else size_text(size),
+        "" if flops is None else count_text(flops),
+    ]
+    if column.how == "modelled":
+        return [time, *amounts, one.bound(place)]
+    spread = "" if not one.parts[place] or seconds is None else f"± {ms(one.spread(place), mark)}"
+    return [time, spread, *amounts, "" if share is None else f"{share:.0%}", one.bound(place)]
+
+
+def together(told: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
+    """Return notes, each once, behind those of whom it holds.
+
+    >>> together([("A", ["cold"]), ("B", ["cold", "wet"])])
+    ['A, B: cold', 'B: wet']
+    """
+    notes: dict[str, list[str]] = {}
+    for who, lines in told:
+        for line in lines:
+            notes.setdefault(line, []).append(who)
+    return [f"{', '.join(who)}: {line}" for line, who in notes.items()]
+
+
+def compare(
+    cx: Session,
+    devices: Sequence[Comparable | Specification],
+    *,
+    dims: Mapping[str, int] | None = None,
+    passes: Iterable[PassLike] | None = None,
+    rounds: int = 10,
+    warm_up: int = 2,
+) -> SideBySide:
+    """Compile what a session has written for each of several devices, and put the times together.
+
+    A specification stands for the times that its figures allow. `dims` are sizes that no data
+    gives, `passes` what runs before a device's own (the generic compiler). The session stays as it
+    is.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> y = (cx.tensor((1000, 1000), name="x") * 2).retrieve()
+    >>> found = compare(cx, [ll.devices.specification("t4"), ll.devices.specification("h200")])
+    >>> [f"{1e6 * found[0].seconds(k):.1f} µs" for k in range(2)]
+    ['25.0 µs', '2.0 µs']
+    """
+    given: object = devices
+    asked = list(devices) if isinstance(given, (list, tuple)) else [given]
+    for one in asked:
+        if not isinstance(one, Specification) and not hasattr(one, "column"):
+            raise ArgumentError(
+                f"compare: {one!r} is no device",
+                hint='give ll.CPU(), ll.CUDA(), ll.Metal(), ll.Recorded("file.json"), or '
+                f"ll.devices.specification({one if isinstance(one, str) else 'h200'!r})",
+            )
+    if not asked:
+        raise ArgumentError(
+            "compare: there are no devices", hint="give some, as in ll.compare(cx, [ll.CPU()])"
+        )
+    for name, count, least in (("rounds", rounds, 1), ("warm_up", warm_up, 0)):
+        number = whole_number(count)
+        if number is None or number < least:
+            raise ArgumentError(
+                f"compare: {name} is {count!r}", hint=f"give a whole number, {least} or more"
+            )
+    subject = subject_of(cx, dims, passes)
+    with progress(f"compare {subject.ir.name}", len(asked), "device") as bar:
+        columns = _named(
+            modelled_column(subject, one)
+            if isinstance(one, Specification)
+            else cast("Comparable", one).column(subject, rounds, warm_up)
+            for one in bar.each(asked, _short)
+        )
+    return SideBySide(subject.ir.name, columns, segments(subject.ir, columns))
+
+
+def _short(device: object) -> str:
+    """Return what a device is called while it is waited for."""
+    return str(getattr(device, "name", None) or type(device).__name__)
+
+
+def _named(columns: Iterable[Column]) -> tuple[Column, ...]:
+    """Return columns whose labels differ."""
+    found: list[Column] = []
+    for column in columns:
+        same = sum(one.label.partition(" #")[0] == column.label for one in found)
+        found.append(replace(column, label=f"{column.label} #{same + 1}") if same else column)
+    return tuple(found)

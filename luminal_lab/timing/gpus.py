@@ -1,0 +1,59 @@
+"""GPUs as they stand in a comparison: measured where they are, modelled where they are not.
+
+ll.CUDA()             the NVIDIA GPU of this machine
+ll.CUDA("h200")       an H200: measured if that is what is here, else modelled
+ll.Metal("m3-max")    likewise, on a Mac
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from luminal_lab.devices.cuda.compiler import CUDACompiler
+from luminal_lab.devices.facts.figures import Specification
+from luminal_lab.devices.facts.specifications import specification
+from luminal_lab.devices.metal.compiler import MetalCompiler
+from luminal_lab.errors import ArgumentError
+from luminal_lab.timing.column import Column, gpu_column
+from luminal_lab.timing.subject import Subject
+
+
+@dataclass(frozen=True)
+class CUDA:
+    """An NVIDIA GPU; where there is none, the named card's specification models it."""
+
+    card: str | None = None
+    tf32: bool = False
+
+    def column(self, subject: Subject, rounds: int, warm_up: int) -> Column:
+        """Return all launches of a graph, with their times."""
+        card = _named(self.card, "cuda", "CUDA")
+        device = CUDACompiler(arch=None if card is None else card.arch, tf32=self.tf32)
+        label = "CUDA" if card is None else card.name
+        return gpu_column(subject, device, card, label, rounds=rounds, warm_up=warm_up)
+
+
+@dataclass(frozen=True)
+class Metal:
+    """A GPU of Apple's; where there is none, the named chip's specification models it."""
+
+    chip: str | None = None
+
+    def column(self, subject: Subject, rounds: int, warm_up: int) -> Column:
+        """Return all launches of a graph, with their times."""
+        chip = _named(self.chip, "metal", "Metal")
+        label = "Metal" if chip is None else chip.name
+        device = MetalCompiler(chip=self.chip)
+        return gpu_column(subject, device, chip, label, rounds=rounds, warm_up=warm_up)
+
+
+def _named(name: str | None, dialect: str, kind: str) -> Specification | None:
+    if name is None:
+        return None
+    found = specification(name)
+    if found.dialect != dialect:
+        raise ArgumentError(
+            f"compare: {found.name} is no device for ll.{kind}: it is made by {found.maker}",
+            hint=f"give its specification alone: ll.devices.specification({name!r})",
+        )
+    return found

@@ -1,0 +1,349 @@
+"""A recording: the times of kernels on one device, kept in a small file of JSON.
+
+    {"schema": 1, "what": "luminal_lab times", "device": …, "driver": …, "date": …, "dialect": "c",
+     "version": "1", "target": {…}, "kernels": [{"name", "definition", "schedule", "dims",
+     "samples"}, …], "programs": [{"name", "launches": [0, 1, 1], "whole": […], "check": …}, …]}
+
+A kernel is known by what it computes (a hash of its canonical definition), by its schedule, by the
+dialect and its version, and by the sizes of its dims. Opening a file reads it, and runs nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from typing_extensions import override
+
+from luminal_lab.core.printer import as_text
+from luminal_lab.devices.facts.rates import PeakRates, check_rates, read_json
+from luminal_lab.errors import RecordingError
+from luminal_lab.kernels.definition.canonical import canonical
+from luminal_lab.kernels.dialect import CUDA, METAL
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.plain import read
+from luminal_lab.reading import read_plain, shown
+from luminal_lab.timing.comparison import aligned
+from luminal_lab.timing.timings import MARK, check_samples, spread_of
+
+SCHEMA = 1
+"""What a file holds; one more whenever that changes."""
+WHAT = "luminal_lab times"
+VERSIONS: Mapping[str, str] = {"c": "1", "cuda": CUDA.version, "metal": METAL.version}
+"""The version of what is written in each dialect: with another one, times are others."""
+MOST_SAMPLES = 25
+"""Of how many samples a file keeps: the rest would say no more."""
+AGAIN = "record it again: luminal-lab record --device {device} -o FILE"
+
+
+class Key(NamedTuple):
+    """By what a kernel is found again."""
+
+    definition: str
+    """A hash of the canonical text of its definition."""
+    schedule: str
+    dialect: str
+    version: str
+    dims: tuple[tuple[str, int], ...]
+    """The sizes of its dims."""
+
+
+class Entry(NamedTuple):
+    """A kernel on the device: what it is known by, and its times."""
+
+    name: str
+    key: Key
+    samples: tuple[float, ...]
+    """Seconds, each of one launch."""
+    by: str = ""
+    """What computed it, where that was a library and not its own code."""
+
+    @property
+    def seconds(self) -> float:
+        """The median of the samples."""
+        return median(self.samples)
+
+
+class Program(NamedTuple):
+    """A graph that was run: its launches, in order, as places in the list of kernels."""
+
+    name: str
+    launches: tuple[int, ...]
+    whole: tuple[float, ...]
+    """The seconds of complete runs."""
+    check: str
+    """How it was compared with the interpreter."""
+
+
+@dataclass(frozen=True, repr=False)
+class Recording:
+    """Times of kernels on one device, with what they were measured on and when."""
+
+    device: str
+    driver: str
+    """The driver, or for a CPU the compiler, with its version."""
+    date: str
+    dialect: str
+    version: str
+    """That of the dialect."""
+    kernels: tuple[Entry, ...]
+    programs: tuple[Program, ...]
+    target: Mapping[str, int | str]
+    """What the kernels were made for: fields of a machine, or the architecture of a card."""
+    clock: str = ""
+    warm_up: int = 0
+    maker: str = ""
+    """The version of luminal_lab that recorded it."""
+    rates: PeakRates | None = None
+    """What the machine could do at most, where that was measured too."""
+
+    def find(self, key: Key) -> Entry | None:
+        """Return the times of a kernel, if it was recorded as it is now."""
+        return next((one for one in self.kernels if one.key == key), None)
+
+    def why_not(self, key: Key) -> str:
+        """Say what differs from the nearest kernel that was recorded."""
+        same = [one.key for one in self.kernels if one.key.definition == key.definition]
+        if not same:
+            return "no recording: this definition was not recorded"
+        near = max(same, key=lambda one: sum(a == b for a, b in zip(one, key, strict=True)))
+        if (near.dialect, near.version) != (key.dialect, key.version):
+            then, now = f"{near.dialect} {near.version}", f"{key.dialect} {key.version}"
+            return f"no recording: the dialect differs: {then} then, {now} now"
+        if near.schedule != key.schedule:
+            return f"no recording: the schedule differs: {_differing(near.schedule, key.schedule)}"
+        return f"no recording: the sizes differ: {_sizes(near.dims)} then, {_sizes(key.dims)} now"
+
+    # -- kept --------------------------------------------------------------------------------------
+
+    def to_json(self) -> str:
+        """Return the recording as text that `from_json` reads."""
+        head = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in LISTS}
+        head["rates"] = None if self.rates is None else _bare(self.rates)
+        kernels = [
+            {
+                "name": one.name,
+                "definition": one.key.definition,
+                "schedule": one.key.schedule,
+                "dims": dict(one.key.dims),
+                "samples": one.samples,
+                **({"by": one.by} if one.by else {}),
+            }
+            for one in self.kernels
+        ]
+        programs = [one._asdict() for one in self.programs]
+        # A line for each kernel and each program: short, and a change of one is a change of a line.
+        parts = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
+        for name, rows in (("kernels", kernels), ("programs", programs)):
+            lines = ",\n".join(f"  {json.dumps(row)}" for row in rows)
+            parts.append(f' "{name}": [\n{lines}\n ]' if rows else f' "{name}": []')
+        first = f' "schema": {SCHEMA},\n "what": {json.dumps(WHAT)},\n'
+        return "{\n" + first + ",\n".join(parts) + "\n}\n"
+
+    def save(self, path: str | Path) -> None:
+        """Write the recording to a file."""
+        try:
+            Path(path).write_text(self.to_json(), encoding="utf-8")
+        except OSError as error:
+            raise RecordingError(
+                f"recording: {path} cannot be written: {error.strerror or error}",
+                hint="give a file in a folder that is there",
+            ) from error
+
+    @classmethod
+    def load(cls, path: str | Path) -> Recording:
+        """Read a recording from a file; nothing in it is run."""
+        try:
+            text = read_plain(Path(path)).decode("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise RecordingError(
+                f"recording: {path} cannot be read: {getattr(error, 'strerror', None) or error}",
+                hint="give a file that luminal-lab record has written",
+            ) from error
+        try:
+            return cls.from_json(text)
+        except RecordingError as error:
+            error.message = error.message.replace("recording:", f"recording {path}:", 1)
+            raise
+
+    @classmethod
+    def from_json(cls, text: str) -> Recording:
+        """Read what `to_json` has written."""
+        given = read_json("recording", text, SCHEMA)
+        if given.get("what") != WHAT:
+            raise RecordingError(
+                f"recording: it holds {shown(given.get('what'))}, and not {WHAT!r}",
+                hint="give a file that luminal-lab record has written",
+            )
+        try:
+            return _read(cls, given)
+        except ValueError as error:
+            raise RecordingError(
+                f"recording: it is damaged: {error}",
+                hint=AGAIN.format(device=_device_word(given.get("dialect"))),
+            ) from error
+
+    # -- shown -------------------------------------------------------------------------------------
+
+    @property
+    def where(self) -> str:
+        """The device and the date, as a title says them."""
+        return f"{self.device}, {self.date[:16].replace('T', ' ')}"
+
+    @override
+    def __str__(self) -> str:
+        mark = MARK["recorded"]
+        rows = [
+            [
+                f"{mark}{1e3 * one.seconds:.4f}",
+                f"± {mark}{1e3 * spread_of(one.samples):.4f}",
+                one.name,
+                _sizes(one.key.dims),
+            ]
+            for one in self.kernels
+        ]
+        header = [(">", "ms"), ("<", "±"), ("<", "kernel"), ("<", "sizes")]
+        counts = f"{len(self.kernels)} kernels of {len(self.programs)} programs"
+        title = f"{counts}, recorded on {self.where}; {self.driver}; {self.dialect} {self.version}"
+        return "\n".join([title, *aligned(header, rows)])
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Recording of {len(self.kernels)} kernels on {self.where}; print(…) shows them>"
+
+    _repr_mimebundle_ = as_text
+
+
+LISTS = ("kernels", "programs")
+
+
+def key_of_kernel(kernel: Kernel, dims: Mapping[str, int]) -> Key:
+    """Return by what a kernel is found in a recording, for sizes of its dims."""
+    dialect = kernel.dialect
+    sizes = tuple((name, dims[name]) for name in kernel.dims)
+    return Key(hash_of(kernel), _schedule(kernel), dialect, VERSIONS[dialect], sizes)
+
+
+def hash_of(kernel: Kernel) -> str:
+    """Return a hash of what a kernel computes; names of buffers, axes and itself are not in it."""
+    if kernel.definition is None:
+        # What no definition says is known by its source, but for the kernel's own name in it.
+        text = re.sub(rf"\b(kernel_)?{re.escape(kernel.name)}(_\d+)?\b", "kernel", kernel.source)
+    else:
+        text = str(canonical(replace(kernel.definition, name="kernel"), buffers=True))
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def kept(samples: Sequence[float]) -> tuple[float, ...]:
+    """Return what a file keeps of samples: as many as it may, spread evenly, in four digits.
+
+    >>> kept([0.123456, 2.0])
+    (0.1235, 2.0)
+    """
+    count = len(samples)
+    some = samples
+    if count > MOST_SAMPLES:
+        some = [samples[k * count // MOST_SAMPLES] for k in range(MOST_SAMPLES)]
+    return tuple(float(f"{seconds:.4g}") for seconds in some)
+
+
+def _schedule(kernel: Kernel) -> str:
+    return "" if kernel.schedule is None else str(kernel.schedule)
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """A kernel as a file has it."""
+
+    name: str
+    definition: str
+    schedule: str
+    dims: Mapping[str, int]
+    samples: tuple[float, ...]
+    by: str = ""
+
+
+@dataclass(frozen=True)
+class _Program:
+    """A program as a file has it."""
+
+    name: str
+    launches: tuple[int, ...]
+    whole: tuple[float, ...]
+    check: str
+
+
+@dataclass(frozen=True)
+class _File:
+    """What a file holds."""
+
+    device: str
+    driver: str
+    date: str
+    dialect: str
+    version: str
+    kernels: tuple[_Kernel, ...]
+    programs: tuple[_Program, ...]
+    target: Mapping[str, int | str]
+    clock: str = ""
+    warm_up: int = 0
+    maker: str = ""
+    rates: PeakRates | None = None
+
+
+def _read(cls: type[Recording], given: dict[str, Any]) -> Recording:
+    found = read(_File, given, "the file")
+    datetime.fromisoformat(found.date)
+    if found.rates is not None:
+        check_rates(found.rates)
+    kernels = tuple([_entry(one, found.dialect, found.version) for one in found.kernels])
+    programs = tuple([_program(one, len(kernels)) for one in found.programs])
+    own = {f.name: getattr(found, f.name) for f in fields(found) if f.name not in LISTS}
+    return cls(**own, kernels=kernels, programs=programs)
+
+
+def _entry(given: _Kernel, dialect: str, version: str) -> Entry:
+    check_samples(given.samples)
+    dims = tuple(given.dims.items())
+    key = Key(given.definition, given.schedule, dialect, version, dims)
+    return Entry(given.name, key, given.samples, given.by)
+
+
+def _program(given: _Program, count: int) -> Program:
+    for place in given.launches:
+        if not 0 <= place < count:
+            raise ValueError(f"a launch of kernel {place}, and there are {count}")
+    return Program(given.name, given.launches, given.whole, given.check)
+
+
+def _bare(rates: PeakRates) -> dict[str, Any]:
+    """Return rates as JSON has them, without their samples, which a recording needs not."""
+    return asdict(replace(rates, rates=tuple(replace(one, samples=()) for one in rates.rates)))
+
+
+def _device_word(dialect: object) -> str:
+    return {"c": "cpu"}.get(str(dialect), str(dialect or "cpu"))
+
+
+def _differing(then: str, now: str) -> str:
+    """Return the first step that two schedules do not share."""
+    old, new = then.splitlines(), now.splitlines()
+    place = next(
+        (k for k, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]),
+        min(len(old), len(new)),
+    )
+    first, second = (
+        repr(steps[place]) if place < len(steps) else "nothing" for steps in (old, new)
+    )
+    return f"step {place + 1} was {first}, and is {second}"
+
+
+def _sizes(dims: Sequence[tuple[str, int]]) -> str:
+    return ", ".join(f"{name} = {size}" for name, size in dims)

@@ -1,0 +1,180 @@
+"""The least time of a launch on a device: what its figures allow, and which of them says so.
+
+    seconds = max(operations / peak rate, bytes / bandwidth, launches × what one takes)
+
+That is a model, and no run: whatever a kernel does badly is not in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from typing_extensions import override
+
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.printer import as_text
+from luminal_lab.devices.facts.figures import Figure, Peak, Specification
+from luminal_lab.devices.facts.rates import size_text
+from luminal_lab.errors import ArgumentError, DeviceError, DimError
+from luminal_lab.kernels.definition.cost import NO_DIMS
+from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.launch import Launch
+from luminal_lab.timing.work import Work, work_of_definition
+
+Bound: TypeAlias = Literal["memory", "cache", "compute", "launch"]
+Modellable: TypeAlias = Launch | Kernel | Definition
+UNITS = {"f16": "float16", "bf16": "bfloat16", "tf32": "tf32"}
+"""At which rate what of the prelude runs on tensor units, by how it calls what is multiplied."""
+PRODUCT = re.compile(r"lab_(?:wg)?mma_(f16|bf16|tf32)(_|$)")
+CACHES = "what caches keep between launches and within them"
+OVERLAP = "launches that overlap"
+WAITING = "latency, divergence, bank conflicts, uneven work"
+TENSOR = "tensor units, which a schedule for this device might use"
+WHOLE = "that not all of its operations are products"
+
+
+@dataclass(frozen=True, repr=False)
+class Modelled:
+    """The least time that a device's figures allow for a launch; nothing was run."""
+
+    seconds: float
+    bound: Bound
+    """Which figure it met."""
+    ignores: str
+    """What else would take time, or save some, and is not counted."""
+    device: str
+    flops: int
+    bytes: int
+    compute: float
+    """The seconds that the operations take at least."""
+    memory: float
+    """The seconds that the bytes take at least."""
+    launch: float
+    """The seconds that being launched takes at least."""
+    unit: str
+    """At which rate operations were counted, as in "float16 (tensor)"."""
+    figure: Figure
+    """The figure that it met, with its source."""
+
+    @override
+    def __str__(self) -> str:
+        factor, unit = (1e3, "ms") if self.seconds >= 1e-3 else (1e6, "µs")
+        return (
+            f"~{factor * self.seconds:.3f} {unit} modelled for {self.device}, bound by "
+            f"{self.bound}: {size_text(self.bytes)}, {self.flops:,} operations in {self.unit}\n"
+            f"figure: {self.figure.source} ({self.figure.how})\n"
+            f"ignores: {self.ignores}"
+        )
+
+    _repr_mimebundle_ = as_text
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Modelled ~{1e3 * self.seconds:.6f} ms, bound by {self.bound}>"
+
+
+def modelled(
+    what: Modellable, specification: Specification, dims: Mapping[str, int] = NO_DIMS
+) -> Modelled:
+    """Return the least time of a launch, a kernel or a definition on a device.
+
+    Operations count at the rate of their dtype; at that of tensor units only where the kernel's
+    code uses them. 16-bit floats and whole numbers are computed as float32.
+
+    >>> from luminal_lab.devices.facts.specifications import specification
+    >>> from luminal_lab.kernels.definition.text import parse_definition
+    >>> text = '''kernel twice(x: f32[n]) -> (y: f32[n])
+    ...   y[i < n] = x[i] + x[i]'''
+    >>> found = modelled(parse_definition(text), specification("h200"), {"n": 600_000_000})
+    >>> found.seconds, found.bound
+    (0.001, 'memory')
+    """
+    kernel = what.kernel if isinstance(what, Launch) else what
+    if not isinstance(kernel, (Kernel, Definition)):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+        raise ArgumentError(
+            f"modelled: {what!r} is no launch, no kernel and no definition",
+            hint="give one of cx.launches or of cx.kernels",
+        )
+    if not isinstance(specification, Specification):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+        raise ArgumentError(
+            f"modelled: {specification!r} is no specification of a device",
+            hint='give one, as in ll.devices.specification("h200")',
+        )
+    check_sizes(kernel, dims)
+    work = work_of_kernel(kernel, dims)
+    moved = work.bytes or 0
+    peak, ignored = _peak(kernel, work.dtype, specification)
+    compute = (work.flops or 0) / peak.flops.value
+    phases = len(kernel.phases) if isinstance(kernel, Kernel) and kernel.dialect != "c" else 1
+    launch = phases * specification.launch.value
+    bound: Bound = "memory"
+    if specification.rates is None:
+        memory, said = moved / specification.bandwidth.value, specification.bandwidth
+    else:
+        # Measured rates know what fits into which cache.
+        limit = specification.rates.limit(flops=0, read=work.read or 0, written=work.written or 0)
+        bound = "cache" if limit.bound == "cache" else "memory"
+        memory, said = limit.seconds, specification.bandwidth
+        compute = (work.flops or 0) / (specification.rates.gflops(peak.dtype) * 1e9)
+        ignored = [one for one in ignored if one != CACHES]
+    seconds = max(compute, memory, launch)
+    if seconds == compute:
+        bound, said = "compute", peak.flops
+    if seconds == launch:
+        bound, said = "launch", specification.launch
+    return Modelled(
+        seconds,
+        bound,
+        "; ".join([*ignored, OVERLAP, WAITING]),
+        specification.name,
+        work.flops or 0,
+        moved,
+        compute,
+        memory,
+        launch,
+        peak.name,
+        said,
+    )
+
+
+def check_sizes(kernel: Kernel | Definition, dims: Mapping[str, int]) -> None:
+    """Raise unless every dim of a kernel has a size."""
+    for name in kernel.dims:
+        if name not in dims:
+            raise DimError(
+                f"modelled: the dim {name!r} of {kernel.name} has no size",
+                hint=f'give it one, as in dims={{"{name}": 128}}',
+            )
+
+
+def work_of_kernel(kernel: Kernel | Definition, dims: Mapping[str, int]) -> Work:
+    """Return what a kernel asks for, for sizes of its dims."""
+    if isinstance(kernel, Definition):
+        return work_of_definition(kernel, dims)
+    if kernel.definition is not None:
+        return work_of_definition(kernel.definition, dims)
+    return Work(kernel.flops(dims), kernel.bytes(dims), 0, DType.float32)
+
+
+def _peak(
+    kernel: Kernel | Definition, dtype: DType, specification: Specification
+) -> tuple[Peak, list[str]]:
+    """Return the rate at which a kernel's operations count, and what that leaves out."""
+    uses = kernel.uses if isinstance(kernel, Kernel) else frozenset[str]()
+    for found in filter(None, map(PRODUCT.match, sorted(uses))):
+        tensor = specification.peak(UNITS[found[1]], is_tensor=True)
+        if tensor is not None:
+            return tensor, [CACHES, WHOLE]
+    wanted = "float64" if dtype is DType.float64 else "float32"
+    found = specification.peak(wanted)
+    if found is None:
+        raise DeviceError(
+            f"modelled: {kernel.name} computes in {wanted}, and {specification.name} has none",
+            hint='cast("float32") what it reads, or choose another device',
+        )
+    has_tensor = any(one.is_tensor for one in specification.peaks)
+    return found, [CACHES, TENSOR] if has_tensor else [CACHES]

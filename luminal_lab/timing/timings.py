@@ -1,0 +1,459 @@
+"""Times, each with how it was got: measured here, recorded elsewhere, or modelled from rates.
+
+A row is one launch of a kernel, or one node where the interpreter runs. It has all of its samples,
+what the kernel asks for (bytes, operations), and the least time in which the machine could do it;
+the share says how near it came. `cx.time()` measures; `cx.time(model=rates)` only computes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any, Final, Literal, TypeAlias
+
+from typing_extensions import override
+
+from luminal_lab.core.printer import as_text
+from luminal_lab.devices.facts.load import load_text
+from luminal_lab.devices.facts.rates import (
+    DOUBT,
+    Limit,
+    PeakRates,
+    check_rates,
+    read_json,
+    size_text,
+)
+from luminal_lab.display import DISPLAYS, Charted, Displayed, Theme
+from luminal_lab.errors import (
+    ArgumentError,
+    GraphError,
+    RangeError,
+    RecordingError,
+    nearest,
+    whole_number,
+)
+from luminal_lab.plain import read
+from luminal_lab.reading import read_plain, shown
+from luminal_lab.tables import Table, frame
+from luminal_lab.timing.comparison import Comparison, aligned
+
+SCHEMA = 1
+"""What a file of timings holds; one more whenever that changes."""
+MOST_SHOWN = 30
+"""Rows that the text shows before it says how many more there are."""
+How: TypeAlias = Literal["measured", "recorded", "modelled"]
+ABOVE = 1.2
+"""A share that no noise of a few samples explains."""
+CACHED = (
+    "some of the data lay in a nearer cache, left there by the launch or the run before, which is "
+    "faster than the rate that its size is measured at"
+)
+MARK: Final = {"measured": "", "recorded": "°", "modelled": "~"}
+"""What stands before a time, so that the three never look alike."""
+
+
+@dataclass(frozen=True, repr=False)
+class Timing:
+    """The times of one launch, or of one node."""
+
+    name: str
+    kind: Literal["launch", "node", "host"]
+    kernel: str
+    node: str
+    origins: tuple[str, ...]
+    """The user's lines that it comes from."""
+    samples: tuple[float, ...]
+    """Seconds, after warm-up, in the order in which they were taken."""
+    flops: int | None = None
+    read: int | None = None
+    """Bytes."""
+    written: int | None = None
+    dtype: str = "float32"
+    limit: Limit | None = None
+    """The least time on this machine; None where the rates or the work are not known."""
+    how: How = "measured"
+
+    @property
+    def seconds(self) -> float:
+        """The median of the samples."""
+        return median(self.samples)
+
+    @property
+    def spread(self) -> float:
+        """The distance between the quartiles of the samples."""
+        return spread_of(self.samples)
+
+    @property
+    def bytes(self) -> int | None:
+        """The bytes that are read and written."""
+        return None if self.read is None or self.written is None else self.read + self.written
+
+    @property
+    def gbytes(self) -> float | None:
+        """The GB/s that were reached."""
+        return _rate(self.bytes, self.seconds)
+
+    @property
+    def gflops(self) -> float | None:
+        """The GFLOP/s that were reached."""
+        return _rate(self.flops, self.seconds)
+
+    @property
+    def share(self) -> float | None:
+        """The share of the machine's limit: 1 would be as fast as it can be."""
+        if self.limit is None or not self.limit.seconds or not self.seconds:
+            return None
+        return self.limit.seconds / self.seconds
+
+    @property
+    def label(self) -> str:
+        """The launch and its node, as a table shows them."""
+        return f"{self.name} {self.node}".strip()
+
+    @override
+    def __str__(self) -> str:
+        factor, unit = (1e3, "ms") if self.seconds >= 1e-3 else (1e6, "µs")
+        mark = MARK[self.how]
+        parts = [f"{self.label}: {mark}{factor * self.seconds:.3f} {unit}"]
+        if self.how != "modelled":
+            parts[0] += (
+                f" ± {mark}{factor * self.spread:.3f}, {_counted(len(self.samples), 'sample')}"
+            )
+        parts += [size_text(self.bytes)] if self.bytes is not None else []
+        if self.share is not None and self.limit is not None:
+            parts.append(f"{self.share:.0%} of the limit ({self.limit.bound})")
+        return "; ".join([*parts, *([_lines(self.origins)] if self.origins else [])])
+
+    _repr_mimebundle_ = as_text
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Timing {self}>"
+
+
+@dataclass(frozen=True, repr=False)
+class Timings(Charted, Displayed):
+    """The times of a graph's launches, slowest marked; a sequence of rows with a table.
+
+    >>> row = Timing("double", "launch", "double", "%y", (), (0.002, 0.003, 0.002))
+    >>> timings = Timings("main", (row,), device="a laptop", clock="perf_counter")
+    >>> timings["double"].seconds
+    0.002
+    """
+
+    graph: str
+    rows: tuple[Timing, ...]
+    how: How = "measured"
+    device: str = ""
+    threads: int = 1
+    clock: str = ""
+    warm_up: int = 0
+    date: str = ""
+    whole: tuple[float, ...] = ()
+    """The seconds of complete runs, with all that is between launches."""
+    rates: PeakRates | None = None
+    """The machine's rates, from which the limits come."""
+    note: str = ""
+    busy: float | None = None
+    """How many cores other programs kept busy meanwhile; None where nobody knows."""
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Timing]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, name: int | str) -> Timing:
+        """Return a row by its place, or by the name of its launch or its node."""
+        if not isinstance(name, str):
+            place = whole_number(name)
+            if place is None:
+                raise ArgumentError(
+                    f"timings: {name!r} names no row",
+                    hint="give its place, or the name of its launch or its node",
+                )
+            name = place
+            if not -len(self.rows) <= name < len(self.rows):
+                raise RangeError(
+                    f"timings: there is no row {name}; there are {len(self.rows)}",
+                    hint="rows count from 0",
+                )
+            return self.rows[name]
+        for row in self.rows:
+            if name in (row.name, row.node, row.node.removeprefix("%")):
+                return row
+        known = [word for row in self.rows for word in (row.name, row.node)]
+        raise GraphError(f"timings: there is no launch {name!r}", hint=nearest(name, known))
+
+    @property
+    def seconds(self) -> float:
+        """The median of complete runs; of what was modelled, the sum of the launches."""
+        return median(self.whole) if self.whole else self.launches
+
+    @property
+    def launches(self) -> float:
+        """The medians of all rows together."""
+        return sum(row.seconds for row in self.rows)
+
+    @property
+    def rounds(self) -> int:
+        """How many samples there are of each row, at most."""
+        return max((len(row.samples) for row in self.rows), default=len(self.whole))
+
+    @cached_property
+    def slowest(self) -> Timing | None:
+        """The row that takes the longest."""
+        return max(self.rows, key=lambda row: row.seconds, default=None)
+
+    def by_kernel(self) -> dict[str, float]:
+        """Return the seconds of all launches of each kernel, the longest first."""
+        found: dict[str, float] = {}
+        for row in self.rows:
+            found[row.kernel] = found.get(row.kernel, 0.0) + row.seconds
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    def beside(self, other: Timings) -> Comparison:
+        """Return both side by side, kernel by kernel."""
+        if not isinstance(other, Timings):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+            raise ArgumentError(
+                f"timings: {other!r} has no times to stand beside those of {self.graph}",
+                hint="give other timings, as in before.beside(cx.time())",
+            )
+        return Comparison(self, other)
+
+    # -- shown -------------------------------------------------------------------------------------
+
+    @override
+    def __str__(self) -> str:
+        kinds = {row.kind for row in self.rows}
+        what = "nodes" if kinds == {"node"} else "launches"
+        count = f"1 {what.removesuffix('es' if what == 'launches' else 's')}"
+        count = count if len(self.rows) == 1 else f"{len(self.rows)} {what}"
+        title = f"{self.graph}: {count}, {self.how}{self.where}"
+        shown = self.rows
+        if len(shown) > MOST_SHOWN:
+            least = sorted((row.seconds for row in shown), reverse=True)[MOST_SHOWN - 1]
+            shown = [row for row in shown if row.seconds >= least][:MOST_SHOWN]
+        header = [(side, self.unit if head == "ms" else head) for side, head in HEADER]
+        lines = [title, *aligned(header, [self._cells(row) for row in shown])]
+        hidden = len(self.rows) - len(shown)
+        if hidden:
+            rest = self.launches - sum(row.seconds for row in shown)
+            lines.append(f"  and {hidden} faster ones, {self.shown(rest)} {self.unit} together")
+        lines.append(f"  {self.shown(self.launches)} {self.unit} in {what}")
+        if self.whole:
+            spread = self.shown(spread_of(self.whole))
+            lines.append(f"  {self.shown(self.seconds)} ± {spread} {self.unit} for a whole run")
+        return "\n".join([*lines, *self._with()])
+
+    @override
+    def __repr__(self) -> str:
+        return (
+            f"<Timings of {self.graph}: {_counted(len(self.rows), 'row')}, "
+            f"{self.shown(self.seconds, 'ms')} ms {self.how}; print(…) shows them>"
+        )
+
+    @property
+    def where(self) -> str:
+        """The device, its threads and the date, as a title says them."""
+        many = "1 thread" if self.threads == 1 else f"{self.threads} threads"
+        when = f", {self.date[:16].replace('T', ' ')}" if self.date else ""
+        return f" {'for' if self.how == 'modelled' else 'on'} {self.device}, {many}{when}"
+
+    def _with(self) -> Iterator[str]:
+        if self.how == "modelled":
+            yield "modelled: the least time that the rates allow, and no run"
+        else:
+            runs = f"{_counted(self.warm_up, 'run')} to warm up"
+            many = f"{_counted(self.rounds, 'sample')} after {runs}"
+            yield f"clock {self.clock}, {many}; medians, ± is between the quartiles"
+        if self.rates is not None:
+            gbytes = self.rates.gbytes(threads=self.threads)
+            gflops = self.rates.gflops(threads=self.threads)
+            reach = f"{gflops:.0f} GFLOP/s in float32, {gbytes:.1f} GB/s from memory"
+            yield f"limits from rates {self.rates.how}: {reach}"
+            over = {row.limit.bound for row in self.rows if row.limit and (row.share or 0) > 1}
+            slow = sorted(over - {"FMA"})
+            if slow:
+                yield f"more than 100% of {' and '.join(slow)}: {CACHED}"
+            if self.rates.is_doubtful or any(
+                (row.share or 0) > ABOVE
+                for row in self.rows
+                if row.limit is not None and row.limit.bound == "FMA"
+            ):
+                yield DOUBT
+        if load_text(self.busy):
+            yield load_text(self.busy)
+        if self.note:
+            yield self.note
+
+    @property
+    def unit(self) -> str:
+        """The unit of times in the text: ms, or µs where all rows are below one."""
+        return "ms" if self.slowest is None or self.slowest.seconds >= 1e-3 else "µs"
+
+    def shown(self, seconds: float, unit: str | None = None) -> str:
+        """Return a time in a unit, with the mark of how it was got."""
+        factor = 1e3 if (unit or self.unit) == "ms" else 1e6
+        return f"{MARK[self.how]}{factor * seconds:.3f}"
+
+    def _cells(self, row: Timing) -> list[str]:
+        slowest = row is self.slowest and len(self.rows) > 1
+        gbytes = "" if not row.gbytes else f"{row.gbytes:.1f}"
+        gflops = "" if not row.gflops else f"{row.gflops:.1f}"
+        share = "" if row.share is None else f"{row.share:.0%}"
+        bound = "" if row.limit is None or not row.limit.seconds else row.limit.bound
+        size = "" if row.bytes is None else size_text(row.bytes)
+        spread = "" if row.how == "modelled" else f"± {self.shown(row.spread)}"
+        mark = ">" if slowest else ""
+        times = [mark, self.shown(row.seconds), spread, size, gbytes, gflops, share, bound]
+        return [*times, row.label + (" (host)" if row.kind == "host" else ""), _lines(row.origins)]
+
+    def to_pandas(self) -> Table:
+        """Return a table of pandas, a row for each launch; what holds for all is in its attrs."""
+        about = {
+            name: getattr(self, name)
+            for name in ("graph", "how", "device", "threads", "clock", "warm_up", "date", "note")
+        }
+        return frame("timings", COLUMNS, (list(_record(row).values()) for row in self.rows), about)
+
+    @override
+    def plot(self, *others: Timings, theme: Theme = "auto") -> Any:
+        """Return bars, one for each launch; other timings stand beside, as recorded ones do.
+
+        Measured, recorded and modelled look different; whiskers end at the quartiles.
+        """
+        return DISPLAYS["Timings.plot"](self, *others, theme=theme)
+
+    def roofline(self, *, theme: Theme = "auto") -> Any:  # noqa: ANN401  # a figure of plotly's
+        """Return a chart of what the machine could do, and how near to it each launch came."""
+        return DISPLAYS["Timings.roofline"](self, theme=theme)
+
+    # -- kept --------------------------------------------------------------------------------------
+
+    def to_json(self) -> str:
+        """Return the timings as text that `from_json` reads."""
+        return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1)
+
+    def save(self, path: str | Path) -> None:
+        """Write the timings to a file."""
+        try:
+            Path(path).write_text(self.to_json(), encoding="utf-8")
+        except OSError as error:
+            raise RecordingError(
+                f"timings: {path} cannot be written: {error.strerror or error}",
+                hint="give a file in a folder that is there",
+            ) from error
+
+    @classmethod
+    def load(cls, path: str | Path) -> Timings:
+        """Read timings from a file: what was measured there is recorded here."""
+        try:
+            text = read_plain(Path(path)).decode("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise RecordingError(
+                f"timings: {path} cannot be read: {getattr(error, 'strerror', None) or error}",
+                hint="give a file that save(...) has written",
+            ) from error
+        return cls.from_json(text)
+
+    @classmethod
+    def from_json(cls, text: str) -> Timings:
+        """Read what `to_json` has written; what was measured is recorded from then on."""
+        given = read_json("timings", text, SCHEMA)
+        try:
+            found = read(cls, given, "timings")
+            for row in found.rows:
+                check_samples(row.samples)
+            if found.rates is not None:
+                check_rates(found.rates)
+        except ValueError as error:
+            raise RecordingError(
+                f"timings: they cannot be read: {error}", hint="time the graph again"
+            ) from error
+        return found.recorded()
+
+    def recorded(self) -> Timings:
+        """Return the same times as what they are elsewhere: recorded, and no longer measured."""
+        if self.how != "measured":
+            return self
+        rows = tuple(replace(row, how="recorded") for row in self.rows)
+        return replace(self, how="recorded", rows=rows)
+
+
+# -- parts -----------------------------------------------------------------------------------------
+
+HEADER: Final = [
+    (">", ""),
+    (">", "ms"),
+    ("<", "±"),
+    (">", "bytes"),
+    (">", "GB/s"),
+    (">", "GFLOP/s"),
+    (">", "share"),
+    ("<", "limit"),
+    ("<", "launch"),
+    ("<", "from"),
+]
+COLUMNS: Final = """
+launch kind kernel node origin how seconds spread samples bytes flops gbytes gflops
+limit_seconds bound share
+""".split()  # noqa: SIM905  # a list of names reads better so
+
+
+def check_samples(samples: Sequence[float]) -> None:
+    """Raise a ValueError unless there are times, of which none is below 0."""
+    if not samples or not all(0 <= seconds < float("inf") for seconds in samples):
+        raise ValueError(f"samples are {shown([*samples])}")
+
+
+def spread_of(samples: Sequence[float]) -> float:
+    """Return the distance between the quartiles.
+
+    >>> spread_of([1.0, 2.0, 3.0, 4.0, 5.0])
+    2.0
+    """
+    if len(samples) < 2:
+        return 0.0
+    low, _, high = quantiles(samples, n=4, method="inclusive")
+    return high - low
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+def _rate(amount: int | None, seconds: float) -> float | None:
+    return None if amount is None or not seconds else amount / seconds / 1e9
+
+
+def _lines(origins: Sequence[str]) -> str:
+    more = f" and {len(origins) - 2} more" if len(origins) > 2 else ""
+    return "; ".join(origins[:2]) + more
+
+
+def _record(row: Timing) -> dict[str, object]:
+    return {
+        "launch": row.name,
+        "kind": row.kind,
+        "kernel": row.kernel,
+        "node": row.node,
+        "origin": _lines(row.origins),
+        "how": row.how,
+        "seconds": row.seconds,
+        "spread": row.spread,
+        "samples": row.samples,
+        "bytes": row.bytes,
+        "flops": row.flops,
+        "gbytes": row.gbytes,
+        "gflops": row.gflops,
+        "limit_seconds": None if row.limit is None else row.limit.seconds,
+        "bound": None if row.limit is None else row.limit.bound,
+        "share": row.share,
+    }

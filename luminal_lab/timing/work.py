@@ -1,0 +1,158 @@
+"""What each node of a graph asks for at least: operations, bytes read, bytes written."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from luminal_lab.core.dims import evaluate
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.op import Elementwise, Reduce, Source, TensorType, View, size_of
+from luminal_lab.core.ops import (
+    After,
+    Cast,
+    Constant,
+    Contiguous,
+    CustomGradient,
+    Gather,
+    GraphBreak,
+    Pick,
+    Region,
+    Scatter,
+    StopGradient,
+    Update,
+    Where,
+)
+from luminal_lab.errors import DefinitionError
+from luminal_lab.kernels.definition.cost import bytes_moved, flops
+from luminal_lab.kernels.definition.define import define
+from luminal_lab.kernels.definition.definition import Definition
+
+NO_WORK = (Source, View, After, CustomGradient, GraphBreak, Pick, StopGradient)
+"""What only says where a value is, or makes it out of nothing."""
+
+
+class Work(NamedTuple):
+    """Operations and bytes; None where nobody can say."""
+
+    flops: int | None
+    read: int | None
+    written: int | None
+    dtype: DType
+
+    @property
+    def bytes(self) -> int | None:
+        """All bytes, in and out."""
+        return None if self.read is None or self.written is None else self.read + self.written
+
+
+def is_work(node: Node) -> bool:
+    """Return whether a node computes or moves anything."""
+    return not isinstance(node.op, NO_WORK)
+
+
+def work_of(
+    ir: IR,
+    node: Node,
+    dims: Mapping[str, int],
+    *,
+    inside: Container[int] = (),
+) -> Work:
+    """Return the work of a node, for sizes of the dims; nodes `inside` are computed with it."""
+    made = sum(_bytes(type, dims) for type in node.types)
+    parts = _gathered(ir, node, inside)
+    counted = [_flops(ir, part, dims) for part in parts]
+    flops = None if None in counted else sum(count or 0 for count in counted)
+    own = {part.id for part in parts}
+    given = {id for part in parts for id in part.sources if id not in own}
+    behind: dict[int, int] = {}
+    for id in sorted(given):
+        base = _behind(ir, ir[id])
+        behind[base.id] = _read(ir[id], base, dims)
+    work = Work(flops, sum(behind.values()), made, node.dtype)
+    match node.op:
+        case Region(body=body):
+            return _of_body(body, dims, work)
+        case Gather():
+            places = ir[node.sources[1]]
+            return work._replace(read=made + _read(places, _behind(ir, places), dims))
+        case Update():
+            rows = _bytes(ir[node.sources[1]].type, dims)
+            return work._replace(read=rows, written=rows)
+        case _:
+            return work if is_work(node) else Work(0, 0, 0, node.dtype)
+
+
+def _gathered(ir: IR, node: Node, inside: Container[int]) -> list[Node]:
+    """Return a node and those that are computed with it."""
+    found = [node]
+    for part in found if inside else ():
+        found += [ir[id] for id in part.sources if id in inside and ir[id] not in found]
+    return found
+
+
+def _behind(ir: IR, node: Node) -> Node:
+    """Return what a node is a view of."""
+    while isinstance(node.op, (View, StopGradient, GraphBreak)):
+        node = ir[node.sources[0]]
+    return node
+
+
+def _read(node: Node, base: Node, dims: Mapping[str, int]) -> int:
+    """Return the bytes that are there to be read: what is repeated by a view is there once."""
+    if isinstance(base.op, Constant):
+        return 0
+    size = _bytes(base.type, dims)
+    return size if base is node else min(size, _bytes(node.type, dims))
+
+
+def _flops(ir: IR, node: Node, dims: Mapping[str, int]) -> int | None:
+    match node.op:
+        case Contiguous() | Cast() | Gather() | Update() | Where():
+            return 0
+        case Reduce():
+            return _size(ir[node.sources[0]].type, dims)
+        case Scatter():
+            return _size(ir[node.sources[-1]].type, dims)
+        case Elementwise() if is_work(node):
+            return sum(_size(type, dims) for type in node.types)
+        case _:
+            return None if is_work(node) else 0
+
+
+def work_of_definition(definition: Definition, dims: Mapping[str, int]) -> Work:
+    """Return the work of a kernel, for sizes of its dims."""
+    written = sum(_bytes(line.type, dims) for line in definition.outputs)
+    read = bytes_moved(definition, dims) - written
+    dtypes = [type.dtype for type in definition.types.values() if type.dtype.is_float]
+    dtype = max(dtypes or [DType.float32], key=lambda dtype: dtype.itemsize)
+    return Work(flops(definition, dims), read, written, dtype)
+
+
+def _of_body(body: IR, dims: Mapping[str, int], outside: Work) -> Work:
+    found = _defined(body, tuple(sorted(dims.items())))
+    if found is not None:
+        return found
+    # It is not index notation: what its nodes ask for, one by one.
+    counted = [work_of(body, node, dims).flops for node in body.nodes]
+    return outside._replace(flops=None if None in counted else sum(n or 0 for n in counted))
+
+
+@lru_cache(maxsize=256)
+def _defined(body: IR, dims: tuple[tuple[str, int], ...]) -> Work | None:
+    """Return the work of a body that can be defined: equal layers of a model have equal bodies."""
+    try:
+        return work_of_definition(define(body), dict(dims))
+    except DefinitionError:
+        return None
+
+
+def _size(type: TensorType, dims: Mapping[str, int]) -> int:
+    size = size_of(type.shape)
+    return size if isinstance(size, int) else evaluate(size, dims)
+
+
+def _bytes(type: TensorType, dims: Mapping[str, int]) -> int:
+    return _size(type, dims) * type.dtype.itemsize

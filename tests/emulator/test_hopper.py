@@ -1,0 +1,225 @@
+"""What only Hopper has, in the emulator: products of four warps, bulk copies, counted barriers."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from luminal_lab.core.dtypes import DType
+from luminal_lab.emulator import Call, Matrix, emulate
+from luminal_lab.errors import ArgumentError, DeviceError
+from luminal_lab.kernels.dialect import CUDA
+from luminal_lab.kernels.prelude.gpu import prelude
+from luminal_lab.kernels.render.gpu.tile_map import TileMap
+from tests.expect import error_of
+
+WORD = re.compile(r"\blab_\w+")
+
+
+def run(body: str, blocks: int, threads: int, *given: Any, shared: int = 0, trace: bool = False):
+    """Run a kernel's text with what it takes of the prelude."""
+    source = prelude(CUDA, {*WORD.findall(body), "lab_u8", "lab_f16"}) + body
+    return emulate(source, "cuda", [Call("k", blocks, threads, given, shared)], trace=trace)
+
+
+SWIZZLED = """
+extern "C" __global__ void k(const lab_f16 *x, lab_f16 *y, %s) {
+    __shared__ __align__(1024) lab_f16 tile[64 * 16];
+    __shared__ lab_u64 arrived;
+    if (threadIdx.x == 0) {
+        lab_barrier_init(&arrived, 1);
+        lab_barrier_seen();
+        lab_barrier_expect(&arrived, 2048);
+        lab_bulk_tile(tile, &map, %s, &arrived);
+    }
+    lab_sync();
+    lab_barrier_wait(&arrived, 0);
+    for (int i = threadIdx.x; i < 1024; i += 32) {
+        y[i] = tile[lab_swizzled_128(i / 64, 2 * (i %% 64)) / 2];
+    }
+}
+"""
+MAP = "const __grid_constant__ lab_tensor_map map"
+
+
+@pytest.mark.parametrize(("x", "y"), [(0, 0), (64, 3), (96, 12), (130, 0), (0, 24), (-8, -3)])
+def test_a_tile_lies_as_its_map_says_and_is_0_outside(x: int, y: int) -> None:
+    data = np.random.default_rng(0).standard_normal((20, 128)).astype(np.float16)
+    got = np.full((16, 64), np.nan, np.float16)
+    matrix = Matrix(data, TileMap("x", 0, DType.float16, 128, 20, 16))
+    found = run(SWIZZLED % (MAP, f"{x}, {y}"), 1, 32, data, got, matrix, trace=True)
+    wide = np.zeros((60, 300), np.float16)
+    wide[20:40, 100:228] = data
+    want = wide[20 + y : 36 + y, 100 + x : 164 + x]
+    assert np.array_equal(got, want)
+    assert found is not None
+    assert not found.findings
+
+
+def test_a_map_is_given_where_one_is_taken() -> None:
+    data, got = np.zeros((20, 128), np.float16), np.zeros((16, 64), np.float16)
+    matrix = Matrix(data, TileMap("x", 0, DType.float16, 128, 20, 16))
+    source = SWIZZLED % ("int map", "0, 0")
+    error = error_of(lambda: run(source, 1, 32, data, got, matrix), ArgumentError)
+    assert error.message == "emulator: kernel k: map is no tensor map, but it is given one"
+    error = error_of(
+        lambda: run(SWIZZLED % (MAP, "0, 0"), 1, 32, data, got, np.zeros(16, np.uint64)),
+        DeviceError,
+    )
+    assert "a bulk copy is none that there is" in error.message
+
+
+PRODUCT = """
+extern "C" __global__ void k(const {type} *x, const {type} *y, float *z) {{
+    __shared__ __align__(1024) {type} a[64 * {piece}], b[64 * {piece}];
+    for (int i = threadIdx.x; i < 64 * {depth}; i += 128) {{
+        a[lab_swizzled_128(i / {depth}, i % {depth} * {size}) / {size}] = x[i];
+    }}
+    for (int i = threadIdx.x; i < {count} * {depth}; i += 128) {{
+        b[lab_swizzled_128(i / {across}, i % {across} * {size}) / {size}] = y[i];
+    }}
+    lab_bulk_written();
+    lab_sync();
+    float c[{sums}];
+    for (int e = 0; e < {sums}; e++) c[e] = 1.0f;
+    const lab_u64 left = lab_wgmma_matrix(a, 16, 1024, 1), right = lab_wgmma_matrix(b, 16, 1024, 1);
+    {own}
+    lab_wgmma_begin();
+    lab_wgmma_{word}(c, {given}, right, {more});
+    lab_wgmma_commit();
+    lab_wgmma_wait(0);
+    for (int e = 0; e < {sums}; e++) z[lab_group_row(e) * {count} + lab_group_column(e)] = c[e];
+}}
+"""
+OWN = """lab_u32 own[4];
+    lab_tile_a_{unit}(own, {from_} + 16 * (threadIdx.x / 32) * {depth}, {depth});"""
+
+
+@pytest.mark.parametrize("more", [0, 1])
+@pytest.mark.parametrize(
+    ("word", "count"),
+    [
+        *(("f16_n64", 64), ("bf16_n24", 24), ("tf32_n8", 8), ("f16_n64_rows", 64)),
+        *(("f16_n64_own", 64), ("tf32_n32_own", 32), ("bf16_n64_own_rows", 64)),
+    ],
+)
+def test_a_product_of_four_warps(word: str, count: int, more: int) -> None:
+    unit = word.partition("_")[0]
+    size, depth = (4, 8) if unit == "tf32" else (2, 16)
+    is_rows, is_own = "rows" in word, "own" in word
+    random = np.random.default_rng(0)
+    x, y = random.integers(-3, 4, (64, depth)), random.integers(-3, 4, (depth, count))
+    type = "float" if unit == "tf32" else f"lab_{unit}"
+    body = PRODUCT.format(
+        word=word,
+        type=type,
+        size=size,
+        depth=depth,
+        piece=128 // size,
+        count=count,
+        across=count if is_rows else depth,
+        sums=count // 2,
+        given="own" if is_own else "left",
+        more=more,
+        own=OWN.format(unit=unit, from_="x", depth=depth) if is_own else "",
+    )
+    dtype = {"f16": DType.float16, "bf16": DType.bfloat16, "tf32": DType.float32}[unit].numpy
+    given = [one.astype(dtype) for one in (x, y if is_rows else np.ascontiguousarray(y.T))]
+    got = np.zeros((64, count), np.float32)
+    run(body, 1, 128, *given, got)
+    assert np.array_equal(got, x @ y + more)
+
+
+COUNTED = """
+extern "C" __global__ void k(const float *x, float *y) {{
+    __shared__ __align__(16) float tile[2][64];
+    __shared__ lab_u64 arrived, read;
+    if (threadIdx.x == 0) {{
+        lab_barrier_init(&arrived, 1);
+        lab_barrier_init(&read, 64);
+        lab_barrier_seen();
+    }}
+    lab_sync();
+    float sum = 0.0f;
+    for (int i = 0; i < 5; i++) {{
+        if (threadIdx.x == 0) {{
+            {before}
+            lab_barrier_expect(&arrived, 256);
+            lab_bulk_copy(tile[i % 2], x + 64 * i, 256, &arrived);
+        }}
+        lab_barrier_wait(&arrived, {phase});
+        sum += tile[i % 2][63 - threadIdx.x];
+        lab_barrier_arrive(&read);
+    }}
+    y[threadIdx.x] = sum;
+}}
+"""
+BEFORE = "if (i) lab_barrier_wait(&read, (i + 1) % 2);"
+
+
+@pytest.mark.parametrize("trace", [False, True])
+def test_barriers_count_threads_and_bytes_in_phases(trace: bool) -> None:
+    x, y = np.random.default_rng(0).standard_normal((5, 64)).astype(np.float32), np.zeros(64, "f4")
+    found = run(COUNTED.format(before=BEFORE, phase="i % 2"), 1, 64, x, y, trace=trace)
+    assert np.allclose(y, x[:, ::-1].sum(0), atol=1e-5)
+    assert found is None or not found.findings
+
+
+def test_a_phase_that_does_not_come_says_who_waits_where() -> None:
+    x, y = np.zeros((5, 64), np.float32), np.zeros(64, np.float32)
+    source = COUNTED.format(before=BEFORE, phase="i % 2").replace("256, &", "128, &")
+    error = error_of(lambda: run(source, 1, 64, x, y), DeviceError)
+    assert error.message == ("emulator: kernel k, block 0: what a barrier counts does not come")
+    assert "64 threads (0 to 63) wait for the bytes that a barrier counts in line" in (
+        error.where or ""
+    )
+
+
+def test_who_does_not_know_the_barrier_races() -> None:
+    x, y = np.ones((5, 64), np.float32), np.zeros(64, np.float32)
+    source = COUNTED.format(before=BEFORE, phase="i % 2").replace("lab_sync();", "")
+    trace = run(source, 1, 64, x, y, trace=True)
+    assert trace is not None
+    assert {one.kind for one in trace.findings} == {"race"}
+
+
+def test_who_does_not_wait_for_a_copy_races_with_it() -> None:
+    data, got = np.ones((20, 128), np.float16), np.zeros((16, 64), np.float16)
+    matrix = Matrix(data, TileMap("x", 0, DType.float16, 128, 20, 16))
+    source = (SWIZZLED % (MAP, "0, 0")).replace("lab_barrier_wait(&arrived, 0);", "")
+    trace = run(source, 1, 32, data, got, matrix, trace=True)
+    assert trace is not None
+    (found,) = trace.findings
+    lines = [found.text, found.other_text]
+    assert "y[i] = tile[lab_swizzled_128(i / 64, 2 * (i % 64)) / 2];" in lines
+    assert "lab_bulk_tile(tile, &map, 0, 0, &arrived);" in lines
+    assert "which a copy of thread 0 writes, and it has not waited for that" in str(found)
+
+
+def test_a_copy_of_what_is_not_there_is_the_kernels_fault() -> None:
+    x, y = np.zeros((5, 64), np.float32), np.zeros(64, np.float32)
+    source = COUNTED.format(before=BEFORE, phase="i % 2").replace("x + 64 * i", "x + 4096")
+    error = error_of(lambda: run(source, 1, 64, x, y), DeviceError)
+    assert "it touches memory 15,104 bytes behind the end of x" in error.message
+    trace = run(source.replace("4096", "64 * (i + 1)"), 1, 64, x, y, trace=True)
+    assert trace is not None
+    assert [one.kind for one in trace.findings] == ["out of bounds"]
+
+
+def test_registers_of_a_group_change_hands() -> None:
+    y = np.zeros(128, np.float32)
+    body = """
+extern "C" __global__ void __launch_bounds__(128) k(float *y) {
+    lab_registers_rise_232();
+    y[threadIdx.x] = 1.0f;
+}
+"""
+    run(body, 1, 128, y)
+    assert y.sum() == 128
+
+
+def test_what_stores_tiles_is_refused() -> None:
+    error = error_of(lambda: emulate(prelude(CUDA, {"lab_bulk_commit"}), "cuda", []), DeviceError)
+    assert "lab_bulk_commit is for cards of Hopper's, and the emulator does not" in error.message
+    assert error.hint == "threads can store what a tile has, too"

@@ -1,0 +1,124 @@
+"""Every kernel of the op table and of small models, traced: right, with no race and no fault.
+
+This is also where both compilers for GPUs are held to the conformance kit.
+"""
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import luminal_lab as ll
+from luminal_lab import nn
+from luminal_lab.devices.gpu import program as gpu_program
+from luminal_lab.devices.gpu.engine import Emulated, Launched, Place, _given
+from luminal_lab.emulator import Call, Finding, emulate
+from luminal_lab.emulator.kernels import meaning_of
+from luminal_lab.kernels.render.gpu.program import gpu_source
+from luminal_lab.passes.judge import differences
+from luminal_lab.testing.conformance import cases
+
+COMPILERS: dict[str, Callable[[], Any]] = {
+    "cuda": lambda: ll.CUDACompiler(emulate=True),
+    "metal": lambda: ll.MetalCompiler(emulate=True),
+}
+SMALL: dict[str, Any] = {"layers": 2, "heads": 2, "width": 16, "vocab": 30, "context": 32}
+MODELS: dict[str, Callable[[], Any]] = {
+    "GPT-2": lambda: nn.models.GPT2(**SMALL),
+    "Llama": lambda: nn.models.Llama(**SMALL, kv_heads=1, hidden=24),
+}
+
+
+def traced_call(launched: Launched) -> Call:
+    """A launch; before its kernel's first phase its locals and outputs hold nothing."""
+    kernel, given = launched.kernel, launched.arguments
+    meaning = meaning_of(kernel)
+    first, last = len(meaning.inputs), len(kernel.locals) + len(meaning.outputs)
+    read = {one.address for one in given[:first] if isinstance(one, Place)}
+    # What is written over an input holds that.
+    fresh = [
+        first + k
+        for k, one in enumerate(given[first : first + last])
+        if isinstance(one, Place) and one.address not in read
+    ]
+    return Call(
+        launched.function,
+        launched.blocks,
+        launched.threads,
+        [_given(one) for one in given],
+        fresh=tuple(fresh) if launched.function == kernel.phases[0].function else (),
+    )
+
+
+@pytest.fixture
+def findings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Finding]]:
+    """What traces of all that is emulated find."""
+    found: list[Finding] = []
+    seen = [0]
+
+    def launch(
+        self: Emulated, launches: Sequence[Launched], key: Hashable, *, careful: bool
+    ) -> None:
+        calls = [traced_call(one) for one in launches]
+        trace = emulate(self.source, self.dialect.name, calls, trace=True)  # pyright: ignore
+        assert trace is not None
+        found.extend(trace.findings)
+        seen[0] += trace.accesses
+
+    monkeypatch.setattr(Emulated, "launch", launch)
+    yield found
+    assert seen[0] > 1000
+
+
+FAMILIES = {
+    "ops": ("elementwise", "cast", "source", "error"),
+    "axes": ("reduction", "indexing", "view"),
+    "graphs": ("symbolic", "structure", "chain", "drawn"),
+    "models": ("model",),
+}
+
+
+def test_the_families_are_all():
+    assert {name for names in FAMILIES.values() for name in names} == {c.family for c in cases()}
+
+
+# Seconds, in which the kernels of hundreds of graphs are compiled for the emulator.
+@pytest.mark.parametrize("families", FAMILIES.values(), ids=list(FAMILIES))
+@pytest.mark.parametrize("dialect", COMPILERS)
+def test_every_op_and_small_models(
+    dialect: str, families: tuple[str, ...], findings: list[Finding]
+):
+    made = ll.devices.conformance(COMPILERS[dialect](), only=families)
+    assert made.ok, str(made)
+    assert not findings, "\n".join(map(str, findings))
+
+
+@pytest.mark.parametrize("dialect", COMPILERS)
+@pytest.mark.parametrize("name", MODELS)
+def test_language_models(name: str, dialect: str, findings: list[Finding]):
+    cx = ll.Graph()
+    words = cx.tensor((1, "n"), "int64", name="words")
+    y = MODELS[name]().initialise(0)(words).retrieve()
+    words.set([[3, 1, 4, 1, 5, 9, 2]])
+    cx.execute()
+    want = y.numpy().copy()
+    cx.compile(ll.GenericCompiler(), COMPILERS[dialect]())
+    cx.execute()
+    assert not differences(want, y.numpy(), scaled=True).any()
+    assert not findings, "\n".join(map(str, findings))
+
+
+def test_a_barrier_that_is_left_out_is_noticed(
+    findings: list[Finding], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(
+        gpu_program, "gpu_source", lambda *given: gpu_source(*given).replace("lab_sync();", ";")
+    )
+    cx = ll.Graph()
+    x = cx.tensor((2, 900), name="x")
+    (x * x).sum(-1).retrieve()
+    x.set(np.ones((2, 900)))
+    cx.compile(ll.GenericCompiler(), ll.CUDACompiler(emulate=True))
+    cx.execute()
+    assert "race" in {one.kind for one in findings}

@@ -1,0 +1,125 @@
+"""Definitions as plain loops: the texts, and the same values, element by element."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from luminal_lab.core.ir import IR
+from luminal_lab.kernels.definition.define import define
+from luminal_lab.kernels.definition.online import online_softmax
+from luminal_lab.kernels.definition.text import parse_definition
+from luminal_lab.kernels.nest.evaluate import evaluate_nest
+from luminal_lab.kernels.nest.lowering import lower
+from luminal_lab.kernels.nest.nest import Nest
+from tests.core.graphs import DIMS, data_for
+from tests.kernels.judging import check_same, definable, interpreted, sums
+
+
+def nest(text: str) -> Nest:
+    return lower(parse_definition(text))
+
+
+def test_a_fold_is_worked_out_as_far_out_as_its_axes_allow():
+    text = """\
+kernel softmax(x: f32[n, m]) -> (y: f32[n, m])
+  y[i < n, j < m] = exp2(x[i, j]) * recip(sum k < m: exp2(x[i, k]))"""
+    assert (
+        str(nest(text))
+        == """\
+nest softmax(x: f32[n, m]) -> (y: f32[n, m])
+  for i < n:
+    local t: f32[] in registers
+    t = 0.0
+    for k < m:
+      t += exp2(x[i, k])
+    for j < m:
+      y[i, j] = exp2(x[i, j]) * recip(t)"""
+    )
+
+
+def test_a_fold_of_a_fold_is_one_sum_and_locals_are_arrays():
+    text = """\
+kernel both(x: f32[2, 3, 4]) -> (y: f32[2])
+  m[i < 2, j < 3] = max k < 4: x[i, j, k]
+  y[i < 2] = sum j < 3: sum k < 4: x[i, j, k] - m[i, j]"""
+    assert (
+        str(nest(text))
+        == """\
+nest both(x: f32[2, 3, 4]) -> (y: f32[2])
+  local m: f32[2, 3] in memory
+  for i < 2:
+    for j < 3:
+      local t: f32[] in registers
+      t = -inf
+      for k < 4:
+        t max= x[i, j, k]
+      m[i, j] = t
+  for i_2 < 2:
+    local t_2: f32[] in registers
+    t_2 = 0.0
+    for j_2 < 3:
+      for k_2 < 4:
+        t_2 += x[i_2, j_2, k_2] - m[i_2, j_2]
+    y[i_2] = t_2"""
+    )
+
+
+def test_what_is_guarded_is_only_looked_at_where_it_holds():
+    text = """\
+kernel padded(x: f32[4, 3]) -> (y: f32[6])
+  y[i < 6] = [i < 4: (sum j < 3: x[i, j]) * 2.0]"""
+    assert (
+        str(nest(text))
+        == """\
+nest padded(x: f32[4, 3]) -> (y: f32[6])
+  for i < 6:
+    local t: f32[] in registers
+    t = 0.0
+    if i < 4:
+      local t_2: f32[] in registers
+      t_2 = 0.0
+      for j < 3:
+        t_2 += x[i, j]
+      t = t_2 * 2.0
+    y[i] = t"""
+    )
+
+
+def test_sums_of_half_floats_are_in_float32_and_products_are_not_rounded():
+    text = """\
+kernel dot(x: bf16[4], y: bf16[4]) -> (z: bf16[])
+  z[] = sum i < 4: x[i] * y[i]"""
+    assert "t += f32(x[i]) * f32(y[i])" in str(nest(text))
+    assert "z = bf16(t)" in str(nest(text))
+
+
+@given(definable())
+def test_a_random_graph_comes_out_the_same(ir: IR) -> None:
+    data = data_for(ir)
+    definition = define(ir)
+    names = [buffer.name for buffer in definition.inputs]
+    given = {name: data[node.name] for name, node in zip(names, ir.inputs, strict=True)}
+    found = evaluate_nest(lower(definition), given, DIMS)
+    for output, theirs in zip(definition.outputs, interpreted(ir, data), strict=True):
+        check_same(found[output.name], theirs, exactly=not sums(ir))
+
+
+def test_a_place_outside_and_an_element_never_written_are_found():
+    wrong = nest("kernel k(x: f32[4]) -> (y: f32[4])\n  y[i < 4] = x[i + 1]")
+    with pytest.raises(IndexError, match=r"x\[4\] is outside"):
+        evaluate_nest(wrong, {"x": np.zeros(4, np.float32)})
+
+
+def test_the_scores_of_a_softmax_keep_their_name():
+    definition = parse_definition(
+        """kernel attention(Q: f32[n, 8], K: f32[t, 8], V: f32[t, 8]) -> (O: f32[n, 8])
+  t[i < n, j < t] = sum k < 8: Q[i, k] * K[j, k]
+  u[i < n] = max j < t: t[i, j]
+  v[i < n] = sum j < t: exp2((t[i, j] - u[i]) * 1.442695)
+  O[i < n, k < 8] = sum j < t: exp2((t[i, j] - u[i]) * 1.442695) * recip(v[i]) * V[j, k]""".replace(
+            "[t, 8]", "[m, 8]"
+        ).replace("j < t", "j < m")
+    )
+    nest = lower(online_softmax(definition))
+    assert str(nest.locals["t"].type) == "f32[64]"
+    assert nest.locals["t_2"].space == "registers"

@@ -1,0 +1,25 @@
+"""What heuristics take sizes to be: dims, axes of loops, and dims with the bounds of axes."""
+
+from luminal_lab.core.dims import Symbol, minimum
+from luminal_lab.kernels.nest.sizes import MANY, USUAL, about, at_most
+
+N = Symbol("n", 1)
+I = Symbol("i", 0, N - 1)  # noqa: E741  # an axis
+
+
+def test_dims_are_of_a_usual_size_within_their_bounds() -> None:
+    assert (about(N), at_most(N)) == (USUAL, MANY)
+    assert about(2 * Symbol("m", 1, 100)) == 200
+    assert at_most(Symbol("m", 1, 5000)) == 5000
+
+
+def test_a_loop_is_as_long_as_in_the_first_iteration_of_those_around() -> None:
+    assert about(minimum(8, N - 8 * I)) == 8
+    assert about(N - I) == USUAL
+
+
+def test_a_dim_that_may_be_0_counts_as_what_it_may_be() -> None:
+    empty = Symbol("z", 0, 100)
+    assert (about(empty), at_most(empty)) == (100, 100)
+    assert at_most(Symbol("z", 0)) == MANY
+    assert about(0) == 0

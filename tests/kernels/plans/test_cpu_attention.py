@@ -1,0 +1,136 @@
+"""Attention as a nest: its default schedule, and the values of what it makes in C."""
+
+import shutil
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from luminal_lab.core.dims import evaluate as number_of
+from luminal_lab.devices.build import cache
+from luminal_lab.kernels.definition.evaluate import evaluate
+from luminal_lab.kernels.definition.online import online_softmax
+from luminal_lab.kernels.definition.text import parse_definition
+from luminal_lab.kernels.machine import Machine
+from luminal_lab.kernels.make_cpu import make_kernel
+from luminal_lab.kernels.nest.evaluate import evaluate_nest
+from luminal_lab.kernels.nest.lowering import lower
+from luminal_lab.kernels.plans.cpu import cpu_schedule
+from tests.conftest import Golden
+from tests.kernels.running import Running
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory):
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cache, "user_folder", lambda: folder)
+        yield
+
+
+HIDDEN = "where(i32[i] < i32[j], -inf, {})"
+SEEN = "where(i32[j] < i32[i + 3], {}, -inf)"
+MASKED = "where(M[i, j], {}, -inf)"
+
+
+def attention(
+    heads: int = 2,
+    keys: int = 2,
+    size: int = 16,
+    wide: int = 16,
+    mask: str = "{}",
+    guard: bool = False,
+) -> str:
+    """Return the text of an attention as it comes out of a graph."""
+    score = mask.format("sum k < SIZE: Q[h, i, k] * 0.25 * K[HEAD, j, k]")
+    top = "where(top[h, i] * 0.0 < 1.0, top[h, i], 0.0)" if guard else "top[h, i]"
+    all_ = "where(0.0 < all[h, i], all[h, i], 1.0)" if guard else "all[h, i]"
+    text = f"""\
+kernel attention(
+  Q: f32[HEADS, n, SIZE], K: f32[KEYS, t, SIZE], V: f32[KEYS, t, WIDE], M: bool[n, t]
+) -> (O: f32[HEADS, n, WIDE])
+  s[h < HEADS, i < n, j < t] = {score}
+  top[h < HEADS, i < n] = max j < t: s[h, i, j]
+  all[h < HEADS, i < n] = sum j < t: exp2((s[h, i, j] - {top}) * 1.442695)
+  O[h < HEADS, i < n, d < WIDE] = sum j < t: \
+exp2((s[h, i, j] - {top}) * 1.442695) * recip({all_}) * V[HEAD, j, d]"""
+    if "M[" not in mask:
+        text = text.replace(", M: bool[n, t]", "")
+    head = "h" if heads == keys else f"h//{heads // keys}"
+    names = {"HEADS": heads, "KEYS": keys, "SIZE": size, "WIDE": wide, "HEAD": head}
+    for name, value in names.items():
+        text = text.replace(name, str(value)) if name != "HEAD" else text
+    return text.replace("HEAD", head)
+
+
+def drawn(text: str, **dims: int) -> dict[str, np.ndarray]:
+    """Return drawn inputs of a definition."""
+    draw = np.random.default_rng(0)
+    found: dict[str, np.ndarray] = {}
+    for name, type in parse_definition(text).inputs:
+        data = draw.standard_normal([number_of(size, dims) for size in type.shape])
+        found[name] = data > 0 if name == "M" else data.astype(np.float32)
+    return found
+
+
+def test_its_default_schedule_and_nest(golden: Golden) -> None:
+    text = attention(size=4, wide=8, mask=HIDDEN)
+    plain = lower(online_softmax(parse_definition(text)))
+    made = cpu_schedule(plain, Machine(vector_bytes=16, cores=2))
+    golden(
+        f"{text}\n# ---\n{plain}\n# ---\n{made.schedule}\n# ---\n{made.nest}\n",
+        "golden/nests/attention.nest",
+    )
+    sizes = {"n": 7, "t": 66}
+    inputs = drawn(text, **sizes)
+    wanted: Any = evaluate(parse_definition(text), inputs, sizes)["O"]
+    for nest in (plain, made.nest):
+        found: Any = evaluate_nest(nest, inputs, sizes)["O"]
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+KINDS = {
+    "plain": {},
+    "hidden": {"mask": HIDDEN},
+    "seen": {"mask": SEEN},
+    "masked": {"mask": MASKED, "guard": True},
+    "shared": {"heads": 4, "mask": HIDDEN},
+    "odd": {"size": 5, "wide": 3},
+    "eight": {"size": 24, "wide": 8},
+}
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_it_makes_in_c(kind: str) -> None:
+    text = attention(**KINDS[kind])
+    definition = parse_definition(text)
+    kernel = make_kernel(definition, "attention", Machine())
+    assert kernel.schedule is not None
+    assert "fission" in str(kernel.schedule), "the plan for attention was not followed"
+    assert not any(one.name == "s" for one in kernel.locals), "the scores are in memory"
+    run = Running(kernel)
+
+    @settings(max_examples=12, deadline=None)
+    @given(st.integers(1, 200), st.integers(1, 200))
+    def check(n: int, t: int) -> None:
+        sizes = {"n": n, "t": t}
+        inputs = drawn(text, **sizes)
+        wanted: Any = evaluate(definition, inputs, sizes)["O"]
+        np.testing.assert_allclose(run(inputs, sizes)["O"], wanted, rtol=2e-5, atol=2e-6)
+
+    check()
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_blocks_that_no_query_sees_are_not_read() -> None:
+    text = attention(mask=HIDDEN)
+    kernel = make_kernel(parse_definition(text), "attention", Machine())
+    assert "stop" in str(kernel.schedule)
+    sizes = {"n": 20, "t": 200}
+    inputs = drawn(text, **sizes)
+    run = Running(kernel)
+    found = run(inputs, sizes)["O"]
+    inputs["V"][:, 128:] = np.nan
+    assert run(inputs, sizes)["O"].tobytes() == found.tobytes()

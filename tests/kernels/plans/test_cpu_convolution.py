@@ -1,0 +1,172 @@
+"""Convolutions on a CPU: what they are cut into, and the same values for every kind of window."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import luminal_lab as ll
+from luminal_lab.core.dims import evaluate
+from luminal_lab.core.dtypes import Array
+from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.evaluate import evaluate as value_of
+from luminal_lab.kernels.definition.text import parse_definition
+from luminal_lab.kernels.machine import Machine
+from luminal_lab.kernels.make_cpu import make_kernel
+from luminal_lab.kernels.nest.lowering import lower
+from luminal_lab.kernels.plans.cpu import cpu_schedule
+from luminal_lab.kernels.plans.cpu_convolution import convolution_plan
+from luminal_lab.kernels.steps.schedule import Scheduling
+from tests.kernels.judging import check_same
+from tests.kernels.running import Running, run_together
+
+SIZES = {"n": 2, "h": 5}
+PADDED = """\
+kernel f(x: f32[n, 3, h, 6], w: f32[5, 3, 3, 3]) -> (y: f32[n, 5, h, 6])
+  y[n_ < n, o < 5, i < h, j < 6] = sum c < 3: sum p < 3: sum q < 3: \
+[0 < i + p and 0 < j + q and i + p < h + 1 and j + q < 7: x[n_, c, i + p - 1, j + q - 1]] * \
+w[o, c, p, q]"""
+KINDS = {
+    "padded": PADDED,
+    "double": PADDED.replace("f32", "f64"),
+    "whole": """\
+kernel f(x: f32[2, 3, 8, 8], w: f32[9, 3, 3, 3]) -> (y: f32[2, 9, 6, 6])
+  y[n < 2, o < 9, i < 6, j < 6] = sum c < 3: sum p < 3: sum q < 3: x[n, c, i + p, j + q] * \
+w[o, c, p, q]""",
+    "strided": """\
+kernel f(x: f32[3, 9, 9], w: f32[5, 3, 3, 3]) -> (y: f32[5, 5, 5])
+  y[o < 5, i < 5, j < 5] = sum c < 3: sum p < 3: sum q < 3: w[o, c, p, q] * \
+[0 < 2*i + p and 0 < 2*j + q and 2*i + p < 10 and 2*j + q < 10: x[c, 2*i + p - 1, 2*j + q - 1]]""",
+    "dilated": """\
+kernel f(x: f32[3, 7, 7], w: f32[8, 3, 3, 3]) -> (y: f32[8, 7, 7])
+  y[o < 8, i < 7, j < 7] = sum c < 3: sum p < 3: sum q < 3: w[o, c, p, q] * \
+[1 < i + 2*p and 1 < j + 2*q and i + 2*p < 9 and j + 2*q < 9: x[c, i + 2*p - 2, j + 2*q - 2]]""",
+    "both": """\
+kernel f(x: f32[3, 9, 9], w: f32[5, 3, 3, 3]) -> (y: f32[5, 5, 5])
+  y[o < 5, i < 5, j < 5] = sum c < 3: sum p < 3: sum q < 3: w[o, c, p, q] * \
+[0 < i + p and 0 < j + q and i + p < 5 and j + q < 5: x[c, 2*i + 2*p - 2, 2*j + 2*q - 2]]""",
+    "groups": """\
+kernel f(x: f32[6, 7], w: f32[8, 3, 3]) -> (y: f32[8, 7])
+  y[o < 8, j < 7] = sum c < 3: sum q < 3: w[o, c, q] * \
+[0 < j + q and j + q < 8: x[3*(o//4) + c, j + q - 1]]""",
+    "odd groups": """\
+kernel f(x: f32[6, 7], w: f32[10, 3, 3]) -> (y: f32[10, 7])
+  y[o < 10, j < 7] = sum c < 3: sum q < 3: w[o, c, q] * \
+[0 < j + q and j + q < 8: x[3*(o//5) + c, j + q - 1]]""",
+    "flipped": """\
+kernel f(x: f32[3, 7], w: f32[8, 3, 3]) -> (y: f32[8, 7])
+  y[o < 8, j < 7] = sum c < 3: sum q < 3: w[o, c, q] * \
+[q < j + 2 and j < q + 6: x[c, j - q + 1]]""",
+    "patches": """\
+kernel f(x: f32[3, 8, 8], w: f32[9, 3, 4, 4]) -> (y: f32[9, 2, 2])
+  y[o < 9, i < 2, j < 2] = sum c < 3: sum p < 4: sum q < 4: w[o, c, p, q] * \
+x[c, 4*i + p, 4*j + q]""",
+}
+
+
+def data(definition: Definition) -> Mapping[str, Array]:
+    draw = np.random.default_rng(0)
+    return {
+        name: draw.standard_normal([evaluate(d, SIZES) for d in type.shape]).astype(
+            type.dtype.numpy
+        )
+        for name, type in definition.inputs
+    }
+
+
+@pytest.fixture(scope="module")
+def kernels() -> dict[str, Running]:
+    machine = Machine(vector_bytes=16, cores=2)
+    made = [make_kernel(parse_definition(text), name, machine) for name, text in KINDS.items()]
+    return dict(zip(KINDS, run_together(made), strict=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_kinds_of_windows_have_the_values_of_their_definition(
+    kind: str, kernels: dict[str, Running]
+) -> None:
+    definition = parse_definition(KINDS[kind])
+    given = data(definition)
+    want = value_of(definition, given, SIZES)["y"]
+    check_same(kernels[kind](given, SIZES)["y"], want, exactly=False)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("both", "odd groups")])
+def test_they_are_cut_by_the_plan_of_convolutions(kind: str) -> None:
+    made = Scheduling(lower(parse_definition(KINDS[kind])))
+    assert convolution_plan(made, Machine(vector_bytes=16, cores=2))
+    steps = cpu_schedule(lower(parse_definition(KINDS[kind])), Machine(vector_bytes=16, cores=2))
+    assert steps.schedule == made.schedule
+    padded = [step for step in map(str, made.steps) if step.startswith("pad ")]
+    assert len(padded) == (kind not in ("whole", "patches"))
+
+
+def test_the_number_of_cores_changes_no_bit() -> None:
+    text = PADDED.replace("[n, 3, h, 6]", "[2, 3, 40, 6]").replace("[n, 5, h, 6]", "[2, 5, 40, 6]")
+    text = text.replace("n_ < n", "n_ < 2").replace("i < h", "i < 40").replace("h + 1", "41")
+    definition = parse_definition(text)
+    made = [
+        make_kernel(definition, f"on_{cores}", Machine(vector_bytes=32, cores=cores))
+        for cores in (1, 2, 64)
+    ]
+    assert len({str(kernel.schedule) for kernel in made}) > 1
+    given = data(definition)
+    first, *rest = [running(given)["y"] for running in run_together(made)]
+    for other in rest:
+        assert np.array_equal(first, other)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kernel f(a: f32[8, 9], b: f32[9, 7]) -> (c: f32[8, 7])\n"
+        "  c[i < 8, j < 7] = sum k < 9: a[i, k] * b[k, j]",
+        # One channel is no vector of channels.
+        PADDED.replace("[5, 3, 3, 3]", "[1, 3, 3, 3]")
+        .replace("[n, 5, h, 6]", "[n, 1, h, 6]")
+        .replace("o < 5", "o < 1"),
+    ],
+    ids=["matmul", "one channel"],
+)
+def test_other_sums_have_other_plans(text: str) -> None:
+    made = Scheduling(lower(parse_definition(text)))
+    assert not convolution_plan(made, Machine(vector_bytes=16, cores=2))
+
+
+JOINED: Mapping[str, Callable[[Any], Any]] = {
+    "channels": lambda new: ll.concat([new(1, 2, 5, 5), new(1, 3, 5, 5)], 1).conv2d(
+        new(4, 5, 3, 3), padding=1
+    ),
+    "many channels": lambda new: ll.concat([new(2, 16, 9, 9), new(2, 16, 9, 9)], 1).conv2d(
+        new(32, 32, 3, 3), padding=1
+    ),
+    "rows, in strides": lambda new: ll.concat([new(1, 5, 2, 7), new(1, 5, 3, 7)], 2).conv2d(
+        new(4, 5, 3, 3), stride=2, padding=1
+    ),
+    "groups": lambda new: ll.concat([new(1, 2, 5, 5), new(1, 2, 5, 5)], 1).conv2d(
+        new(4, 2, 3, 3), padding=1, groups=2
+    ),
+    "a sum": lambda new: (new(1, 4, 5, 5) + new(1, 4, 5, 5)).conv2d(new(4, 4, 3, 3), padding=1),
+    "along one axis": lambda new: ll.concat([new(1, 2, 9), new(1, 3, 9)], 1).conv1d(
+        new(4, 5, 3), padding=1
+    ),
+    "transposed": lambda new: ll.concat([new(1, 2, 5, 5), new(1, 3, 5, 5)], 1).conv_transpose2d(
+        new(5, 4, 3, 3), stride=2, padding=1
+    ),
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_windows_of_several_arrays(name):
+    cx, random = ll.Graph(), np.random.default_rng(0)
+
+    def new(*shape: int) -> ll.Tensor:
+        return cx.tensor(shape).set(random.standard_normal(shape).astype(np.float32))
+
+    result = JOINED[name](new).retrieve()
+    cx.execute()
+    wanted = result.numpy()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+    cx.execute()
+    np.testing.assert_allclose(result.numpy(), wanted, rtol=1e-4, atol=1e-4)

@@ -1,0 +1,220 @@
+"""Schedules: the text of each step, what it makes of a nest, and why it refuses."""
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from luminal_lab.core.dims import evaluate
+from luminal_lab.core.ir import IR
+from luminal_lab.errors import LabError, ScheduleError
+from luminal_lab.kernels.definition.define import define
+from luminal_lab.kernels.definition.evaluate import evaluate as value_of
+from luminal_lab.kernels.definition.text import parse_definition
+from luminal_lab.kernels.machine import Machine
+from luminal_lab.kernels.nest.evaluate import evaluate_nest
+from luminal_lab.kernels.nest.lowering import lower
+from luminal_lab.kernels.nest.nest import Nest
+from luminal_lab.kernels.plans.cpu import cpu_schedule
+from luminal_lab.kernels.steps.schedule import Schedule, Scheduling, parse_schedule
+from luminal_lab.kernels.steps.step import STEPS, parse_step
+from tests.conftest import Golden
+from tests.core.graphs import DIMS, data_for
+from tests.kernels.judging import check_same, definable, interpreted, sums
+
+MATMUL = """\
+kernel matmul(a: f32[n, 5], b: f32[5, 10]) -> (c: f32[n, 10])
+  c[i < n, j < 10] = (sum k < 5: fused(a[i, k] * b[k, j])) * 2.0"""
+SOFTMAX = """\
+kernel softmax(x: f32[n, m]) -> (y: f32[n, m])
+  s[i < n] = max j < m: x[i, j]
+  y[i < n, j < m] = exp2(x[i, j] - s[i]) * recip(sum k < m: exp2(x[i, k] - s[i]))"""
+CONVOLUTION = """\
+kernel conv(x: f32[2, 5, 6], w: f32[3, 2, 3, 3]) -> (y: f32[3, 5, 6])
+  y[o < 3, i < 5, j < 6] = sum c < 2: sum p < 3: sum q < 3: fused(w[o, c, p, q] * \
+[0 < i + p and i + p < 6 and 0 < j + q and j + q < 7: x[c, i + p - 1, j + q - 1]])"""
+SMALL = Machine(vector_bytes=16, cores=2)
+
+
+def nest(text: str) -> Nest:
+    return lower(parse_definition(text))
+
+
+def values(text: str, made: Nest, **dims: int) -> None:
+    """Check that a nest computes what a definition says."""
+    definition = parse_definition(text)
+    random = np.random.default_rng(0)
+    given = {
+        name: random.standard_normal([evaluate(d, dims) for d in type.shape]).astype(np.float32)
+        for name, type in definition.inputs
+    }
+    want = value_of(definition, given, dims)
+    for name, got in evaluate_nest(made, given, dims).items():
+        ours, theirs = (array.astype(np.float64) for array in (got, want[name]))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def after(text: str, *steps: str) -> Nest:
+    made = Scheduling(nest(text))
+    for step in steps:
+        made.do(step)
+    assert parse_schedule(str(made.schedule)).apply(nest(text)) == made.nest
+    return made.nest
+
+
+def refused(text: str, *steps: str) -> str:
+    *before, last = steps
+    made = after(text, *before)
+    with pytest.raises(ScheduleError) as caught:
+        parse_step(last).apply(made)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("text", [MATMUL, SOFTMAX, CONVOLUTION], ids=["matmul", "softmax", "conv"])
+def test_the_default_schedule_and_its_nest(text: str, golden: Golden) -> None:
+    made = cpu_schedule(nest(text), SMALL)
+    name = text.split("(", 1)[0].removeprefix("kernel ")
+    shown = f"{text}\n# ---\n{made.schedule}\n# ---\n{made.nest}\n"
+    golden(shown, f"golden/nests/{name}.nest")
+    for n, m in ((1, 1), (7, 5), (12, 8)):
+        values(text, made.nest, n=n, m=m)
+
+
+def test_each_step_leaves_a_nest_that_computes_the_same() -> None:
+    made = cpu_schedule(nest(MATMUL), SMALL)
+    nests = made.schedule.nests(nest(MATMUL))
+    assert len(nests) == len(made.schedule) + 1
+    for one in nests:
+        values(MATMUL, one, n=7)
+
+
+@given(definable(), st.sampled_from([SMALL, Machine(32, 2), Machine(64, 8)]))
+def test_the_default_schedule_of_a_random_graph(ir: IR, machine: Machine) -> None:
+    data = data_for(ir)
+    definition = define(ir)
+    names = [buffer.name for buffer in definition.inputs]
+    given = {name: data[node.name] for name, node in zip(names, ir.inputs, strict=True)}
+    made = cpu_schedule(lower(definition), machine)
+    assert parse_schedule(str(made.schedule)) == made.schedule
+    found = evaluate_nest(made.nest, given, DIMS)
+    for output, theirs in zip(definition.outputs, interpreted(ir, data), strict=True):
+        check_same(found[output.name], theirs, exactly=not sums(ir))
+
+
+@given(st.data())
+def test_steps_in_any_order_compute_the_same_or_are_refused(data: st.DataObject) -> None:
+    text = data.draw(st.sampled_from([MATMUL, SOFTMAX, CONVOLUTION]))
+    made = nest(text)
+    for _ in range(data.draw(st.integers(1, 6))):
+        loops, arrays = [*made.loops], [*made.locals, *(name for name, _ in made.inputs)]
+        loop, other = (data.draw(st.sampled_from(loops)) for _ in range(2))
+        array = data.draw(st.sampled_from(arrays))
+        step = data.draw(
+            st.sampled_from(
+                [
+                    f"split {loop} by {data.draw(st.integers(1, 5))}",
+                    f"cut {loop} by {data.draw(st.integers(1, 5))}",
+                    f"clamp {loop}",
+                    f"merge {loop}, {other}",
+                    f"reorder {loop}, {other}",
+                    f"fission {loop}",
+                    f"fuse {loop} into {other}",
+                    f"round {loop}",
+                    f"parallel {loop}",
+                    f"simd {loop}",
+                    f"shrink {array}",
+                    f"pack {array} before {loop} over {loop}, {other} as p{len(arrays)}",
+                    f"copy {array} before {loop} over {other} as p{len(arrays)}",
+                    f"partial {array} over {loop} as p{len(arrays)}",
+                    f"lanes {array} over {loop} within {other} as p{len(arrays)}",
+                ]
+            )
+        )
+        try:
+            made = parse_step(step).apply(made)
+        except LabError:
+            continue
+        values(text, made, n=3, m=4)
+
+
+def test_a_text_reads_back_and_every_step_has_a_form() -> None:
+    text = "split i by 6\nreorder i_i, j\npack a before i over i, k as p"
+    assert str(parse_schedule(text)) == text
+    assert parse_schedule("") == Schedule()
+    for word, step in STEPS.items():
+        assert step.form.startswith(word)
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "steps", "message"),
+    [
+        (MATMUL, ["split l by 6"], "split l by 6: there is no loop l\nhint: its loops are i, j, k"),
+        (MATMUL, ["split i by 0"], "split i by 0: a block has at least one iteration"),
+        (MATMUL, ["reorder i, k"], "reorder i, k: in i there is j"),
+        (
+            MATMUL,
+            ["reorder j, k"],
+            "reorder j, k: the body of j is not one loop but local t, an assignment to t, loop k, "
+            "an assignment to c\nhint: fission j takes it apart",
+        ),
+        (MATMUL, ["parallel j"], "parallel j: it is inside i, and tasks are outermost"),
+        (MATMUL, ["unroll i"], "unroll i: its size, n, is not known before it runs"),
+        (MATMUL, ["vector j"], "vector j: its size is 10, and lanes are a power of two"),
+        (MATMUL, ["simd j"], "simd j: it is not innermost: k is in it"),
+        (MATMUL, ["fission k"], "fission k: the body of k is one statement"),
+        (MATMUL, ["shrink t"], "shrink t: each iteration needs all of it"),
+        (
+            MATMUL,
+            ["pack a before i over k as p"],
+            "pack a before i over k as p: what i reads of it depends on more than these axes",
+        ),
+        (MATMUL, ["pack a before i over i, k as b"], "there is a b already"),
+        (MATMUL, ["place c in scratch"], "c is an input or output, and the step is for locals"),
+        (MATMUL, ["place t in water"], "a space is one of memory, scratch, shared, tiles, "),
+        (SOFTMAX, ["fuse j into i"], "fuse j into i: the size of i is n, and that of j is m"),
+        (
+            "kernel k(x: f32[8]) -> (z: f32[8])\n  y[i < 8] = x[i]\n  z[i < 8] = y[i] + x[i]",
+            ["fuse i_2 into i", "split i by 3", "round i_i"],
+            "round i_i: x[i_i + 3*i_o] may be beyond its end, 8",
+        ),
+        (
+            "kernel k(x: f32[8]) -> (z: f32[8])\n  y[i < 8] = x[i]\n  z[i < 8] = y[7 - i]",
+            ["fuse i_2 into i"],
+            "an iteration of i_2 reads y where a later one of i writes it",
+        ),
+        (
+            "kernel k(x: f32[8, 8]) -> (y: f32[])\n  y[] = sum i < 8: sum j < 8: x[i, j]",
+            ["reorder i, j"],
+            "reorder i, j: t would be summed in another order",
+        ),
+        (
+            "kernel k(x: f32[8]) -> (y: f32[])\n  y[] = sum i < 8: x[i]",
+            ["parallel i"],
+            "parallel i: one iteration writes t where another",
+        ),
+        (MATMUL, ["fuse i into i"], "fuse i into i: i is one loop"),
+        (
+            "kernel k(x: f32[8]) -> (y: f32[])\n  y[] = sum i < 8: x[i]",
+            ["place t in memory", "simd i"],
+            "simd i: one iteration writes t where another writes it",
+        ),
+        (
+            "kernel k(x: f32[8]) -> (y: f32[])\n  y[] = sum i < 8: x[i]",
+            ["simd i", "place t in memory"],
+            "place t in memory: the lanes of i add it up, each for itself",
+        ),
+    ],
+)
+def test_a_refused_step_says_why(text: str, steps: list[str], message: str) -> None:
+    assert message in refused(text, *steps)
+
+
+def test_text_that_is_no_step() -> None:
+    with pytest.raises(LabError, match="there is no step 'splt'") as caught:
+        parse_schedule("splt i by 4")
+    assert caught.value.hint == "did you mean 'split'?"
+    with pytest.raises(LabError, match="cannot be read") as caught:
+        parse_schedule("split i")
+    assert caught.value.hint == "its form is split {loop} by {by}"

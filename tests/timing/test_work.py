@@ -1,0 +1,60 @@
+"""What nodes ask for: operations, bytes in and out."""
+
+import pytest
+
+import luminal_lab as ll
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.parse import parse
+from luminal_lab.timing.work import Work, is_work, work_of
+
+CASES = {
+    "%y = mul %x, %x : f32[4, n]": (40, 160, 160),
+    "%y = sum_reduce{axis = 1} %x : f32[4, 1]": (40, 160, 16),
+    "%y = cast{dtype = f64} %x : f64[4, n]": (0, 160, 320),
+    "%y = permute{axes = [1, 0]} %x : f32[n, 4]": (0, 0, 0),
+    "%y = gather{axis = 0} %x, %i : f32[2, n]": (0, 160 + 80, 80),
+    "%y = contiguous %x : f32[4, n]": (0, 160, 160),
+}
+
+
+@pytest.mark.parametrize("line", CASES)
+def test_each_kind_of_op(line):
+    ir = parse(f"graph g(%x: f32[4, n], %i: i64[2, n]) -> (%y) {{ {line} }}")
+    flops, read, written = CASES[line]
+    work = work_of(ir, ir["y"], {"n": 10})
+    assert work[:3] == (flops, read, written)
+    assert work.bytes == read + written
+    assert is_work(ir["y"]) == bool(work.bytes)
+
+
+def test_what_a_view_repeats_is_read_once():
+    ir = parse(
+        "graph g(%x: f32[1, 8]) -> (%y) {\n"
+        "%e = expand{shape = [4, 8]} %x : f32[4, 8]\n"
+        "%c = constant{value = 2.0} : f32[4, 8]\n"
+        "%y = mul %e, %c : f32[4, 8] }"
+    )
+    assert work_of(ir, ir["y"], {}) == Work(32, 32, 128, DType.float32)
+
+
+def test_nodes_that_are_computed_together_are_one_piece_of_work():
+    ir = parse(
+        "graph g(%x: f32[4, 8]) -> (%y) {\n"
+        "%m = mul %x, %x : f32[4, 8]\n"
+        "%y = sum_reduce{axis = 1} %m : f32[4, 1] }"
+    )
+    assert work_of(ir, ir["y"], {}, inside={ir["m"].id}) == Work(64, 128, 16, DType.float32)
+
+
+def test_a_call_asks_for_what_its_definition_does_and_a_function_for_nobody_knows_what():
+    cx = ll.Graph()
+    x = cx.tensor((4, 8), name="x")
+    x.softmax(-1).retrieve()
+    cx.function(abs, x, shape=(4, 8)).retrieve()
+    ir = cx.compile(ll.GenericCompiler()).ir
+    (call,) = [node for node in ir if node.op.name == "call"]
+    work = work_of(ir, call, {})
+    assert (work.read, work.written) == (128, 128)
+    assert (work.flops or 0) > 32
+    (host,) = [node for node in ir if node.op.name == "host_call"]
+    assert work_of(ir, host, {}) == Work(None, 128, 128, DType.float32)
