@@ -1,4 +1,4 @@
-"""Tables of pandas: the one place that makes them, for whatever has a `to_pandas()`."""
+"""Tables: lines of text in columns, and pandas' for whatever has a `to_pandas()`."""
 
 from __future__ import annotations
 
@@ -38,3 +38,16 @@ def frame(
 
 def _shown(cell: object) -> object:
     return visible(cell) if isinstance(cell, str) else cell
+
+
+def aligned(header: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a table; each column is aligned as its head says, `<` or `>`."""
+    table = [[head for _, head in header], *rows]
+    widths = [max(len(row[k]) for row in table) for k in range(len(header))]
+    sides = [side for side, _ in header]
+    return [
+        "  ".join(
+            f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)
+        ).rstrip()
+        for row in table
+    ]

@@ -15,54 +15,25 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Each place, and the places that it may import.
-TABLE = """
-errors
-interrupts
-display
-listeners
-reading   errors
-plain     reading
-progress  errors interrupts
-tables    errors
-trust     errors
-core      errors interrupts display trust
-tensor    errors interrupts display core
-passes    errors interrupts display reading plain progress tables listeners core tensor
-kernels   errors display trust progress tables core tensor passes
-devices   errors interrupts display trust reading plain progress tables core tensor passes kernels
-search    errors display progress tables core tensor passes kernels devices
-nn        errors interrupts display reading plain core tensor passes
-io        errors interrupts display trust reading plain progress tables core tensor passes kernels devices search nn
-viz       errors interrupts display trust reading plain progress tables core tensor passes kernels devices search nn io
-session_compile errors interrupts listeners core tensor passes kernels devices
-session   errors interrupts display listeners progress tables core tensor passes kernels devices search nn io viz session_compile
-tracing   errors display listeners core tensor passes kernels devices io viz session
-magic     errors core tracing viz
-bench     errors display reading plain progress core tensor passes kernels devices search nn io viz session __init__
-course    errors display reading plain progress tables core tensor passes kernels devices search nn io viz session cli __init__
-cli       errors reading plain progress trust tracing core tensor passes kernels devices search nn io viz session bench course __init__
-__init__  errors display tracing magic core tensor passes kernels devices search nn io viz session course cli
-__main__  cli
-"""  # noqa: E501  # a row each
-LAYERS = {place: allowed for place, *allowed in map(str.split, TABLE.strip().splitlines())}
-FILES = {
-    "errors",
-    "interrupts",
-    "display",
-    "listeners",
-    "reading",
-    "plain",
-    "magic",
-    "progress",
-    "tracing",
-    "tables",
-    "trust",
-    "session",
-    "session_compile",
-    "__init__",
-    "__main__",
-}
+ROW = re.compile(r"^\| `luminal_lab/([\w/]+?)(?:/|\.py)` \| .* \| (.*) \|$", re.MULTILINE)
+"""A row of ARCHITECTURE's tables: a place, what lives there, what it imports."""
+
+
+def read_layers(text: str) -> dict[str, list[str]]:
+    """Return the places of ARCHITECTURE's tables, each with the places that it may import."""
+    rows = {
+        name.replace("/", "."): re.findall(r"[\w.]+", given) for name, given in ROW.findall(text)
+    }
+    for place, allowed in rows.items():
+        whole = place.partition(".")[0]
+        if whole != place:  # a room: it names others of its house
+            beside = [f"{whole}.{name}" for name in allowed]
+            rows[place] = [b if b in rows else a for a, b in zip(allowed, beside, strict=True)]
+    return rows
+
+
+LAYERS = read_layers((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"))
+FILES = {place for place in LAYERS if (ROOT / "luminal_lab" / f"{place}.py").is_file()}
 
 CORE_LIBRARIES = {"numpy", "ml_dtypes", "typing_extensions"}
 LIGHT = CORE_LIBRARIES | sys.stdlib_module_names
@@ -87,8 +58,24 @@ class Import:
 
 
 def place_of(module: str) -> str:
-    """Return the row of the table that a module of ours belongs to."""
-    return module.split(".")[1] if "." in module else "__init__"
+    """Return the row of the tables that a module of ours belongs to: the innermost."""
+    if "." not in module:
+        return "__init__"
+    words = module.split(".")[1:]
+    places = (".".join(words[:count]) for count in range(len(words), 0, -1))
+    return next((place for place in places if place in LAYERS), words[0])
+
+
+def may_import(place: str, other: str) -> bool:
+    """Return whether a place may import another one."""
+    whole = place.partition(".")[0]
+    allowed = [place, *LAYERS.get(place, [])]
+    if other in allowed:
+        return True
+    if other.partition(".")[0] == whole:
+        return place == whole  # its own rooms; a room has others only if it names them
+    everywhere = allowed if place == whole else [*allowed, *LAYERS[whole]]
+    return other in everywhere or other.partition(".")[0] in everywhere
 
 
 def faults(sources: Mapping[str, str]) -> list[str]:
@@ -107,12 +94,42 @@ def faults(sources: Mapping[str, str]) -> list[str]:
     except graphlib.CycleError as error:
         # graphlib lists a cycle against the direction of its edges.
         found.append("an import cycle: " + " -> ".join(reversed(error.args[1])))
+    found += room_faults(trees, sources)
     core = {m: s for m, s in sources.items() if place_of(m) == "core"}
     core = {m: s for m, s in core.items() if not f"{m}.".startswith("luminal_lab.core.ops.")}
     lines = sum(code_lines(source, trees[module]) for module, source in core.items())
     if lines > CORE_LINES:
         found.append(f"core has {lines:,} lines without docstrings; {CORE_LINES:,} are its limit")
     return found
+
+
+def room_of(module: str, sources: Mapping[str, str]) -> str:
+    """Return the room of a module; a file that stands in no room is one itself."""
+    place = place_of(module)
+    has_rooms = any(one.startswith(f"{place}.") for one in LAYERS)
+    return module if has_rooms else place
+
+
+def room_faults(trees: Mapping[str, ast.AST], sources: Mapping[str, str]) -> Iterator[str]:
+    """Yield a circle of rooms that import each other, be it for types alone."""
+    rooms: dict[str, set[str]] = {}
+    for module, tree in trees.items():
+        if module == "luminal_lab" or module == "luminal_lab.devices":
+            continue  # they load what they hand on when it is first used
+        room = room_of(module, sources)
+        others = {
+            room_of(i.module, sources) for i in imports_of(tree, sources) if i.module in sources
+        }
+        if (
+            others & {"luminal_lab.kernels.kernel", "luminal_lab.kernels.emulated"}
+            and room in others
+        ):
+            others.discard(room)
+        rooms.setdefault(room, set()).update(others - {room, "__init__"})
+    try:
+        graphlib.TopologicalSorter(rooms).prepare()
+    except graphlib.CycleError as error:
+        yield "a circle of rooms: " + " -> ".join(reversed(error.args[1]))
 
 
 def name_faults(module: str) -> Iterator[str]:
@@ -148,9 +165,9 @@ def import_faults(module: str, imports: list[Import]) -> Iterator[str]:
         at = f"{module}:{imported.line}: imports {imported.module}, and {place}"
         library = imported.module.split(".")[0]
         if library == "luminal_lab":
-            allowed = LAYERS.get(place, [])
-            if place_of(imported.module) not in {place, *allowed}:
-                yield f"{at} may import {', '.join(allowed) or 'nothing of ours'}"
+            if not may_import(place, place_of(imported.module)):
+                allowed = ", ".join(LAYERS.get(place, []))
+                yield f"{at} may import {allowed or 'nothing of ours'}"
         elif library in PICTURE_LIBRARIES and place != "viz":
             yield f"{at} draws nothing: pictures and widgets belong to viz"
         elif place in {"errors", "core", "tensor"} and library not in LIGHT:
@@ -227,7 +244,8 @@ def test_the_package_keeps_its_layers():
 
 def test_pyright_is_strict_on_every_place_but_viz():
     config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    folders = {f"luminal_lab/{place}" for place in LAYERS.keys() - FILES - {"viz"}}
+    houses = {place.partition(".")[0] for place in LAYERS.keys() - FILES}
+    folders = {f"luminal_lab/{house}" for house in houses - {"viz"}}
     assert set(config["tool"]["pyright"]["strict"]) == {"luminal_lab/*.py", *folders}
 
 

@@ -36,7 +36,7 @@ from luminal_lab.emulator.reading import DialectName
 from luminal_lab.emulator.trace import Trace, joined, launch_trace, unset
 from luminal_lab.errors import ArgumentError, DeviceError, Interrupted, nearest
 from luminal_lab.interrupts import held, look
-from luminal_lab.kernels.render.gpu.tile_map import BYTES, TileMap
+from luminal_lab.kernels.tile_map import BYTES, TileMap
 from luminal_lab.progress import Progress, progress
 
 Size: TypeAlias = int | tuple[int, ...]

@@ -18,7 +18,6 @@ from luminal_lab.core.binding import as_array, bound_shape, fit, solve_shape
 from luminal_lab.core.dims import Dim, Symbol, check_bounds, evaluate as number_of, minimum
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.op import TensorType, ints, mentioned, size_of
-from luminal_lab.devices.gpu.plan import numbers_of, takes
 from luminal_lab.emulator.emulate import Argument, Call, Matrix, emulate
 from luminal_lab.errors import (
     ArgumentError,
@@ -34,6 +33,7 @@ from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.dialect import CUDA, METAL
 from luminal_lab.kernels.emulated import Emulated, EmulatedLaunch, Meaning
 from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.launch import numbers_of, takes
 from luminal_lab.kernels.render.gpu.program import gpu_source
 
 SMALL: Final = 17

@@ -18,8 +18,7 @@ from luminal_lab.emulator.reading import SHARED
 from luminal_lab.emulator.standing import place_text
 from luminal_lab.emulator.traffic import ACCESS, Records, Traffic, traffic_of
 from luminal_lab.errors import ArgumentError
-from luminal_lab.tables import Table, frame
-from luminal_lab.timing.comparison import aligned
+from luminal_lab.tables import Table, aligned, frame
 
 Kind: TypeAlias = Literal[
     "out of bounds", "unwritten", "race", "misaligned", "const", "no lane", "unset"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from typing_extensions import override
@@ -20,9 +20,6 @@ from luminal_lab.kernels.definition.definition import Buffer
 from luminal_lab.passes.judge import differences
 from luminal_lab.tables import Table
 
-if TYPE_CHECKING:
-    from luminal_lab.kernels.kernel import Kernel
-
 
 class Tracing(Protocol):
     """What is known of each access of a kernel; the emulator's `Trace`."""
@@ -30,31 +27,25 @@ class Tracing(Protocol):
     @property
     def findings(self) -> Sequence[object]:
         """What is wrong: races, reads of what nobody wrote, accesses out of bounds."""
-        ...
 
     @property
     def transactions(self) -> Mapping[int, int]:
         """The 32-byte sectors of global memory that each line of the source moves."""
-        ...
 
     @property
     def conflicts(self) -> Mapping[int, int]:
         """The turns that each line of the source waits for banks of shared memory."""
-        ...
 
     def to_pandas(self) -> Table:
         """Return the sums by line as a table of pandas."""
-        ...
 
     @property
     def display(self) -> Callable[..., Shown]:
         """Returns who touches what as a picture."""
-        ...
 
     @property
     def explore(self) -> Callable[..., Alive]:
         """Returns who touches what as a picture that is alive."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -178,21 +169,3 @@ class Emulated:
         is_right = "agrees" if self.agrees else f"{', '.join(self.wrong)} wrong"
         found = "" if self.trace is None else f", {len(self.findings)} findings"
         return f"<Emulated {self.kernel}: {is_right}{found}; print(…) shows it>"
-
-
-class Emulator(Protocol):
-    """What runs a kernel on the CPU; devices set it where they make kernels."""
-
-    def __call__(
-        self,
-        kernel: Kernel,
-        /,
-        inputs: Mapping[str, object],
-        dims: Mapping[str, int],
-        *,
-        trace: bool,
-        limit: float,
-        step: int,
-    ) -> Emulated:
-        """Run a kernel on inputs by name; what is not given is drawn."""
-        ...

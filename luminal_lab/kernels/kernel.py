@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from operator import index
 from textwrap import wrap
-from typing import SupportsIndex, overload
+from typing import Protocol, SupportsIndex, overload
 
 from typing_extensions import override
 
@@ -25,13 +25,13 @@ from luminal_lab.display import Displayed
 from luminal_lab.errors import DeviceError, RangeError, ScheduleError, UnknownNameError, nearest
 from luminal_lab.kernels.definition.cost import NO_DIMS, bytes_moved, flops
 from luminal_lab.kernels.definition.definition import Definition
-from luminal_lab.kernels.emulated import Emulated, Emulator, Meaning
+from luminal_lab.kernels.emulated import Emulated, Meaning
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.nest.nest import Nest
-from luminal_lab.kernels.render.gpu.tile_map import TileMap
 from luminal_lab.kernels.resources import Compiled, Resources
 from luminal_lab.kernels.steps.applied import Changes, ScheduleLike, applied, read_schedule
 from luminal_lab.kernels.steps.schedule import Schedule
+from luminal_lab.kernels.tile_map import TileMap
 from luminal_lab.tables import Table, frame
 
 LANGUAGES: Mapping[str, str] = {"c": "C", "cuda": "CUDA", "metal": "Metal"}
@@ -68,6 +68,23 @@ class Local:
 
     name: str
     bytes: Dim
+
+
+class Emulator(Protocol):
+    """What runs a kernel on the CPU; devices set it where they make kernels."""
+
+    def __call__(
+        self,
+        kernel: Kernel,
+        /,
+        inputs: Mapping[str, object],
+        dims: Mapping[str, int],
+        *,
+        trace: bool,
+        limit: float,
+        step: int,
+    ) -> Emulated:
+        """Run a kernel on inputs by name; what is not given is drawn."""
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import index
 from typing import NamedTuple, Protocol, SupportsIndex, overload
 
+import numpy as np
 from typing_extensions import override
 
+from luminal_lab.core.dims import evaluate
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import as_text
@@ -187,3 +190,17 @@ class Launches(tuple[Launch, ...]):
     def __repr__(self) -> str:
         many = f"{len(self)} launch{'es' * (len(self) != 1)}"
         return f"<Launches: {many}; print(…) shows them>"
+
+
+def takes(kernel: Kernel, function: str) -> tuple[bool, bool]:
+    """Return whether a function is given the count of runs, and where to report an index."""
+    head = re.search(rf"\b{re.escape(function)}\(([^{{]*)\{{", kernel.source)
+    given = head[1] if head else ""
+    return bool(re.search(r"\blab_step\b", given)), bool(re.search(r"\blab_fault\b", given))
+
+
+def numbers_of(kernel: Kernel, dims: Mapping[str, int]) -> tuple[np.generic, ...]:
+    """Return the numbers that a kernel is given behind its buffers, for sizes of dims."""
+    if kernel.given_numbers is None:
+        return tuple(np.int64(dims[name]) for name in kernel.dims)
+    return tuple(np.dtype(kind).type(evaluate(dim, dims)) for dim, kind in kernel.given_numbers)

@@ -26,10 +26,9 @@ from luminal_lab.errors import (
 )
 from luminal_lab.passes.pipeline import PassLike
 from luminal_lab.progress import progress
-from luminal_lab.tables import Table, frame
+from luminal_lab.tables import Table, aligned, frame
 from luminal_lab.timing.column import Column, Comparable, modelled_column
 from luminal_lab.timing.compare_html import html
-from luminal_lab.timing.comparison import aligned
 from luminal_lab.timing.segments import Segment, count_text, ms, segments
 from luminal_lab.timing.subject import Session, subject_of
 from luminal_lab.timing.timings import MARK, spread_of

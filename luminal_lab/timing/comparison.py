@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
-from luminal_lab.tables import Table, frame
+from luminal_lab.tables import Table, aligned, frame
 
 if TYPE_CHECKING:
     from luminal_lab.timing.timings import Timings
@@ -71,16 +70,3 @@ class Comparison:
         return f"<Comparison: the second takes 1/{self.ratio:.2f} of the time; print(…) shows it>"
 
     _repr_mimebundle_ = as_text
-
-
-def aligned(header: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the lines of a table; each column is aligned as its head says, `<` or `>`."""
-    table = [[head for _, head in header], *rows]
-    widths = [max(len(row[k]) for row in table) for k in range(len(header))]
-    sides = [side for side, _ in header]
-    return [
-        "  ".join(
-            f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)
-        ).rstrip()
-        for row in table
-    ]

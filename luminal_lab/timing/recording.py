@@ -30,7 +30,7 @@ from luminal_lab.kernels.dialect import CUDA, METAL
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.plain import read
 from luminal_lab.reading import read_plain, shown
-from luminal_lab.timing.comparison import aligned
+from luminal_lab.tables import aligned
 from luminal_lab.timing.timings import MARK, check_samples, spread_of
 
 SCHEMA = 1

@@ -38,8 +38,8 @@ from luminal_lab.errors import (
 )
 from luminal_lab.plain import read
 from luminal_lab.reading import read_plain, shown
-from luminal_lab.tables import Table, frame
-from luminal_lab.timing.comparison import Comparison, aligned
+from luminal_lab.tables import Table, aligned, frame
+from luminal_lab.timing.comparison import Comparison
 
 SCHEMA = 1
 """What a file of timings holds; one more whenever that changes."""

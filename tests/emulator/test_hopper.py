@@ -11,7 +11,7 @@ from luminal_lab.emulator import Call, Matrix, emulate
 from luminal_lab.errors import ArgumentError, DeviceError
 from luminal_lab.kernels.dialect import CUDA
 from luminal_lab.kernels.prelude.gpu import prelude
-from luminal_lab.kernels.render.gpu.tile_map import TileMap
+from luminal_lab.kernels.tile_map import TileMap
 from tests.expect import error_of
 
 WORD = re.compile(r"\blab_\w+")

@@ -11,7 +11,7 @@ import numpy as np
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.origin import here
 from luminal_lab.errors import DeviceError
-from luminal_lab.kernels.render.gpu.tile_map import BYTES, TileMap
+from luminal_lab.kernels.tile_map import BYTES, TileMap
 
 KINDS: Final = {DType.float16: "FLOAT16", DType.bfloat16: "BFLOAT16"}
 """How CUtensorMapDataType calls what is copied."""

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
 from luminal_lab.devices.facts.rates import PeakRates, size_text
-from luminal_lab.timing.comparison import aligned
+from luminal_lab.tables import aligned
 
 HowKnown: TypeAlias = Literal["stated", "derived", "assumed", "measured"]
 """Whether a document says a figure, it follows from others, somebody guessed it, or it was run."""

@@ -32,8 +32,7 @@ from luminal_lab.devices.facts.machine import this_machine
 from luminal_lab.devices.facts.probe import cpu_name, peak_rates
 from luminal_lab.devices.facts.rates import PeakRates
 from luminal_lab.errors import UnknownNameError
-from luminal_lab.tables import Table, frame
-from luminal_lab.timing.comparison import aligned
+from luminal_lab.tables import Table, aligned, frame
 
 CPU_LAUNCH = 1e-6
 """The seconds that a launch takes at least on a CPU."""

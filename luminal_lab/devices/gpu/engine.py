@@ -18,7 +18,7 @@ from luminal_lab.devices.runtime.blocks import Block
 from luminal_lab.emulator import Call, Matrix, emulate
 from luminal_lab.kernels.dialect import Dialect
 from luminal_lab.kernels.kernel import Kernel
-from luminal_lab.kernels.render.gpu.tile_map import TileMap
+from luminal_lab.kernels.tile_map import TileMap
 
 BYTE: Final = np.dtype(np.uint8)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -14,7 +13,8 @@ from luminal_lab.devices.gpu.engine import Argument, Launched, Mapped, Place
 from luminal_lab.devices.runtime.plan import Bound, Plan
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.kernel import Kernel
-from luminal_lab.kernels.render.gpu.tile_map import TileMap
+from luminal_lab.kernels.launch import numbers_of, takes
+from luminal_lab.kernels.tile_map import TileMap
 
 MOST_BLOCKS: Final = (1 << 31) - 1
 
@@ -55,20 +55,6 @@ class GPUPlan(Plan["GPUBound"]):
     @override
     def made_for(self, dims: Mapping[str, int]) -> GPUBound:
         return GPUBound(self, dims)
-
-
-def takes(kernel: Kernel, function: str) -> tuple[bool, bool]:
-    """Return whether a function is given the count of runs, and where to report an index."""
-    head = re.search(rf"\b{re.escape(function)}\(([^{{]*)\{{", kernel.source)
-    given = head[1] if head else ""
-    return bool(re.search(r"\blab_step\b", given)), bool(re.search(r"\blab_fault\b", given))
-
-
-def numbers_of(kernel: Kernel, dims: Mapping[str, int]) -> tuple[np.generic, ...]:
-    """Return the numbers that a kernel is given behind its buffers, for sizes of dims."""
-    if kernel.given_numbers is None:
-        return tuple(np.int64(dims[name]) for name in kernel.dims)
-    return tuple(np.dtype(kind).type(evaluate(dim, dims)) for dim, kind in kernel.given_numbers)
 
 
 class GPUBound(Bound):

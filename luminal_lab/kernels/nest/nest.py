@@ -23,8 +23,8 @@
 Terms are those of definitions, without folds: a fold has become a loop that adds to a local. What
 has no axes is read by its name alone. An array in memory is seen by all tasks, one in scratch by
 one task, and so are registers; what is shared is seen by the threads of a block, and so is what is
-in tiles (render/gpu/nest.py says how GPUs run a nest). What is fetched is brought near, if it is there:
-nothing else happens, and where there is nothing at that place, nothing at all.
+in tiles (render/gpu/nest.py says how GPUs run a nest). What is fetched is brought near, if it is
+there: nothing else happens, and where there is nothing at that place, nothing at all.
 
 A block that may be cut short says of how many: 2 - 4*j of 4 has at most four iterations, and
 min(6, n - 6*i) has six.

@@ -4,7 +4,7 @@ No header is included: NVRTC has few, and what is shown can be read to the end. 
 emulator replaces by functions of its own. These are the names that the renderer, the preludes and
 the emulator share; D is a dtype's short name, T its type, and with * Metal has it too:
 
-    lab_F_D, lab_cast_D_E *               the functions of render/c/maths.py
+    lab_F_D, lab_cast_D_E *               the functions of c_maths.py
     lab_random(k0, k1, at, step) *        the number at a place of a random stream
     LAB_INF, LAB_NAN *                    as floats
     lab_fma_f32(x, y, z) *                x y + z, rounded once, as x * y + z is not; (f64)

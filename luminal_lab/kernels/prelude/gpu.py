@@ -3,9 +3,8 @@
     prelude(CUDA, {"lab_exp2_f32", "lab_warp_sum_f32"})
 
 A prelude is paragraphs of C, each of which defines one function, type or macro, or some that belong
-together. What is named brings along what its paragraph names. The maths is render/c/maths.py's, but where
-gpu_maths.py has a function of the same name, or the language itself (cuda.py,
-metal.py).
+together. What is named brings along what its paragraph names. The maths is c_maths.py's, but where
+gpu_maths.py has a function of the same name, or the language itself (cuda.py, metal.py).
 """
 
 from __future__ import annotations
@@ -17,13 +16,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from luminal_lab.core.dtypes import DType
 from luminal_lab.errors import DTypeError
 from luminal_lab.kernels.dialect import Dialect
+from luminal_lab.kernels.prelude.c_indices import DIVISIONS, EXTREMA
 from luminal_lab.kernels.prelude.c_maths import C_TYPES, NAMES as MATHS, c_maths
 from luminal_lab.kernels.prelude.cuda import CUDA_TYPES, cuda_pieces, cuda_spelled, filled
 from luminal_lab.kernels.prelude.cuda_hopper import hopper
 from luminal_lab.kernels.prelude.gpu_maths import GPU_MATHS, GPU_MOD
 from luminal_lab.kernels.prelude.metal import METAL_TYPES, metal_pieces, metal_spelled
-from luminal_lab.kernels.render.index import INDICES
-from luminal_lab.kernels.render.values import INDICES as DIVISIONS
 
 WORD = re.compile(r"\b(?:(?:lab|LAB)_\w+|floordiv|floormod)\b")
 DEFINED = re.compile(
@@ -78,7 +76,7 @@ def _pieces(dialect: str) -> Mapping[str, str]:
     pieces = [
         *c_maths(MATHS, DType).split("\n\n")[1:],
         *DIVISIONS.split("\n\n"),
-        *INDICES.split("\n\n"),
+        *EXTREMA.split("\n\n"),
         *GPU_MATHS.split("\n\n"),
         *(filled(GPU_MOD, {"TYPE": C_TYPES[one], "NAME": one.short}) for one in narrow),
         *(cuda_pieces() if dialect == "cuda" else metal_pieces()),

@@ -20,12 +20,6 @@ CALLS = {"//": "floordiv", "%": "floormod"}
 LEAST, LESS, SUM, PRODUCT, UNARY, ATOM = range(6)
 """How tightly the operators of C bind: a ? b : c, a < b, a + b, a * b, -a, and what is whole."""
 
-INDICES = """\
-static inline lab_i64 lab_min(lab_i64 a, lab_i64 b) { return a < b ? a : b; }
-
-static inline lab_i64 lab_max(lab_i64 a, lab_i64 b) { return a > b ? a : b; }"""
-"""The functions that index arithmetic calls beside `floordiv` and `floormod`."""
-
 
 def index_c(dim: Dim, least: int = LEAST) -> str:
     """Return index arithmetic in C, in brackets if it binds less tightly than asked.

@@ -15,7 +15,7 @@ from ml_dtypes import bfloat16
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.emulator import Call, Matrix, emulate
-from luminal_lab.kernels.render.gpu.tile_map import TileMap
+from luminal_lab.kernels.tile_map import TileMap
 from tests.devices.stand_ins.refusing import Refused, Stand, Table, bytes_at, checked
 
 TABLE = """

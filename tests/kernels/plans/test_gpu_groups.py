@@ -20,8 +20,8 @@ from luminal_lab.kernels.nest.text import parse_nest
 from luminal_lab.kernels.plans.gpu_groups import group_plan
 from luminal_lab.kernels.render.gpu.program import gpu_source
 from luminal_lab.kernels.render.gpu.render import render_gpu
-from luminal_lab.kernels.render.gpu.tile_map import TileMap
 from luminal_lab.kernels.steps.schedule import Scheduling, parse_schedule
+from luminal_lab.kernels.tile_map import TileMap
 from tests.conftest import Golden
 from tests.expect import error_of
 from tests.kernels.judging import check_same

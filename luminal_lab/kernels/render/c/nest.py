@@ -56,12 +56,13 @@ from luminal_lab.kernels.nest.nest import (
     substituted,
     walk,
 )
+from luminal_lab.kernels.prelude.c_indices import EXTREMA
 from luminal_lab.kernels.prelude.c_maths import C_TYPES
 from luminal_lab.kernels.prelude.c_widen import TYPES as WIDE_TYPES, WIDEN
 from luminal_lab.kernels.render.c.lanes import VECTORS, Lanes
 from luminal_lab.kernels.render.c.phases import parts_of
 from luminal_lab.kernels.render.exact import exact_names, exact_terms
-from luminal_lab.kernels.render.index import INDICES, PRODUCT, condition_c, index_c
+from luminal_lab.kernels.render.index import PRODUCT, condition_c, index_c
 from luminal_lab.kernels.render.names import c_name
 from luminal_lab.kernels.render.terms import Known, Text, Uses
 from luminal_lab.kernels.render.values import c_type, least as least_of, stored
@@ -413,7 +414,7 @@ IN_PLACE = DType.float32, DType.float64, DType.int32, DType.int64
 
 def prelude(kernels: Iterable[Kernel]) -> str:
     """Return what nests need of C beside the maths: vectors, and maxima in simd loops."""
-    lines = [PRELUDE, INDICES]
+    lines = [PRELUDE, EXTREMA]
     listed = [*kernels]
     vectors = {vector for kernel in listed for vector in kernel.vectors}
     for dtype, width in sorted(vectors, key=lambda one: (one[0].short, one[1])):

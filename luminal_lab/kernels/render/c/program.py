@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.kernels.kernel import GIVEN, Kernel, function_name
+from luminal_lab.kernels.prelude.c_indices import DIVISIONS, RANDOM
 from luminal_lab.kernels.prelude.c_maths import c_maths
 from luminal_lab.kernels.prelude.c_runtime import EXECUTE, RUNTIME
 from luminal_lab.kernels.render.c.nest import prelude
-from luminal_lab.kernels.render.values import INDICES, RANDOM, maths_of
+from luminal_lab.kernels.render.values import maths_of
 
 ENTRIES = ("lab_open", "lab_execute", "lab_cancel", "lab_close")
 """The functions that the library exports."""
@@ -48,7 +49,7 @@ def program_source(
     kernels = list(kernels)
     definitions = [kernel.definition for kernel in kernels if kernel.definition is not None]
     names, known = maths_of(definitions)
-    parts = [c_maths(names, known | set(dtypes)), GIVEN, INDICES, RANDOM, prelude(kernels)]
+    parts = [c_maths(names, known | set(dtypes)), GIVEN, DIVISIONS, RANDOM, prelude(kernels)]
     parts += [kernel.source for kernel in kernels]
     parts += [RUNTIME.strip(), *map(_phases, kernels), _limits(kernels, uses), _launches(uses)]
     return "\n\n".join([*parts, EXECUTE.strip()]) + "\n"

@@ -7,8 +7,8 @@
 
 An array in tiles has a place for each of some turns of a loop. At each lie rows of its last axis,
 in pieces of 128 bytes: all rows of the first 128 bytes, then all of the next. In a row of a piece
-each 16 bytes are elsewhere, as prelude/cuda_hopper.py says. The map of a matrix is an argument of the
-kernel's.
+each 16 bytes are elsewhere, as prelude/cuda_hopper.py says. The map of a matrix is an
+argument of the kernel's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Read
 from luminal_lab.kernels.nest.nest import Loop, Nest, Set
 from luminal_lab.kernels.nest.sizes import perfect
-from luminal_lab.kernels.render.gpu.tile_map import SWIZZLED
+from luminal_lab.kernels.tile_map import SWIZZLED
 
 ARRIVED, TILES = "lab_arrived", "lab_tiles"
 """What a kernel calls its barriers that count bytes, and the memory of its tiles."""

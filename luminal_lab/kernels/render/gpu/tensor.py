@@ -23,7 +23,7 @@ from luminal_lab.kernels.definition.terms import Apply, Read, Term
 from luminal_lab.kernels.dialect import Tiles
 from luminal_lab.kernels.nest.nest import Block, Loop, Nest, Set
 from luminal_lab.kernels.render.gpu.bulk import tiled
-from luminal_lab.kernels.render.gpu.tile_map import SWIZZLED
+from luminal_lab.kernels.tile_map import SWIZZLED
 
 GROUPED = "f16", "bf16"
 """What four warps multiply, in our kernels."""

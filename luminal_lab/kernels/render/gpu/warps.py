@@ -23,9 +23,9 @@ from luminal_lab.kernels.render.gpu.bulk import ARRIVED, bulk_copy, tiled
 from luminal_lab.kernels.render.gpu.nest import GROUP, Phase, Region
 from luminal_lab.kernels.render.gpu.tensor import GroupProduct, Product, Tile, product_of
 from luminal_lab.kernels.render.gpu.threads import Threads, mentioned
-from luminal_lab.kernels.render.gpu.tile_map import SWIZZLED, TileMap
 from luminal_lab.kernels.render.index import index_c
 from luminal_lab.kernels.render.names import c_name
+from luminal_lab.kernels.tile_map import SWIZZLED, TileMap
 
 
 class Warps(Threads):
