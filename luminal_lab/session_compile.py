@@ -227,7 +227,7 @@ class Compiled(Store):
         >>> [row.name for row in cx.time(rounds=3)]
         ['mul']
         """
-        from luminal_lab.devices import measure  # noqa: PLC0415  # loaded when used
+        from luminal_lab.timing import measure  # noqa: PLC0415  # loaded when used
 
         for name, count, least in (("rounds", rounds, 1), ("warm_up", warm_up, 0)):
             number = whole_number(count)

@@ -292,7 +292,7 @@ LAWFUL = {
             from luminal_lab.core.ir import IR
         """,
     "luminal_lab.passes.dce": "from luminal_lab.core import IR",
-    "luminal_lab.viz.widget": "import anywidget\nfrom luminal_lab.kernels import nest",
+    "luminal_lab.viz.widget": "import anywidget\nfrom luminal_lab.kernels.nest import nest",
 }
 
 
@@ -344,7 +344,7 @@ def test_lawful_sources_have_no_faults():
         ),
         pytest.param(
             "luminal_lab.nn.linear",
-            "def f():\n    from luminal_lab.kernels import nest",
+            "def f():\n    from luminal_lab.kernels.nest import nest",
             "luminal_lab.nn.linear:2: imports luminal_lab.kernels, and nn may import "
             "errors, interrupts, display, reading, plain, core, tensor, passes",
             id="sideways-in-a-function",

@@ -27,25 +27,31 @@ class Tracing(Protocol):
     @property
     def findings(self) -> Sequence[object]:
         """What is wrong: races, reads of what nobody wrote, accesses out of bounds."""
+        ...
 
     @property
     def transactions(self) -> Mapping[int, int]:
         """The 32-byte sectors of global memory that each line of the source moves."""
+        ...
 
     @property
     def conflicts(self) -> Mapping[int, int]:
         """The turns that each line of the source waits for banks of shared memory."""
+        ...
 
     def to_pandas(self) -> Table:
         """Return the sums by line as a table of pandas."""
+        ...
 
     @property
     def display(self) -> Callable[..., Shown]:
         """Returns who touches what as a picture."""
+        ...
 
     @property
     def explore(self) -> Callable[..., Alive]:
         """Returns who touches what as a picture that is alive."""
+        ...
 
 
 @dataclass(frozen=True)

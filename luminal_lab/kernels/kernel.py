@@ -85,6 +85,7 @@ class Emulator(Protocol):
         step: int,
     ) -> Emulated:
         """Run a kernel on inputs by name; what is not given is drawn."""
+        ...
 
 
 @dataclass(frozen=True)

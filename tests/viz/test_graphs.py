@@ -7,8 +7,8 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.errors import ArgumentError, GraphError, RecordingError
 from luminal_lab.viz.graphs import before_and_after, graph_picture
-from tests.devices.test_timings import TIMINGS
 from tests.expect import error_of
+from tests.timing.test_timings import TIMINGS
 from tests.viz.graphs import gpt2, softmax, trained_mlp
 
 

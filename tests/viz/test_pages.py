@@ -4,7 +4,6 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from tests.devices.test_timings import TIMINGS
 
 import luminal_lab as ll
 from luminal_lab.errors import ArgumentError
@@ -12,6 +11,7 @@ from luminal_lab.kernels.kernel import Kernel, Phase
 from luminal_lab.kernels.steps.schedule import parse_schedule
 from luminal_lab.viz.pages import MOST, kernel_page, schedule_page, timings_page
 from tests.expect import error_of
+from tests.timing.test_timings import TIMINGS
 from tests.viz.graphs import HOSTILE, softmax
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 from hypothesis import given, strategies as st
-from tests.kernels.test_schedule import CONVOLUTION, MATMUL, SMALL, SOFTMAX
 
 from luminal_lab.core.ir import IR
 from luminal_lab.errors import LabError, ParseError
@@ -15,6 +14,7 @@ from luminal_lab.kernels.nest.text import parse_nest
 from luminal_lab.kernels.plans.cpu import cpu_schedule
 from luminal_lab.kernels.steps.step import parse_step
 from tests.kernels.judging import definable
+from tests.kernels.steps.test_schedule import CONVOLUTION, MATMUL, SMALL, SOFTMAX
 
 
 def reads_back(nest: Nest) -> None:

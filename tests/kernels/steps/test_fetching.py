@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from tests.kernels.test_schedule import after, nest, refused, values
 
 from luminal_lab.errors import ParseError
 from luminal_lab.kernels.definition.text import parse_definition
@@ -14,6 +13,7 @@ from luminal_lab.kernels.render.c.nest import render_nest
 from luminal_lab.kernels.steps.fetching import FetchAhead
 from luminal_lab.kernels.steps.schedule import parse_schedule
 from tests.kernels.running import run_together
+from tests.kernels.steps.test_schedule import after, nest, refused, values
 
 ROWS = """\
 kernel rows(x: f32[n, m]) -> (y: f32[n, m])

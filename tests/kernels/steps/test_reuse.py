@@ -2,12 +2,12 @@
 
 import pytest
 from hypothesis import given, strategies as st
-from tests.kernels.test_schedule import after, nest, refused, values
 
 from luminal_lab.errors import LabError
 from luminal_lab.kernels.machine import Machine
 from luminal_lab.kernels.plans.cpu import cpu_schedule
 from luminal_lab.kernels.steps.step import parse_step
+from tests.kernels.steps.test_schedule import after, nest, refused, values
 
 ROWS = """\
 kernel rows(x: f32[n, m]) -> (y: f32[n, m])

@@ -57,7 +57,7 @@ PRIMITIVES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
 }
 NOT_HERE = {"input", "constant", "iota", "random", "call", "pick", "host_call", "custom_gradient"}
 NOT_HERE |= {"stored"}  # passes make it, of what gradients were derived of before
-NOT_HERE |= {"user_kernel"}  # its body is derived; tests/kernels/test_user_call.py
+NOT_HERE |= {"user_kernel"}  # its body is derived; tests/kernels/user/test_call.py
 
 
 @pytest.mark.parametrize("name", PRIMITIVES)
