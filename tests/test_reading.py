@@ -113,6 +113,8 @@ def test_only_plain_files_are_read(tmp_path: Path):
     }.items():
         with pytest.raises(OSError, match=said):
             read_plain(path, 10)
+    (tmp_path / "small").write_bytes(b"x" * 100)
+    assert peak(lambda: read_plain(tmp_path / "small")) < 1 << 18
     assert shown([[[[1]]]] * 99) == "[[[[…]]], [[[…]]], [[[…]]], [[[…]]], …"
 
 
