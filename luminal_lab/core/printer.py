@@ -64,12 +64,24 @@ def name_bodies(ir: "IR") -> "dict[IR, str]":
 
 
 def unique(name: str, taken: "Mapping[str, object] | set[str]") -> str:
-    """Return `name`, or it with the first number behind it that makes it new."""
-    number, candidate = 1, name
-    while candidate in taken:
-        number += 1
-        candidate = f"{name}_{number}"
-    return candidate
+    """Return `name`, or it with a number behind it that makes it new: the first, without gaps.
+
+    >>> unique("h", {"h", "h_2"}), unique("h", {"h", *(f"h_{k}" for k in range(2, 10_000))})
+    ('h_3', 'h_10000')
+    """
+    if name not in taken:
+        return name
+    # Numbers are given in order: what is doubled goes beyond them soon.
+    low, high = 1, 2
+    while f"{name}_{high}" in taken:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if f"{name}_{middle}" in taken:
+            low = middle
+        else:
+            high = middle
+    return f"{name}_{high}"
 
 
 def op_text(op: Op, bodies: "Mapping[IR, str] | None" = None) -> str:
