@@ -21,7 +21,18 @@ from luminal_lab.core.dtypes import BY_NUMPY, Array, DType
 from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Elementwise, Unary, View
-from luminal_lab.core.ops import Add, Cast, MaxReduce, Mul, StopGradient, SumReduce, Where
+from luminal_lab.core.ops import (
+    Add,
+    Cast,
+    MaxReduce,
+    Mod,
+    Mul,
+    Recip,
+    Sqrt,
+    StopGradient,
+    SumReduce,
+    Where,
+)
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -41,6 +52,8 @@ WIDTH = 4.0
 """How far values may be apart, in distances between the readings of a graph."""
 ULPS = 4.0
 """How many units in the last place a function may be off; one op of arithmetic: one."""
+ROUNDED = Add, Mul, Recip, Sqrt, Mod
+"""Ops that have one result, the exact one rounded once, by whatever they are computed."""
 MIX = 0x9E3779B97F4A7C15
 """An odd number that spreads bits."""
 PARTS = 8.0
@@ -275,6 +288,7 @@ class _Reading:
             exact = 0 if isinstance(op, Add) else 1
             if any((abs(one.astype(np.float64)) == exact).all() for one in sources):
                 return False
+        if isinstance(op, ROUNDED):
             return self.freedom.order or node in self.summed
         return not isinstance(op, (Where, StopGradient))
 
