@@ -118,6 +118,20 @@ def test_a_sum_may_overflow_in_another_order_only_if_its_terms_can():
     assert left(SUM, small, [np.inf, 0.0], NONE) == [True, False]
 
 
+SUM_OF_SUMS = """graph g(%x: f32[1, 2, 3]) -> (%y) {
+  %1 = sum_reduce{axis = 2} %x : f32[1, 2, 1]
+  %2 = permute{axes = [0, 2, 1]} %1 : f32[1, 1, 2]
+  %y = sum_reduce{axis = 2} %2 : f32[1, 1, 1]
+}"""
+
+
+def test_a_sum_of_sums_is_one_sum_in_any_order():
+    terms = [-2e38, 0.0, 0.0, -3e38, 2.9e38, 0.0]
+    for found in (-2.1e38, -np.inf):
+        assert left(SUM_OF_SUMS, terms, [found], NONE) == [False]
+    assert left(SUM_OF_SUMS, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [np.inf], NONE) == [True]
+
+
 def test_a_graph_of_scalars_is_read_like_any_other():
     text = "graph g(%x: f32[]) -> (%y) { %y = exp2 %x : f32[] }"
     assert left(text, [1.0], [np.nextafter(np.float32(2), np.float32(3))], ROUNDINGS) == [False]
