@@ -58,6 +58,8 @@ MIX = 0x9E3779B97F4A7C15
 """An odd number that spreads bits."""
 SMALLER = 2.0**-64
 """By what terms are multiplied so that no sum of them overflows."""
+LANES = {2: 1, 6: 4, 10: 8, 14: 16}
+"""The readings that add up terms one after another, and in how many partial sums."""
 PARTS = 8.0
 """How many units in the last place of all its terms a short sum may be off."""
 
@@ -368,6 +370,10 @@ class _Reading:
         limit = limits_of(wide).most * SMALLER
         over, under = up >= limit, down >= limit
         near = np.where(np.isfinite(made), made * SMALLER, up - down) + noise * size
+        lanes = LANES.get(self.number)
+        if lanes is not None:
+            ordered = _added(x.astype(wide.numpy), axis, lanes).astype(np.float64)
+            near = np.where(np.isfinite(ordered), ordered * SMALLER, near)
         inner = np.where(np.isfinite(made), near * 2.0**64, made)
         match self.number % 4:
             case 0:
@@ -385,6 +391,20 @@ class _Reading:
             met = np.where(is_up, np.inf, 0.0) - np.where(is_down, np.inf, 0.0)
             ends = met + np.where((met != 0) & (self.number % 4 == 0), 0.0, ends)
         return np.where((over | under) & ~is_nan, ends, inner)
+
+
+def _added(x: Array, axis: int, lanes: int) -> Array:
+    """Return a sum by so many partial ones, each added up from its first term to its last.
+
+    Whether a sum equals another number exactly, only real roundings show.
+    """
+    terms = np.moveaxis(x, axis, 0)
+    missing = -len(terms) % lanes
+    terms = np.concatenate([terms, np.zeros((missing, *terms.shape[1:]), x.dtype)])
+    terms = terms.reshape(-1, lanes, *terms.shape[1:])
+    for _ in range(2):
+        terms = np.add.accumulate(terms, 0)[-1]
+    return np.expand_dims(terms, axis)
 
 
 def _underflows(node: Node, sources: Sequence[Array]) -> Bools:
