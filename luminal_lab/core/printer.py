@@ -17,6 +17,7 @@ name is a number has that number as its id; an origin says the id of one that ha
 """
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
@@ -71,17 +72,11 @@ def unique(name: str, taken: "Mapping[str, object] | set[str]") -> str:
     """
     if name not in taken:
         return name
-    # Numbers are given in order: what is doubled goes beyond them soon.
-    low, high = 1, 2
-    while f"{name}_{high}" in taken:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if f"{name}_{middle}" in taken:
-            low = middle
-        else:
-            high = middle
-    return f"{name}_{high}"
+    most = 2
+    while f"{name}_{most}" in taken:
+        most *= 2
+    numbers = range(most // 2 + 1, most + 1)
+    return f"{name}_{numbers[bisect_left(numbers, 1, key=lambda n: f'{name}_{n}' not in taken)]}"
 
 
 def op_text(op: Op, bodies: "Mapping[IR, str] | None" = None) -> str:
