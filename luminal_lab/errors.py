@@ -60,6 +60,23 @@ def _spelled(found: re.Match[str]) -> str:
 
 
 LONGEST_WORD = 200
+LONGEST_LINE = 2_000
+"""Letters of a line of an error, which may quote what somebody else's file has in the place."""
+
+
+def cut(text: str) -> str:
+    """Return a text whose long lines have their beginning and their end alone.
+
+    >>> cut("it is 'xxxx" + "x" * 5_000 + "x', no dim").replace("x" * 900, "…").replace("x", "")
+    "it is '… […] …', no dim"
+    """
+    if len(text) <= LONGEST_LINE:
+        return text
+    half = LONGEST_LINE // 2
+    return "\n".join(
+        line if len(line) <= LONGEST_LINE else f"{line[:half]} […] {line[-half:]}"
+        for line in text.split("\n")
+    )
 
 
 class Explained(BaseException):
@@ -77,7 +94,7 @@ class Explained(BaseException):
             text += "".join(f"\n  {line}" for line in self.where.splitlines())
         if self.hint:
             text += f"\nhint: {self.hint}"
-        return visible(text)
+        return visible(cut(text))
 
     def _render_traceback_(self) -> list[str]:
         """Return what a notebook shows: the message, which has the line, and no frames of ours.

@@ -49,7 +49,7 @@ def read_plain(path: Path, most: int = MOST_JSON) -> bytes:
     if not stat.S_ISREG(found.st_mode):
         raise OSError(0, "it is a folder" if stat.S_ISDIR(found.st_mode) else "it is no plain file")
     with path.open("rb") as file:
-        data = file.read(most + 1)
+        data = file.read(min(most, max(found.st_size, LEAST >> 10)) + 1)  # which it sets aside
     if len(data) > most:
         raise OSError(0, f"it has more than {most:,} bytes, the most that is read")
     return data

@@ -17,6 +17,7 @@ import os
 import random
 import select
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -39,7 +40,7 @@ from luminal_lab.emulator import Call, emulate
 from luminal_lab.progress import _OUTERMOST, progress
 
 OURS = str(Path(ll.__file__).parent) + os.sep
-TRACED = contextlib.__file__, threading.__file__
+TRACED = contextlib.__file__, subprocess.__file__, threading.__file__
 PATIENCE = 60.0
 """The seconds that a fork may take."""
 KEPT: list[BaseException] = []
@@ -362,6 +363,29 @@ def build(_: object) -> Path:
     return toolchain.compile_library(source, toolchain.find_compiler(), entries=["twice"])
 
 
+APART = ll.kernel(
+    """// kernel twice(x: f32[n]) -> (y: f32[n])
+    void twice(const float *x, float *y, long n) {
+        for (long i = 0; i < n; i++) y[i] = 2 * x[i];
+    }""",
+    meaning=lambda x: 2 * x,
+)
+
+
+def files() -> int:
+    return len([*Path("/dev/fd").iterdir()])
+
+
+def in_a_child(_: int) -> None:
+    ll.devices.check_kernel(APART, DATA.ravel())
+
+
+def has_no_child(before: int) -> None:
+    KEPT.clear()  # what the child shared lives as long as an array of it
+    assert files() <= before, "files are open"
+    in_a_child(before)
+
+
 PHASES = {
     "build": Phase(empty, write_more, written_again),
     "derive": Phase(with_loss, derive, derived),
@@ -386,6 +410,7 @@ PHASES = {
     "save": Phase(to_save, lambda w: w.cx.save(w.folder / "saved" / "run.lab"), saved),
     "emulate": Phase(to_emulate, emulating, has_emulated),
     "toolchain": Phase(lambda _: None, build, build),
+    "apart": Phase(lambda _: files() + 1, in_a_child, has_no_child),  # the sweep's pipe is one
 }  # fmt: skip
 
 

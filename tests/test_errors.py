@@ -126,6 +126,15 @@ def test_the_parts_of_an_error(kind):
     assert getattr(ll, kind.__name__) is kind
 
 
+def test_an_error_does_not_repeat_what_may_be_a_whole_file():
+    token = "\u202e" * 60_000
+    with pytest.raises(errors.ParseError) as caught:
+        ll.parse(f"graph g(%x: f32[{token}]) -> (%x) {{ }}")
+    assert "[…]" in str(caught.value)
+    assert str(caught.value).partition("\n")[0].endswith("' is not a dim")
+    assert len(str(caught.value)) < 15_000  # each letter of it is spelled with six
+
+
 def test_ctrl_c_is_no_error_that_a_handler_of_errors_could_take():
     assert issubclass(Interrupted, KeyboardInterrupt)
     assert not issubclass(Interrupted, (LabError, Exception))

@@ -145,7 +145,8 @@ def status_of(script: Path, arguments: Sequence[str]) -> int:
         say(f"{type(error).__name__}: {error}", error=True)
         return 1
     except Exception as error:  # whatever a script may raise
-        traceback.print_exception(error.with_traceback(within(script, error.__traceback__)))
+        frames = within(script, error.__traceback__)
+        say(*traceback.format_exception(error.with_traceback(frames)), sep="", end="", error=True)
         return 1
     return 0
 

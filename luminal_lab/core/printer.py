@@ -17,6 +17,7 @@ name is a number has that number as its id; an origin says the id of one that ha
 """
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
@@ -64,12 +65,18 @@ def name_bodies(ir: "IR") -> "dict[IR, str]":
 
 
 def unique(name: str, taken: "Mapping[str, object] | set[str]") -> str:
-    """Return `name`, or it with the first number behind it that makes it new."""
-    number, candidate = 1, name
-    while candidate in taken:
-        number += 1
-        candidate = f"{name}_{number}"
-    return candidate
+    """Return `name`, or it with a number behind it that makes it new: the first, without gaps.
+
+    >>> unique("h", {"h", "h_2"}), unique("h", {"h", *(f"h_{k}" for k in range(2, 10_000))})
+    ('h_3', 'h_10000')
+    """
+    if name not in taken:
+        return name
+    most = 2
+    while f"{name}_{most}" in taken:
+        most *= 2
+    numbers = range(most // 2 + 1, most + 1)
+    return f"{name}_{numbers[bisect_left(numbers, 1, key=lambda n: f'{name}_{n}' not in taken)]}"
 
 
 def op_text(op: Op, bodies: "Mapping[IR, str] | None" = None) -> str:

@@ -163,6 +163,12 @@ static void visit(Cell *cell, int kind, int region, int space, long long offset,
     }
     for (int k = 0; k < 2; k++)
         meet_seen(&cell->readers[k], kind, region, space, offset, bytes, line, name, length);
+    // What a thread has written plainly races with others' atomics, whatever it does then itself.
+    const Seen *last = &cell->writer;
+    if (kind == LAB_ATOMIC && last->kind == LAB_WRITE && last->block == me.block &&
+        last->thread == me.thread && last->epoch == me.epoch && last->clock == me.clock &&
+        last->arrivals == me.arrivals)
+        return;
     cell->writer = me;
 }
 

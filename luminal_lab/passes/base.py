@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any, ClassVar, TypeAlias, cast, get_type_hints
 
 from typing_extensions import override
@@ -90,6 +91,12 @@ def option_types(cls: type) -> dict[str, object]:
     """Return the types of the options of a pass, by name."""
     if not getattr(vars(cls).get("__dataclass_params__"), "frozen", False):
         raise fault(cls, "is no frozen dataclass", "write @dataclass(frozen=True) above the class")
+    return {**_hints(cls)}
+
+
+@lru_cache(1000)
+def _hints(cls: type) -> dict[str, object]:
+    # To evaluate them takes long for what a text may name a thousand times.
     hints = get_type_hints(cls)
     return {field.name: hints[field.name] for field in fields(cast("Any", cls))}
 

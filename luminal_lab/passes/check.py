@@ -21,7 +21,7 @@ from luminal_lab.core.origin import warn
 from luminal_lab.core.printer import print_node
 from luminal_lab.errors import LabError, PassError, RangeError, TrustError
 from luminal_lab.passes.base import Pass
-from luminal_lab.passes.draws import ASTRAY, Drawn, Given, draws
+from luminal_lab.passes.draws import ASTRAY, Drawn, Given, draws, within
 from luminal_lab.passes.judge import (
     TOLERANCE,
     Bools,
@@ -59,7 +59,7 @@ class Draw:
     @property
     def scaled(self) -> bool:
         """Whether values are of one size, so that small ones are what is left of larger ones."""
-        return self.kind in ("normal", "positive")
+        return self.kind in ("normal", "positive", "long")
 
 
 class Checker:
@@ -194,9 +194,9 @@ class Checker:
         for draw in self.draws:
             self._check_on_device(compiled, draw, freedom)
         for one in self.refused:
-            self._check_refused(compiled, one)
+            self._check_refused(compiled, one, freedom)
 
-    def _check_refused(self, compiled: Compilation, one: Drawn) -> None:
+    def _check_refused(self, compiled: Compilation, one: Drawn, freedom: Freedom) -> None:
         """Raise a PassError if a device takes an index that the interpreter refuses."""
         for id in dict.fromkeys(compiled.ir.output_ids):  # one may refuse it, and another not
             try:
@@ -206,11 +206,13 @@ class Checker:
             else:
                 continue  # what was to be indexed is not needed for it
             try:
-                self._on_device(compiled, one, (id,))
+                ways = self._on_device(compiled, one, (id,))
             except PassError as error:
                 if isinstance(error.__cause__, RangeError):
                     continue
                 raise
+            if self._is_unneeded(compiled.ir, one, id, ways, freedom):
+                continue
             told = PassError(
                 f"pass {_device(compiled)}: what it compiled takes an index that is out of range: "
                 f"{refusal.message}",
@@ -219,6 +221,26 @@ class Checker:
             )
             told.inputs = {node.name: one.data[node.id] for node in compiled.ir.inputs}
             raise told
+
+    def _is_unneeded(
+        self,
+        ir: IR,
+        one: Drawn,
+        id: int,
+        ways: Sequence[Mapping[int, Array]],
+        freedom: Freedom,
+    ) -> bool:
+        """Return whether an output is what any other index would make it, so that none is read."""
+        for other in within(ir, one):
+            judge = _DeviceJudge(
+                ir, self._environment(other.data, other.dims), freedom, scaled=True
+            )
+            try:
+                if any(judge.first_wrong([id], found, {}) is not None for found in ways):
+                    return False
+            except LabError:
+                return False
+        return True
 
     def _check_on_device(self, compiled: Compilation, draw: Draw, freedom: Freedom) -> None:
         ir = compiled.ir

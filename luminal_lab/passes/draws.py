@@ -11,6 +11,7 @@ The kinds of draws, in the order in which they are tried:
     low          all far below zero, where a maximum shows that begins at some number
     high         all far above zero, likewise
     not finite   infinities and NaN among ordinary numbers
+    long         ordinary numbers, many of them: symbolic dims are as large as there is time for
     size 1       all of these, where the bounds of symbolic dims allow the size 1
     size 0       likewise; each symbolic dim by itself
     below        ordinary numbers, but that an index is -1, which the graph may refuse
@@ -35,6 +36,7 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import ints
 from luminal_lab.core.ops import Gather, HostCall, Scatter
 from luminal_lab.core.ops.structure import Region
+from luminal_lab.errors import DimError
 from luminal_lab.passes.judge import limits_of
 
 ASTRAY = "below", "beyond"
@@ -49,6 +51,10 @@ LEAST_SIZES = 3, 5, 9, 17, 33
 """The sizes of symbolic dims that are tried to have room for many numbers."""
 MANY, LARGE = 24, 4096
 """How many numbers an input should hold, and how many are too many."""
+LONG = 1031, 257, 67, 19
+"""The sizes that all symbolic dims are tried to have: what is cut into blocks has several."""
+MOST = 1 << 18
+"""How many elements the values of a graph may have then."""
 MOST_SYMBOLS = 4
 """How many symbolic dims are drawn empty, one at a time."""
 
@@ -76,7 +82,7 @@ class Drawn(NamedTuple):
 
 def drawn(ir: IR, given: Given, needed: Container[int]) -> tuple[dict[int, Array], dict[str, int]]:
     """Return data for the needed inputs, ordinary numbers where none is given, and all sizes."""
-    rng, dims = np.random.default_rng(0), _sizes(ir, given.dims, 2)
+    rng, dims = np.random.default_rng(0), _usual(ir, given.dims)
     data: dict[int, Array] = {}
     for node in ir.inputs:
         if node.id in needed:
@@ -90,13 +96,15 @@ def drawn(ir: IR, given: Given, needed: Container[int]) -> tuple[dict[int, Array
 
 def draws(ir: IR, given: Given, *, careful: bool = False) -> Iterator[Drawn]:
     """Yield inputs of each kind; when careful, all integers are small enough to be indices."""
-    usual = _sizes(ir, given.dims, 2)
+    usual = _usual(ir, given.dims)
     wide = _wide(ir, given.dims)
     indices = {node.id for node in ir.inputs} if careful else _indices(ir)
     kinds = ("positive", "edges", "large", "small", "wide", "low", "high", "not finite")
     ways = [("normal", usual, None), *((kind, wide, None) for kind in kinds)]
+    ways += [("long", sizes, None) for sizes in _long(ir, given.dims)]
     for size in (1, 0):
-        ways += [(f"size {size}", sizes, None) for sizes in _all_at(ir, usual, size)]
+        possible = (sizes for sizes in _all_at(ir, usual, size) if _are_possible(ir, sizes))
+        ways += [(f"size {size}", sizes, None) for sizes in possible]
     beyond = sorted({*_indexed(ir, usual)})[:MOST_SIZES]
     if indices and not careful:
         ways += [("below" if place < 0 else "beyond", usual, place) for place in (-1, *beyond)]
@@ -117,6 +125,18 @@ def draws(ir: IR, given: Given, *, careful: bool = False) -> Iterator[Drawn]:
         yield Drawn(kind, data, dims)
 
 
+def within(ir: IR, one: Drawn) -> Iterator[Drawn]:
+    """Yield the same inputs with one of the positions that there are for each that is none."""
+    indices, smallest = _indices(ir), _smallest_indexed(ir, one.dims)
+    for place in range(smallest):
+        data = dict(one.data)
+        for id in indices:
+            array = data[id].copy()
+            array[~np.isin(array, np.arange(smallest))] = place
+            data[id] = array
+        yield one._replace(data=data)
+
+
 # -- sizes -----------------------------------------------------------------------------------------
 
 
@@ -129,11 +149,27 @@ def _sizes(ir: IR, given: Mapping[str, int], least: int) -> dict[str, int]:
     return sizes
 
 
+def _usual(ir: IR, given: Mapping[str, int]) -> dict[str, int]:
+    """Return small sizes at which no axis is of less than no elements."""
+    first = _sizes(ir, given, 2)
+    others = (_sizes(ir, given, least) for least in LEAST_SIZES)
+    return next((sizes for sizes in (first, *others) if _are_possible(ir, sizes)), first)
+
+
+def _are_possible(ir: IR, sizes: Mapping[str, int]) -> bool:
+    try:
+        return all(count >= 0 for count in _elements(ir, sizes))
+    except DimError:
+        return False
+
+
 def _wide(ir: IR, given: Mapping[str, int]) -> dict[str, int]:
     """Return sizes at which even the smallest input that has symbolic dims holds many numbers."""
-    sizes = _sizes(ir, given, 2)
+    sizes = _usual(ir, given)
     for least in LEAST_SIZES:
         larger = _sizes(ir, given, least)
+        if not _are_possible(ir, larger):
+            continue
         shapes = [(node.shape, bound_shape(str(node), node.shape, larger)) for node in ir.inputs]
         if any(math.prod(shape) > LARGE for _, shape in shapes):
             break
@@ -141,6 +177,24 @@ def _wide(ir: IR, given: Mapping[str, int]) -> dict[str, int]:
         if all(math.prod(shape) >= MANY or known == shape for known, shape in shapes):
             break
     return sizes
+
+
+def _long(ir: IR, given: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Yield one size for all dims that may have it, if it is larger than what was tried."""
+    for size in LONG:
+        sizes = {symbol.name: _size(symbol, size) for symbol in ir.symbols.values()}
+        if _are_possible(ir, sizes) and sum(_elements(ir, sizes)) <= MOST:
+            if max(sizes.values(), default=0) > max(_wide(ir, given).values(), default=0):
+                yield sizes
+            return
+
+
+def _elements(ir: IR, sizes: Mapping[str, int]) -> Iterator[int]:
+    """Yield how many elements each value of a graph has."""
+    for node in ir.nodes:
+        body = node.op.body_of()
+        yield from _elements(body, sizes) if body is not None else ()
+        yield math.prod(bound_shape(str(node), node.shape, sizes))
 
 
 def _size(symbol: Symbol, wanted: int) -> int:
@@ -172,7 +226,7 @@ def _array(
         if kind == "normal":
             return rng.integers(0, smallest, shape).astype(dtype.numpy)
         return _integers(dtype, shape, rng)
-    if kind == "normal":
+    if kind in ("normal", "long"):
         return rng.standard_normal(shape).astype(dtype.numpy)
     if kind in ("small", "wide"):
         size = WIDE if kind == "wide" else 1 / WIDE

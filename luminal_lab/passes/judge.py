@@ -21,7 +21,18 @@ from luminal_lab.core.dtypes import BY_NUMPY, Array, DType
 from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Elementwise, Unary, View
-from luminal_lab.core.ops import Add, Cast, MaxReduce, Mul, StopGradient, SumReduce, Where
+from luminal_lab.core.ops import (
+    Add,
+    Cast,
+    MaxReduce,
+    Mod,
+    Mul,
+    Recip,
+    Sqrt,
+    StopGradient,
+    SumReduce,
+    Where,
+)
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -37,12 +48,20 @@ TYPICAL = 8.0
 """How many times the median an array's typical value may be, however large a few others are."""
 READINGS = 24
 """In how many other ways a graph is read, at most."""
+FEW = 3
+"""Fewer readings with a number than these say little about which numbers there may be."""
 WIDTH = 4.0
 """How far values may be apart, in distances between the readings of a graph."""
 ULPS = 4.0
 """How many units in the last place a function may be off; one op of arithmetic: one."""
+ROUNDED = Add, Mul, Recip, Sqrt, Mod
+"""Ops that have one result, the exact one rounded once, by whatever they are computed."""
 MIX = 0x9E3779B97F4A7C15
 """An odd number that spreads bits."""
+SMALLER = 2.0**-64
+"""By what terms are multiplied so that no sum of them overflows."""
+LANES = {2: 1, 6: 4, 10: 8, 14: 16}
+"""The readings that add up terms one after another, and in how many partial sums."""
 PARTS = 8.0
 """How many units in the last place of all its terms a short sum may be off."""
 
@@ -155,7 +174,7 @@ class Readings:
         """Yield a node's values, one of each reading."""
         for number in range(self.most):
             if number == len(self._made):
-                way = _Reading(self._freedom, number, self._summed)
+                way = _Reading(self._freedom, number, self._summed, self._environment.dims)
                 environment = self._environment._replace(altered=way)
                 self._made.append(
                     interpret(self._ir, environment, wanted=self._wanted, known=self._known)
@@ -201,32 +220,78 @@ def unexplained(wrong: Bools, right: Array, found: Array, others: Iterable[Array
                 break
         return wrong
     x, y = right.astype(np.float64), found.astype(np.float64)
-    is_open: Bools = np.zeros(x.shape, bool)  # what kind of number it is
-    apart: Floats = np.zeros(x.shape)
+    seen = _Seen(x)
     left = wrong
     for other in others:
-        z = other.astype(np.float64)
-        finite = np.isfinite(x) & np.isfinite(z)
-        equal = (x == z) | (np.isnan(x) & np.isnan(z))
-        is_open |= ~(finite | equal)
-        is_open |= (x == 0) & (y == 0) & (np.signbit(x) != np.signbit(z))
-        with np.errstate(all="ignore"):
-            apart = np.maximum(apart, np.where(finite, abs(x - z), 0.0))
-            near = np.isfinite(x) & np.isfinite(y) & (x != y) & (abs(x - y) <= WIDTH * apart)
-        left = wrong & ~is_open & ~near
+        seen.add(other.astype(np.float64))
+        left = wrong & ~seen.explains(y, TOLERANCE[BY_NUMPY[right.dtype]])
         if not left.any():
-            break
-    return left
+            return left
+    return left & ~(seen.is_open & (seen.finite < FEW))
+
+
+class _Seen:
+    """What the elements of a value are in the readings of a graph."""
+
+    def __init__(self, first: Floats) -> None:
+        self.first = first
+        finite = np.isfinite(first)
+        self.low, self.high = np.where(finite, first, np.inf), np.where(finite, first, -np.inf)
+        self.finite = finite.astype(np.int64)
+        self.is_open: Bools = np.zeros(first.shape, bool)
+        """Where the readings differ in kind: numbers, infinities, NaN."""
+        self.has_both_zeros: Bools = np.zeros(first.shape, bool)
+
+    def add(self, other: Floats) -> None:
+        """Add another reading."""
+        finite, first = np.isfinite(other), self.first
+        same = (first == other) | (np.isnan(first) & np.isnan(other))
+        self.is_open |= ~(same | (finite & np.isfinite(first)))
+        self.has_both_zeros |= (first == 0) & (np.signbit(first) != np.signbit(other))
+        self.finite += finite
+        self.low = np.minimum(self.low, np.where(finite, other, np.inf))
+        self.high = np.maximum(self.high, np.where(finite, other, -np.inf))
+
+    def explains(self, found: Floats, tolerance: float) -> Bools:
+        """Return where values are such as the readings have."""
+        first = self.first
+        with np.errstate(all="ignore"):
+            apart = np.maximum(self.high - first, first - self.low)
+            is_number = np.isfinite(first) & np.isfinite(found)
+            near = is_number & (first != found) & (abs(first - found) <= WIDTH * apart)
+            # A number where the first reading has none is to be among those that others have.
+            far = WIDTH * (self.high - self.low) + tolerance * np.maximum(
+                abs(self.low), abs(self.high)
+            )
+            among = (self.low - far <= found) & (found <= self.high + far)
+        is_open = self.is_open & (~np.isfinite(found) | among)
+        return is_open | near | ((found == 0) & self.has_both_zeros)
+
+
+class _Terms(NamedTuple):
+    """A sum, or a view of one, and what its positive and negative terms come to, made smaller."""
+
+    value: Array
+    up: Floats
+    down: Floats
 
 
 class _Reading:
     """Takes each value of a graph as the interpreter computes it, and returns one as good."""
 
-    def __init__(self, freedom: Freedom, number: int, summed: frozenset[Node]) -> None:
+    def __init__(
+        self,
+        freedom: Freedom,
+        number: int,
+        summed: frozenset[Node],
+        dims: Mapping[str, int],
+    ) -> None:
+        self.dims = dims
         self.freedom = freedom
         self.summed = summed
         self.number = number
         self.rng = np.random.default_rng(number)
+        self.terms: dict[int, _Terms] = {}
 
     def __call__(self, node: Node, value: Array, sources: Sequence[Array | None]) -> Array:
         dtype = BY_NUMPY[value.dtype]
@@ -234,8 +299,15 @@ class _Reading:
         if not dtype.is_float or not value.size or len(given) < len(sources):
             return value
         op, made = node.op, value.astype(np.float64)
+        inner = self.terms.get(id(given[0])) if given else None
+        terms: tuple[Floats, Floats] | None = None
         if isinstance(op, SumReduce):
-            made = self._summed(made, given[0], op.axis, dtype)
+            terms = self._terms(given[0], inner, op.axis)
+            made = self._summed(made, given[0], op.axis, dtype, terms, is_inner=inner is None)
+        elif isinstance(op, View) and inner is not None:
+            view = op.bind(self.dims)
+            up, down = (np.asarray(view.eval(one), np.float64) for one in (inner.up, inner.down))
+            terms = up, down
         elif self._is_rounded_otherwise(node, given):
             ulps = ULPS if isinstance(op, Unary) else 1.0
             # Below the smallest normal number roundings are of one size.
@@ -255,7 +327,21 @@ class _Reading:
         if self.freedom.signs or isinstance(op, (SumReduce, MaxReduce)):
             # Which zero a sum begins with, and which of two is the largest, no op says.
             made = np.where(made == 0, np.copysign(made, self._signs(made)), made)
-        return np.asarray(made).astype(value.dtype, copy=False).reshape(value.shape)
+        made = np.asarray(made).astype(value.dtype, copy=False).reshape(value.shape)
+        if terms is not None:
+            self.terms[id(made)] = _Terms(made, *terms)
+        return made
+
+    def _terms(self, x: Array, inner: _Terms | None, axis: int) -> tuple[Floats, Floats]:
+        """Return what the positive terms of a sum come to, and the negative ones.
+
+        A device adds the terms of sums of sums in any order, too.
+        """
+        if inner is None:
+            wide = x.astype(np.float64)
+            wide = np.where(np.isfinite(wide), wide, 0.0) * SMALLER  # sums of these are finite
+            inner = _Terms(x, np.maximum(wide, 0), np.maximum(-wide, 0))
+        return np.sum(inner.up, axis, keepdims=True), np.sum(inner.down, axis, keepdims=True)
 
     @property
     def _is_plain(self) -> bool:
@@ -277,6 +363,7 @@ class _Reading:
             exact = 0 if isinstance(op, Add) else 1
             if any((abs(one.astype(np.float64)) == exact).all() for one in sources):
                 return False
+        if isinstance(op, ROUNDED):
             return self.freedom.order or node in self.summed
         return not isinstance(op, (Where, StopGradient))
 
@@ -296,23 +383,33 @@ class _Reading:
             return np.full(made.shape, 1.0 - 2.0 * self.number)
         return self.rng.choice([1.0, -1.0], made.shape)
 
-    def _summed(self, made: Floats, x: Array, axis: int, dtype: DType) -> Floats:
+    def _summed(
+        self,
+        made: Floats,
+        x: Array,
+        axis: int,
+        dtype: DType,
+        terms: tuple[Floats, Floats],
+        *,
+        is_inner: bool,
+    ) -> Floats:
         """Return a sum whose terms were added in another order, which may overflow on the way."""
         count = x.shape[axis]
-        if count <= 2 or self._is_plain:  # there is one order, and one rounding
+        if (count <= 2 and is_inner) or self._is_plain:  # there is one order, and one rounding
             return made
         wide = DType.float32 if dtype.is_half else dtype
-        terms = x.astype(np.float64)
-        terms = np.where(np.isfinite(terms), terms, 0.0) * 2.0**-64  # sums of these are finite
-        up = np.sum(np.maximum(terms, 0), axis, keepdims=True)
-        down = np.sum(np.maximum(-terms, 0), axis, keepdims=True)
+        up, down = terms
         size = up + down
         noise = self._noise(size.shape, max(PARTS, count**0.5) * limits_of(wide).step)
         if dtype.is_half and self._is_free:
             made = made + made * self._same_noise(made) * limits_of(dtype).step
-        limit = limits_of(wide).most * 2.0**-64
+        limit = limits_of(wide).most * SMALLER
         over, under = up >= limit, down >= limit
-        near = np.where(np.isfinite(made), made * 2.0**-64, up - down) + noise * size
+        near = np.where(np.isfinite(made), made * SMALLER, up - down) + noise * size
+        lanes = LANES.get(self.number)
+        if lanes is not None:
+            ordered = _added(x.astype(wide.numpy), axis, lanes).astype(np.float64)
+            near = np.where(np.isfinite(ordered), ordered * SMALLER, near)
         inner = np.where(np.isfinite(made), near * 2.0**64, made)
         match self.number % 4:
             case 0:
@@ -330,6 +427,20 @@ class _Reading:
             met = np.where(is_up, np.inf, 0.0) - np.where(is_down, np.inf, 0.0)
             ends = met + np.where((met != 0) & (self.number % 4 == 0), 0.0, ends)
         return np.where((over | under) & ~is_nan, ends, inner)
+
+
+def _added(x: Array, axis: int, lanes: int) -> Array:
+    """Return a sum by so many partial ones, each added up from its first term to its last.
+
+    Whether a sum equals another number exactly, only real roundings show.
+    """
+    terms = np.moveaxis(x, axis, 0)
+    missing = -len(terms) % lanes
+    terms = np.concatenate([terms, np.zeros((missing, *terms.shape[1:]), x.dtype)])
+    terms = terms.reshape(-1, lanes, *terms.shape[1:])
+    for _ in range(2):
+        terms = np.add.accumulate(terms, 0)[-1]
+    return np.expand_dims(terms, axis)
 
 
 def _underflows(node: Node, sources: Sequence[Array]) -> Bools:

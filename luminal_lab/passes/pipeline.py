@@ -208,6 +208,8 @@ MOST_LETTERS = 100_000
 """Of the text of a pipeline."""
 DEEPEST = 50
 """Pipelines within one another as text."""
+MOST_PASSES = 1_000
+"""Passes of a text, and pipelines: some of them are made of thirty."""
 MARKS = frozenset("(){}[],=")
 TOKEN = re.compile(r"\s*([A-Za-z][A-Za-z0-9_.-]*|-?[0-9][0-9.e+-]*|[(){}\[\],=]|\S)")
 
@@ -260,6 +262,7 @@ class _Parser:
         self.tokens.append(("", len(text.rstrip())))
         self.place = 0
         self.depth = 0
+        self.count = 0
 
     def token(self) -> str:
         return self.tokens[self.place][0]
@@ -295,6 +298,9 @@ class _Parser:
         return found
 
     def item(self) -> Pass | Pipeline:
+        self.count += 1
+        if self.count > MOST_PASSES:
+            self.fail(f"it has more than {MOST_PASSES:,} passes")
         if self.token() == "(":
             self.place += 1
             self.depth += 1

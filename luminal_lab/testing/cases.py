@@ -48,6 +48,7 @@ from luminal_lab.core.ops import (
     Where,
     Window,
 )
+from luminal_lab.passes.corners import corners, limits_of, neighbours
 
 Nearness: TypeAlias = Literal["exact", "ulps", "rounded"]
 """How near a result must be.
@@ -159,9 +160,12 @@ def special(dtype: DType) -> Array:
 
 
 def pairs(dtype: DType) -> tuple[Array, Array]:
-    """Return all pairs of special values."""
+    """Return all pairs of special values, and for integers some of all sizes."""
     one = special(dtype)
-    return np.repeat(one, len(one)), np.tile(one, len(one))
+    x, y = np.repeat(one, len(one)), np.tile(one, len(one))
+    if dtype.kind != "int":
+        return x, y
+    return np.concatenate([x, several(dtype, 0)]), np.concatenate([y, several(dtype, 1)])
 
 
 def tame(dtype: DType, shape: Sequence[int], seed: int = 0) -> Array:
@@ -173,6 +177,32 @@ def tame(dtype: DType, shape: Sequence[int], seed: int = 0) -> Array:
         low, high = dtype.limits
         return rng.integers(max(low, -50), min(high, 50), shape).astype(dtype.numpy)
     return rng.standard_normal(shape).astype(dtype.numpy)
+
+
+def several(dtype: DType, seed: int) -> Array:
+    """Return integers of a few bits and of many, drawn."""
+    rng = np.random.default_rng(seed)
+    bits = np.dtype(f"u{dtype.itemsize}")
+    whole = rng.integers(0, np.iinfo(bits).max, 300, dtype=bits, endpoint=True)
+    return (whole >> rng.integers(0, 8 * dtype.itemsize, 300).astype(bits)).view(dtype.numpy)
+
+
+def between(dtype: DType, target: DType) -> Array:
+    """Return values of a dtype half-way between two of another, and those next to them.
+
+    Who rounds twice, first to a dtype that lies between the two, is wrong there.
+    """
+    halves = np.linspace(1, 2, 9)[:-1] * (1 + limits_of(target).eps / 2)
+    if dtype.is_float:
+        values = np.concatenate([halves, -halves * 8, halves * limits_of(target).normal]).astype(
+            dtype.numpy
+        )
+        return np.concatenate([values, *neighbours(values)])
+    _, high = dtype.limits
+    powers = 2.0 ** np.arange(8 * dtype.itemsize - 1)
+    found = [int(power) * int(half * 2**60) >> 60 for power in powers for half in halves]
+    few = {by + value for value in found for by in (-1, 0, 1) if by + value <= high}
+    return np.array(sorted(few), dtype.numpy)
 
 
 # -- cases of one op -------------------------------------------------------------------------------
@@ -192,7 +222,7 @@ def one(op: Op, *data: Array, near: Nearness = "exact", family: str, note: str =
 
 
 def elementwise() -> Iterator[Case]:
-    """Yield unary and binary ops, choice and casts, on special values and on odd lengths."""
+    """Yield unary and binary ops and choice, on special values and on odd lengths."""
     functions: tuple[tuple[Callable[[], Op], Nearness], ...] = (
         (Exp2, "ulps"),
         (Log2, "ulps"),
@@ -203,7 +233,8 @@ def elementwise() -> Iterator[Case]:
     for dtype in FLOATS:
         for op, near in functions:
             drawn = tame(dtype, (100,))
-            yield one(op(), special(dtype), near=near, family="elementwise", note="special")
+            few = np.concatenate([special(dtype), corners(dtype)])
+            yield one(op(), few, near=near, family="elementwise", note="special")
             yield one(op(), drawn, near=near, family="elementwise")
     for dtype in DType:
         for op in (Add, Mul, LessThan, Mod):
@@ -217,9 +248,22 @@ def elementwise() -> Iterator[Case]:
         yield one(Add(), tame(F32, (size,)), tame(F32, (size,), 1), family="elementwise")
     for shape in ((), (0,), (2, 0, 3), (1, 1), (2, 3, 4, 2, 3)):
         yield one(Mul(), tame(F32, shape), tame(F32, shape, 1), family="elementwise")
+    for chosen in (True, False):
+        x, y = tame(F32, (1,)), tame(F32, (1,), 1)
+        yield one(Where(), np.array([chosen]), x, y, family="elementwise", note=f"{chosen}")
+
+
+def casts() -> Iterator[Case]:
+    """Yield casts of special values, of ties between what the target holds, and of fractions."""
     for dtype in DType:
         for target in DType:
-            yield one(Cast(target), special(dtype), family="cast", note=f"→ {target.short}")
+            values = special(dtype)
+            if target.is_float and dtype is not DType.bool_:
+                values = np.concatenate([values, between(dtype, target)])
+            elif dtype.is_float:
+                fractions = [0.4, 0.7, 1.5, 2.5, 2.7, 7.9]
+                values = np.concatenate([values, np.array(fractions).astype(dtype.numpy)])
+            yield one(Cast(target), values, family="cast", note=f"→ {target.short}")
 
 
 def sources() -> Iterator[Case]:

@@ -56,6 +56,7 @@ LEAST = {
 }
 FAMILIES = (
     table.elementwise,
+    table.casts,
     table.sources,
     table.reductions,
     table.indexing,

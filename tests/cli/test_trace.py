@@ -83,6 +83,14 @@ def test_an_error_is_shown_from_the_script_on(capsys, script):
     assert "Traceback" not in err
 
 
+def test_a_terminal_obeys_nothing_that_an_error_of_the_script_says(capsys, script):
+    path, out = script('raise ValueError("\\x1b[2J")')
+    status, _, said = ask(capsys, "trace", path, "-o", out)
+    assert status == 1
+    assert "ValueError: \\u001b[2J" in said
+    assert "\x1b" not in said
+
+
 def test_what_cannot_be_saved_there_is_saved_elsewhere(capsys, script, tmp_path, monkeypatch):
     spare = tmp_path / "spare"
     spare.mkdir()

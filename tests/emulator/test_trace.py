@@ -58,6 +58,13 @@ extern "C" __global__ void loop_without_second_barrier(const float *x, float *y)
 }
 extern "C" __global__ void between_blocks(float *y) { y[threadIdx.x] = blockIdx.x; }
 extern "C" __global__ void atomics(int *y) { atomicAdd(y, 1); }
+extern "C" __global__ void begun(int *y) {
+    __shared__ int count;
+    if (threadIdx.x == 0) count = 0;
+    atomicAdd(&count, 1);
+    __syncthreads();
+    *y = count;
+}
 extern "C" __global__ void last_block(const float *x, float *part, float *y, int *turn) {
     part[blockIdx.x] = x[blockIdx.x];
     __threadfence();
@@ -187,6 +194,13 @@ def test_blocks_race_and_atomics_do_not():
     y = zeros(1, np.int32)
     assert traced("atomics", 3, 32, y).findings == ()
     assert y[0] == 96
+
+
+def test_a_write_races_with_atomics_even_if_its_thread_does_one_next():
+    y = np.zeros(1, np.int32)
+    first, *_ = traced("begun", 1, 64, y).findings
+    assert first.kind == "race"
+    assert "count" in str(first)
 
 
 def test_a_fence_and_an_atomic_order_blocks():

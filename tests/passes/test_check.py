@@ -112,6 +112,7 @@ CORNERS = {
     "the least integer": ("i8", "x[i] == -128 ? 1 : x[i] + x[i]"),
     "the largest byte": ("u8", "x[i] == 255 ? 1 : x[i] + x[i]"),
     "one row": ("f32", "n == 1 ? 0 : 2 * x[i]"),
+    "what follows the first block": ("f32", "i < 256 ? 2 * x[i] : x[i]"),
 }
 C_TYPES = {
     "f32": "float",
@@ -167,6 +168,58 @@ def test_what_an_empty_array_comes_to_is_checked():
     error = error_of(lambda: cx.compile(ll.CPUCompiler(), check="values"), PassError)
     assert "is 0.0 at (0,), but the kernel makes it 7.0" in error.message
     assert error.inputs["x"].shape == (0,)
+
+
+def test_a_kernel_that_is_wrong_for_squares_is_named():
+    source = """// kernel turned(x: f32[n, m]) -> (y: f32[m, n])
+    void turned(const float *x, float *y, long n, long m) {
+        for (long i = 0; i < n; i++)
+            for (long j = 0; j < m; j++) y[j * n + i] = n == m ? x[j * m + i] : x[i * m + j];
+    }"""
+    turned = ll.kernel(source, meaning=lambda x: x.T)
+    cx = ll.Graph()
+    turned(cx.tensor(("n", "m"), name="x")).retrieve()
+    error_of(lambda: cx.compile(ll.CPUCompiler(), check="values"), PassError)
+
+
+def test_what_is_rounded_exactly_decides_as_it_does_in_the_interpreter():
+    source = """// kernel whole(x: f32[n]) -> (y: f32[n])
+    #include <math.h>
+    void whole(const float *x, float *y, long n) {
+        for (long i = 0; i < n; i++) y[i] = rintf(x[i]);
+    }"""
+    half_up = ll.kernel(source, meaning=lambda x: x.floor() + (x - x.floor() >= 0.5))
+    cx = ll.Graph()
+    half_up(cx.tensor(("n",), name="x")).retrieve()
+    error = error_of(lambda: cx.compile(ll.CPUCompiler(), check="values"), PassError)
+    assert "the kernel whole computes another value" in error.message
+
+
+NEEDED_BY_NOBODY = {
+    "a slice": lambda x, i: x.index_select(1, i)[:, :1],
+    "equal columns": lambda x, i: x[:, :1].expand(3, 4).index_select(1, i),
+    "one row": lambda x, i: x[:, :1].T.index_select(0, i),
+}
+
+
+@pytest.mark.parametrize("what", NEEDED_BY_NOBODY)
+def test_an_index_that_no_output_depends_on_may_go_unseen(what):
+    cx = ll.Graph()
+    x, i = cx.tensor((3, 2), name="x"), cx.tensor((2,), "int64", name="i")
+    NEEDED_BY_NOBODY[what](x, i).retrieve()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler(), check="values")
+
+
+def test_a_kernel_that_takes_an_index_that_is_out_of_range_is_named():
+    source = """// kernel rows(x: f32[n], i: i64[k]) -> (y: f32[k])
+    void rows(const float *x, const long long *i, float *y, long n, long k) {
+        for (long at = 0; at < k; at++) y[at] = x[i[at] < 0 ? 0 : i[at] < n ? i[at] : n - 1];
+    }"""
+    rows = ll.kernel(source, meaning=lambda x, i: x.gather(0, i))
+    cx = ll.Graph()
+    rows(cx.tensor((4,), name="x"), cx.tensor((5,), "int64", name="i")).retrieve()
+    error = error_of(lambda: cx.compile(ll.CPUCompiler(), check="values"), PassError)
+    assert "what it compiled takes an index that is out of range" in error.message
 
 
 # -- passes ----------------------------------------------------------------------------------------

@@ -133,6 +133,26 @@ def test_bfloat16_is_drawn_as_itself():
 def test_symbolic_sizes_make_room_for_many_numbers():
     (normal, *others) = drawn(one_input(DType.float32, "n"))
     assert normal.data[0].size == 2
-    assert {one.data[0].size for one in others} == {33, 1}
+    assert {one.data[0].size for one in others} == {33, 1031, 1}
+
+
+def test_no_size_is_drawn_at_which_an_axis_would_have_less_than_no_elements():
+    kind = "f32[n - 4]"
+    text = f"graph g[n: 4..](%x: {kind}) -> (%y) {{ %y = add %x, %x : {kind} }}"
+    loose = text.replace("[n: 4..]", "")
+    for one in (*drawn(text), *drawn(loose)):
+        assert one.dims["n"] >= 4
+    assert {"normal", "long"} <= {one.kind for one in drawn(loose)}
+
+
+def test_long_sizes_are_equal_and_end_where_values_would_be_too_many():
+    square = "graph g(%x: f32[n, m]) -> (%y) { %y = add %x, %x : f32[n, m] }"
+    (one,) = (one for one in drawn(square) if one.kind == "long")
+    assert one.dims == {"n": 257, "m": 257}
+    bounded = "graph g[n: 1..40](%x: f32[n]) -> (%y) { %y = add %x, %x : f32[n] }"
+    assert [one.dims for one in drawn(bounded) if one.kind == "long"] == [{"n": 40}]
+    cube = "graph g(%x: f32[n, n, n, n]) -> (%y) { %y = add %x, %x : f32[n, n, n, n] }"
+    assert [one.dims for one in drawn(cube) if one.kind == "long"] == [{"n": 19}]
+    assert "long" not in [one.kind for one in drawn(one_input(DType.float32))]
     few = drawn(one_input(DType.float32, "n").replace("graph g(", "graph g[n: 1..5]("))
     assert {one.data[0].size for one in few} == {2, 5, 1}

@@ -118,6 +118,43 @@ def test_a_sum_may_overflow_in_another_order_only_if_its_terms_can():
     assert left(SUM, small, [np.inf, 0.0], NONE) == [True, False]
 
 
+def test_that_a_sum_is_equal_to_a_number_may_depend_on_its_order():
+    text = """graph g(%x: f32[1, 9]) -> (%r) {
+      %s = sum_reduce{axis = 1} %x : f32[1, 1]
+      %h = constant{value = 1.0} : f32[1, 1]
+      %a = less_than %s, %h : bool[1, 1]
+      %b = less_than %h, %s : bool[1, 1]
+      %r = add %a, %b : bool[1, 1]
+    }"""
+    least = 2.0**-24
+    x = np.array([1.0, *[least] * 8], np.float32)  # one after another they leave it at 1
+    assert np.sum(x) > 1
+    assert left(text, x.tolist(), [False], NONE) == [False]
+    assert left(text, [2.0, *[least] * 8], [False], NONE) == [True]
+
+
+SUM_OF_SUMS = """graph g(%x: f32[1, 2, 3]) -> (%y) {
+  %1 = sum_reduce{axis = 2} %x : f32[1, 2, 1]
+  %2 = permute{axes = [0, 2, 1]} %1 : f32[1, 1, 2]
+  %y = sum_reduce{axis = 2} %2 : f32[1, 1, 1]
+}"""
+
+
+def test_a_sum_of_sums_is_one_sum_in_any_order():
+    terms = [-2e38, 0.0, 0.0, -3e38, 2.9e38, 0.0]
+    for found in (-2.1e38, -np.inf):
+        assert left(SUM_OF_SUMS, terms, [found], NONE) == [False]
+    assert left(SUM_OF_SUMS, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [np.inf], NONE) == [True]
+
+
+def test_where_one_reading_overflows_not_every_number_will_do():
+    rows = [HUGE, HUGE, -HUGE, 5.0, 1.0, 1.0, 1.0, 1.0]  # infinite in one order, 3e38 in another
+    for found in (np.inf, HUGE, np.nextafter(np.float32(HUGE), np.float32(0))):
+        assert left(SUM, rows, [found, 4.0], NONE) == [False, False]
+    for found in (1e30, 0.0, -HUGE):
+        assert left(SUM, rows, [found, 4.0], NONE) == [True, False]
+
+
 def test_a_graph_of_scalars_is_read_like_any_other():
     text = "graph g(%x: f32[]) -> (%y) { %y = exp2 %x : f32[] }"
     assert left(text, [1.0], [np.nextafter(np.float32(2), np.float32(3))], ROUNDINGS) == [False]

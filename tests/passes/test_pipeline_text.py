@@ -6,7 +6,7 @@ import pytest
 
 from luminal_lab.devices.cuda.compiler import CUDACompiler
 from luminal_lab.errors import ParseError
-from luminal_lab.passes.pipeline import DEEPEST, MOST_LETTERS, parse_pipeline
+from luminal_lab.passes.pipeline import DEEPEST, MOST_LETTERS, MOST_PASSES, parse_pipeline
 from luminal_lab.passes.simplify import Simplify
 from tests.counting import steps
 
@@ -44,3 +44,12 @@ def test_a_long_text_is_read_in_linear_time_or_not_at_all():
     assert large < 2.2 * small
     with pytest.raises(ParseError, match="pipeline: it has 100,008 letters, and may have 100,000"):
         parse_pipeline("simplify" + " " * MOST_LETTERS)
+
+
+@pytest.mark.parametrize("name", ["cuda", "cpu", "generic", "(cse)"])
+def test_a_text_of_many_passes_takes_no_minutes(name: str):
+    """Each device is a pipeline of thirty passes: 60 kB of them took 12 s and more."""
+    with pytest.raises(ParseError, match=f"it has more than {MOST_PASSES:,} passes"):
+        parse_pipeline(", ".join([name] * (MOST_LETTERS // (len(name) + 2))))
+    parse_pipeline(name)
+    assert steps(lambda: parse_pipeline(name)) < 5_000

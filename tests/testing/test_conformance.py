@@ -10,7 +10,7 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.core import ops
-from luminal_lab.core.dtypes import Array
+from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ir import IR
 from luminal_lab.core.op import ints
@@ -101,7 +101,7 @@ def test_a_declaration_covers_what_it_names():
     assert found.summary.endswith("0 of 13 cases passed, 13 not supported")
     found = conformance("dce", ops="sqrt", unsupported={"bfloat16": "no such type"})
     assert [row.case.name for row in found.unsupported] == [
-        "sqrt bf16[16] special",
+        "sqrt bf16[3390] special",
         "sqrt bf16[100]",
     ]
     assert found.ok
@@ -188,6 +188,53 @@ def test_in_whole_graphs_too_the_wrong_op_is_named():
         found = conformance(SpoiltToy(name), only=only)
         assert found.wrong_ops == (name,)
         assert len(found.failed) > 10
+
+
+def at(where: Eval, wrong: Any, right: Eval) -> Eval:
+    """Return a function that is wrong for float32 where some condition holds."""
+
+    def call(x: Array) -> Array:
+        made = right(x)
+        return np.where(where(x), made.dtype.type(wrong), made) if x.dtype == np.float32 else made
+
+    return call
+
+
+HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
+CORNERS: dict[str, tuple[str, Eval]] = {
+    "what is subnormal becomes 0": ("exp2", at(lambda x: x < -126, 0, ops.Exp2().eval)),
+    "it overflows too early": ("exp2", at(lambda x: x > 127, np.inf, ops.Exp2().eval)),
+    "the only element": ("where", lambda c, x, y: x if c.size == 1 else np.where(c, x, y)),
+}
+
+
+@pytest.mark.parametrize("what", CORNERS)
+def test_an_op_that_is_wrong_in_one_corner_is_named(what):
+    name, wrong = CORNERS[what]
+    assert conformance(Toy(**{name: wrong}), only="elementwise").wrong_ops == (name,)
+
+
+def test_casts_that_round_twice_or_to_the_nearest_integer_are_found():
+    class Casts(Toy):
+        def run(self, ir: IR, inputs: Mapping[str, Array]) -> Sequence[Array]:
+            (x,) = inputs.values()
+            target = ir.outputs[0].dtype.numpy
+            with np.errstate(all="ignore"):
+                return [self.changed["cast"](x, target)]
+
+    def twice(x: Array, target: Any) -> Array:
+        return (x.astype(SINGLE) if target == HALF else x).astype(target)
+
+    def nearest(x: Array, target: Any) -> Array:
+        return ops.Cast(DType(target.name)).eval(np.rint(x) if x.dtype.kind == "f" else x)
+
+    def exactly(x: Array, target: Any) -> Array:
+        return ops.Cast(DType(target.name)).eval(x)
+
+    for wrong, dtypes in ((twice, "float64 float16"), (nearest, "float32 int32")):
+        found = conformance(Casts(cast=wrong), only="cast", dtypes=dtypes.split())
+        assert found.wrong_ops == ("cast",)
+        assert conformance(Casts(cast=exactly), only="cast", dtypes=dtypes.split()).ok
 
 
 def test_a_device_whose_ops_are_all_right_passes():

@@ -35,6 +35,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.devices.cpu.trial_build import Builds
 from luminal_lab.devices.facts.machine import available_memory
 from luminal_lab.errors import DeviceError
+from luminal_lab.interrupts import Hold, held, look
 
 FILLS: Final = 0xFF, 0x3F
 """What memory that nobody has written holds in the first and the second run: of floats NaN, and
@@ -133,7 +134,7 @@ class Died(Exception):  # noqa: N818  # a child's end is told by whoever asked f
 
 @dataclass
 class Trial:
-    """A child process, from `with` to the end of its block."""
+    """A child process, from `with` to the end of its block; Ctrl-C comes where it is waited for."""
 
     builds: Builds
     job: Job
@@ -145,15 +146,17 @@ class Trial:
     _map: mmap.mmap | None = field(default=None, init=False, repr=False)
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
     _pipes: list[int] = field(default_factory=list[int], init=False, repr=False)
+    _hold: Hold = field(default_factory=held, init=False, repr=False)
 
     # -- beginning and end -------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
+        self._hold.__enter__()
         try:
             self._lay_out()
             self._start()
         except BaseException:
-            self._end()
+            self._leave()
             raise
         return self
 
@@ -163,7 +166,13 @@ class Trial:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._end()
+        self._leave()
+
+    def _leave(self) -> None:
+        try:
+            self._end()
+        finally:
+            self._hold.__exit__()
 
     def _lay_out(self) -> None:
         """Make the memory that both processes have."""
@@ -251,6 +260,7 @@ class Trial:
             if self._process is not None:
                 _kill(self._process)
         finally:
+            self._process = None
             # It goes with the last array that lies in it.
             self._map, self._numbers = None, np.empty(0, np.int64)
             left, self._pipes = self._pipes, []
@@ -330,6 +340,7 @@ class Trial:
         with selectors.DefaultSelector() as waiting:
             waiting.register(self._answers, selectors.EVENT_READ)
             while not waiting.select(min(POLL, max(0.0, end - monotonic()))):
+                look()
                 if _has_ended(process.pid):  # what it has started may still have the pipe
                     break
                 if monotonic() >= end:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 # Losses are made of what the operations of tensors are made of.
 # pyright: reportPrivateUsage=false
+import math
+
 import numpy as np
 
 from luminal_lab.core.dims import Expr
@@ -131,12 +133,12 @@ def binary_cross_entropy(
 ) -> Tensor:
     """Return -log of the probability of yes-or-no labels; a logarithm counts as -100 at least.
 
-    Where a probability is 0 or 1 its gradient is 0. `binary_cross_entropy_with_logits` is exact
+    Where a logarithm counts as -100 its gradient is 0. `binary_cross_entropy_with_logits` is exact
     everywhere.
     """
     what = "binary_cross_entropy"
     dtype, (p, y) = paired(what, probabilities, target)
-    never, always = p.eq(0), p.eq(1)
+    never, always = (p >= 0) & (p <= math.exp(-100)), p.eq(1)
     yes = never.where(-100.0, never.where(1.0, p).log()).clip(min=-100.0)
     no = always.where(-100.0, always.where(0.0, -p).log1p()).clip(min=-100.0)
     losses = -(y * yes + (-y + 1.0) * no)

@@ -281,6 +281,10 @@ def test_nothing_is_left_of_a_trial(case: str, tmp_path: Path, monkeypatch: pyte
     assert children() == processes
     assert len(opened()) == len(files)
     assert list(tmp_path.iterdir()) == []
+    # What is killed has to be given a core once more before it is gone.
+    ends = time.monotonic() + 10
+    while alive_in_group(process) and time.monotonic() < ends:
+        time.sleep(0.01)
     assert alive_in_group(process) == set()
 
 

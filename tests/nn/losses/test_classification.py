@@ -248,6 +248,17 @@ def test_dtypes_of_binary_logits(torch, dtype):
     )
 
 
+def test_the_least_probabilities_have_a_gradient_that_is_a_number():
+    cx = Graph()
+    p = cx.tensor((4,), name="p").set(np.array([1e-45, 1e-44, 1e-40, 0.0], np.float32))
+    each = losses.binary_cross_entropy(p, [1, 1, 1, 1], reduction="none").retrieve()
+    slope = grad(each.sum(), p).retrieve()
+    cx.execute()
+    assert each.tolist() == pytest.approx([100, 100, 92.1034, 100])
+    assert slope.tolist()[:2] == [0, 0]
+    assert slope.tolist()[3] == 0
+
+
 def test_extreme_binary_logits(torch):
     x = np.array([1e4, -1e4, 3e38, -3e38, 0, -0.0, 90, -104, 1e-30, np.nan], np.float32)
     for label in (0.0, 1.0, 0.3):

@@ -27,7 +27,7 @@ from typing import TypeGuard
 
 from typing_extensions import override
 
-from luminal_lab.core.dims import Dim, maximum, substitute, symbols
+from luminal_lab.core.dims import Dim, Symbol, maximum, substitute, symbols
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.core.ops import Cast
@@ -71,6 +71,10 @@ STACK = 16384
 """The most bytes of an array in scratch that is put on the stack."""
 MOST_WIDENED = 128
 """The most narrow values that are made floats ahead of a loop."""
+MOST_WRITTEN_OUT = 16
+"""The iterations that a compiler may write out one by one: a place in them is a known number."""
+MOST_WORKED_OUT = 64 * MOST_WRITTEN_OUT
+"""The elements that it may so write out as vectors."""
 FOLDED = {"=": (), "+=": ("sum_reduce",), "max=": ("max_reduce",)}
 """The ops behind the ways to assign."""
 
@@ -144,6 +148,30 @@ def _read_always(term: Term) -> Iterator[Read]:
     elif not isinstance(term, (Guard, Lookup)):
         for part in term.parts:
             yield from _read_always(part)
+
+
+def _reads_where_it_holds(loop: Loop) -> bool:
+    """Return whether a short loop reads only where a condition on its place holds.
+
+    GCC 12 makes such a read, once it has worked the condition out, one of a whole vector, which may
+    end on a page that is not there. Where it does not know the loop's end it keeps the condition.
+    """
+    if not isinstance(loop.size, int) or loop.size > MOST_WORKED_OUT or loop.kind == "unroll":
+        return False
+    return any(
+        isinstance(part, Guard)
+        and loop.axis in (known := symbols(part.holds))
+        and all(symbol == loop.axis or _is_few(symbol) for symbol in known)
+        and any(isinstance(inner, Read) for inner in walk_terms(part.term))
+        for one in loop.body
+        if isinstance(one, Set)
+        for part in walk_terms(one.term)
+    )
+
+
+def _is_few(symbol: Symbol) -> bool:
+    """Return whether a compiler may write out all iterations of a loop."""
+    return isinstance(symbol.high, int) and symbol.high < MOST_WRITTEN_OUT
 
 
 def _widened_always(term: Term) -> Iterator[Read]:
@@ -281,6 +309,11 @@ class _Writer(Lanes):
             self.block(one.body)
             self.axis, self.width = None, 0
             return
+        if _reads_where_it_holds(one):
+            end = self.fresh()
+            self.code.add(f"lab_i64 {end} = {size};")
+            self.code.add(f"LAB_HIDE({end});")
+            size = end
         if one.kind == "unroll":
             self.code.add(f"LAB_UNROLL({size})")
         elif one.kind == "simd":
@@ -476,6 +509,8 @@ PRELUDE = """\
 #endif
 #define LAB_PRAGMA(text) _Pragma(#text)
 #define LAB_ALIGNED __attribute__((aligned(64)))
+/* What the compiler is not to know of a number: all but its type. */
+#define LAB_HIDE(number) __asm__("" : "+r"(number))
 /* What one step of a sum has read is not kept for the next: the registers are for the sums. */
 #define LAB_STEP __asm__ volatile("" ::: "memory")
 #define LAB_LANES(type, at) (*(type##_at *)(at))

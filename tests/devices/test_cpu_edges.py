@@ -1,0 +1,29 @@
+"""Kernels read nothing beyond their arrays: each array ends where a page does that is not there."""
+
+import numpy as np
+import pytest
+
+import luminal_lab as ll
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8"])
+@pytest.mark.parametrize("size", [1, 3, 5, 7, 12, 21, 33, 100])
+def test_joined_arrays_are_read_where_they_are_and_no_further(size, dtype):
+    cx = ll.Graph()
+    a, b = (cx.tensor((size,), dtype, name=name) for name in "ab")
+    given = np.arange(size).astype(dtype)
+    both = ll.concat([a.set(given), b.set(given)], 0).retrieve()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1), check="values")
+    cx.execute()
+    assert (both.numpy() == np.concatenate([given, given])).all()
+
+
+@pytest.mark.parametrize("before", [0, 1, 3])
+@pytest.mark.parametrize("size", [2, 5, 7])
+def test_padding_reads_nothing_where_it_pads(size, before):
+    cx = ll.Graph()
+    x = cx.tensor((size, size), name="x").set(np.ones((size, size)))
+    y = x.pad(((before, 2), (1, before))).retrieve()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1), check="values")
+    cx.execute()
+    assert y.numpy().sum() == size * size
