@@ -2,7 +2,7 @@
 
 The text is C as in c_maths.py, whose functions of the same names it replaces. Consumer cards are 64
 times as slow in double as in float, and Apple's have none. `fmaf` is meant as it is written:
-its product is not rounded. tests/kernels/prelude/test_gpu_maths.py holds all of it to 2 ulp, or exactly.
+its product is not rounded. tests/kernels/prelude/test_gpu_maths.py holds it to 2 ulp, or exactly.
 """
 
 GPU_MATHS = """\
