@@ -7,6 +7,7 @@ import random
 import shlex
 import signal
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -53,6 +54,17 @@ def pytest_configure_node(node: Any) -> None:
 def pytest_report_header(config: pytest.Config) -> str:
     """Say which shares are drawn, so that a failure can be had again."""
     return f"shares: {'all' if config.option.long else f'drawn by --seed {config.option.seed}'}"
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """List what was skipped, one line a reason: on a bare machine one package is missing often."""
+    reasons: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("skipped", ()):
+        reasons[report.longrepr[2].removeprefix("Skipped: ")] += 1
+    if reasons:
+        terminalreporter.section("skipped")
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"{count:>6,}  {reason}")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -17,7 +17,7 @@ def suite(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 def run(suite: pytest.Pytester, *args: str) -> tuple[dict[str, int], str]:
-    result = suite.runpytest_inprocess("-p", "no:cacheprovider", "-ra", *args)
+    result = suite.runpytest_inprocess("-p", "no:cacheprovider", "-rfExX", *args)
     return result.parseoutcomes(), result.stdout.str()
 
 
@@ -89,3 +89,22 @@ def test_workers_draw_the_same_share(suite: pytest.Pytester):
     suite.makepyfile(test_one=SHARED)
     outcomes = suite.runpytest_subprocess("-n", "2", "-p", "no:cacheprovider").parseoutcomes()
     assert outcomes == {"passed": 6}
+
+
+def test_skips_are_one_line_a_reason(suite: pytest.Pytester):
+    suite.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("case", range(1200))
+        def test_one(case):
+            pytest.skip("torch is not installed")
+
+        def test_other():
+            pytest.skip("there is no browser")
+        """
+    )
+    outcomes, said = run(suite)
+    assert outcomes == {"skipped": 1201}
+    assert "\n 1,200  torch is not installed\n     1  there is no browser\n" in said
+    assert "SKIPPED" not in said
