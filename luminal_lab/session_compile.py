@@ -21,10 +21,10 @@ from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.store import Store
 
 if TYPE_CHECKING:
-    from luminal_lab.devices.facts.rates import PeakRates
     from luminal_lab.kernels.kernel import Kernels
     from luminal_lab.kernels.launch import Launch, Launches
     from luminal_lab.kernels.memory.plan import MemoryPlan
+    from luminal_lab.machines.rates import PeakRates
     from luminal_lab.passes.compilation import Compilation, Following, Trace
     from luminal_lab.passes.draws import Given
     from luminal_lab.passes.pipeline import PassLike

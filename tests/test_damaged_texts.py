@@ -15,7 +15,6 @@ from luminal_lab.core.dims import parse_dim
 from luminal_lab.core.parse import parse
 from luminal_lab.course import notebooks
 from luminal_lab.course.kept import Kept
-from luminal_lab.devices.facts.rates import PeakRates
 from luminal_lab.errors import (
     UNSEEN,
     ArgumentError,
@@ -27,6 +26,7 @@ from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.nest.text import parse_nest
 from luminal_lab.kernels.steps.schedule import parse_schedule
+from luminal_lab.machines.rates import PeakRates
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.pipeline import parse_pipeline
 from luminal_lab.timing.recording import Entry, Key, Program, Recording

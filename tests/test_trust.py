@@ -391,7 +391,7 @@ REASONS = {
     "course/grading.py Popen": "this Python, on our own module, with a student's answers",
     "course/worker.py exec": "a student's answers: somebody asked for grades",
     "devices/cuda/driver.py module.load": "what compile_cuda has made, behind the gate",
-    "devices/facts/machine.py subprocess.run": "a tool of the system's, by its name",
+    "machines/here.py subprocess.run": "a tool of the system's, by its name",
     "devices/metal/engine.py newLibraryWithSource_options_error_": "behind the gate",
     "devices/gpu/nvrtc.py nvrtcCompileProgram": "behind the gate, in compile_cuda",
     "devices/cpu/trial.py Popen": "what compile_library has made, behind the gate",

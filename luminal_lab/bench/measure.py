@@ -25,9 +25,9 @@ from luminal_lab.bench.surroundings import own_home, surroundings
 from luminal_lab.bench.workload import Unable, Workload
 from luminal_lab.bench.workloads import EIGHTH
 from luminal_lab.core.dtypes import Array
-from luminal_lab.devices.facts.load import Load
-from luminal_lab.devices.facts.machine import usable_cores
 from luminal_lab.devices.facts.probe import peak_rates
+from luminal_lab.machines.here import usable_cores
+from luminal_lab.machines.load import Load
 from luminal_lab.passes.judge import typical
 from luminal_lab.progress import Progress, progress
 

@@ -31,9 +31,9 @@ from luminal_lab.bench.surroundings import own_home, surroundings
 from luminal_lab.bench.table import WIDTH
 from luminal_lab.bench.workload import Unable, Workload
 from luminal_lab.core.dtypes import Array
-from luminal_lab.devices.facts.load import LOADED, Load
-from luminal_lab.devices.facts.machine import usable_cores
 from luminal_lab.errors import ArgumentError, DeviceError
+from luminal_lab.machines.here import usable_cores
+from luminal_lab.machines.load import LOADED, Load
 from luminal_lab.progress import progress
 
 ROUNDS = 40

@@ -31,11 +31,11 @@ from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.cuda.compiler import CUDACompiler
 from luminal_lab.devices.cuda.driver import card_arch, import_cupy
-from luminal_lab.devices.facts.machine import this_machine, usable_cores
 from luminal_lab.devices.facts.probe import cpu_name, peak_rates
 from luminal_lab.devices.metal.compiler import MetalCompiler
 from luminal_lab.errors import ArgumentError, DeviceError, LabError, nearest
 from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.machines.here import this_machine, usable_cores
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.draws import Given
 from luminal_lab.passes.judge import differences

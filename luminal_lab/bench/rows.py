@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from luminal_lab.devices.facts.rates import PeakRates, check_rates, read_json
 from luminal_lab.errors import RecordingError
+from luminal_lab.machines.rates import PeakRates, check_rates, read_json
 from luminal_lab.plain import read
 from luminal_lab.reading import read_plain
 

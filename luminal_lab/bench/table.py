@@ -6,7 +6,7 @@ import textwrap
 from typing import NamedTuple
 
 from luminal_lab.bench.rows import Report, Row, geometric_mean
-from luminal_lab.devices.facts.load import load_text
+from luminal_lab.machines.load import load_text
 
 WIDTH = 100
 LEAST_RATIO = 0.95

@@ -24,11 +24,11 @@ from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.cpu.trial_build import CHECKS as SANITIZERS, builds
 from luminal_lab.devices.cuda.compiler import CUDACompiler
 from luminal_lab.devices.cuda.driver import gpu_count, import_cupy
-from luminal_lab.devices.facts import machine
 from luminal_lab.devices.gpu import nvrtc
 from luminal_lab.devices.metal.compiler import MetalCompiler
 from luminal_lab.devices.metal.engine import import_metal
 from luminal_lab.errors import DeviceError, LabError
+from luminal_lab.machines import here as machine
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.viz.live.static import script

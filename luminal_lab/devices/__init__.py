@@ -7,10 +7,10 @@ from luminal_lab.errors import UnknownNameError, nearest
 
 if TYPE_CHECKING:
     from luminal_lab.devices.cpu.user_check import check_kernel
-    from luminal_lab.devices.facts.figures import Specification
     from luminal_lab.devices.facts.probe import peak_rates
-    from luminal_lab.devices.facts.rates import PeakRates
     from luminal_lab.devices.facts.specifications import known_devices, specification
+    from luminal_lab.machines.figures import Specification
+    from luminal_lab.machines.rates import PeakRates
     from luminal_lab.testing.conformance import Device, conformance
     from luminal_lab.testing.result import Conformance
     from luminal_lab.timing.recording import Recording
@@ -35,9 +35,9 @@ __all__ = [
 LATE = {
     "Conformance": "testing.result",
     "Device": "testing.conformance",
-    "PeakRates": "devices.facts.rates",
+    "PeakRates": "machines.rates",
     "Recording": "timing.recording",
-    "Specification": "devices.facts.figures",
+    "Specification": "machines.figures",
     "Timings": "timing.timings",
     "check_kernel": "devices.cpu.user_check",
     "conformance": "testing.conformance",

@@ -9,7 +9,6 @@ from functools import cached_property, lru_cache
 from luminal_lab.core.ir import Node
 from luminal_lab.core.op import Source
 from luminal_lab.core.ops import Pick
-from luminal_lab.devices.facts.machine import this_machine
 from luminal_lab.devices.gpu.compiler import GPUMaker
 from luminal_lab.devices.runtime.worklist import Maker, Worklist
 from luminal_lab.errors import LabError
@@ -17,6 +16,7 @@ from luminal_lab.io.facts import Dialect, KernelFacts, LaunchFacts, Line, Source
 from luminal_lab.kernels.gpu import apple, gpu_of
 from luminal_lab.kernels.kernel import LANGUAGES, Kernel
 from luminal_lab.kernels.launch import Launch
+from luminal_lab.machines.here import this_machine
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.timing.column import Covering
 

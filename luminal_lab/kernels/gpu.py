@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from luminal_lab.kernels.dialect import CUDA, HOPPER, METAL, Dialect
+from luminal_lab.machines.cards import capability_of
 
 
 @dataclass(frozen=True)
@@ -34,23 +35,19 @@ class GPU:
 
 DECLARED = 48 << 10
 """The most shared memory of a block that its source declares; more would have to be asked for."""
-SHARED = {
-    "sm_75": 64 << 10,
-    "sm_80": 163 << 10,
-    "sm_86": 99 << 10,
-    "sm_89": 99 << 10,
-    "sm_90": 227 << 10,
-    "sm_90a": 227 << 10,
-    "sm_100": 227 << 10,
-    "sm_120": 99 << 10,
-}
-"""The most shared memory of a block, by architecture; from the CUDA programming guide."""
 
 
-def gpu_of(arch: str = "sm_80", *, tf32: bool = False) -> GPU:
-    """Return what an NVIDIA GPU of an architecture has."""
+def gpu_of(arch: str = "sm_80", *, tf32: bool = False, cores: int | None = None) -> GPU:
+    """Return what an NVIDIA GPU of an architecture has; `cores` are those of the one that is there.
+
+    >>> gpu_of("sm_80").cores, gpu_of("sm_90a").cores, gpu_of("sm_90", cores=114).cores
+    (108, 132, 114)
+    """
     dialect = HOPPER if arch == "sm_90a" else CUDA
-    return GPU(dialect, arch, shared=SHARED.get(arch, DECLARED), tf32=tf32)
+    has = capability_of(arch)
+    if has is None:
+        return GPU(dialect, arch, shared=DECLARED, tf32=tf32, cores=cores or GPU.cores)
+    return GPU(dialect, arch, shared=has.block_shared, tf32=tf32, cores=cores or has.cores)
 
 
 def apple() -> GPU:

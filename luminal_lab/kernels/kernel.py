@@ -28,10 +28,10 @@ from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.emulated import Emulated, Meaning
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.nest.nest import Nest
-from luminal_lab.kernels.resources import Compiled, Resources
 from luminal_lab.kernels.steps.applied import Changes, ScheduleLike, applied, read_schedule
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.kernels.tile_map import TileMap
+from luminal_lab.machines.resources import Compiled, Resources
 from luminal_lab.tables import Table, frame
 
 LANGUAGES: Mapping[str, str] = {"c": "C", "cuda": "CUDA", "metal": "Metal"}

@@ -7,12 +7,12 @@ from functools import partial
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.kernel import Kernel, comment, function_name
-from luminal_lab.kernels.machine import Machine
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.plans.cpu import cpu_schedule
 from luminal_lab.kernels.render.c.nest import render_nest
 from luminal_lab.kernels.steps.applied import applied
 from luminal_lab.kernels.steps.schedule import Schedule
+from luminal_lab.machines.machine import Machine
 
 
 def make_kernel(

@@ -20,9 +20,6 @@ from luminal_lab.core.interpret import Environment
 from luminal_lab.core.op import mentioned
 from luminal_lab.core.ops import Pick
 from luminal_lab.devices.cpu.compiler import CPUCompiler
-from luminal_lab.devices.facts.figures import Specification
-from luminal_lab.devices.facts.machine import this_machine
-from luminal_lab.devices.facts.rates import DOUBT, PeakRates
 from luminal_lab.devices.facts.specifications import (
     bare_name,
     specification as known_specification,
@@ -33,7 +30,10 @@ from luminal_lab.devices.runtime.worklist import Worklist
 from luminal_lab.errors import DeviceError, DimError, InputError, UnknownNameError
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.launch import Launch
-from luminal_lab.kernels.machine import Machine
+from luminal_lab.machines.figures import Specification
+from luminal_lab.machines.here import this_machine
+from luminal_lab.machines.machine import Machine
+from luminal_lab.machines.rates import DOUBT, PeakRates
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.timing.measure import measured

@@ -15,8 +15,6 @@ from typing import Final, Self, cast
 
 from typing_extensions import override
 
-from luminal_lab.devices.facts.figures import Specification
-from luminal_lab.devices.facts.rates import size_text
 from luminal_lab.errors import (
     ArgumentError,
     GraphError,
@@ -24,6 +22,8 @@ from luminal_lab.errors import (
     nearest,
     whole_number,
 )
+from luminal_lab.machines.figures import Specification
+from luminal_lab.machines.rates import size_text
 from luminal_lab.passes.pipeline import PassLike
 from luminal_lab.progress import progress
 from luminal_lab.tables import Table, aligned, frame

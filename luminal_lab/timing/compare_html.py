@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from luminal_lab.devices.facts.rates import size_text
+from luminal_lab.machines.rates import size_text
 from luminal_lab.timing.column import Column, Part
 from luminal_lab.timing.segments import Segment, count_text, ms
 from luminal_lab.timing.timings import MARK

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from luminal_lab.devices.cuda.compiler import CUDACompiler
-from luminal_lab.devices.facts.figures import Specification
 from luminal_lab.devices.facts.specifications import specification
 from luminal_lab.devices.metal.compiler import MetalCompiler
 from luminal_lab.errors import ArgumentError
+from luminal_lab.machines.figures import Specification
 from luminal_lab.timing.column import Column, gpu_column
 from luminal_lab.timing.subject import Subject
 

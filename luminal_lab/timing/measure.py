@@ -15,11 +15,11 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import mentioned
 from luminal_lab.core.origin import Origin, here
 from luminal_lab.devices.cpu.program import CPUProgram
-from luminal_lab.devices.facts.load import Load
 from luminal_lab.devices.facts.probe import cpu_name, peak_rates
-from luminal_lab.devices.facts.rates import Limit, PeakRates
 from luminal_lab.errors import DimError
 from luminal_lab.interrupts import held, opened
+from luminal_lab.machines.load import Load
+from luminal_lab.machines.rates import Limit, PeakRates
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.progress import progress
 from luminal_lab.timing.timings import Timing, Timings

@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
-from luminal_lab.devices.facts.rates import PeakRates, check_rates, read_json
 from luminal_lab.errors import RecordingError
 from luminal_lab.kernels.definition.canonical import canonical
 from luminal_lab.kernels.dialect import CUDA, METAL
 from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.machines.rates import PeakRates, check_rates, read_json
 from luminal_lab.plain import read
 from luminal_lab.reading import read_plain, shown
 from luminal_lab.tables import aligned

@@ -11,12 +11,12 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from luminal_lab.devices.cuda.compiler import CUDACompiler
-from luminal_lab.devices.facts.figures import Specification
 from luminal_lab.devices.facts.specifications import specification, this_cpu
 from luminal_lab.devices.metal.compiler import MetalCompiler
 from luminal_lab.errors import ArgumentError, RecordingError, UnknownNameError
 from luminal_lab.kernels.launch import Launch
-from luminal_lab.kernels.machine import Machine
+from luminal_lab.machines.figures import Specification
+from luminal_lab.machines.machine import Machine
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.timing.column import Column, Covering, Part, Use, check_dims, fused
 from luminal_lab.timing.recording import AGAIN, Recording, key_of_kernel

@@ -16,13 +16,13 @@ from typing_extensions import override
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.printer import as_text
-from luminal_lab.devices.facts.figures import Figure, Peak, Specification
-from luminal_lab.devices.facts.rates import size_text
 from luminal_lab.errors import ArgumentError, DeviceError, DimError
 from luminal_lab.kernels.definition.cost import NO_DIMS
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.launch import Launch
+from luminal_lab.machines.figures import Figure, Peak, Specification
+from luminal_lab.machines.rates import size_text
 from luminal_lab.timing.work import Work, work_of_definition
 
 Bound: TypeAlias = Literal["memory", "cache", "compute", "launch"]

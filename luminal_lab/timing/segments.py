@@ -20,7 +20,7 @@ from typing_extensions import override
 from luminal_lab.core.ir import IR
 from luminal_lab.core.op import Source, View
 from luminal_lab.core.printer import as_text
-from luminal_lab.devices.facts.rates import size_text
+from luminal_lab.machines.rates import size_text
 from luminal_lab.tables import aligned
 from luminal_lab.timing.column import Column, Part
 from luminal_lab.timing.timings import MARK

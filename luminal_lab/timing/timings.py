@@ -18,15 +18,6 @@ from typing import Any, Final, Literal, TypeAlias
 from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
-from luminal_lab.devices.facts.load import load_text
-from luminal_lab.devices.facts.rates import (
-    DOUBT,
-    Limit,
-    PeakRates,
-    check_rates,
-    read_json,
-    size_text,
-)
 from luminal_lab.display import DISPLAYS, Charted, Displayed, Theme
 from luminal_lab.errors import (
     ArgumentError,
@@ -35,6 +26,15 @@ from luminal_lab.errors import (
     RecordingError,
     nearest,
     whole_number,
+)
+from luminal_lab.machines.load import load_text
+from luminal_lab.machines.rates import (
+    DOUBT,
+    Limit,
+    PeakRates,
+    check_rates,
+    read_json,
+    size_text,
 )
 from luminal_lab.plain import read
 from luminal_lab.reading import read_plain, shown

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from luminal_lab.devices.facts.rates import size_text
 from luminal_lab.display import Theme
+from luminal_lab.machines.rates import size_text
 from luminal_lab.timing.column import Column
 from luminal_lab.timing.compare import SideBySide
 from luminal_lab.timing.segments import Segment, count_text, ms

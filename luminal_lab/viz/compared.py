@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from luminal_lab.devices.facts.figures import Specification
 from luminal_lab.display import Theme
+from luminal_lab.machines.figures import Specification
 from luminal_lab.passes.pipeline import PassLike
 from luminal_lab.timing import compare as side_by_side
 from luminal_lab.timing.column import Comparable

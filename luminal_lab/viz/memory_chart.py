@@ -5,10 +5,10 @@ A plain function that makes plotly's payload.
 
 from __future__ import annotations
 
-from luminal_lab.devices.facts.rates import size_text
 from luminal_lab.display import Theme
 from luminal_lab.errors import ArgumentError, DimError
 from luminal_lab.kernels.memory.plan import BoundPlan, MemoryPlan
+from luminal_lab.machines.rates import size_text
 from luminal_lab.viz.figures import COLOURS, Payload, axis, layout, safe
 
 MOST_TOLD = 6

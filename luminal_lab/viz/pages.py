@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from luminal_lab.devices.facts.rates import size_text
 from luminal_lab.display import Theme
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.steps.schedule import Schedule
+from luminal_lab.machines.rates import size_text
 from luminal_lab.timing.timings import Timing, Timings
 from luminal_lab.viz.markup import plain
 from luminal_lab.viz.picture import Page

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from statistics import median, quantiles
 from typing import NamedTuple
 
-from luminal_lab.devices.facts.figures import Specification
-from luminal_lab.devices.facts.rates import PeakRates, size_text
 from luminal_lab.devices.facts.specifications import specification
 from luminal_lab.display import Theme
 from luminal_lab.errors import ArgumentError, UnknownNameError
+from luminal_lab.machines.figures import Specification
+from luminal_lab.machines.rates import PeakRates, size_text
 from luminal_lab.timing.segments import count_text
 from luminal_lab.timing.timings import MARK, Timing, Timings
 from luminal_lab.viz.figures import (

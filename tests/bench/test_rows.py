@@ -10,8 +10,8 @@ from luminal_lab.bench.rows import (
     read_report,
     slower,
 )
-from luminal_lab.devices.facts.rates import PeakRates
 from luminal_lab.errors import RecordingError
+from luminal_lab.machines.rates import PeakRates
 from tests.expect import error_of
 
 RATES = PeakRates.stated("a laptop", gflops=100, gbytes=10)

@@ -6,8 +6,8 @@ import numpy as np
 
 import luminal_lab as ll
 from luminal_lab.core.ops import Call
-from luminal_lab.devices.facts.rates import PeakRates
-from luminal_lab.kernels.machine import Machine
+from luminal_lab.machines.machine import Machine
+from luminal_lab.machines.rates import PeakRates
 from luminal_lab.passes.dead_code import DeadCode
 from luminal_lab.passes.inlining import Inlining
 from luminal_lab.timing.column import Column, Covering, Part, fused

@@ -19,8 +19,8 @@ from luminal_lab import nn
 from luminal_lab.core.ir import IR
 from luminal_lab.devices.build.toolchain import flags_for
 from luminal_lab.devices.runtime.worklist import Worklist
-from luminal_lab.kernels.machine import Machine
 from luminal_lab.kernels.render.c.program import program_source
+from luminal_lab.machines.machine import Machine
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.testing.conformance import cases, merged
 

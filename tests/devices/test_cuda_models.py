@@ -17,7 +17,7 @@ from luminal_lab.core.ir import IR
 from luminal_lab.devices.gpu.nvrtc import compile_cuda
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.render.gpu.program import gpu_source
-from luminal_lab.kernels.resources import card_of, check_fits
+from luminal_lab.machines.resources import card_of, check_fits
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.pipeline import PassLike
 from luminal_lab.testing.conformance import cases

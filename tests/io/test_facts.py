@@ -9,12 +9,12 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.core.origin import Origin
 from luminal_lab.devices.cpu.compiler import CPUCompiler
-from luminal_lab.devices.facts.rates import PeakRates
 from luminal_lab.errors import LabError
 from luminal_lab.io.cells import cells_of, python_of, short_files
 from luminal_lab.io.facts import Facts
 from luminal_lab.io.gather import facts_of, subject_of, timed
 from luminal_lab.io.rule_facts import sketch
+from luminal_lab.machines.rates import PeakRates
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.pipeline import Pipeline
 

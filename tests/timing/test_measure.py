@@ -8,8 +8,8 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.devices.build import cache
-from luminal_lab.devices.facts.rates import PeakRates
 from luminal_lab.errors import ArgumentError, DimError, GraphError, InputError, LabWarning
+from luminal_lab.machines.rates import PeakRates
 from luminal_lab.timing import measure
 from tests.expect import error_of, state
 

@@ -7,8 +7,8 @@ import pytest
 
 from luminal_lab.errors import RecordingError
 from luminal_lab.kernels.definition.text import parse_definition
-from luminal_lab.kernels.machine import Machine
 from luminal_lab.kernels.make_cpu import make_kernel
+from luminal_lab.machines.machine import Machine
 from luminal_lab.timing.recording import (
     MOST_SAMPLES,
     Recording,

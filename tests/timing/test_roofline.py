@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.devices.facts.rates import PeakRates, Rate
 from luminal_lab.devices.facts.specifications import specification, this_cpu
 from luminal_lab.errors import ArgumentError, DeviceError, DimError
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.kernel import Kernel, Phase
+from luminal_lab.machines.rates import PeakRates, Rate
 from luminal_lab.timing.roofline import modelled
 from tests.expect import error_of
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from luminal_lab.devices.facts.rates import Limit, PeakRates
 from luminal_lab.errors import ArgumentError, DeviceError, GraphError, RangeError, RecordingError
+from luminal_lab.machines.rates import Limit, PeakRates
 from luminal_lab.timing.timings import Timing, Timings, spread_of
 from tests.expect import error_of
 

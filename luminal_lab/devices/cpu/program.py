@@ -19,7 +19,6 @@ from luminal_lab.devices.cpu.trial import SECONDS
 from luminal_lab.devices.cpu.trial_build import Builds, builds
 from luminal_lab.devices.cpu.trials import CPUTrial
 from luminal_lab.devices.cpu.user_check import check_source
-from luminal_lab.devices.facts.machine import this_machine, usable_cores
 from luminal_lab.devices.runtime.blocks import Block, Blocks
 from luminal_lab.devices.runtime.plan import Asked
 from luminal_lab.devices.runtime.program import DeviceProgram
@@ -28,6 +27,7 @@ from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.prelude.c_runtime import TRIED
 from luminal_lab.kernels.render.c.program import ENTRIES, program_source
 from luminal_lab.kernels.steps.schedule import Schedule
+from luminal_lab.machines.here import this_machine, usable_cores
 
 
 class CPUProgram(DeviceProgram[CPUPlan]):

@@ -16,11 +16,11 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, Step
 from luminal_lab.core.ir import Node
 from luminal_lab.devices.cpu.plan import CPUBound, CPUPlan
-from luminal_lab.devices.facts.machine import available_memory
 from luminal_lab.devices.runtime.blocks import Block
 from luminal_lab.devices.runtime.run import DeviceRun
 from luminal_lab.errors import DeviceError
 from luminal_lab.interrupts import look, write_over
+from luminal_lab.machines.here import available_memory
 
 if TYPE_CHECKING:
     from luminal_lab.devices.cpu.program import CPUProgram

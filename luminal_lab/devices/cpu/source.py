@@ -11,13 +11,13 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, Step
 from luminal_lab.core.ir import IR
 from luminal_lab.devices.cpu.plan import CPUPlan
-from luminal_lab.devices.facts.machine import this_machine
 from luminal_lab.devices.runtime.plan import Asked
 from luminal_lab.devices.runtime.program import DeviceProgram
 from luminal_lab.devices.runtime.worklist import Worklist
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.render.c.program import program_source
 from luminal_lab.kernels.steps.schedule import Schedule
+from luminal_lab.machines.here import this_machine
 
 
 class CPUSource(DeviceProgram[CPUPlan]):

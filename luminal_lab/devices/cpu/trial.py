@@ -33,9 +33,9 @@ import numpy as np
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.devices.cpu.trial_build import Builds
-from luminal_lab.devices.facts.machine import available_memory
 from luminal_lab.errors import DeviceError
 from luminal_lab.interrupts import Hold, held, look
+from luminal_lab.machines.here import available_memory
 
 FILLS: Final = 0xFF, 0x3F
 """What memory that nobody has written holds in the first and the second run: of floats NaN, and

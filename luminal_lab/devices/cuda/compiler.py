@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from typing_extensions import override
 
 from luminal_lab.core.ir import IR
-from luminal_lab.devices.cuda.driver import card_arch
+from luminal_lab.devices.cuda.driver import card_arch, card_cores
 from luminal_lab.devices.cuda.engine import CuPyEngine
 from luminal_lab.devices.gpu.compiler import GPUCompiler, GPUMaker
 from luminal_lab.devices.gpu.engine import Emulated, Engine
@@ -85,7 +85,8 @@ class CUDACompiler(GPUCompiler):
     @override
     def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> GPUProgram:
         arch = self.arch or (None if self.emulate else card_arch()) or DEFAULT
-        gpu = replace(gpu_of(arch), tf32=self.tf32)
+        cores = None if self.emulate else card_cores(arch)
+        gpu = gpu_of(arch, tf32=self.tf32, cores=cores)
 
         def find(source: str, kernels: Kernels) -> Engine:
             if self.emulate:

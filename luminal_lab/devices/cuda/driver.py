@@ -84,6 +84,13 @@ def card_arch() -> str | None:
     return f"sm_{capability}a" if int(capability) >= 90 else f"sm_{capability}"
 
 
+def card_cores(arch: str) -> int | None:
+    """Return how many multiprocessors the GPU has that is there, if one of an architecture is."""
+    if card_arch() != arch:
+        return None
+    return int(import_cupy().cuda.Device().attributes["MultiProcessorCount"])
+
+
 class DeviceMemory:
     """Memory of the GPU alone; it goes when nobody needs it any more."""
 

@@ -36,11 +36,11 @@ from luminal_lab.devices.build.toolchain import (
     load,
     machine,
 )
-from luminal_lab.devices.facts.load import Load
-from luminal_lab.devices.facts.machine import this_machine, usable_cores
-from luminal_lab.devices.facts.rates import PeakRates, Rate
 from luminal_lab.errors import ArgumentError, DeviceError, RecordingError
 from luminal_lab.interrupts import held
+from luminal_lab.machines.here import this_machine, usable_cores
+from luminal_lab.machines.load import Load
+from luminal_lab.machines.rates import PeakRates, Rate
 from luminal_lab.progress import progress
 from luminal_lab.reading import read_plain
 

@@ -17,8 +17,10 @@ from functools import cache
 from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
-from luminal_lab.devices.facts.cards import CARDS
-from luminal_lab.devices.facts.figures import (
+from luminal_lab.devices.facts.probe import cpu_name, peak_rates
+from luminal_lab.errors import UnknownNameError
+from luminal_lab.machines.cards import CARDS
+from luminal_lab.machines.figures import (
     LEGEND,
     MARK,
     Figure,
@@ -28,10 +30,8 @@ from luminal_lab.devices.facts.figures import (
     rate_text,
     shown,
 )
-from luminal_lab.devices.facts.machine import this_machine
-from luminal_lab.devices.facts.probe import cpu_name, peak_rates
-from luminal_lab.devices.facts.rates import PeakRates
-from luminal_lab.errors import UnknownNameError
+from luminal_lab.machines.here import this_machine
+from luminal_lab.machines.rates import PeakRates
 from luminal_lab.tables import Table, aligned, frame
 
 CPU_LAUNCH = 1e-6

@@ -13,12 +13,12 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.devices.facts.machine import available_memory
 from luminal_lab.devices.runtime.blocks import Block
 from luminal_lab.emulator import Call, Matrix, emulate
 from luminal_lab.kernels.dialect import Dialect
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.tile_map import TileMap
+from luminal_lab.machines.here import available_memory
 
 BYTE: Final = np.dtype(np.uint8)
 

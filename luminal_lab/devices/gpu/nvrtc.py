@@ -25,7 +25,7 @@ from luminal_lab.errors import DeviceError
 from luminal_lab.interrupts import held
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.render.gpu.program import gpu_source
-from luminal_lab.kernels.resources import Compiled, Resources
+from luminal_lab.machines.resources import Compiled, Resources
 from luminal_lab.reading import read_json
 from luminal_lab.trust import admit
 

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.devices.facts.machine import available_memory
 from luminal_lab.interrupts import held
+from luminal_lab.machines.here import available_memory
 
 ALIGNMENT = 64
 CAREFUL = 64 << 20

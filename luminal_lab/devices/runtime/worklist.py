@@ -36,7 +36,6 @@ from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.specialise import specialised
 from luminal_lab.kernels.kernel import Kernel, function_name
-from luminal_lab.kernels.machine import Machine
 from luminal_lab.kernels.make_cpu import make_kernel, with_compared
 from luminal_lab.kernels.memory.aliasing import overwritable, same_bytes
 from luminal_lab.kernels.render.c.program import Use, most_phases
@@ -44,6 +43,7 @@ from luminal_lab.kernels.render.c.update import scatter_kernel, update_kernel
 from luminal_lab.kernels.render.exact import exact_names
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.kernels.user.kernel import user_kernel, uses_c
+from luminal_lab.machines.machine import Machine
 from luminal_lab.progress import progress
 
 PASSING = (After, Contiguous, CustomGradient, GraphBreak, Reshape, StopGradient)

@@ -16,7 +16,6 @@ from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Read
-from luminal_lab.kernels.machine import Machine
 from luminal_lab.kernels.nest.nest import Local, Loop, Nest, Set, accesses, reads_of, walk
 from luminal_lab.kernels.nest.sizes import (
     about,
@@ -38,6 +37,7 @@ from luminal_lab.kernels.steps.reuse import Reuse
 from luminal_lab.kernels.steps.schedule import Scheduling
 from luminal_lab.kernels.steps.step import Step
 from luminal_lab.kernels.steps.sums import Lanes, Partial
+from luminal_lab.machines.machine import Machine
 
 WORK = 16384
 """How many elements a task should have to do at least."""

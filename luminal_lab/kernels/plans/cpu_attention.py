@@ -22,7 +22,6 @@ from luminal_lab.kernels.definition.terms import (
     read_by,
     walk as walk_terms,
 )
-from luminal_lab.kernels.machine import Machine
 from luminal_lab.kernels.nest.nest import Local, Loop, Nest, Set, accesses, walk
 from luminal_lab.kernels.nest.sizes import about, perfect
 from luminal_lab.kernels.steps.arrays import Copy, Pack
@@ -32,6 +31,7 @@ from luminal_lab.kernels.steps.schedule import Scheduling
 from luminal_lab.kernels.steps.staging import Hold, Stage
 from luminal_lab.kernels.steps.step import Step, around, within
 from luminal_lab.kernels.steps.stopping import Stop
+from luminal_lab.machines.machine import Machine
 
 ROWS = 96
 """How many rows of queries a task has."""

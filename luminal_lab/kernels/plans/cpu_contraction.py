@@ -30,7 +30,6 @@ from luminal_lab.kernels.definition.terms import (
     read_by,
     walk as walk_terms,
 )
-from luminal_lab.kernels.machine import Machine
 from luminal_lab.kernels.nest.nest import Block, Local, Loop, Nest, Set, accesses, reads_of, walk
 from luminal_lab.kernels.nest.sizes import about, atoms, names_in, perfect, stride
 from luminal_lab.kernels.steps.arrays import Copy, Pack
@@ -38,6 +37,7 @@ from luminal_lab.kernels.steps.kinds import Clamp, Parallel, Round, Simd, Unroll
 from luminal_lab.kernels.steps.loops import Fission, Merge, Reorder, Split
 from luminal_lab.kernels.steps.schedule import Scheduling
 from luminal_lab.kernels.steps.step import extent
+from luminal_lab.machines.machine import Machine
 
 WIDEST = 4
 """How many tiles wide a block of columns is at most."""

@@ -14,7 +14,6 @@ from math import ceil, prod
 from luminal_lab.core.dims import Symbol, symbols
 from luminal_lab.core.dims.expression import Quotient
 from luminal_lab.kernels.definition.terms import Read
-from luminal_lab.kernels.machine import Machine
 from luminal_lab.kernels.nest.nest import Loop, accesses, reads_of
 from luminal_lab.kernels.nest.sizes import about, atoms, perfect
 from luminal_lab.kernels.plans.cpu_contraction import (
@@ -29,6 +28,7 @@ from luminal_lab.kernels.steps.kinds import MOST_UNROLLED, Parallel, Simd, Unrol
 from luminal_lab.kernels.steps.loops import Merge, Split
 from luminal_lab.kernels.steps.padding import Pad
 from luminal_lab.kernels.steps.schedule import Scheduling
+from luminal_lab.machines.machine import Machine
 
 COPYING = 1.25
 """How much more work a plan without copies of windows may have."""

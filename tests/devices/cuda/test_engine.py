@@ -22,7 +22,7 @@ from luminal_lab.devices.cuda.library import Choice
 from luminal_lab.devices.gpu import plan as gpu_plan
 from luminal_lab.devices.gpu.engine import Place
 from luminal_lab.errors import DeviceError, Interrupted, RangeError
-from luminal_lab.kernels.resources import Compiled
+from luminal_lab.machines.resources import Compiled
 from tests.devices.stand_ins.cupy_stand_in import (
     BINDINGS,
     ENUMS,

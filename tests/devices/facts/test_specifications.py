@@ -5,9 +5,6 @@ import builtins
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.devices.facts.cards import CARDS
-from luminal_lab.devices.facts.figures import MARK, Figure, shown
-from luminal_lab.devices.facts.rates import PeakRates
 from luminal_lab.devices.facts.specifications import (
     bare_name,
     by_bare_name,
@@ -16,6 +13,9 @@ from luminal_lab.devices.facts.specifications import (
     this_cpu,
 )
 from luminal_lab.errors import DeviceError, UnknownNameError
+from luminal_lab.machines.cards import CARDS
+from luminal_lab.machines.figures import MARK, Figure, shown
+from luminal_lab.machines.rates import PeakRates
 from tests.expect import error_of
 
 LAPTOP = PeakRates.stated("a laptop", gflops=100, gbytes=20, threads=2)

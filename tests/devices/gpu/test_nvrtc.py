@@ -31,7 +31,7 @@ from luminal_lab.kernels.make_gpu import make_gpu_kernel
 from luminal_lab.kernels.prelude.cuda_hopper import HOPPER
 from luminal_lab.kernels.prelude.gpu import _pieces, prelude
 from luminal_lab.kernels.render.gpu.program import gpu_source
-from luminal_lab.kernels.resources import Resources
+from luminal_lab.machines.resources import Resources
 from tests.expect import error_of
 
 ARCHS = ("sm_75", "sm_80", "sm_90a")

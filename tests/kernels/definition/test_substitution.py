@@ -7,11 +7,11 @@ from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ops import Add
 from luminal_lab.kernels.definition.substitution import exchanged
 from luminal_lab.kernels.definition.terms import Apply, Fold, Read, Term, softmaxes, walk
-from luminal_lab.kernels.machine import Machine
 from luminal_lab.kernels.nest.nest import Set, Statement, mapped
 from luminal_lab.kernels.nest.text import parse_nest
 from luminal_lab.kernels.plans.cpu import cpu_schedule
 from luminal_lab.kernels.steps.step import with_body
+from luminal_lab.machines.machine import Machine
 
 I = Symbol("i", 0, 7)  # noqa: E741  # an axis
 

@@ -7,12 +7,12 @@ from luminal_lab.core.ir import IR
 from luminal_lab.errors import LabError, ParseError
 from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.text import parse_definition
-from luminal_lab.kernels.machine import Machine
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.nest.text import parse_nest
 from luminal_lab.kernels.plans.cpu import cpu_schedule
 from luminal_lab.kernels.steps.step import parse_step
+from luminal_lab.machines.machine import Machine
 from tests.kernels.judging import definable
 from tests.kernels.steps.test_schedule import CONVOLUTION, MATMUL, SMALL, SOFTMAX
 

@@ -12,12 +12,12 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.evaluate import evaluate as value_of
 from luminal_lab.kernels.definition.text import parse_definition
-from luminal_lab.kernels.machine import Machine
 from luminal_lab.kernels.make_cpu import make_kernel
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.plans.cpu import cpu_schedule
 from luminal_lab.kernels.plans.cpu_convolution import convolution_plan
 from luminal_lab.kernels.steps.schedule import Scheduling
+from luminal_lab.machines.machine import Machine
 from tests.kernels.judging import check_same
 from tests.kernels.running import Running, run_together
 

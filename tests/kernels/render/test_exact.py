@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from luminal_lab.core.dtypes import DType
-from luminal_lab.devices.facts.machine import this_machine
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.nest.text import parse_nest
 from luminal_lab.kernels.render.c.nest import render_nest
 from luminal_lab.kernels.render.exact import exact_names
+from luminal_lab.machines.here import this_machine
 from tests.kernels.running import run_together
 
 HEADER = "nest k(a: {0}[n], b: {0}[n], c: {0}[n]) -> (y: {0}[n], z: {0}[], k: bool[n], l: i64[n])"

@@ -5,13 +5,13 @@ import pytest
 
 from luminal_lab.errors import ParseError
 from luminal_lab.kernels.definition.text import parse_definition
-from luminal_lab.kernels.machine import Machine
 from luminal_lab.kernels.make_cpu import make_kernel
 from luminal_lab.kernels.nest.text import parse_nest
 from luminal_lab.kernels.plans.cpu import cpu_schedule
 from luminal_lab.kernels.render.c.nest import render_nest
 from luminal_lab.kernels.steps.fetching import FetchAhead
 from luminal_lab.kernels.steps.schedule import parse_schedule
+from luminal_lab.machines.machine import Machine
 from tests.kernels.running import run_together
 from tests.kernels.steps.test_schedule import after, nest, refused, values
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from luminal_lab.errors import LabError
-from luminal_lab.kernels.machine import Machine
 from luminal_lab.kernels.plans.cpu import cpu_schedule
 from luminal_lab.kernels.steps.step import parse_step
+from luminal_lab.machines.machine import Machine
 from tests.kernels.steps.test_schedule import after, nest, refused, values
 
 ROWS = """\

@@ -4,8 +4,8 @@ import luminal_lab as ll
 from luminal_lab.core.ir import IR
 from luminal_lab.core.parse import parse
 from luminal_lab.devices.runtime.worklist import Worklist
-from luminal_lab.kernels.machine import Machine
 from luminal_lab.kernels.render.c.program import program_source
+from luminal_lab.machines.machine import Machine
 from luminal_lab.passes.compile import compile_ir
 
 

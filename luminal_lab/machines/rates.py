@@ -18,8 +18,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
-from luminal_lab.devices.facts.load import load_text
 from luminal_lab.errors import ArgumentError, RecordingError
+from luminal_lab.machines.load import load_text
 from luminal_lab.plain import read
 from luminal_lab.reading import read_json as parsed, shown
 

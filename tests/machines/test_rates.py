@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from luminal_lab.devices.facts.rates import Limit, PeakRates, Rate, size_text
 from luminal_lab.errors import ArgumentError, RecordingError
+from luminal_lab.machines.rates import Limit, PeakRates, Rate, size_text
 from tests.expect import error_of
 
 MACHINE = PeakRates(

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
-from luminal_lab.devices.facts.rates import PeakRates, size_text
+from luminal_lab.machines.rates import PeakRates, size_text
 from luminal_lab.tables import aligned
 
 HowKnown: TypeAlias = Literal["stated", "derived", "assumed", "measured"]
@@ -39,6 +39,31 @@ class Peak(NamedTuple):
     def name(self) -> str:
         """What the peak is of, as in "float16 (tensor)"."""
         return f"{self.dtype} (tensor)" if self.is_tensor else self.dtype
+
+
+@dataclass(frozen=True)
+class Capability:
+    """What one core of an NVIDIA GPU hands out to blocks, and in which pieces; memory is in bytes.
+
+    A block's registers are at most all, 255 a thread; `reserved` is what the system takes of the
+    shared memory for each block.
+    """
+
+    shared: int
+    block_shared: int
+    """The most that one block may have, of which 48 KiB without asking the driver."""
+    warps: int
+    blocks: int
+    cores: int
+    """How many such cores a GPU has, where it is no GPU of the table."""
+    registers: int = 65536
+    thread_registers: int = 255
+    register_piece: int = 256
+    """Registers are handed out to warps in pieces of as many."""
+    shared_piece: int = 128
+    reserved: int = 1024
+    quarters: int = 4
+    """A warp lives in one of as many parts, each with its share of the registers."""
 
 
 @dataclass(frozen=True, repr=False)

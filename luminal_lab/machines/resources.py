@@ -25,6 +25,8 @@ from luminal_lab.errors import (
     nearest,
     whole_number,
 )
+from luminal_lab.machines.cards import CARDS as KNOWN, capability_of
+from luminal_lab.machines.figures import Capability
 
 WARP = 32
 MOST_THREADS = 1024
@@ -98,47 +100,19 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Card:
-    """What one multiprocessor of a card has, and in which pieces that is handed out.
-
-    A block's registers are at most all, 255 a thread; `reserved` is what the system takes of the
-    shared memory for each block. All sizes of memory are in bytes.
-    """
+    """A GPU of NVIDIA's by its name, and what its cores hand out."""
 
     name: str
     arch: str
-    shared: int
-    block_shared: int
-    """The most that one block may have, of which 48 KiB without asking the driver."""
-    warps: int
-    blocks: int
-    registers: int = 65536
-    thread_registers: int = 255
-    register_piece: int = 256
-    """Registers are handed out to warps in pieces of as many."""
-    shared_piece: int = 128
-    reserved: int = 1024
-    quarters: int = 4
-    """A warp lives in one of as many parts, each with its share of the registers."""
+    has: Capability
 
 
-_SMALL, _A100, _ADA, _HOPPER = 64 << 10, 164 << 10, 100 << 10, 228 << 10
 CARDS: Final[Mapping[str, Card]] = MappingProxyType(
     {
-        # CUDA C++ Programming Guide 13, "Technical Specifications per Compute Capability": shared
-        # memory and registers of a multiprocessor and of a block, resident warps and blocks. The
-        # pieces, and what is reserved, are those of the toolkit's cuda_occupancy.h.
-        one.name: one
-        for one in (
-            # 7.5: 64 KB shared, 64 KB a block, 32 warps, 16 blocks; pieces of 256 B, none reserved
-            Card("T4", "sm_75", _SMALL, _SMALL, 32, 16, shared_piece=256, reserved=0),
-            # 8.0: 164 KB shared, 163 KB a block, 64 warps, 32 blocks
-            Card("A100", "sm_80", _A100, _A100 - 1024, 64, 32),
-            # 8.9: 100 KB shared, 99 KB a block, 48 warps, 24 blocks
-            Card("RTX 4090", "sm_89", _ADA, _ADA - 1024, 48, 24),
-            # 9.0: 228 KB shared, 227 KB a block, 64 warps, 32 blocks
-            Card("H100", "sm_90", _HOPPER, _HOPPER - 1024, 64, 32),
-            Card("H200", "sm_90", _HOPPER, _HOPPER - 1024, 64, 32),
-        )
+        # Forms of a card with more memory or less have the same cores.
+        (name := re.sub(r" \d+ GB$", "", one.name)): Card(name, one.arch.rstrip("a"), has)
+        for one in KNOWN
+        if one.arch is not None and (has := capability_of(one.arch)) is not None
     }
 )
 
@@ -191,36 +165,36 @@ def occupancy(resources: Resources, threads: int, card: Card) -> Occupancy:
     6 blocks, 75% of the warps; limited by registers
     """
     warps = max(1, ceil(threads / WARP))
-    limits = {"blocks": card.blocks, "warps": card.warps // warps}
+    limits = {"blocks": card.has.blocks, "warps": card.has.warps // warps}
     if threads > MOST_THREADS:
         limits["threads of a block"] = 0
-    if resources.registers > card.thread_registers:
+    if resources.registers > card.has.thread_registers:
         limits["registers"] = 0
     elif resources.registers:
-        each = _pieces(resources.registers * WARP, card.register_piece)
-        fit = card.registers // card.quarters // each * card.quarters
+        each = _pieces(resources.registers * WARP, card.has.register_piece)
+        fit = card.has.registers // card.has.quarters // each * card.has.quarters
         limits["registers"] = fit // warps
     if resources.shared:
-        each = _pieces(resources.shared + card.reserved, card.shared_piece)
-        fits = resources.shared <= card.block_shared
-        limits["shared memory"] = card.shared // each if fits else 0
+        each = _pieces(resources.shared + card.has.reserved, card.has.shared_piece)
+        fits = resources.shared <= card.has.block_shared
+        limits["shared memory"] = card.has.shared // each if fits else 0
     blocks = min(limits.values())
     # Of limits that are equal the one that the kernel can do something about is named.
     limit = next(name for name in reversed(limits) if limits[name] == blocks)
     limit = "threads of a block" if threads > MOST_THREADS else limit
-    return Occupancy(blocks, blocks * warps, blocks * warps / card.warps, limit)
+    return Occupancy(blocks, blocks * warps, blocks * warps / card.has.warps, limit)
 
 
 def check_fits(name: str, resources: Resources, threads: int, card: Card) -> None:
     """Raise an error if a card cannot run even one block of a function."""
-    if resources.shared > card.block_shared:
+    if resources.shared > card.has.block_shared:
         raise DeviceError(
             f"kernel {name}: a block has {resources.shared:,} bytes of shared memory, and on "
-            f"{card.name} it may have {card.block_shared:,}",
+            f"{card.name} it may have {card.has.block_shared:,}",
             hint="smaller tiles in its schedule, or arch= of the card when it is compiled",
         )
-    if threads > card.warps * WARP or threads > MOST_THREADS:
-        most = min(MOST_THREADS, card.warps * WARP)
+    if threads > card.has.warps * WARP or threads > MOST_THREADS:
+        most = min(MOST_THREADS, card.has.warps * WARP)
         raise DeviceError(
             f"kernel {name}: a block has {threads:,} threads, and on {card.name} it may have "
             f"{most:,}",
@@ -229,7 +203,7 @@ def check_fits(name: str, resources: Resources, threads: int, card: Card) -> Non
     if occupancy(resources, threads, card).blocks == 0:
         raise DeviceError(
             f"kernel {name}: {threads:,} threads with {resources.registers} registers each are "
-            f"more than {card.name} has, which are {card.registers:,}",
+            f"more than {card.name} has, which are {card.has.registers:,}",
             hint="compile it with __launch_bounds__ of as many threads, as its schedule does",
         )
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from luminal_lab.kernels.machine import Machine
+from luminal_lab.machines.machine import Machine
 
 USUAL = Machine()
 """What is taken where a machine does not say."""

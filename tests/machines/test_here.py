@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from luminal_lab.devices.facts import machine
-from luminal_lab.devices.facts.machine import (
+from luminal_lab.machines import here as machine
+from luminal_lab.machines.here import (
     available_memory,
     group_memory,
     linux_caches,
@@ -15,7 +15,7 @@ from luminal_lab.devices.facts.machine import (
     usable_cores,
     vector_bytes,
 )
-from luminal_lab.kernels.machine import Machine
+from luminal_lab.machines.machine import Machine
 
 
 def test_this_machine_has_something():
@@ -88,7 +88,7 @@ def test_the_memory_of_groups_of_the_first_version(tmp_path):
 def test_a_limit_of_the_process_counts():
     script = """if True:
         import resource
-        from luminal_lab.devices.facts.machine import available_memory
+        from luminal_lab.machines.here import available_memory
         resource.setrlimit(resource.RLIMIT_AS, (3 << 30, resource.RLIM_INFINITY))
         print(available_memory() < 3 << 30)
         resource.setrlimit(resource.RLIMIT_AS, (1 << 20, resource.RLIM_INFINITY))

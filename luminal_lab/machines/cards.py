@@ -1,4 +1,6 @@
-"""The figures of GPUs: from what their makers have published, or calculated from that.
+"""The one table of GPUs: figures that their makers have published, or calculated from these.
+
+`CAPABILITIES` has what all GPUs of an architecture have, `CARDS` the GPUs.
 
 Peaks of the tensor units are without sparsity. Where a maker's table and its rounding differ, it is
 the table. What no maker says is calculated, and the source says how; overheads are assumptions.
@@ -6,9 +8,10 @@ the table. What no maker says is calculated, and the source says how; overheads 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
-from luminal_lab.devices.facts.figures import Figure, Peak, Specification
+from luminal_lab.machines.figures import Capability, Figure, Peak, Specification
 
 TERA, GIGA = 10**12, 10**9
 KIB, MIB = 1 << 10, 1 << 20
@@ -24,6 +27,31 @@ H200_SHEET = "NVIDIA H200 Tensor Core GPU data sheet"
 GUIDE = "CUDA C++ Programming Guide, technical specifications per compute capability"
 METAL_TABLES = "Metal Feature Set Tables, maximum total threadgroup memory allocation"
 
+CAPABILITIES: Mapping[str, Capability] = MappingProxyType(
+    {
+        # The guide's table: shared memory of a multiprocessor and of a block, resident warps and
+        # blocks. The pieces, and what is reserved, are those of the toolkit's cuda_occupancy.h. The
+        # cores are those of T4, A100, RTX 3090, RTX 4090, H100, B200 and RTX 5090.
+        "sm_75": Capability(64 * KIB, 64 * KIB, 32, 16, 40, shared_piece=256, reserved=0),
+        "sm_80": Capability(164 * KIB, 163 * KIB, 64, 32, 108),
+        "sm_86": Capability(100 * KIB, 99 * KIB, 48, 16, 82),
+        "sm_89": Capability(100 * KIB, 99 * KIB, 48, 24, 128),
+        "sm_90": Capability(228 * KIB, 227 * KIB, 64, 32, 132),
+        "sm_100": Capability(228 * KIB, 227 * KIB, 64, 32, 148),
+        "sm_120": Capability(100 * KIB, 99 * KIB, 48, 24, 170),
+    }
+)
+
+
+def capability_of(arch: str) -> Capability | None:
+    """Return what GPUs of an architecture have; None of one that is not known.
+
+    >>> capability_of("sm_90a") is capability_of("sm_90"), capability_of("sm_10")
+    (True, None)
+    """
+    return CAPABILITIES.get(arch.rstrip("af"))
+
+
 CUDA_LAUNCH = Figure(
     2e-6, "from the start of one kernel to that of the next in a stream", "assumed"
 )
@@ -36,6 +64,10 @@ def _peaks(source: str, **tera: float) -> tuple[Peak, ...]:
         Peak(name.removeprefix("tensor_"), Figure(rate * TERA, source), name[:7] == "tensor_")
         for name, rate in tera.items()
     )
+
+
+def _shared(arch: str) -> Figure:
+    return Figure(CAPABILITIES[arch].block_shared, GUIDE)
 
 
 def _derived(dtype: str, tera: float, how: str) -> Peak:
@@ -76,8 +108,8 @@ def _nvidia() -> Iterator[Specification]:
         ),
         Figure(320 * GIGA, T4_SHEET),
         Figure(16 * GIGA, T4_SHEET),
-        Figure(40, f"{T4_SHEET}: 2560 CUDA cores, 64 in each", "derived"),
-        Figure(64 * KIB, GUIDE),
+        Figure(CAPABILITIES["sm_75"].cores, f"{T4_SHEET}: 2560 CUDA cores, 64 in each", "derived"),
+        _shared("sm_75"),
         CUDA_LAUNCH,
         cache=Figure(4 * MIB, TURING),
     )
@@ -90,8 +122,8 @@ def _nvidia() -> Iterator[Specification]:
             A100_PEAKS,
             Figure(bandwidth * GIGA, f"{sheet}, SXM"),
             Figure(memory * GIGA, f"{sheet}, SXM"),
-            Figure(108, AMPERE),
-            Figure(163 * KIB, GUIDE),
+            Figure(CAPABILITIES["sm_80"].cores, AMPERE),
+            _shared("sm_80"),
             CUDA_LAUNCH,
             cache=Figure(40 * MIB, AMPERE),
             cache_bandwidth=A100_CACHE,
@@ -114,8 +146,8 @@ def _nvidia() -> Iterator[Specification]:
         ),
         Figure(1008 * GIGA, ADA),
         Figure(24 * GIGA, ADA),
-        Figure(128, ADA),
-        Figure(99 * KIB, GUIDE),
+        Figure(CAPABILITIES["sm_89"].cores, ADA),
+        _shared("sm_89"),
         CUDA_LAUNCH,
         cache=Figure(72 * MIB, ADA),
     )
@@ -127,8 +159,8 @@ def _nvidia() -> Iterator[Specification]:
         _peaks(f"{HOPPER}, SXM5", **HOPPER_PEAKS),
         Figure(3350 * GIGA, f"{H100_SHEET}, SXM"),
         Figure(80 * GIGA, f"{H100_SHEET}, SXM"),
-        Figure(132, HOPPER),
-        Figure(227 * KIB, GUIDE),
+        Figure(CAPABILITIES["sm_90"].cores, HOPPER),
+        _shared("sm_90"),
         CUDA_LAUNCH,
         cache=Figure(50 * MIB, HOPPER),
     )
@@ -140,8 +172,8 @@ def _nvidia() -> Iterator[Specification]:
         _peaks(f"{HOPPER}, SXM5; {H200_SHEET} has the same, rounded", **HOPPER_PEAKS),
         Figure(4800 * GIGA, f"{H200_SHEET}, SXM"),
         Figure(141 * GIGA, f"{H200_SHEET}, SXM"),
-        Figure(132, f"{HOPPER}: the same chip"),
-        Figure(227 * KIB, GUIDE),
+        Figure(CAPABILITIES["sm_90"].cores, f"{HOPPER}: the same chip"),
+        _shared("sm_90"),
         CUDA_LAUNCH,
         cache=Figure(50 * MIB, f"{HOPPER}: the same chip"),
     )
