@@ -345,7 +345,7 @@ def test_lawful_sources_have_no_faults():
         pytest.param(
             "luminal_lab.nn.linear",
             "def f():\n    from luminal_lab.kernels.nest import nest",
-            "luminal_lab.nn.linear:2: imports luminal_lab.kernels, and nn may import "
+            "luminal_lab.nn.linear:2: imports luminal_lab.kernels.nest, and nn may import "
             "errors, interrupts, display, reading, plain, core, tensor, passes",
             id="sideways-in-a-function",
         ),

@@ -30,7 +30,7 @@ from luminal_lab.core.ir import Node
 from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.cuda.compiler import CUDACompiler
-from luminal_lab.devices.cuda.driver import card_arch, import_cupy
+from luminal_lab.devices.cuda.driver import import_cupy, present
 from luminal_lab.devices.facts.probe import cpu_name, peak_rates
 from luminal_lab.devices.metal.compiler import MetalCompiler
 from luminal_lab.errors import ArgumentError, DeviceError, LabError, nearest
@@ -173,7 +173,8 @@ def _machine(device: Device, threads: int) -> Machine:
         return Machine(cpu, cpu_name(), found.version, "c", asdict(this_machine()), C_CLOCK)
     try:
         if device == "cuda":
-            arch = card_arch()
+            found = present()
+            arch = found.arch if found is not None else None
             made, target = CUDACompiler(arch=arch, cublas=False), {"arch": arch or ""}
         else:
             made, target = MetalCompiler(), {}

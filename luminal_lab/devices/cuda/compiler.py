@@ -19,7 +19,7 @@ from typing import ClassVar
 from typing_extensions import override
 
 from luminal_lab.core.ir import IR
-from luminal_lab.devices.cuda.driver import card_arch, card_cores
+from luminal_lab.devices.cuda.driver import present
 from luminal_lab.devices.cuda.engine import CuPyEngine
 from luminal_lab.devices.gpu.compiler import GPUCompiler, GPUMaker
 from luminal_lab.devices.gpu.engine import Emulated, Engine
@@ -84,8 +84,8 @@ class CUDACompiler(GPUCompiler):
 
     @override
     def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> GPUProgram:
-        arch = self.arch or (None if self.emulate else card_arch()) or DEFAULT
-        cores = None if self.emulate else card_cores(arch)
+        found = None if self.arch or self.emulate else present()
+        arch, cores = (self.arch or DEFAULT, None) if found is None else found
         gpu = gpu_of(arch, tf32=self.tf32, cores=cores)
 
         def find(source: str, kernels: Kernels) -> Engine:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -72,23 +72,26 @@ def version_text(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
-def card_arch() -> str | None:
-    """Return the architecture of the GPU that is there, if one is."""
+class Present(NamedTuple):
+    """The GPU that is there."""
+
+    arch: str
+    cores: int
+    """Its multiprocessors."""
+
+
+def present() -> Present | None:
+    """Return the GPU that is there, if one is."""
     try:
         if not gpu_count():
             return None
     except DeviceError:
         return None
-    capability = str(import_cupy().cuda.Device().compute_capability)
+    device = import_cupy().cuda.Device()
+    capability = str(device.compute_capability)
     # What only this generation has, such as products of whole warp groups, has an a.
-    return f"sm_{capability}a" if int(capability) >= 90 else f"sm_{capability}"
-
-
-def card_cores(arch: str) -> int | None:
-    """Return how many multiprocessors the GPU has that is there, if one of an architecture is."""
-    if card_arch() != arch:
-        return None
-    return int(import_cupy().cuda.Device().attributes["MultiProcessorCount"])
+    arch = f"sm_{capability}a" if int(capability) >= 90 else f"sm_{capability}"
+    return Present(arch, int(device.attributes["MultiProcessorCount"]))
 
 
 class DeviceMemory:

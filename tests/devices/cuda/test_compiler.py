@@ -38,7 +38,7 @@ def test_four_warps_multiply_in_a_program():
     random = np.random.default_rng(0)
     a, w, b, v = (
         (random.standard_normal(shape) / 8).astype(np.float16)
-        for shape in ((640, 128), (256, 128), (128,), (256, 128))
+        for shape in ((1152, 128), (256, 128), (128,), (256, 128))
     )
     x, weight, bias, last = (cx.tensor(one.shape, "float16").set(one) for one in (a, w, b, v))
     y = (x @ weight.T @ last + bias).relu().retrieve()

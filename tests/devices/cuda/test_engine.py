@@ -612,7 +612,7 @@ def test_each_call_that_fails_is_an_error_of_ours_after_which_a_run_works(gpu, c
     gpu.table.fails[call] = [CUDARuntimeError(1, "cudaErrorInvalidValue")]
     error = error_of(all_that_there_is, DeviceError)
     assert "cudaErrorInvalidValue" in str(error)
-    assert "test_cuda_engine.py" in error.where
+    assert "test_engine.py" in error.where
     all_that_there_is()
     sums.check()
 

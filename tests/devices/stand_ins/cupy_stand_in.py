@@ -226,6 +226,7 @@ class CuPy:
             "cuda.Device",
             id=0,
             compute_capability=self.capability,
+            attributes={"MultiProcessorCount": 132},
             cublas_handle=77,
         )
 

@@ -176,11 +176,11 @@ def test_operands_that_lie_otherwise_are_for_single_warps() -> None:
 def test_what_is_too_small_for_the_card_is_for_single_warps() -> None:
     text = product(128, 128, 128)
     assert error_of(plan(text, H200), ScheduleError).message == (
-        "nest product: it has 4 tiles of 64 by 64, which 80 cores would wait for"
+        "nest product: it has 4 tiles of 64 by 64, which 132 cores would wait for"
     )
     assert "lab_mma_f16" in made(text, H200).uses
     large = product(1024, 1024, 1024)
-    assert made(large, H200).phases[0].tasks == 128
+    assert made(large, H200).phases[0].tasks == 256
     assert made(product(8192, 8192, 8192), H200).phases[0].tasks == 64 * 64
 
 
