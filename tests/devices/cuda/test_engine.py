@@ -401,7 +401,7 @@ class Halves:
 
     def __init__(self) -> None:
         self.cx = ll.Graph()
-        a, b = (random(*shape).astype(np.float16) for shape in ((384, 128), (128, 256)))
+        a, b = (random(*shape).astype(np.float16) for shape in ((576, 128), (128, 256)))
         self.want = a.astype(np.float32) @ b.astype(np.float32)
         x, w = (self.cx.tensor(one.shape, "float16").set(one) for one in (a, b))
         self.y = (x @ w).retrieve()
@@ -415,16 +415,16 @@ def test_bulk_copies_are_given_maps_and_room_for_their_tiles(gpu):
         made.cx.execute()
         assert np.allclose(made.y.numpy().astype(np.float32), made.want, rtol=1e-2, atol=0.1)
     places = [matrix[1:6] for matrix in gpu.maps]
-    assert places == [(128, 384, 256, 64, 64), (256, 128, 512, 64, 64)]
+    assert places == [(128, 576, 256, 64, 64), (256, 128, 512, 64, 64)]
     assert [*gpu.allowed.values()] == []  # 32 KiB need not be asked for
-    assert gpu.launched[-1][1:] == (24, 128)
+    assert gpu.launched[-1][1:] == (36, 128)
 
 
 def test_a_map_that_the_driver_does_not_make(gpu, monkeypatch):
     made = Halves()
     monkeypatch.setattr(gpu, "map_status", 1)
     error = error_of(made.cx.execute, DeviceError)
-    assert error.message == ("cuda: the driver makes no tensor map of a, 384 rows of 128: status 1")
+    assert error.message == ("cuda: the driver makes no tensor map of a, 576 rows of 128: status 1")
     assert error.hint == 'arch="sm_90" has kernels that need none'
 
 
