@@ -20,6 +20,7 @@ Function = Callable[..., Any]
 Pair = tuple[Function, Function]
 """An operation, and PyTorch's, which is given torch first."""
 DTYPES = ("float32", "float64")
+INF, NAN = float("inf"), float("nan")
 NEAR = {"float32": 1e-5, "float64": 1e-10}
 SHORT = ("hardsigmoid", "celu {'alpha': 0.7}")
 """What PyTorch computes with constants of float32, in float64 too."""
@@ -66,9 +67,14 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
     ("clip", {"min": 0.5}),
     ("clip", {"max": -0.5}),
     ("clip", {"min": 1.0, "max": -1.0}),
-    ("clip", {"min": float("nan")}),
+    ("clip", {"min": NAN}),
+    ("clip", {"min": -INF, "max": INF}),
+    ("clip", {"min": INF, "max": -INF}),
+    ("clip", {"min": -INF}),
+    ("clip", {"max": INF}),
+    ("clip", {"min": INF}),
+    ("clip", {"max": -INF}),
 ]
-INF, NAN = float("inf"), float("nan")
 POWERS = [
     0,
     1,
@@ -347,6 +353,28 @@ def test_values_and_gradients_are_those_of_pytorch(torch, name):
         assert not told, "\n".join([f"{name} in {dtype}:", *told])
         needs.append(needed)
     assert any(needs) or name not in EXCUSED, "no value needs the excuse"
+
+
+WHOLE: dict[str, Pair] = {
+    name: both(lambda x, n=name: getattr(x, n)())
+    for name in ("max", "min", "amax", "amin", "median")
+}
+WHOLE |= {
+    f"{name} of two axes": both(lambda x, n=name: getattr(x, n)((0, 1)))
+    for name in ("amax", "amin")
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", *DTYPES])
+@pytest.mark.parametrize("name", WHOLE)
+def test_equals_of_several_axes_share_the_gradient(torch, name, dtype):
+    ours, theirs = WHOLE[name]
+    rows = [[3, 3, 3, 1], [-1, 0, -0.0, 0], [INF, -INF, INF, -INF], [NAN, 1, NAN, INF], [NAN] * 4]
+    for row in rows:
+        x = np.array(row, dtype).reshape(2, 2)
+        found, wanted = ours_at(ours, [x]), theirs_at(torch, theirs, [x])
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-3, err_msg=str(row))
 
 
 CONTRACTED = ("addcdiv", "addcmul")
