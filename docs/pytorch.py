@@ -167,6 +167,8 @@ DIFFERENCES = """
 - Out of range, a float becomes the nearest integer of the dtype, and NaN 0; an integer modulo 0 is 0.
 - `x / y` is x times the reciprocal of y: the last bit can differ, and the reciprocal of a subnormal y is infinite.
 - Gradients at zeros, ties, infinities and NaN are PyTorch's; gradients.md lists what is left.
+- In `nn.cross_entropy`, `nn.kl_div` and `nn.binary_cross_entropy_with_logits`, an infinite logit or log-probability
+  costs nothing where its share of the target is 0; PyTorch has NaN. A target of 0 has in `kl_div` the gradient NaN in both.
 - `softmax`, `softmin`, `log_softmax` without an axis are over all elements. Means of integers, as in `avg_pool1d`, are floats.
 - An argument that only PyTorch has is refused, with what to write instead: no `out`, no `inplace`, no `alpha` of `add`.
 """.strip()

@@ -519,7 +519,11 @@ class Indexing(Reduction):
     def median(self, axis: int | None = None, keepdim: bool = False) -> Self | tuple[Self, Self]:
         """Return the median, of two the lower one, and with an axis where it was; NaN wins."""
         if axis is None:
-            return self.flatten().median(0)[0]
+            flat = self.flatten()
+            value = flat.median(0, True)[0]
+            if self.dtype.is_float:
+                value = value._spells("extreme", flat, settings=((0,), True))
+            return value.squeeze(0)
         axis = self._axis_of("median", axis)
         size = self.shape[axis]
         if size == 0:

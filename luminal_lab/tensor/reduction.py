@@ -285,7 +285,8 @@ class Reduction(Activations):
         %1 = max_reduce{axis = 1} %x : f32[2, 1]
         """
         axes = self._reducing("max", axis)
-        return self._filled("max", axes)._reduced(MaxReduce, axes, keepdim)
+        x = self._filled("max", axes)
+        return x._extreme(x._reduced(MaxReduce, axes), axes, axis is None, keepdim)
 
     @operation
     def min(self, axis: Axis = None, keepdim: bool = False) -> Self:
@@ -300,9 +301,25 @@ class Reduction(Activations):
         %5 = mul %3, %4 : f32[1]
         """
         axes = self._reducing("min", axis)
-        return self._filled("min", axes)._mirrored()._reduced(MaxReduce, axes, keepdim)._mirrored()
+        x = self._filled("min", axes)
+        least = x._mirrored()._reduced(MaxReduce, axes)._mirrored()
+        return x._extreme(least, axes, axis is None, keepdim)
 
-    amax, amin = max, min
+    @operation
+    def amax(self, axis: Axis = None, keepdim: bool = False) -> Self:
+        """Return what `max` does; where it is NaN, so is the gradient of all it is taken of."""
+        return self.max(self._reducing("amax", axis), keepdim)
+
+    @operation
+    def amin(self, axis: Axis = None, keepdim: bool = False) -> Self:
+        """Return what `min` does; where it is NaN, so is the gradient of all it is taken of."""
+        return self.min(self._reducing("amin", axis), keepdim)
+
+    def _extreme(self, value: Self, axes: tuple[int, ...], whole: bool, keepdim: bool) -> Self:
+        """Return an extreme over axes, which equals share whatever axes they differ in."""
+        if self.dtype.is_float and (whole or len(axes) > 1):
+            value = value._spells("extreme", self, settings=(axes, whole))
+        return value if keepdim else value.squeeze(axes)
 
     @operation
     def aminmax(self, axis: Axis = None, keepdim: bool = False) -> tuple[Self, Self]:

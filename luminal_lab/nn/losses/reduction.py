@@ -16,6 +16,7 @@ from luminal_lab.errors import ArgumentError, GraphError, LabError, ShapeError, 
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.arguments import told
 from luminal_lab.tensor.arithmetic import Operand
+from luminal_lab.tensor.formulas import is_zero
 from luminal_lab.tensor.functions import widened
 
 P = ParamSpec("P")
@@ -95,7 +96,7 @@ def check_reduction(what: str, reduction: str, *more: str) -> None:
 
 def weighed(share: Tensor, values: Tensor) -> Tensor:
     """Return share · value, which is 0 where the share is 0, even of an infinite value."""
-    return ((share < 0) | (share > 0)).where(values, 0.0) * share
+    return (is_zero(share) & values.isinf()).where(0.0, values) * share
 
 
 def weights_for(what: str, values: Tensor, weight: Operand) -> Tensor:

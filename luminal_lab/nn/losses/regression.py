@@ -133,9 +133,11 @@ def kl_div(
     the loss is 0.
     """
     dtype, (x, y) = paired("kl_div", prediction, target)
-    share = y.exp() if log_target else y
-    logarithm = y if log_target else ((y < 0) | (y > 0)).where(y, 1.0).log()
-    value = weighed(share, logarithm - x)
+    if log_target:
+        share = y.exp()
+        value = weighed(share, (share > 0).where(y, 0.0) - x)
+    else:
+        value = y.xlogy(y) - weighed(y, x)
     if reduction != "batchmean":
         return reduced("kl_div", value, reduction, dtype, "batchmean")
     return (value.sum() / value.shape[0] if value.ndim else value).cast(dtype)

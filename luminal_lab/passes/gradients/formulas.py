@@ -27,7 +27,7 @@ from luminal_lab.tensor.formulas import (
     tanh_of_softplus,
     tiny,
 )
-from luminal_lab.tensor.functions import beside
+from luminal_lab.tensor.functions import beside, widened
 
 Derivative: TypeAlias = Callable[..., Given]
 DERIVATIVES: dict[str, Derivative] = {}
@@ -233,9 +233,14 @@ def larger(x: Tensor, y: Tensor, g: Tensor) -> Callable[[], Tensor]:
 def clip(node: Forward[Any], g: Tensor, low: float | None, high: float | None) -> Given:
     """Return g within the bounds."""
     x = node[0]
+    # Beyond an infinity there is no number to compare with.
     if low is not None:
-        g = (x > beside(x.dtype, low, -math.inf)).where(g, 0.0)
-    return g if high is None else (x < beside(x.dtype, high, math.inf)).where(g, 0.0)
+        above = x.ge(low) if low == -math.inf else x > beside(x.dtype, low, -math.inf)
+        g = above.where(g, 0.0)
+    if high is not None:
+        below = x.le(high) if high == math.inf else x < beside(x.dtype, high, math.inf)
+        g = below.where(g, 0.0)
+    return g
 
 
 @derivative
@@ -329,12 +334,31 @@ def std(node: Forward[Any], g: Tensor, axes: tuple[int, ...], less: float) -> Gi
 
 
 @derivative
+def extreme(node: Forward[Any], g: Tensor, axes: tuple[int, ...], whole: bool) -> Given:
+    """Return g in equal parts where x is the result; NaN is only that of a whole tensor."""
+    x, top = node[0], node.result
+    share = shared(x, top, axes, g)
+    return share if whole else top.isnan().where(math.nan, share)
+
+
+def alike(x: Tensor, y: Tensor) -> Tensor:
+    """Return where both are equal, or NaN."""
+    return x.eq(y) | (x.isnan() & y.isnan())
+
+
+def shared(x: Tensor, total: Tensor, axes: tuple[int, ...], g: Tensor) -> Tensor:
+    """Return g in equal parts where x is the total, and 0 elsewhere."""
+    there = alike(x, total)
+    count = widened(there.cast(x.dtype)).sum(axes, True)
+    return there.where((g * count.recip()).cast(g.dtype), 0.0)
+
+
+@derivative
 def cummax(node: Forward[Any], g: Tensor, axis: int) -> Given:
     """Return g added up where the extreme of each position stands, of equals the last one."""
     x, top = node[0], node.result
-    there = x.eq(top) | (x.isnan() & top.isnan())
     place = x._iota(x.shape[axis], DType.int32).reshape(-1, *[1] * (x.ndim - 1 - axis))
-    last = there.where(place, 0).cummax(axis)
+    last = alike(x, top).where(place, 0).cummax(axis)
     return x.full_like(0.0).scatter_add(axis, last, g)
 
 
@@ -346,9 +370,7 @@ def norm(node: Forward[Any], g: Tensor, p: float, axes: tuple[int, ...]) -> Give
     if p == 1:
         return g * sign
     if math.isinf(p):
-        there = size.eq(total) | (size.isnan() & total.isnan())
-        count = there.cast(x.dtype).sum(axes, True)
-        return there.where(g * sign * count.recip(), 0.0)
+        return shared(size, total, axes, g) * sign
     if p == 2:
         return is_zero(total).where(0.0, g * (x * total.recip()))
     if p < 1:

@@ -273,6 +273,39 @@ def test_extreme_binary_logits(torch):
         )
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_targets_of_binary_logits_have_the_gradient_of_pytorch(torch, weighted):
+    settings = {"pos_weight": [3.0]} if weighted else {}
+    x, y = (
+        a.ravel().astype(np.float32)
+        for a in np.meshgrid([-2, -0.5, 0, 3, np.nan], [-1, 0, 0.3, 1, 2, np.nan])
+    )
+    agree(
+        torch,
+        lambda a, b: losses.binary_cross_entropy_with_logits(a, b, reduction="none", **settings),
+        lambda a, b: torch.nn.functional.binary_cross_entropy_with_logits(
+            a, b, reduction="none", **{key: torch.tensor(value) for key, value in settings.items()}
+        ),
+        x,
+        y,
+        wrt=(0, 1),
+    )
+
+
+def test_infinite_binary_logits_have_the_gradient_of_pytorch(torch):
+    x = np.array([INF, -INF] * 4, np.float32)
+    y = np.array([0, 0, 1, 1, 0.3, 0.3, np.nan, np.nan], np.float32)
+    cx = Graph()
+    logits = cx.tensor(x.shape).set(x)
+    slope = grad(losses.binary_cross_entropy_with_logits(logits, y, reduction="sum"), logits)
+    slope.retrieve()
+    cx.execute()
+    given = torch.tensor(x, requires_grad=True)
+    function = torch.nn.functional.binary_cross_entropy_with_logits
+    function(given, torch.tensor(y), reduction="sum").backward()
+    same(slope.numpy(), given.grad.numpy(), rtol=1e-6)
+
+
 def test_infinite_binary_logits_cost_nothing_where_the_label_agrees():
     x = np.array([INF, -INF, INF, -INF], np.float32)
     y = np.array([1, 0, 0, 1], np.float32)

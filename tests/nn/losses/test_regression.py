@@ -123,6 +123,29 @@ def test_kl_div_is_zero_where_the_target_is_whatever_the_prediction_is():
     assert found.tolist() == [0, 0, np.inf]
 
 
+@pytest.mark.parametrize("log_target", [False, True])
+def test_kl_div_of_special_values(torch, log_target):
+    x, y = (
+        a.ravel().astype(np.float32)
+        for a in np.meshgrid([-2, 0, 2, np.nan], [-1, 0, 0.5, 1, 2, np.nan])
+    )
+    agree(
+        torch,
+        lambda a, b: losses.kl_div(a, b, reduction="none", log_target=log_target),
+        lambda a, b: torch.nn.functional.kl_div(a, b, reduction="none", log_target=log_target),
+        x,
+        y,
+        wrt=(0, 1),
+    )
+
+
+def test_kl_div_of_logarithms_is_zero_where_both_have_no_share():
+    x = np.array([-np.inf, -1, -np.inf, np.nan], np.float32)
+    y = np.array([-np.inf, -np.inf, -0.5, -np.inf], np.float32)
+    found = interpret(lambda a, b: losses.kl_div(a, b, reduction="none", log_target=True), x, y)
+    assert found.tolist() == [0, 0, np.inf, pytest.approx(np.nan, nan_ok=True)]
+
+
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("full", [False, True])
 def test_poisson_and_gaussian(torch, full, reduction):

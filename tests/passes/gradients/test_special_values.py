@@ -20,6 +20,7 @@ Function = Callable[..., Any]
 Pair = tuple[Function, Function]
 """An operation, and PyTorch's, which is given torch first."""
 DTYPES = ("float32", "float64")
+INF, NAN = float("inf"), float("nan")
 NEAR = {"float32": 1e-5, "float64": 1e-10}
 SHORT = ("hardsigmoid", "celu {'alpha': 0.7}")
 """What PyTorch computes with constants of float32, in float64 too."""
@@ -66,9 +67,14 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
     ("clip", {"min": 0.5}),
     ("clip", {"max": -0.5}),
     ("clip", {"min": 1.0, "max": -1.0}),
-    ("clip", {"min": float("nan")}),
+    ("clip", {"min": NAN}),
+    ("clip", {"min": -INF, "max": INF}),
+    ("clip", {"min": INF, "max": -INF}),
+    ("clip", {"min": -INF}),
+    ("clip", {"max": INF}),
+    ("clip", {"min": INF}),
+    ("clip", {"max": -INF}),
 ]
-INF, NAN = float("inf"), float("nan")
 POWERS = [
     0,
     1,
@@ -239,7 +245,7 @@ EXCUSED: dict[str, list[Excuse]] = {
     "cumprod": [
         (some(lambda x: ~finite(x) | beyond(x)), "products are taken in another order"),
     ],
-    "logcumsumexp": [(some(large), "PyTorch's gradient adds up in logarithms, and loses some")],
+    "logcumsumexp": [(some(large), "PyTorch adds gradients up in logarithms, and loses some")],
     "median": [(ties, "of equals another one has the gradient")],
     "kthvalue": [(ties, "of equals another one has the gradient")],
     "layer_norm": [(some(beyond), SQUARES), (equal, MEAN)],
@@ -256,7 +262,11 @@ for _name in ("var", "std"):
 
 
 def numbers(dtype: str) -> np.ndarray:
-    """Return what is special to some operation, and a few ordinary numbers, of both signs."""
+    """Return what is special to some operation, and a few ordinary numbers, of both signs.
+
+    NaN is the last: the gradient that PyTorch has there of hardtanh and its like is 1 in the last
+    few elements, as in short tensors, and 0 in those that it computes as vectors.
+    """
     info = np.finfo(dtype)
     ends = [info.max, info.max / 4, info.tiny, info.tiny * 4, info.smallest_subnormal]
     roots = [info.eps, float(info.max) ** 0.5 * 2, float(info.tiny) ** 0.5 / 8]
@@ -347,6 +357,28 @@ def test_values_and_gradients_are_those_of_pytorch(torch, name):
         assert not told, "\n".join([f"{name} in {dtype}:", *told])
         needs.append(needed)
     assert any(needs) or name not in EXCUSED, "no value needs the excuse"
+
+
+WHOLE: dict[str, Pair] = {
+    name: both(lambda x, n=name: getattr(x, n)())
+    for name in ("max", "min", "amax", "amin", "median")
+}
+WHOLE |= {
+    f"{name} of two axes": both(lambda x, n=name: getattr(x, n)((0, 1)))
+    for name in ("amax", "amin")
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", *DTYPES])
+@pytest.mark.parametrize("name", WHOLE)
+def test_equals_of_several_axes_share_the_gradient(torch, name, dtype):
+    ours, theirs = WHOLE[name]
+    rows = [[3, 3, 3, 1], [-1, 0, -0.0, 0], [INF, -INF, INF, -INF], [NAN, 1, NAN, INF], [NAN] * 4]
+    for row in rows:
+        x = np.array(row, dtype).reshape(2, 2)
+        found, wanted = ours_at(ours, [x]), theirs_at(torch, theirs, [x])
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-3, err_msg=str(row))
 
 
 CONTRACTED = ("addcdiv", "addcmul")
