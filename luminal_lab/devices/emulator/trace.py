@@ -13,6 +13,7 @@ from typing_extensions import override
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.printer import as_text
 from luminal_lab.devices.comparison import aligned
+from luminal_lab.devices.emulator.failing import OWN
 from luminal_lab.devices.emulator.library import runtime
 from luminal_lab.devices.emulator.reading import SHARED
 from luminal_lab.devices.emulator.standing import place_text
@@ -122,10 +123,12 @@ class Finding:
         more = f" ({self.count:,} times)" if self.count > 1 else ""
         at = f"line {self.line}: {self.text}"
         match self.kind:
+            case "out of bounds" if not self.array:
+                what = f"{who} {does} outside of {OWN}; it was stopped there"
             case "out of bounds":
-                held = f"{self.size // self.element:,}" if self.element > 1 else f"{self.size:,}"
-                unit = "elements" if self.element > 1 else "bytes"
-                what = f"{who} {does} {where}, and {self.array} has {held} {unit}"
+                unit = ("bytes", "elements")[self.element > 1]
+                held = f"{self.size // self.element:,} {unit}"
+                what = f"{who} {does} {where}, and {self.array} has {held}"
             case "unwritten":
                 what = f"{who} reads {where}, which nobody has written"
             case "race":
