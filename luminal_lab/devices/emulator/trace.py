@@ -123,12 +123,12 @@ class Finding:
         more = f" ({self.count:,} times)" if self.count > 1 else ""
         at = f"line {self.line}: {self.text}"
         match self.kind:
-            case "out of bounds" if not self.array:
-                what = f"{who} {does} outside of {OWN}; it was stopped there"
             case "out of bounds":
-                unit = ("bytes", "elements")[self.element > 1]
+                unit = "elements" if self.element > 1 else "bytes"
                 held = f"{self.size // self.element:,} {unit}"
-                what = f"{who} {does} {where}, and {self.array} has {held}"
+                past = f"{where}, and {self.array} has {held}"
+                own = f"outside of {OWN}; it was stopped there"
+                what = f"{who} {does} {past if self.array else own}"
             case "unwritten":
                 what = f"{who} reads {where}, which nobody has written"
             case "race":
