@@ -395,10 +395,9 @@ REASONS = {
     "devices/metal_engine.py newLibraryWithSource_options_error_": "behind the gate",
     "devices/nvrtc.py nvrtcCompileProgram": "behind the gate, in compile_cuda",
     "devices/trial.py Popen": "what compile_library has made, behind the gate",
-    "devices/trial_build.py subprocess.run": "our own child, to see what it can find",
     "devices/toolchain.py CDLL": "what compile_library has made, behind the gate",
     "devices/toolchain.py WinDLL": "the system's own",
-    "devices/toolchain.py Popen": "compilers, on what has passed the gate",
+    "devices/toolchain.py Popen": "compilers, on what has passed the gate, and our own child",
     "magic.py exec": "a cell that somebody runs",
     "viz/picture.py subprocess.run": "a browser, on our own picture without a script",
 }
