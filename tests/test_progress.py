@@ -394,6 +394,8 @@ def test_ctrl_c_ends_the_compiler(all_bars):
     threading.Timer(0.3, lambda: signal.raise_signal(signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt), progress("compile") as bar:  # noqa: PT012  # what is inside raises
         bar.now("cpu")
-        toolchain._run([sys.executable, "-c", "import time; time.sleep(60)"], Path.cwd(), 30.0)
+        toolchain.run_program(
+            [sys.executable, "-c", "import time; time.sleep(60)"], Path.cwd(), 30.0
+        )
     assert all_bars[0].is_closed
     assert any("cpu: the compiler" in line for line in all_bars[0].shown)

@@ -395,10 +395,9 @@ REASONS = {
     "devices/metal/engine.py newLibraryWithSource_options_error_": "behind the gate",
     "devices/gpu/nvrtc.py nvrtcCompileProgram": "behind the gate, in compile_cuda",
     "devices/cpu/trial.py Popen": "what compile_library has made, behind the gate",
-    "devices/cpu/trial_build.py subprocess.run": "our own child, to see what it can find",
     "devices/build/toolchain.py CDLL": "what compile_library has made, behind the gate",
     "devices/build/toolchain.py WinDLL": "the system's own",
-    "devices/build/toolchain.py Popen": "compilers, on what has passed the gate",
+    "devices/build/toolchain.py Popen": "compilers, on what has passed the gate, and our own child",
     "magic.py exec": "a cell that somebody runs",
     "viz/picture.py subprocess.run": "a browser, on our own picture without a script",
 }

@@ -24,6 +24,7 @@ from luminal_lab.core.ir import (
     Signature,
     Table,
     check_ir,
+    in_order,
 )
 from luminal_lab.core.op import Op, result_types
 from luminal_lab.core.ops import Input
@@ -124,14 +125,14 @@ class Edit(Lookup):
         self.weights: Mapping[int, str] = weights or {}
         """The inputs that are parameters, and the form that each is marked to be stored in."""
         self.refusals: dict[tuple[str, int], Refusal] = {}
-        self._firing = 0
+        self._firing = self._lifted = 0
         self._because: tuple[str, str] | None = None
 
     @cached_property
     def _ranks(self) -> dict[int, int]:
         # Each node ranks above its sources, so that a search for cycles knows where to stop. The
         # gaps leave room for what is inserted between.
-        return {node.id: place << 32 for place, node in enumerate(self.base.nodes)}
+        return {node.id: place << 32 for place, node in enumerate(in_order(self.table, ()))}
 
     # These are the base's own until the first change.
     @cached_property
@@ -277,18 +278,9 @@ class Edit(Lookup):
             names[record.name] = record.id
             for id in record.sources:
                 readers.setdefault(id, {})[record.id] = None
-        because = self._because or (rule, "")
-        change = Change(
-            kind,
-            rule or because[0],
-            node,
-            into,
-            before,
-            after,
-            (self.signature, signature),
-            self._firing,
-            because[1],
-        )
+        given, because = self._because or (rule, "")
+        both = self.signature, signature
+        change = Change(kind, rule or given, node, into, before, after, both, self._firing, because)
         self.log.append(change)
         self.signature = signature
         if self._because is None and kind != "insert":
@@ -325,11 +317,14 @@ class Edit(Lookup):
             todo += fresh
 
     def _lift(self, id: int) -> None:
-        """Give what is computed from a node higher ranks than it has."""
-        todo = [id]
-        while todo:
-            id = todo.pop()
+        """Give what is computed from a node higher ranks than it has; after many, all new ones."""
+        lifted = [id]
+        for id in lifted:  # which grows
             for user in self.readers.get(id, ()):
                 if self._ranks[user] <= self._ranks[id]:
                     self._ranks[user] = self._ranks[id] + 1
-                    todo.append(user)
+                    lifted.append(user)
+        self._lifted += len(lifted)
+        if self._lifted > len(self._ranks):  # the gaps are full, and each lift may go to the end
+            self._lifted = 0
+            del self._ranks

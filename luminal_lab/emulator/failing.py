@@ -17,6 +17,7 @@ from luminal_lab.errors import DeviceError
 
 MOST_ACCESSES: Final = 1 << 23
 FAR: Final = 1 << 30
+OWN: Final = "an array that each thread has for itself"
 DIVISION, ILLEGAL = 8, 4
 """Signals, as POSIX numbers them."""
 
@@ -39,6 +40,7 @@ class Status(IntEnum):
     NOT_BEGUN = 12
     MISALIGNED = 13
     TOO_MUCH_STATIC = 14
+    OUTSIDE_OWN = 15
 
 
 REFUSED: Final = {
@@ -61,6 +63,10 @@ REFUSED: Final = {
     ),
 }
 """What it is that Hopper's functions were asked, and what would do."""
+AT_A_THREAD: Final = {
+    *(Status.FAULT, Status.STOPPED, Status.TRAPPED, Status.MISALIGNED, Status.OUTSIDE_OWN),
+    *REFUSED,
+}
 
 
 class Job(ctypes.Structure):
@@ -132,7 +138,7 @@ def failure(told: Told, job: Job, blocks: Iterable[Block]) -> DeviceError:
         return divergence(
             told.subject, told.source, Standing.now(), math.prod(told.threads), told.above
         )
-    if status in (Status.FAULT, Status.STOPPED, Status.TRAPPED, Status.MISALIGNED, *REFUSED):
+    if status in AT_A_THREAD:
         return _at_a_thread(told, job, status, blocks)
     text, hint = _too_large(told, job, status)
     return DeviceError(f"{told.subject}: {text}", hint=hint)
@@ -157,6 +163,10 @@ def _at_a_thread(told: Told, job: Job, status: Status, blocks: Iterable[Block]) 
             line = max(0, standing.line() - told.above)
             text = _misaligned(job, list(blocks))
             hint = "a GPU stops there: a vector begins at a multiple of its size"
+        case Status.OUTSIDE_OWN:
+            line = max(0, standing.line() - told.above)
+            text = f"it {'writes' if job.is_store else 'reads'} outside of {OWN}"
+            hint = "a GPU goes on with whatever lies there; compare the index with the array's size"
         case _ if status in REFUSED:
             line = max(0, standing.line() - told.above)
             text, hint = REFUSED[status]

@@ -47,6 +47,8 @@ struct lab_runtime {
     void (*fence)(void);
     void (*trap)(int line);
     void (*misaligned)(const void *at, unsigned to, int is_write, int line, const void *from);
+    void (*left)(void);
+    void (*outside)(int is_write, int line, const void *from);
     void (*no_lane)(unsigned lane, int line, const void *from);
     mutable const void *from;                             // where a stand-in was called
     char *shared_base;

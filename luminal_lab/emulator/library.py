@@ -24,7 +24,7 @@ from luminal_lab.devices.build.toolchain import (
     load,
     window,
 )
-from luminal_lab.emulator.reading import DYNAMIC, DialectName, Parameter, read
+from luminal_lab.emulator.reading import DYNAMIC, DialectName, Parameter, Reading, read
 from luminal_lab.errors import DeviceError
 from luminal_lab.trust import admit
 
@@ -157,7 +157,7 @@ def library_of(source: str, dialect: DialectName, build: Build, above: int = 0) 
     """Return a source's kernels, compiled and loaded."""
     admit(source)
     reading = read(source, dialect, stand_ins())
-    text = reading.text + "\n" + _entries(reading.kernels, dialect)
+    text = reading.text + "\n" + _entries(reading, dialect)
     path = _compiled(source, text, dialect, reading.stand_ins, build, above)
     loaded = load(path, "lab_bind")
     loaded.lab_bind.argtypes = [ctypes.c_void_p]
@@ -185,10 +185,10 @@ def _taken(loaded: ctypes.CDLL, name: str, parameters: tuple[Parameter, ...]) ->
     ]
 
 
-def _entries(kernels: Mapping[str, tuple[Parameter, ...]], dialect: DialectName) -> str:
+def _entries(reading: Reading, dialect: DialectName) -> str:
     """Return what calls each kernel with arguments from a list, and says how it takes them."""
     lines: list[str] = []
-    for name, parameters in kernels.items():
+    for name, parameters in reading.kernels.items():
         type = f"decltype(&{name})"
         values: list[str] = []
         told: list[str] = []
@@ -210,6 +210,8 @@ def _entries(kernels: Mapping[str, tuple[Parameter, ...]], dialect: DialectName)
         lines.append(
             f"LAB_EXPORT const lab_parameter lab_takes_{name}[] = {{{', '.join([*told, '{}'])}}};"
         )
+    rows = (f"{{{a}, {b}, {n}, {str(w).lower()}}}" for a, b, n, w in reading.subscripts)
+    lines.append(f"const lab_subscript lab_subscripts[] = {{{', '.join([*rows, '{}'])}}};")
     return "\n".join(lines) + "\n"
 
 
@@ -232,7 +234,9 @@ def _compiled(
     using = " ".join(f"using lab_units::{name};" for name in used)
     flags = [*found.flags, "-include", str(path), f"-DLAB_DIGEST={key_of(header)}"]
     flags += [f"-DLAB_USING={using}"] * bool(used)
-    flags += ["-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing", "-fsanitize=alignment"]
+    flags += ["-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing"]
+    more = "array-bounds" if is_clang(found) else "bounds,object-size"  # clang's needs -O1
+    flags += [f"-fsanitize=alignment,{more}"]
     link = ["-shared"] + ["-lm"] * ("windows" not in found.target)
     if build in UNSET and can_fill():
         flags += [f"-ftrivial-auto-var-init={UNSET[build]}"]
@@ -266,7 +270,7 @@ def can_fill() -> bool:
 def unset_line(source: str, dialect: DialectName, above: int) -> int:
     """Return the line where the compiler sees a local that may not be set; 0 where it sees none."""
     reading = read(source, dialect, stand_ins())
-    text = reading.text + "\n" + _entries(reading.kernels, dialect)
+    text = reading.text + "\n" + _entries(reading, dialect)
     found = compiler()
     if is_clang(found):
         asked = [f"-Werror={one}uninitialized" for one in ("", "sometimes-", "conditional-")]

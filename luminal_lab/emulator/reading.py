@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
 from luminal_lab.devices.build.toolchain import window
@@ -44,6 +45,7 @@ SWIZZLE: Final = re.compile(r"[xyzw]{2,4}|[rgba]{2,4}")
 SHARED, DYNAMIC = 1000, 2000
 """From where on a trace numbers shared arrays, and those whose size the call says."""
 PLAIN_HALF: Final = re.compile(f"(?:{PLAIN_FLOAT.pattern})[hH]")
+WRITES: Final = re.compile(r"=(?!=)|[-+*/%&|^]=|\+\+|--")
 MOST_SHARED = 254
 HOPPERS: Final = re.compile(r"lab_bulk_(store|commit|wait)")
 """Functions of the prelude that have no stand-in."""
@@ -83,6 +85,8 @@ class Reading:
     stand_ins: tuple[str, ...]
     shared: dict[int, str]
     """The shared arrays by the number under which the runtime knows them."""
+    subscripts: tuple[tuple[int, int, int, bool], ...]
+    """Of each that may be of a local: line and column, of how many, whether it is written to."""
 
 
 def tokens_of(source: str) -> list[Token]:
@@ -117,12 +121,15 @@ def read(source: str, dialect: DialectName, known: frozenset[str]) -> Reading:
         edits += _floats(tokens)
         edits += _swizzles(tokens)
     kernels = dict(_kernels(source, dialect, tokens))
+    edits += _returns(dialect, tokens)
     made, shared = _shared(source, dialect, tokens)
     edits += made
     if dialect == "metal":
         edits += _attributes(source, tokens)
     used = {token.text for token in tokens if token.kind == "name"}
-    return Reading(_edited(source, edits), kernels, tuple(sorted((known & used) - own)), shared)
+    text = _edited(source, edits)
+    subscripts = tuple(_subscripts(text, frozenset(shared.values())))
+    return Reading(text, kernels, tuple(sorted((known & used) - own)), shared, subscripts)
 
 
 def _edited(source: str, edits: list[tuple[int, int, str]]) -> str:
@@ -283,6 +290,39 @@ def _kernels(
         close = _closing(tokens, opened)
         parts = _separated(tokens[opened + 1 : close])
         yield tokens[opened - 1].text, tuple(_parameter(part) for part in parts)
+
+
+def _returns(dialect: DialectName, tokens: Sequence[Token]) -> Iterator[tuple[int, int, str]]:
+    """Yield the places where a kernel ends before its end, which say so."""
+    for k, token in enumerate(tokens):
+        if token.text == MARK[dialect] and token.kind == "name":
+            opened = next((i for i in range(k, len(tokens)) if tokens[i].text in ("{", ";")), k)
+            end = _closing(tokens, opened) if tokens[opened].text == "{" else opened
+            for one, after in pairwise(tokens[opened:end]):
+                if (one.text, after.text) == ("return", ";"):
+                    yield one.end, one.end, " lab_return()"
+
+
+def _subscripts(text: str, shared: frozenset[str]) -> Iterator[tuple[int, int, int, bool]]:
+    """Yield the first subscript of each name that is no shared array's, by its end and its name."""
+    tokens = tokens_of(text)
+    for k, (token, after) in enumerate(pairwise(tokens)):
+        is_name = token.kind == "name" and tokens[k - 1].text not in (".", "->")
+        if not is_name or after.text != "[" or token.text in shared:
+            continue
+        first = end = _closing(tokens, k + 1)
+        depth = 1
+        while end + 1 < len(tokens) and tokens[end + 1].text == "[":
+            end, depth = _closing(tokens, end + 1), depth + 1
+        if end + 3 >= len(tokens):
+            continue
+        while tokens[end + 1].text == "." and end + 5 < len(tokens):
+            end += 2
+        signs = "".join(one.text for one in tokens[end + 1 : end + 3])
+        is_write = WRITES.match(signs) is not None
+        for place in (tokens[first].start, token.start):
+            column = place - text.rfind("\n", 0, place)
+            yield line_at(text, place), column, depth, is_write
 
 
 def _separated(tokens: Sequence[Token]) -> list[list[Token]]:

@@ -12,10 +12,10 @@
 #include <signal.h>
 #endif
 
-enum { FRESH, READY, AT_BARRIER, AT_WARP, DONE, AT_BYTES };
+enum { FRESH, READY, AT_BARRIER, AT_WARP, DONE, AT_BYTES, ENDED };
 enum {
     FINE, DIVERGED, FAULT, STOPPED, TOO_LONG, TOO_MANY, TRAPPED, NO_SHARED, NO_MEMORY, BAD_BARRIER,
-    BAD_COPY, BAD_TILE, NOT_BEGUN, MISALIGNED, TOO_MUCH_STATIC
+    BAD_COPY, BAD_TILE, NOT_BEGUN, MISALIGNED, TOO_MUCH_STATIC, OUTSIDE_OWN
 };
 enum { MOST_THREADS = 1024, STACK = 256 << 10, PAGE = 16384, SHARED_GAP = 1024, PLACES = 256 };
 static const lab_address SHARED_BYTES = 1 << 20;
@@ -31,7 +31,7 @@ struct Fiber {
 struct Lane {
     Fiber *fiber;
     unsigned index[3];
-    int state, line, kind, spaces, counted;
+    int state, line, kind, spaces, counted, has_left;
     unsigned mask;
     unsigned char payload[LAB_PAYLOAD];
     const unsigned char *answer;
@@ -112,6 +112,9 @@ static void open_barrier(Lane *me) {
         if (!first) first = &lanes[k];
         if (lanes[k].line != first->line) escape(DIVERGED);
     }
+    // Who has come to the end has gone past the barrier: by what CUDA says, all or none come to it.
+    for (unsigned k = 0; k < count; k++)
+        if (lanes[k].state == ENDED) escape(DIVERGED);
     if (done && !job->early_line) {
         job->early_line = first->line, job->early_threads = done;
         job->early_block = (unsigned)job->blocks_done;
@@ -205,7 +208,7 @@ static void fiber_body() {
             inside = 1;
             job->entry(job->arguments);
             inside = 0;
-            now->state = DONE;
+            now->state = now->has_left ? DONE : ENDED;
             done++;
             return_from_meetings();
             if (arrived && is_complete()) open_barrier(0);
@@ -411,6 +414,15 @@ static void misaligned(const void *at, unsigned to, int is_write, int line, cons
     escape(MISALIGNED);
 }
 
+static void left() { now->has_left = 1; }
+
+// Behind what a thread has for itself there is what others have: it cannot go on.
+static void outside(int is_write, int line, const void *from) {
+    if (is_watched) outside_watch(is_write, from);
+    now->line = line, job->is_store = is_write;
+    escape(OUTSIDE_OWN);
+}
+
 // -- what goes wrong in the middle of a kernel ------------------------------------------------------
 
 #if !defined(_WIN32)
@@ -530,7 +542,7 @@ static void run_block() {
     memset(dynamics, 0, sizeof dynamics);
     memset(returned, 0, sizeof returned);
     shared_used = 0, job->shared_bytes = job->static_bytes = 0, table.turn++;
-    for (unsigned k = 0; k < count; k++) lanes[k].state = FRESH, lanes[k].line = 0;
+    for (unsigned k = 0; k < count; k++) lanes[k].state = FRESH, lanes[k].line = lanes[k].has_left = 0;
     begin_block_watch();
     begin_block_bulk();
     running = idle_fiber();
@@ -575,6 +587,7 @@ EXPORT const lab_runtime *lab_table(void) {
     table.barrier = barrier, table.exchange = exchange, table.shared = shared;
     table.dynamic = dynamic, table.trap = trap, table.count = count_bytes, table.bulk = bulk;
     table.misaligned = misaligned, table.no_lane = no_lane_watch;
+    table.outside = outside, table.left = left;
     table.touch = touch, table.enter = enter, table.leave = leave, table.fence = fence;
     return &table;
 }

@@ -70,7 +70,8 @@ LAB_HOOK(void *, memset, void *to, int value, __SIZE_TYPE__ n) {
 #define LAB_TOUCHED(p, kind)
 #endif
 
-// -- addresses that are no multiple of what their type asks for: the compiler looks at each -----------
+// -- addresses that are no multiple of what their type asks for, or behind an array of the thread's
+// own: the compiler looks at each ----------------------------------------------------------------------
 
 struct lab_asked {
     struct { const char *file; unsigned line, column; } at;
@@ -88,11 +89,33 @@ enum { LAB_LEADS_ON = 2 };  // to a load or store, which gcc looks at as well
         __asm__(LAB_TEXT(__USER_LABEL_PREFIX__) "__ubsan_handle_" #NAME);                         \
     void lab_report_##NAME(const lab_asked *asked, __SIZE_TYPE__ at) {                            \
         if (asked->does == LAB_LEADS_ON) return;                                                  \
-        lab_now->misaligned((const void *)at, 1u << asked->power, asked->does == 1,               \
-                            (int)asked->at.line, __builtin_return_address(0));                    \
+        const int line = (int)asked->at.line, is_write = asked->does == 1;                        \
+        const unsigned to = 1u << asked->power;                                                   \
+        if (at % to == 0) lab_now->outside(is_write, line, __builtin_return_address(0));          \
+        else lab_now->misaligned((const void *)at, to, is_write, line, __builtin_return_address(0)); \
     }                                                                                             \
     }
 LAB_REPORT(type_mismatch_v1)
+
+// A subscript of an array that a thread has for itself: where it stands (gcc says its end, clang its
+// beginning), of how many; others are looked at by their address.
+struct lab_subscript { unsigned line, column, depth; bool is_write; };
+extern const lab_subscript lab_subscripts[];
+struct lab_indexed {
+    struct { const char *file; unsigned line, column; } at;
+    const struct { unsigned short kind, info; char name[1]; } *type;
+};
+extern "C" {
+LAB_QUIET void lab_report_bounds(const lab_indexed *, __SIZE_TYPE__)
+    __asm__(LAB_TEXT(__USER_LABEL_PREFIX__) "__ubsan_handle_out_of_bounds");
+void lab_report_bounds(const lab_indexed *asked, __SIZE_TYPE__) {
+    unsigned depth = 0;
+    for (const char *c = asked->type->name; *c; c++) depth += *c == '[';
+    for (const lab_subscript *one = lab_subscripts; one->line; one++)
+        if (one->line == asked->at.line && one->column == asked->at.column && depth >= one->depth)
+            lab_now->outside(one->is_write, (int)one->line, __builtin_return_address(0));
+}
+}
 
 LAB_EXPORT LAB_QUIET void lab_bind(const lab_runtime *table) { lab_now = table; }
 
@@ -181,6 +204,9 @@ template <class T> static inline T &lab_shared(int place, const char *name, int 
 template <class T> static inline T *lab_dynamic(int place, const char *name, int line) {
     return (T *)lab_now->dynamic(place, sizeof(T), name, line);
 }
+
+// A thread leaves the kernel before its end, as those may whom a barrier does not wait for.
+static inline void lab_return() { lab_now->left(); }
 
 static inline unsigned lab_own_lane() { return lab_now->number % 32; }
 

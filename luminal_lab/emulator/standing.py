@@ -13,7 +13,7 @@ from typing_extensions import override
 from luminal_lab.emulator.library import runtime
 from luminal_lab.errors import DeviceError
 
-FRESH, READY, AT_BARRIER, AT_WARP, DONE, AT_BYTES = range(6)
+FRESH, READY, AT_BARRIER, AT_WARP, DONE, AT_BYTES, ENDED = range(7)
 OPERATIONS: Final = (
     *("a sync", "a shuffle", "a vote", "a sum", "a maximum", "a minimum", "an mma", "an mma"),
     *("an mma", "a matrix", "a product of four warps", "the beginning of products"),
@@ -96,6 +96,8 @@ def divergence(
                 what = f"{waits} for the bytes that a barrier counts in line {line}: {text}"
             case _ if state == DONE:
                 what = f"{has} returned"
+            case _ if state == ENDED:
+                what = f"{has} come to the end"
             case _:
                 what = f"{has} not come yet"
         told.append(f"{who} {what}")

@@ -13,6 +13,7 @@ from typing_extensions import override
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.printer import as_text
 from luminal_lab.display import DISPLAYS, Alive, Shown, Theme
+from luminal_lab.emulator.failing import OWN
 from luminal_lab.emulator.library import runtime
 from luminal_lab.emulator.reading import SHARED
 from luminal_lab.emulator.standing import place_text
@@ -122,9 +123,11 @@ class Finding:
         at = f"line {self.line}: {self.text}"
         match self.kind:
             case "out of bounds":
-                held = f"{self.size // self.element:,}" if self.element > 1 else f"{self.size:,}"
                 unit = "elements" if self.element > 1 else "bytes"
-                what = f"{who} {does} {where}, and {self.array} has {held} {unit}"
+                held = f"{self.size // self.element:,} {unit}"
+                past = f"{where}, and {self.array} has {held}"
+                own = f"outside of {OWN}; it was stopped there"
+                what = f"{who} {does} {past if self.array else own}"
             case "unwritten":
                 what = f"{who} reads {where}, which nobody has written"
             case "race":

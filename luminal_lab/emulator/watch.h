@@ -248,6 +248,11 @@ static void misaligned_watch(const void *given, unsigned to, int is_write, const
     if (f) f->bytes = to, f->is_write = is_write;
 }
 
+static void outside_watch(int is_write, const void *from) {
+    Finding *f = finding(OUTSIDE, NOWHERE, line_behind((const char *)from, &clocks[table.number]), 0);
+    if (f) f->is_write = is_write;
+}
+
 // A thread asks for the value of a lane that gave none.
 static void no_lane_watch(unsigned lane, int, const void *from) {
     if (!is_watched) return;

@@ -46,6 +46,8 @@ class Inlining(Pass):
                 f"inline: {ir.name} would have {count:,} nodes, and may have {MOST_NODES:,}",
                 hint="calls of calls of calls double them each time; write fewer levels",
             )
+        if edit.limit is not None:  # each call is one firing, and this many end
+            edit.limit = max(edit.limit, count)
         todo = deque(node.id for node in ir.nodes)
         while todo:
             node = edit.table.get(todo.popleft())

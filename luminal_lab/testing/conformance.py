@@ -23,13 +23,13 @@ from luminal_lab.core.dtypes import Array, DType, DTypeLike, as_dtype
 from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ir import IR, NO_META, Node, Table
 from luminal_lab.core.op import OPS, Elementwise, Op, TensorType, tuple_text
-from luminal_lab.core.ops import Input
+from luminal_lab.core.ops import Input, MaxReduce, Scatter, SumReduce
 from luminal_lab.errors import ArgumentError, LabError, nearest
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.inlining import Inlining
 from luminal_lab.passes.judge import differences
-from luminal_lab.passes.pipeline import PassLike, Pipeline, as_pass
+from luminal_lab.passes.pipeline import LICENCE, PassLike, Pipeline, as_pass
 from luminal_lab.passes.rule import Rule, RuleSet
 from luminal_lab.progress import Progress, progress
 from luminal_lab.testing import cases as table
@@ -67,6 +67,9 @@ FAMILIES = (
     graphs,
     models,
 )
+
+EITHER_ZERO = {op.name for op in (SumReduce, MaxReduce, Scatter)}
+"""The ops that leave open which zero they give: what sums begin with, and the larger of both."""
 
 
 class Device(Protocol):
@@ -107,7 +110,9 @@ def conformance(
     names, as in "view" or "sum_reduce*"; `ops` and `dtypes` select cases that need no others.
     What is not supported is declared by its words, each with a reason: an op, a dtype, a family, or
     "symbolic", here or as the device's attribute of that name. With `trial` kernels run apart from
-    this process, as with check="values", where the device can have them there.
+    this process, as with check="values", where the device can have them there. The signs of zeros
+    must be right unless the licence grants `no_signed_zero`, as that of a pipeline does by default;
+    one with a method `run` says so as its attribute `licence`.
 
     >>> print(conformance("dce", only="elementwise", ops="sqrt", dtypes="float32"))
     conformance of dce: all 2 cases passed
@@ -204,6 +209,7 @@ class _Kit:
         self.trial = trial
         self.toy: Device | None = None
         self.pipeline: Pass | Pipeline | None = None
+        self.signs = "no_signed_zero" not in granted(device)
         if isinstance(device, (Pass, Pipeline, Rule, RuleSet, str)) or not hasattr(device, "run"):
             self.pipeline = as_pass(device)
             self.name = str(self.pipeline)
@@ -294,12 +300,17 @@ class _Kit:
                 text = f"it has {len(want)} outputs, and {len(got)} came"
                 return Row(case, "failed", text, seconds, self._blamed(case, run), run, want, got)
             for node, a, b in zip(case.ir.outputs, want, got, strict=True):
-                text = difference(case.ir, node, run, a, b, wrong_places(case.near, a, b))
+                wrong = wrong_places(case.near, a, b, signs=self._asks_signs(case.ops))
+                text = difference(case.ir, node, run, a, b, wrong)
                 if text:
                     blamed = self._blamed(case, run)
                     note = "" if blamed else "right where each node is an output; wrong if fused"
                     return Row(case, "failed", text, seconds, blamed, run, want, got, note)
         return Row(case, "passed", "", seconds)
+
+    def _asks_signs(self, ops: Iterable[str]) -> bool:
+        """Return whether zeros that these ops make must have the signs that they should."""
+        return self.signs and EITHER_ZERO.isdisjoint(ops)
 
     def _ended(self, case: Case, error: Exception) -> Row:
         """Return the row of a case that ended in an error."""
@@ -329,7 +340,8 @@ class _Kit:
             tried = (count + failing) // 2
         near = "ulps" if case.near == "ulps" else "rounded"
         for node, a, b in zip(nodes, expected(ir, run, nodes), got, strict=False):
-            if wrong_places(near, a, b).any():
+            signs = self._asks_signs(case.ops)
+            if wrong_places(near, a, b, signs=signs).any():
                 return node.op.name
         return nodes[count].op.name if count < len(nodes) else None
 
@@ -341,6 +353,14 @@ class _Kit:
         except Exception:
             return None
         return found
+
+
+def granted(device: object, around: Iterable[str] = LICENCE) -> frozenset[str]:
+    """Return the facts that a device may assume, or a part of its pipeline."""
+    licence = getattr(device, "licence", None)
+    own = frozenset(around if licence is None else licence)
+    inner = device.passes if isinstance(device, Pipeline) else ()
+    return own.union(*(granted(one, own) for one in inner))
 
 
 class _Overwritten(Exception):  # noqa: N818  # what a device did
@@ -400,12 +420,12 @@ def bound(ir: IR, dims: Mapping[str, int]) -> IR:
 # -- values ----------------------------------------------------------------------------------------
 
 
-def wrong_places(near: table.Nearness, want: Array, got: Array) -> Array:
+def wrong_places(near: table.Nearness, want: Array, got: Array, *, signs: bool = False) -> Array:
     """Return where a result is not as near to what it should be as it must be."""
     if want.shape != got.shape or want.dtype != got.dtype:
         return np.ones(want.shape or (1,), bool)
     if near == "rounded":
-        return differences(want, got, scaled=True)
+        return differences(want, got, scaled=True, signs=signs)
     dtype = DType(want.dtype.name)
     if not dtype.is_float:
         return np.asarray(want != got)
@@ -414,6 +434,8 @@ def wrong_places(near: table.Nearness, want: Array, got: Array) -> Array:
     if near == "ulps":
         with np.errstate(all="ignore"):
             same |= abs(x - y) <= ULPS * np.maximum(EPSILON[dtype] * abs(x), LEAST[dtype])
+    if signs:
+        same &= (x != y) | (x != 0) | (np.signbit(x) == np.signbit(y))
     return np.asarray(~same)
 
 

@@ -110,6 +110,11 @@ extern "C" __global__ void late(float *y, int n) {
     __syncthreads();
     y[threadIdx.x] = first;
 }
+extern "C" __global__ void skipped(float *y, int n) {
+    y[threadIdx.x] = 1.0f;
+    if (threadIdx.x < n) __syncthreads();
+    y[threadIdx.x] = 2.0f;
+}
 extern "C" __global__ void too_shared(float *y) {
     __shared__ float tile[1 << 18];
     tile[threadIdx.x] = 1.0f;
@@ -299,6 +304,25 @@ def test_a_barrier_does_without_threads_that_have_returned(traced: bool):
     assert trace.notes == (note,)
     assert note in str(trace)
     assert {one.kind for one in trace.findings} == {"race"}  # the blocks write the same place
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_a_barrier_that_threads_skip_and_go_on_to_the_end(traced: bool):
+    y = np.zeros(64, np.float32)
+    call = Call("skipped", 1, 64, [y, 32])
+    error = error_of(lambda: emulate(SOURCE, "cuda", [call], trace=traced), DeviceError)
+    line = 1 + SOURCE[: SOURCE.index("if (threadIdx.x < n) __syncthreads();")].count("\n")
+    assert error.message == (
+        "emulator: kernel skipped, block 0: not all threads of the block reach a barrier"
+    )
+    assert error.where == (
+        f"32 threads (0 to 31) wait at the barrier in line {line}: "
+        "if (threadIdx.x < n) __syncthreads();\n"
+        "32 threads (32 to 63) have come to the end"
+    )
+    for all_or_none in (64, 0):
+        emulate(SOURCE, "cuda", [Call("skipped", 1, 64, [y, all_or_none])], trace=traced)
+    assert (y == 2).all()
 
 
 def test_asynchronous_copies_bring_what_is_waited_for():

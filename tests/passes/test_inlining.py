@@ -2,7 +2,9 @@
 
 from hypothesis import given
 
-from luminal_lab.core.ops import Call
+from luminal_lab.core import edit
+from luminal_lab.core.ir import IR, in_order
+from luminal_lab.core.ops import Call, Sin
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.parse import parse
 from tests.core.graphs import DIMS, graphs
@@ -41,6 +43,33 @@ def test_one_level_is_one_step_and_origins_are_those_of_the_call():
         if node.sources:
             assert (node.meta.origin, node.meta.scope) == (line, "block")
     assert [str(step).count(" = call") for step in snapshot.steps()] == [2, 1, 0]
+
+
+def doubled(levels: int) -> IR:
+    """Return a call of two calls of two calls …, and at last of `sin`."""
+    text = "graph g(%x: f32[2]) -> (%y) { %y = call{body = b0} %x : f32[2] }\n"
+    for level in range(levels):
+        op = "sin" if level == levels - 1 else f"call{{body = b{level + 1}}}"
+        text += f"graph b{level}(%p: f32[2]) -> (%r) {{ %q = {op} %p : f32[2]\n"
+        text += f"  %r = {op} %q : f32[2] }}\n"
+    return parse(text)
+
+
+def test_calls_that_double_many_times_end():
+    after = run_passes(doubled(10), "inline").ir
+    assert [node.op for node in after.nodes if node.sources] == [Sin()] * 1024
+
+
+def test_what_is_behind_a_call_is_lifted_a_few_times_only(monkeypatch):
+    sorts: list[int] = []
+
+    def counted(table, schedule):
+        sorts.append(table.size)
+        return in_order(table, schedule)
+
+    monkeypatch.setattr(edit, "in_order", counted)
+    run_passes(doubled(11), "inline")
+    assert sum(sorts) < 100 * 2048
 
 
 def test_only_what_is_named():

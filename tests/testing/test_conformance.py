@@ -201,6 +201,49 @@ def at(where: Eval, wrong: Any, right: Eval) -> Eval:
 
 
 HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
+
+
+class Signed(Toy):
+    """A toy that may assume nothing."""
+
+    licence = ()
+
+
+def without_signs(right: Eval) -> Eval:
+    """Return a function that gives +0 where it should give -0."""
+
+    def call(*given: Array) -> Array:
+        made = right(*given)
+        return np.where(made == 0, np.zeros_like(made), made) if made.dtype.kind == "f" else made
+
+    return call
+
+
+SIGNED = ["add", "mul", "mod", "sqrt", "sin", "where"]
+
+
+@pytest.mark.parametrize("name", SIGNED)
+def test_the_signs_of_zeros_count_where_the_licence_says_so(name):
+    wrong = {name: without_signs(getattr(ops, name.title())().eval)}
+    assert conformance(Toy(**wrong), only="elementwise").ok
+    found = conformance(Signed(**wrong), only="elementwise")
+    assert found.wrong_ops == (name,)
+    assert "is 0.0, and should be -0.0" in str(found)
+
+
+def test_a_device_that_keeps_all_signs_passes_without_a_licence():
+    found = conformance(Signed())
+    assert found.ok, str(found)
+
+
+def test_the_licence_is_that_of_the_pipeline():
+    zeros = Crowded("zeros")
+    assert conformance(zeros, ops="sqrt").ok
+    assert conformance(ll.Pipeline([zeros], licence=()), ops="sqrt").wrong_ops == ("sqrt",)
+    assert conformance(ll.Pipeline([zeros], licence="no_signed_zero"), ops="sqrt").ok
+    assert conformance(ll.Pipeline(licence=())).ok
+
+
 CORNERS: dict[str, tuple[str, Eval]] = {
     "what is subnormal becomes 0": ("exp2", at(lambda x: x < -126, 0, ops.Exp2().eval)),
     "it overflows too early": ("exp2", at(lambda x: x > 127, np.inf, ops.Exp2().eval)),
@@ -359,6 +402,10 @@ class _Runner:
             and any(isinstance(node.op, ops.Sqrt) for node in self.ir)
         ):
             environment.data(self.ir.inputs[0])[-1:] = 0
+        if self.how == "zeros":
+            found = {
+                id: np.where(value == 0, np.zeros_like(value), value) for id, value in found.items()
+            }
         return found
 
 

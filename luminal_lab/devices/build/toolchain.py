@@ -238,7 +238,7 @@ def _asked(
         if waited is not None and waited >= patience:
             return _Hangs(f"it had no answer within {waited:g} s, and is not asked again")
         try:
-            return _run(list(question), folder, patience)
+            return run_program(list(question), folder, patience)
         except subprocess.TimeoutExpired:
             _HANGING[key] = patience
             return _Hangs(f"{question[-1]} had no answer within {patience:g} s")
@@ -296,7 +296,7 @@ def machine() -> str:
     elif sys.platform == "darwin":  # where platform.processor() says "arm" of all that are
         names = ["brand_string", "features", "leaf7_features"]
         ask = ["/usr/sbin/sysctl", "-n", *(f"machdep.cpu.{name}" for name in names)]
-        parts.append(_run(ask, Path("/"), 10)[1])
+        parts.append(run_program(ask, Path("/"), 10)[1])
     else:
         parts.append(platform.processor())
     return "\n".join(parts)
@@ -357,7 +357,7 @@ def build(
     try:
         with _folder() as folder:
             (folder / PROGRAM).write_bytes(source.encode("utf-8", "backslashreplace"))
-            code, said = _run(compiler.call(PROGRAM, LIBRARY), folder, patience)
+            code, said = run_program(compiler.call(PROGRAM, LIBRARY), folder, patience)
             made = folder / LIBRARY
             if code or not made.is_file():
                 full = shutil.disk_usage(folder).free < 1 << 20
@@ -500,7 +500,7 @@ def window(source: str, line: int, around: int = 3) -> str:
     )
 
 
-def _run(command: list[str], folder: Path, timeout: float) -> tuple[int, str]:
+def run_program(command: list[str], folder: Path, timeout: float) -> tuple[int, str]:
     """Run a program, and return its status and all that it says; none survives an exception.
 
     What it writes besides goes into the folder for temporary files, too.

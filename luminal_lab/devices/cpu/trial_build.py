@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from luminal_lab.core.origin import warn
-from luminal_lab.devices.build.toolchain import Behind, Compiler, compile_library
+from luminal_lab.devices.build.toolchain import Behind, Compiler, compile_library, run_program
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.prelude.c_runtime import RUN
 
@@ -93,13 +93,7 @@ def _child(compiler: Compiler, checks: tuple[str, ...]) -> Path:
 def _starts(compiler: Compiler, checks: tuple[str, ...]) -> bool:
     """Return whether a compiler makes a child that can be started, and finds what it should."""
     with suppress(DeviceError, OSError, subprocess.SubprocessError):
-        asked = subprocess.run(
-            [_child(compiler, checks)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        status, said = run_program([str(_child(compiler, checks))], Path("/"), PATIENCE)
         # Some compilers take the flags of sanitizers whose runtime they do not have.
-        return b"shift exponent" in asked.stderr if checks else asked.returncode == 0
+        return "shift exponent" in said if checks else status == 0
     return False

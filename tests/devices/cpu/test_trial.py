@@ -16,9 +16,8 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.core.interpret import Environment
-from luminal_lab.devices.build import cache
+from luminal_lab.devices import cache, cpu_program, trial_build
 from luminal_lab.devices.build.toolchain import compile_library, find_compiler
-from luminal_lab.devices.cpu import program as cpu_program
 from luminal_lab.devices.cpu.trial import FILLS, Area, Death, Died, Job, Trial, first_difference
 from luminal_lab.devices.cpu.trial_build import Builds, builds
 from luminal_lab.devices.cpu.trial_report import Named, words
@@ -299,6 +298,21 @@ def test_ctrl_c_ends_the_child():
         with pytest.raises(KeyboardInterrupt):
             trial.run(0, 1)
     busy.join()
+    assert children() == processes
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="the system does not list its processes")
+def test_ctrl_c_ends_a_child_that_shows_what_it_finds(tmp_path: Path, monkeypatch):
+    child = tmp_path / "child"
+    child.write_text("#!/bin/sh\nsleep 60 & sleep 60\n")
+    child.chmod(0o700)
+    monkeypatch.setattr(trial_build, "_child", lambda *_: child)
+    processes = children()
+    timer = threading.Timer(0.3, lambda: signal.raise_signal(signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        trial_build._starts(replace(find_compiler(), version="one that hangs"), ())
+    timer.join()
     assert children() == processes
 
 
