@@ -90,6 +90,11 @@ def absent(text: str, type: TensorType) -> Op:
 DTYPE, SHAPE = "result_dtype", "result_shape"
 
 
+def is_absent(op: Op) -> bool:
+    """Return whether an op is one in name alone."""
+    return type(op).in_type == (DTYPE, SHAPE)
+
+
 @lru_cache(1024)
 def _absent(name: str, fields: tuple[str, ...]) -> type[Op]:
     def infer(self: Op, *_: TensorType) -> TensorType:

@@ -26,7 +26,7 @@ from luminal_lab.core.origin import Origin
 from luminal_lab.core.parse import DEEPEST, LARGEST_ID
 from luminal_lab.core.verify import verify
 from luminal_lab.errors import LabError
-from luminal_lab.io.fragments import Fragments
+from luminal_lab.io.fragments import Fragments, absent, is_absent
 from luminal_lab.io.packing import INPUT, KINDS, LOG
 from luminal_lab.passes.rule import FACTS
 from luminal_lab.passes.snapshot import Record, Snapshot
@@ -319,16 +319,17 @@ class Unpacking:
             given.lists("reads", -LARGEST_ID, LARGEST_ID + 1),
             strict=True,
         ):
-            known = made[op]
-            if known is None:
+            known, (first, *extra) = made[op], types_of(type_)
+            if known is None or (is_absent(known) and known.infer() != first):
                 text, own, body = spelled[op]
                 # The rows of a body come before those that call it, and are here by now.
                 inner = None if body < 0 else self._graph(body)
-                known = made[op] = self._op(texts[text], types_of(own)[0], inner)
+                # An op in name alone has the type that its node has.
+                known = self._op(texts[text], types_of(own)[0], inner)
+                known = made[op] = absent(texts[text], first) if is_absent(known) else known
                 if inner is not None:
                     self._deep[id(known)] = self._depths[body] + 1
                     self._counts[id(known)] = self._sizes_of[body]
-            first, *extra = types_of(type_)
             sources = tuple([id_ - read for read in reads])
             append(Node(id_, known, sources, first, tuple(extra), self.metas[meta]))
 

@@ -4,6 +4,7 @@
 # ruff: noqa: F401
 # pyright: reportUnusedImport=false
 
+from luminal_lab.core.ops import intrinsic
 from luminal_lab.core.ops.primitive import (
     Add,
     Contiguous,

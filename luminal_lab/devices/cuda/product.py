@@ -13,9 +13,9 @@ from typing import Final, Literal, NamedTuple
 from luminal_lab.core.dims import Dim, Symbol, evaluate, substitute
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ops import Cast, Mul
+from luminal_lab.core.ops.intrinsic import FusedMul
 from luminal_lab.core.views import row_major
 from luminal_lab.kernels.definition.definition import Apply, Definition, Fold, Read, Term
-from luminal_lab.kernels.definition.intrinsics import FusedMul
 
 TYPES: Final[Mapping[DType, int]] = {
     DType.float32: 0,

@@ -19,16 +19,7 @@ from luminal_lab.core.ops import (
     StopGradient,
     Where,
 )
-from luminal_lab.kernels.definition.definition import (
-    Apply,
-    Definition,
-    Fold,
-    Lookup,
-    Number,
-    Read,
-    Term,
-)
-from luminal_lab.kernels.definition.intrinsics import (
+from luminal_lab.core.ops.intrinsic import (
     Abs,
     Ceil,
     Floor,
@@ -38,6 +29,15 @@ from luminal_lab.kernels.definition.intrinsics import (
     Relu,
     Round,
     Trunc,
+)
+from luminal_lab.kernels.definition.definition import (
+    Apply,
+    Definition,
+    Fold,
+    Lookup,
+    Number,
+    Read,
+    Term,
 )
 from luminal_lab.kernels.definition.terms import free, softmaxes
 

@@ -28,10 +28,10 @@ import numpy as np
 from luminal_lab.core.dims import Dim, Symbol, bounds
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ops import Add, Exp2, LessThan, Mul, Recip, Where
+from luminal_lab.core.ops.intrinsic import Exp, FusedMul, Maximum
 from luminal_lab.kernels.definition.canonical import canonical
 from luminal_lab.kernels.definition.definition import Definition, Output
 from luminal_lab.kernels.definition.inline import element, used
-from luminal_lab.kernels.definition.intrinsics import Exp, FusedMul, Maximum
 from luminal_lab.kernels.definition.substitution import exchanged, rebuilt, replaced
 from luminal_lab.kernels.definition.terms import (
     Apply,

@@ -26,8 +26,8 @@ from luminal_lab.core.dims import Dim, Shape, Symbol, symbols
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import Elementwise
 from luminal_lab.core.ops import Add, Cast, Exp2, LessThan, Mod, Mul, Recip, Where
+from luminal_lab.core.ops.intrinsic import FusedMul, Maximum
 from luminal_lab.core.printer import op_text, unique
-from luminal_lab.kernels.definition.intrinsics import FusedMul, Maximum
 
 FoldKind: TypeAlias = Literal["sum", "max", "softmax"]
 STATES = "m", "l", "acc"

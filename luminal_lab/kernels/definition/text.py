@@ -11,6 +11,7 @@ from luminal_lab.core.dims import Dim, Expr, Shape, Symbol, parse_dim, symbols
 from luminal_lab.core.dtypes import SHORT, DType
 from luminal_lab.core.op import OPS, Elementwise, Op, Scalar, TensorType, fields_of
 from luminal_lab.core.ops import Add, Cast, Constant, LessThan, MaxReduce, Mod, Mul, SumReduce
+from luminal_lab.core.ops.intrinsic import FusedMul
 from luminal_lab.core.parse import GAP, HEADER_DIM, LISTS, LITERALS, TYPE, Piece, fail, skip
 from luminal_lab.errors import LabError, ParseError, nearest
 from luminal_lab.kernels.definition.definition import (
@@ -28,7 +29,6 @@ from luminal_lab.kernels.definition.definition import (
     Term,
     axis_of,
 )
-from luminal_lab.kernels.definition.intrinsics import FusedMul
 from luminal_lab.kernels.definition.online import softmax_of
 from luminal_lab.kernels.definition.substitution import counted
 from luminal_lab.kernels.definition.terms import STATES, State, States

@@ -16,8 +16,8 @@ from luminal_lab.core.dims import Dim
 from luminal_lab.core.ir import Node
 from luminal_lab.core.op import Reduce, size_of
 from luminal_lab.core.ops import Exp2, MaxReduce, SumReduce
+from luminal_lab.core.ops.intrinsic import Exp
 from luminal_lab.kernels.definition.cost import amount, typical
-from luminal_lab.kernels.definition.intrinsics import Exp
 from luminal_lab.kernels.fuse.contraction import Contraction, follow, product_of
 from luminal_lab.kernels.fuse.reading import Edge, Reading
 from luminal_lab.kernels.fuse.region import Region

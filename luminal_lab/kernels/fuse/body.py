@@ -17,7 +17,7 @@ from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Meta, Node, Table
 from luminal_lab.core.op import Elementwise, Reduce, View
 from luminal_lab.core.ops import Call, Gather, Input, Mul, Pick, Random, SumReduce
-from luminal_lab.kernels.definition.intrinsics import FusedMul
+from luminal_lab.core.ops.intrinsic import FusedMul
 from luminal_lab.kernels.fuse.reading import FREE, Reading
 from luminal_lab.kernels.fuse.region import Region
 from luminal_lab.passes.rule import FACTS

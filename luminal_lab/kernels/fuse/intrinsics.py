@@ -37,7 +37,7 @@ from luminal_lab.core.ops import (
     Sin,
     Sqrt,
 )
-from luminal_lab.kernels.definition.intrinsics import (
+from luminal_lab.core.ops.intrinsic import (
     PREFIX,
     Abs,
     Ceil,

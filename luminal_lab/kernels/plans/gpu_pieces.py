@@ -23,11 +23,11 @@ from luminal_lab.core.dims import Dim, Symbol
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.core.ops import LessThan, Recip, Where
+from luminal_lab.core.ops.intrinsic import Maximum
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.canonical import canonical
 from luminal_lab.kernels.definition.definition import Definition, Output
-from luminal_lab.kernels.definition.intrinsics import Maximum
 from luminal_lab.kernels.definition.online import scores_inlined
 from luminal_lab.kernels.definition.substitution import exchanged, guarded, replaced
 from luminal_lab.kernels.definition.terms import (

@@ -16,7 +16,7 @@ from collections.abc import Set as AbstractSet
 from typing import TypeAlias
 
 from luminal_lab.core.ops import Cast, LessThan, Mod
-from luminal_lab.kernels.definition.intrinsics import Ceil, Floor, Round, Trunc
+from luminal_lab.core.ops.intrinsic import Ceil, Floor, Round, Trunc
 from luminal_lab.kernels.definition.terms import Apply, Lookup, Read, Term, walk
 from luminal_lab.kernels.nest.nest import Nest, Set
 

@@ -18,8 +18,8 @@ from luminal_lab.core.dims import Dim, Symbol, bounds
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import Add, Cast, LessThan, Mul, Where
+from luminal_lab.core.ops.intrinsic import FusedMul
 from luminal_lab.core.views import row_major
-from luminal_lab.kernels.definition.intrinsics import FusedMul
 from luminal_lab.kernels.definition.terms import (
     Apply,
     Count,

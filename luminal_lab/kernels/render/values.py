@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import Op
 from luminal_lab.core.ops import Add, Cast, LessThan, Mul, Where
+from luminal_lab.core.ops.intrinsic import PREFIX, Intrinsic
 from luminal_lab.kernels.definition.definition import Apply, Definition, walk
-from luminal_lab.kernels.definition.intrinsics import PREFIX, Intrinsic
 from luminal_lab.kernels.definition.terms import worked_out
 from luminal_lab.kernels.prelude.c_composed import COMPOSED
 from luminal_lab.kernels.prelude.c_maths import C_TYPES, PRIMITIVE

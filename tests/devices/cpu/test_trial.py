@@ -16,8 +16,9 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.core.interpret import Environment
-from luminal_lab.devices import cache, cpu_program, trial_build
+from luminal_lab.devices.build import cache
 from luminal_lab.devices.build.toolchain import compile_library, find_compiler
+from luminal_lab.devices.cpu import program as cpu_program, trial_build
 from luminal_lab.devices.cpu.trial import FILLS, Area, Death, Died, Job, Trial, first_difference
 from luminal_lab.devices.cpu.trial_build import Builds, builds
 from luminal_lab.devices.cpu.trial_report import Named, words

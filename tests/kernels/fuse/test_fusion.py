@@ -13,8 +13,8 @@ from luminal_lab import nn
 from luminal_lab.core.ir import IR
 from luminal_lab.core.op import Unary
 from luminal_lab.core.ops import Call
+from luminal_lab.core.ops.intrinsic import FusedMul
 from luminal_lab.core.parse import parse
-from luminal_lab.kernels.definition.intrinsics import FusedMul
 from luminal_lab.kernels.fuse.fusion import fusion
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.compile import compile_ir

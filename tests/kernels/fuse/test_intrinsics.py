@@ -11,8 +11,8 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import OPS
+from luminal_lab.core.ops.intrinsic import PREFIX, Intrinsic
 from luminal_lab.kernels.definition.define import define
-from luminal_lab.kernels.definition.intrinsics import PREFIX, Intrinsic
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.fuse.intrinsics import Intrinsics, spelled
 from luminal_lab.kernels.prelude.c_composed import COMPOSED

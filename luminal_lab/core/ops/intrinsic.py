@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.op import Binary, Elementwise, Unary
-from luminal_lab.core.ops import Mul
+from luminal_lab.core.ops.primitive import Mul
 
 PREFIX = "math."
 
