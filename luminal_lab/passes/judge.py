@@ -48,8 +48,6 @@ TYPICAL = 8.0
 """How many times the median an array's typical value may be, however large a few others are."""
 READINGS = 24
 """In how many other ways a graph is read, at most."""
-FEW = 3
-"""Fewer readings with a number than these say little about which numbers there may be."""
 WIDTH = 4.0
 """How far values may be apart, in distances between the readings of a graph."""
 ULPS = 4.0
@@ -220,52 +218,22 @@ def unexplained(wrong: Bools, right: Array, found: Array, others: Iterable[Array
                 break
         return wrong
     x, y = right.astype(np.float64), found.astype(np.float64)
-    seen = _Seen(x)
+    is_open: Bools = np.zeros(x.shape, bool)  # what kind of number it is
+    apart: Floats = np.zeros(x.shape)
     left = wrong
     for other in others:
-        seen.add(other.astype(np.float64))
-        left = wrong & ~seen.explains(y, TOLERANCE[BY_NUMPY[right.dtype]])
-        if not left.any():
-            return left
-    return left & ~(seen.is_open & (seen.finite < FEW))
-
-
-class _Seen:
-    """What the elements of a value are in the readings of a graph."""
-
-    def __init__(self, first: Floats) -> None:
-        self.first = first
-        finite = np.isfinite(first)
-        self.low, self.high = np.where(finite, first, np.inf), np.where(finite, first, -np.inf)
-        self.finite = finite.astype(np.int64)
-        self.is_open: Bools = np.zeros(first.shape, bool)
-        """Where the readings differ in kind: numbers, infinities, NaN."""
-        self.has_both_zeros: Bools = np.zeros(first.shape, bool)
-
-    def add(self, other: Floats) -> None:
-        """Add another reading."""
-        finite, first = np.isfinite(other), self.first
-        same = (first == other) | (np.isnan(first) & np.isnan(other))
-        self.is_open |= ~(same | (finite & np.isfinite(first)))
-        self.has_both_zeros |= (first == 0) & (np.signbit(first) != np.signbit(other))
-        self.finite += finite
-        self.low = np.minimum(self.low, np.where(finite, other, np.inf))
-        self.high = np.maximum(self.high, np.where(finite, other, -np.inf))
-
-    def explains(self, found: Floats, tolerance: float) -> Bools:
-        """Return where values are such as the readings have."""
-        first = self.first
+        z = other.astype(np.float64)
+        finite = np.isfinite(x) & np.isfinite(z)
+        equal = (x == z) | (np.isnan(x) & np.isnan(z))
+        is_open |= ~(finite | equal)
+        is_open |= (x == 0) & (y == 0) & (np.signbit(x) != np.signbit(z))
         with np.errstate(all="ignore"):
-            apart = np.maximum(self.high - first, first - self.low)
-            is_number = np.isfinite(first) & np.isfinite(found)
-            near = is_number & (first != found) & (abs(first - found) <= WIDTH * apart)
-            # A number where the first reading has none is to be among those that others have.
-            far = WIDTH * (self.high - self.low) + tolerance * np.maximum(
-                abs(self.low), abs(self.high)
-            )
-            among = (self.low - far <= found) & (found <= self.high + far)
-        is_open = self.is_open & (~np.isfinite(found) | among)
-        return is_open | near | ((found == 0) & self.has_both_zeros)
+            apart = np.maximum(apart, np.where(finite, abs(x - z), 0.0))
+            near = np.isfinite(x) & np.isfinite(y) & (x != y) & (abs(x - y) <= WIDTH * apart)
+        left = wrong & ~is_open & ~near
+        if not left.any():
+            break
+    return left
 
 
 class _Terms(NamedTuple):
