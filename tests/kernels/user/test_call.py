@@ -154,7 +154,7 @@ def test_calls_that_do_not_fit(case):
     cx = ll.Graph()
     error = error_of(lambda: call(cx, ll.kernel(SCALE, meaning=lambda x: 2 * x)), kind)
     assert error.message == message
-    assert "test_user_call.py" in error.where
+    assert "test_call.py" in error.where
     assert error.hint
     assert not [node for node in cx.ir if isinstance(node.op, UserKernel)]
 

@@ -62,7 +62,7 @@ def test_a_function_that_is_not_what_the_header_says(source):
     if functions(source).get("scale"):
         assert error.where == f"  {functions(source)['scale'].prototype}"
     else:
-        assert "test_user_kernel.py" in error.where
+        assert "test_kernel.py" in error.where
 
 
 def test_types_of_the_users_own_are_left_to_the_compiler():
