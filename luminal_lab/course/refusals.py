@@ -19,11 +19,9 @@ from typing import TypeAlias, cast
 from luminal_lab.devices.build.cache import temporary_folder, user_folder
 
 Values: TypeAlias = tuple[object, ...]
-DEVICES = Path(__file__).parents[1] / "devices"
-STARTERS = {
-    *(str(DEVICES / f"{name}.py") for name in ("machine", "toolchain", "trial", "trial_build")),
-    ctypes.util.__file__,
-}
+PACKAGE = Path(__file__).parents[1]
+OURS = "machines/here", "devices/build/toolchain", "devices/cpu/trial", "devices/cpu/trial_build"
+STARTERS = {*(str(PACKAGE / f"{name}.py") for name in OURS), ctypes.util.__file__}
 """Files that start programs: compilers, and what says which processor and libraries there are."""
 PROGRAMS = 64
 """How many compilers one answer may start."""
