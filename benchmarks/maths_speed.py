@@ -20,11 +20,11 @@ from typing import NamedTuple
 import numpy as np
 
 from luminal_lab.core.dtypes import DType
+from luminal_lab.kernels.definition.define import define
+from luminal_lab.kernels.definition.terms import Apply, Number, Read, Term
+from luminal_lab.kernels.fuse.intrinsics import spelled
 from luminal_lab.kernels.prelude.c_maths import C_TYPES, FAR, NAMES, c_maths
 from luminal_lab.kernels.render.values import applied, c_type, number
-from luminal_lab.kernels.definition.define import define
-from luminal_lab.kernels.fuse.intrinsics import spelled
-from luminal_lab.kernels.definition.terms import Apply, Number, Read, Term
 
 FLAGS = ["-std=gnu99", "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno"]
 FLAGS += ["-fno-trapping-math", "-fopenmp-simd", "-fPIC", "-shared", "-w"]

@@ -74,6 +74,12 @@ class Foreign(NamedTuple):
     first: str
 
 
+def untrusted(kernels: Iterable[Carried]) -> list[Foreign]:
+    """Return what nobody here has signed or allowed, each once."""
+    found = {one.digest: one for one in map(foreign_of, kernels)}
+    return [one for one in found.values() if not is_trusted(one)]
+
+
 class Signed(NamedTuple):
     """A line of the user's file."""
 
@@ -188,9 +194,10 @@ def refuse(foreign: Iterable[Foreign]) -> None:
 
 
 def _first(source: str) -> str:
-    """Return the first line of a source that is not empty, printable and cut."""
-    lines = (line.strip() for line in source.splitlines())
-    return _cut(next(filter(None, lines), ""))
+    """Return the first line of a source that is code, printable and cut; else its first line."""
+    lines = [stripped for line in source.splitlines() if (stripped := line.strip())]
+    code = (line for line in lines if not line.startswith(("//", "/*", "*", "#")))
+    return _cut(next(code, lines[0] if lines else ""))
 
 
 def printable(line: str) -> str:

@@ -536,13 +536,25 @@ def test_a_trusted_kernel_is_not_led_out_of_its_arrays(part: str, other: str, sa
         ll.compile_ir(ir, DEVICES["c"])
 
 
+def test_an_opened_recording_says_what_it_brings(tmp_path: Path):
+    given = Foreign(tmp_path)
+    lab = given.recording()
+    run = ll.open(lab)
+    assert repr(run).endswith(", 1 unsigned kernel>")
+    assert str(run).splitlines()[-2:] == [
+        "  brings 1 kernel that nobody here has signed: kernel evil in C",
+        f"  nothing of that runs until you say so: luminal-lab trust {run.name} --show",
+    ]
+    assert "unsigned" not in repr(ll.open(lab, trust=True))
+
+
 def test_after_a_refusal_all_else_works(tmp_path: Path):
     given = Foreign(tmp_path)
     with pytest.raises(TrustError) as refused:
         ll.compile_ir(given.ir, "generic", DEVICES["c"])
     assert str(refused.value) == (
         "kernel evil in C: a file brought it along, and nobody here has said to run it\n"
-        "  #include <stdio.h>\n"
+        "  __attribute__((constructor)) static void told(void) { fclos…\n"
         "hint: read it first: luminal-lab trust FILE --show; then trust=True of ll.open and "
         "ll.parse, or --trust, runs it, and luminal-lab trust FILE signs it for good"
     )

@@ -29,7 +29,7 @@ from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.passes.story import Story
 from luminal_lab.tables import frame
-from luminal_lab.trust import allow, asked, foreign_of
+from luminal_lab.trust import allow, asked, foreign_of, untrusted
 
 if TYPE_CHECKING:
     import pandas as pd  # pyright: ignore[reportMissingTypeStubs]  # it has none
@@ -247,12 +247,23 @@ class Opened(Drawn, Examined):
     def __str__(self) -> str:
         lines = [f"{self.name}: saved by {self.contents.made}, {self.date[:16].replace('T', ' ')}"]
         lines += [f"  {_summary(one)}" for one in self.subjects]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._foreign()])
+
+    def _foreign(self) -> Iterator[str]:
+        """Yield a line about kernels in it that do not run here."""
+        found = untrusted(carried(self.subjects))
+        if found:
+            what = ", ".join(one.what for one in found[:3]) + (", …" if found[3:] else "")
+            many = "1 kernel" if len(found) == 1 else f"{len(found)} kernels"
+            yield f"  brings {many} that nobody here has signed: {what}"
+            yield f"  nothing of that runs until you say so: luminal-lab trust {self.name} --show"
 
     @override
     def __repr__(self) -> str:
         more = f" and {len(self) - 1} more" if len(self) > 1 else ""
-        return f"<Opened {self.name}: {_summary(self.subject)}{more}>"
+        count = len(untrusted(carried(self.subjects)))
+        unsigned = f", {count} unsigned kernel{'s' * (count > 1)}" if count else ""
+        return f"<Opened {self.name}: {_summary(self.subject)}{more}{unsigned}>"
 
 
 def _summary(subject: Subject) -> str:

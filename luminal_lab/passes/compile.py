@@ -16,6 +16,7 @@ from luminal_lab.errors import (
     ArgumentError,
     DeviceError,
     DimError,
+    Interrupted,
     LabError,
     PassError,
     ScheduleError,
@@ -105,16 +106,30 @@ def _compiled(
     *,
     verifying: bool,
 ) -> Compilation:
-    compiling = _Compiling(ir, pipeline, check, given, verifying=verifying)
+    compiling: _Compiling | None = None
     try:
+        compiling = _Compiling(ir, pipeline, check, given, verifying=verifying)
         made = compiling.run(facts, sizes)
     except BaseException as error:  # Ctrl-C, too
-        for one in LISTENERS.get():
-            one.compiled(compiling.so_far(), error)
+        if compiling is not None:
+            for one in LISTENERS.get():
+                one.compiled(compiling.so_far(), error)
+        if isinstance(error, KeyboardInterrupt):
+            raise _stopped(compiling, is_checked=check is not None) from None
         raise
     for one in LISTENERS.get():
         one.compiled(made, None)
     return made
+
+
+def _stopped(compiling: _Compiling | None, *, is_checked: bool) -> Interrupted:
+    """Return what Ctrl-C is in a compile."""
+    done = 0 if compiling is None else len(compiling.snapshots) - 1
+    many = "1 pass" if done == 1 else f"{done} passes"
+    return Interrupted(
+        f"compile: stopped by Ctrl-C after {many}; the graph is as it was",
+        hint='without check="values" it takes less time' if is_checked else None,
+    )
 
 
 def _sizes(ir: IR, specialise: object) -> Mapping[str, int]:

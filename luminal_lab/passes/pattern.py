@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol, TypeAlias
 
@@ -220,22 +220,26 @@ class Apply(Pattern):
         return f"{self.cls.name}({', '.join(written)})"
 
 
-def variables(names: str) -> Any:  # noqa: ANN401  # one variable, or a tuple of them
-    """Return a variable for each name: `x, y = variables("x y")`."""
-    return _one_or_all([Variable(name) for name in names.split()])
+def variables(*names: str) -> Any:  # noqa: ANN401  # one variable, or a tuple of them
+    """Return a variable for each name: `x, y = variables("x y")`, or `variables("x", "y")`."""
+    return _one_or_all(Variable, names)
 
 
-def constants(names: str) -> Any:  # noqa: ANN401  # one variable, or a tuple of them
+def constants(*names: str) -> Any:  # noqa: ANN401  # one variable, or a tuple of them
     """Return a variable that stands for a constant for each name."""
-    return _one_or_all([ConstantVariable(name) for name in names.split()])
+    return _one_or_all(ConstantVariable, names)
 
 
-def fields(names: str) -> Any:  # noqa: ANN401  # one variable, or a tuple of them
+def fields(*names: str) -> Any:  # noqa: ANN401  # one variable, or a tuple of them
     """Return a variable that stands for the value of a field for each name."""
-    return _one_or_all([Field(name) for name in names.split()])
+    return _one_or_all(Field, names)
 
 
-def _one_or_all(found: Sequence[object]) -> Any:  # noqa: ANN401  # see above
+def _one_or_all(kind: Callable[[str], object], given: Sequence[object]) -> Any:  # noqa: ANN401  # see above
+    for one in given:
+        if not isinstance(one, str):
+            raise DefinitionError(f"pattern: {one!r} is no name", hint='as in variables("x y")')
+    found = [kind(name) for name in " ".join(map(str, given)).split()]
     if not found:
         raise DefinitionError("pattern: no name is given", hint='as in variables("x y")')
     return found[0] if len(found) == 1 else tuple(found)

@@ -23,7 +23,7 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Elementwise, Scalar, TensorType, ints
 from luminal_lab.core.ops import Cast, Constant, Gather, Input, Log2, Mod, Recip, Scatter, Sqrt
 from luminal_lab.core.printer import as_text
-from luminal_lab.errors import Interrupted, LabError, LabWarning
+from luminal_lab.errors import ArgumentError, Interrupted, LabError, LabWarning
 from luminal_lab.passes.corners import (
     corners,
     drawn,
@@ -98,6 +98,11 @@ def counterexample(rule: Rule, dtypes: Iterable[DType] = DTYPES) -> Counterexamp
     is wrong for float32: with x = -0.0 the left side is -0.0, but the right side is 0.0
     >>> counterexample(Rule("mul-one", x * 1, x))
     """
+    if not isinstance(rule, Rule):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+        raise ArgumentError(
+            f"counterexample: {rule!r} is no rule",
+            hint='give one, as in ll.Rule("mul-one", x * 1, x); passes have them as .rules()',
+        )
     tried, wrong = examine(rule, dtypes)
     if not tried:
         text = (

@@ -74,7 +74,9 @@ def test_ctrl_c_comes_out_of_a_check_wherever_it_strikes(name):
         check()
     assert counted.calls > 5
     for stop in range(1, counted.calls + 1):
-        assert type(error_of(asking(ASKING[name], Asked(stop)), BaseException)) is Interrupted
+        stopped = error_of(asking(ASKING[name], Asked(stop)), Interrupted)
+        assert stopped.message.startswith("compile: stopped by Ctrl-C after ")
+        assert stopped.message.endswith("; the graph is as it was")
 
 
 def test_ctrl_c_comes_out_of_a_proof():

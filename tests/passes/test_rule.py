@@ -1,14 +1,16 @@
 """Rules: what makes one, what is refused when it is made, and what every one of ours survives."""
 
 import re
+from typing import Any, cast
 
 import pytest
 
+import luminal_lab as ll
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ops import Permute, Sin
 from luminal_lab.core.parse import parse
-from luminal_lab.errors import DefinitionError, UnknownNameError
+from luminal_lab.errors import ArgumentError, DefinitionError, UnknownNameError
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.pattern import (
     as_value,
@@ -338,3 +340,16 @@ def test_a_pattern_is_no_tensor():
     told = str(error_of(lambda: x.exp(), UnknownNameError))
     assert told.startswith("pattern: it has no 'exp': a rule is about ops")
     assert not hasattr(x, "_repr_html_")
+
+
+def test_names_are_one_text_or_several():
+    x, y = ll.variables("x", "y")
+    assert [str(one) for one in (x, y, *ll.constants("a b"))] == ["x", "y", "a", "b"]
+    assert str(error_of(lambda: ll.variables(cast(Any, 3)), DefinitionError)) == (
+        'pattern: 3 is no name\nhint: as in variables("x y")'
+    )
+
+
+def test_what_is_no_rule_has_no_counterexample():
+    error = error_of(lambda: ll.counterexample(cast(Any, "add-zero")), ArgumentError)
+    assert error.message == "counterexample: 'add-zero' is no rule"
