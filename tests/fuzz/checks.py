@@ -24,8 +24,8 @@ from tests.fuzz.programs import Array, Program, built, from_torch, in_torch, val
 
 TIMES = 200
 """In how many ways a graph is read before a fault is one: of many programs some are at an edge."""
-NOTHING = 1e-30
-"""The size below which numbers are not compared with what other functions make of them."""
+WHOLE = 1.0
+"""What is smaller is compared as a part of it: there terms of PyTorch's cancel, as in gelu."""
 PLACES = 4.0
 """How many units in the last place a result may be off by itself."""
 
@@ -83,7 +83,7 @@ def _near(right: Array, found: Array, share: Mapping[int, float]) -> Array:
     other = share.get(right.dtype.itemsize, 0.0)
     with np.errstate(all="ignore"):
         near = abs(x - y) <= PLACES * limits.step * np.maximum(abs(x), limits.normal)
-        near |= abs(x - y) <= other * np.maximum(abs(x), NOTHING)
+        near |= abs(x - y) <= other * np.maximum(abs(x), WHOLE)
     return np.asarray(near & np.isfinite(x) & np.isfinite(y))
 
 

@@ -46,6 +46,7 @@ EQUIVALENT = [
     Right("it is less than what another order of rounding explains", "last place"),
     Right("a difference is squared, whose sign is none of it", "operands", r"v0 = .* - s;$"),
     Right(SMALL, "narrower", r"= lab_task;|lab_task \* \d+;|\(lab_task \+ 1\)|lab_whole = \d"),
+    Right(SMALL, "narrower", r"lab_i64 v\d+ = \d{1,2};"),
     Right(SMALL, "narrower", r"v0 = b\[", program="gather_scatter"),
     Right(SMALL, "narrower", r"m = lab_dims", program="symbolic"),
     Right(SMALL, "narrower", r"lab_cast_f32_bool", program="casts"),

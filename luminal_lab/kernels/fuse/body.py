@@ -10,7 +10,7 @@ what is taken from it, or compared with it, may have been made of the rounded on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from typing import NamedTuple, TypeAlias
 
 from luminal_lab.core.edit import Edit
@@ -92,6 +92,13 @@ def _split(
             return node.id in stored and not reading.depends(node, region.bits)
         return node.id in stored or not region.has(node)
 
+    def read_by(node: Node) -> Iterator[Node]:
+        """Yield what a node reads: a kernel's result, unless that is made of this one's."""
+        was = reading.ir.table.get(node.id) or node
+        for old, new in zip(was.sources, node.sources, strict=True):
+            is_anew = old != new and old in own and _is_made_of(edit, new, exits)
+            yield edit[old if is_anew else new]
+
     while stack:
         node, is_done = stack.pop()
         if is_done:
@@ -99,9 +106,23 @@ def _split(
         elif node.id not in own and is_read(node):
             sources.setdefault(node.id, node)
         elif node.id not in inside:
-            stack.append((node, True))
-            stack += [(edit[id], False) for id in reversed(node.sources)]
+            read = [*read_by(node)]
+            stack.append((node._replace(sources=tuple(one.id for one in read)), True))
+            stack += [(one, False) for one in reversed(read)]
     return list(inside.values()), list(sources.values())
+
+
+def _is_made_of(edit: Edit, id: int, others: Collection[int]) -> bool:
+    """Return whether a node is computed from one of some others."""
+    todo, seen = [id], {id}
+    while todo:
+        one = todo.pop()
+        if one in others:
+            return True
+        new = [source for source in edit[one].sources if source not in seen]
+        seen.update(new)
+        todo += new
+    return False
 
 
 def _fused(edit: Edit, inside: list[Node], exits: Sequence[int]) -> Set[int]:

@@ -18,4 +18,4 @@ static void kernel_half_2(LAB_GIVEN) {
 #undef half
 #undef part
 #undef PART
-// lab_user half c a7c8c524925c13737243a372f7533e4c4d0d0766d67113f2b106ccceca055d91 // kernel half(x: f32[n, 4]) -> (y: f32[n, 4])
+// lab_user half c a7c8c524925c13737243a372f7533e4c4d0d0766d67113f2b106ccceca055d91 static float part(float x) { return PART * x; }
