@@ -21,8 +21,9 @@ stored or cast.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set as AbstractSet
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TypeGuard
 
 from typing_extensions import override
@@ -72,9 +73,9 @@ STACK = 16384
 MOST_WIDENED = 128
 """The most narrow values that are made floats ahead of a loop."""
 MOST_WRITTEN_OUT = 16
-"""The iterations that a compiler may write out one by one: a place in them is a known number."""
-MOST_WORKED_OUT = 64 * MOST_WRITTEN_OUT
-"""The elements that it may so write out as vectors."""
+"""The copies of a loop's body that a compiler may write out one behind the other."""
+WIDEST = 64
+"""The bytes of the widest vectors."""
 FOLDED = {"=": (), "+=": ("sum_reduce",), "max=": ("max_reduce",)}
 """The ops behind the ways to assign."""
 
@@ -150,28 +151,35 @@ def _read_always(term: Term) -> Iterator[Read]:
             yield from _read_always(part)
 
 
-def _reads_where_it_holds(loop: Loop) -> bool:
+def _reads_where_it_holds(loop: Loop, loops: Mapping[str, Loop]) -> bool:
     """Return whether a short loop reads only where a condition on its place holds.
 
     GCC 12 makes such a read, once it has worked the condition out, one of a whole vector, which may
-    end on a page that is not there. Where it does not know the loop's end it keeps the condition.
+    end on a page that is not there. It works out what it can write out: few iterations, of loops
+    that are not shared by threads. There a number that is 0, which it does not know, is added.
     """
-    if not isinstance(loop.size, int) or loop.size > MOST_WORKED_OUT or loop.kind == "unroll":
+    if not isinstance(loop.size, int) or loop.kind == "unroll":
         return False
-    return any(
-        isinstance(part, Guard)
-        and loop.axis in (known := symbols(part.holds))
-        and all(symbol == loop.axis or _is_few(symbol) for symbol in known)
-        and any(isinstance(inner, Read) for inner in walk_terms(part.term))
-        for one in loop.body
-        if isinstance(one, Set)
-        for part in walk_terms(one.term)
-    )
+    for one in loop.body:
+        for part in walk_terms(one.term) if isinstance(one, Set) else ():
+            if not isinstance(part, Guard) or loop.axis not in (known := symbols(part.holds)):
+                continue
+            if any(isinstance(inner, Read) for inner in walk_terms(part.term)):
+                others = [loops.get(symbol.name) for symbol in known if symbol != loop.axis]
+                vectors = -(-loop.size * part.dtype.itemsize // WIDEST)
+                if vectors * _written_out(others) <= MOST_WRITTEN_OUT:
+                    return True
+    return False
 
 
-def _is_few(symbol: Symbol) -> bool:
-    """Return whether a compiler may write out all iterations of a loop."""
-    return isinstance(symbol.high, int) and symbol.high < MOST_WRITTEN_OUT
+def _written_out(loops: Iterable[Loop | None]) -> float:
+    """Return how often a compiler has to write out what is in some loops; inf if it cannot."""
+    count = 1.0
+    for loop in loops:
+        if loop is None or loop.kind == "parallel" or not isinstance(loop.size, int):
+            return inf
+        count *= loop.size
+    return count
 
 
 def _widened_always(term: Term) -> Iterator[Read]:
@@ -217,6 +225,8 @@ class _Writer(Lanes):
     ) -> None:
         super().__init__(nest, exact)
         self.kept, self.dims = kept, dims
+        self.hidden: dict[str, Dim] = {}
+        """For axes of loops around: the same place, as the compiler does not know it."""
         self.widened: dict[Read, str] = {}
         """The reads that have been made floats, and where these are."""
         self.scratch: Dim = 0
@@ -309,11 +319,12 @@ class _Writer(Lanes):
             self.block(one.body)
             self.axis, self.width = None, 0
             return
-        if _reads_where_it_holds(one):
-            end = self.fresh()
-            self.code.add(f"lab_i64 {end} = {size};")
-            self.code.add(f"LAB_HIDE({end});")
-            size = end
+        hidden = dict(self.hidden)
+        if _reads_where_it_holds(one, self.nest.loops):
+            unknown = self.fresh()
+            self.code.add(f"lab_i64 {unknown} = 0;")
+            self.code.add(f"LAB_HIDE({unknown});")
+            self.hidden[one.name] = one.axis + Symbol(unknown, 0, 1)
         if one.kind == "unroll":
             self.code.add(f"LAB_UNROLL({size})")
         elif one.kind == "simd":
@@ -324,7 +335,7 @@ class _Writer(Lanes):
             if one.kind == "unroll" and _adds_vectors(one):
                 self.code.add("LAB_STEP;")
             self.block(one.body)
-        self.widened = {}
+        self.widened, self.hidden = {}, hidden
 
     def widen(self, loop: Loop) -> None:
         """Write what makes floats of the narrow neighbours that a loop adds up, ahead of it.
@@ -366,6 +377,12 @@ class _Writer(Lanes):
             if found is not None and term.dtype is DType.float32:
                 return Text(found, ops=(term.op.name,))
         return super().applied(term, known, uses, onto=onto)
+
+    @override
+    def guarded(self, term: Guard, known: Known, uses: Uses) -> Text:
+        return super().guarded(
+            replace(term, holds=substitute(term.holds, self.hidden)), known, uses
+        )
 
     def reductions(self, loop: Loop) -> str:
         """Return what a simd loop says of the scalars that it adds to."""
