@@ -68,7 +68,12 @@ def test_small_steps_show_the_same(name):
 
 
 def test_every_op_has_been_thought_of():
-    ours = {name for name, op in OPS.items() if op.__module__.startswith("luminal_lab.core")}
+    # What kernels have a function for is put in by compiles, behind all gradients.
+    ours = {
+        name
+        for name, op in OPS.items()
+        if op.__module__.startswith("luminal_lab.core") and "intrinsic" not in op.__module__
+    }
     told = {name.split()[0] for name in PRIMITIVES} - {"square"}
     assert ours == told | NOT_HERE
     assert ours - set(RULES) == {

@@ -316,7 +316,7 @@ def test_a_rule_of_the_users_own_runs_again_with_its_licence():
 @pytest.mark.parametrize(
     ("passes", "start", "error"),
     [
-        ([{"text": "nothing", "on": True}], 0, "pipeline, column 1: there is no pass 'nothing'"),
+        ([{"text": "xyz", "on": True}], 0, "pipeline, column 1: there is no pass 'xyz'"),
         ([{"text": "simplify{limit = x}", "on": True}], 0, "pipeline, column 18: limit is int"),
         ([{"on": True}], 0, "rerun: a pass has no text"),
         (["dce"], 0, "rerun: 'dce' is no pass"),
