@@ -117,7 +117,8 @@ def test_an_explorer_is_used_without_a_mouse(page: Any, tmp_path: Path):
     page.get_by_role("button", name="Take the colours away").focus()
     page.keyboard.press("Enter")
     assert page.locator(".ll-legend").count() == 0
-    page.wait_for_function("document.activeElement.closest('.ll-root') !== null")
+    # The page forbids eval, by which a condition in JavaScript would be polled: a locator waits.
+    page.locator(".ll-root:focus-within").wait_for(timeout=LIMIT)
     page.keyboard.press("i")
     assert page.locator(".ll-side").is_hidden()
     page.keyboard.press("i")

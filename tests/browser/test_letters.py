@@ -33,6 +33,6 @@ def test_names_are_whole_and_of_one_size(page: Any, tmp_path: Path, further: int
         picture.press("-")
     # It is painted anew a little after the last step, and then as there is time.
     page.wait_for_timeout(400)
-    page.wait_for_function("document.querySelectorAll('.ll-graph text.ll-name').length > 5")
+    page.locator(".ll-graph text.ll-name").nth(5).wait_for()
     found = page.evaluate(NAMES)
     assert (found["cut"], found["sizes"]) == ([], 1)
