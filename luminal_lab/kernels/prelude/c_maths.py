@@ -11,7 +11,7 @@ rounded once. Elsewhere it rounds twice, which all functions allow for, and call
 
 exp2, log2 and sin are a reduction of the argument and a polynomial (minimax, by Remez's exchange)
 that only has to add a small term to an exact one; that keeps the error near half an ulp more than
-rounding itself. `benchmarks/maths.py` measures it. recip and sqrt are correctly rounded.
+rounding itself. `bench.studies.maths` measures it. recip and sqrt are correctly rounded.
 
 16-bit floats are stored as their bits and computed in float32: their functions are the casts.
 """
