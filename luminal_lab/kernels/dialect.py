@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
+LIMIT = 100
+"""How long a line may be."""
 Space: TypeAlias = Literal["own", "aligned", "shared"]
 """What an array is that a function declares: its thread's own, for vectors too, or its block's."""
 
@@ -85,6 +87,22 @@ class Dialect:
         return self.pointer.format(
             const=const, type=type, restrict=restrict, name=name, place=place
         )
+
+    def numbers(self, place: int, given: Sequence[tuple[str, str]]) -> list[str]:
+        """Return how a function is given numbers, as types and names, from a place on."""
+        return [
+            self.dim.format(type=type, name=name, place=place + more)
+            for more, (type, name) in enumerate(given)
+        ]
+
+    def function(self, name: str, threads: int, given: Sequence[str]) -> list[str]:
+        """Return the first lines of a function that is given what these texts say."""
+        given = [*given, *self.positions]
+        start = self.head.format(name=name, threads=threads)
+        whole = f"{start}({', '.join(given)}) {{"
+        if len(whole) <= LIMIT:
+            return [whole]
+        return [f"{start}(", *(f"    {one}," for one in given[:-1]), f"    {given[-1]}", ") {"]
 
 
 C = Dialect(

@@ -11,17 +11,16 @@ How a dialect spells an array, a pragma or a barrier stands in its table (`kerne
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple, TypeAlias
 
-from luminal_lab.core.dims import Dim
+from luminal_lab.core.dims import Dim, symbols
 from luminal_lab.core.dtypes import DType
-from luminal_lab.kernels.dialect import Dialect, Space
+from luminal_lab.kernels.dialect import LIMIT, Dialect, Space
 from luminal_lab.kernels.render.index import LEAST, condition_c, index_c
+from luminal_lab.kernels.render.names import c_name
 
-LIMIT = 100
-"""How long a line may be."""
 Ops: TypeAlias = tuple[str, ...]
 """The names of the ops that a statement computes."""
 
@@ -65,6 +64,12 @@ class Branch(NamedTuple):
     body: CBlock
 
 
+class Group(NamedTuple):
+    """Constants that are declared once it is known which of them are mentioned."""
+
+    body: CBlock
+
+
 class Barrier(NamedTuple):
     """The place where the threads of a block wait for each other."""
 
@@ -82,7 +87,7 @@ class Raw(NamedTuple):
     text: str
 
 
-CStatement: TypeAlias = Declare | Assign | Repeat | Branch | Barrier | Invoke | Raw
+CStatement: TypeAlias = Declare | Assign | Repeat | Branch | Group | Barrier | Invoke | Raw
 CBlock: TypeAlias = list[CStatement]
 
 
@@ -98,6 +103,8 @@ class Code:
         """The block that is being written."""
         self.uses: set[str] = set()
         """What is taken of the prelude, by name."""
+        self.mentioned: set[str] = set()
+        """The dims and axes in index arithmetic."""
 
     # -- statements --------------------------------------------------------------------------------
 
@@ -159,6 +166,19 @@ class Code:
             yield
 
     @contextmanager
+    def constants(self, type: str, values: Mapping[str, Callable[[], str]]) -> Generator[None]:
+        """Declare those dims and axes that are mentioned in what is added meanwhile."""
+        group, mentioned = Group([]), self.mentioned
+        self.block.append(group)
+        self.mentioned = set()
+        yield
+        with self.inside(group.body):
+            for name in values:
+                if name in self.mentioned:
+                    self.constant(type, c_name(name), values[name]())
+        self.mentioned |= mentioned
+
+    @contextmanager
     def aside(self) -> Generator[None]:
         """Throw away what is added meanwhile."""
         count = self.count
@@ -173,6 +193,8 @@ class Code:
         """
         for at in reversed(range(since)):
             statement = self.block[at]
+            if isinstance(statement, Group):
+                continue
             if not isinstance(statement, Declare):
                 break
             if not statement.is_const:
@@ -202,10 +224,12 @@ class Code:
 
     def index(self, dim: Dim, least: int = LEAST) -> str:
         """Return index arithmetic, as tightly bound as asked."""
+        self.mentioned.update(symbol.name for symbol in symbols(dim))
         return index_c(dim, least, self.uses)
 
     def condition(self, holds: Dim) -> str:
         """Return a condition on indices."""
+        self.mentioned.update(symbol.name for symbol in symbols(holds))
         return condition_c(holds, self.uses)
 
     def cast(self, value: str, source: DType, target: DType) -> str:
@@ -268,6 +292,8 @@ def printed(block: Iterable[CStatement], dialect: Dialect, depth: int = 1) -> It
                 yield from map(Line, broken(f"{indent}{head} {{"))
                 yield from printed(body, dialect, depth + 1)
                 yield Line(f"{indent}}}")
+            case Group(body=body):
+                yield from printed(body, dialect, depth)
             case Barrier():
                 yield Line(f"{indent}{dialect.barrier}();")
             case Raw(text=text):

@@ -65,6 +65,10 @@ class Moving(ABC):
     def columns(self, op: Scatter, write: str) -> None:
         """Write the function that goes through the indices: from `lab_from`, to `lab_to`."""
 
+    def number(self, dim: Dim) -> str:
+        """Return a dim in 64 bits."""
+        return self.code.index(dim)
+
     # -- what all languages share ------------------------------------------------------------------
 
     def kernel(self) -> Kernel:
@@ -108,6 +112,11 @@ class Moving(ABC):
         self.each("widen", count, f"lab_wide[lab_e] = {code.widened('lab_x[lab_e]', dtype)};")
         self.columns(op, f"{place} += {code.widened(value, dtype)};")
         self.each("narrow", count, f"lab_y[lab_e] = {code.stored('lab_wide[lab_e]', dtype)};")
+
+    def sizes(self, **dims: Dim) -> str:
+        """Return the declaration of some sizes."""
+        listed = ", ".join(f"lab_{name} = {self.number(dim)}" for name, dim in dims.items())
+        return f"\n    const lab_i64 {listed};"
 
     def put(self, op: Scatter, place: str, value: str) -> str:
         """Return how an element gets a value, or has it added."""

@@ -12,8 +12,9 @@ from luminal_lab.core.ops import Scatter, Update
 from luminal_lab.kernels.dialect import C
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.prelude.c_maths import C_TYPES
+from luminal_lab.kernels.render.index import PRODUCT
 from luminal_lab.kernels.render.moving import AT, Moving, pieces
-from luminal_lab.kernels.render.names import c_dim, c_name
+from luminal_lab.kernels.render.names import c_name
 
 PIECE = 1 << 18
 """The bytes that one task copies."""
@@ -35,10 +36,8 @@ class CMoving(Moving):
     def add(self, part: str, tasks: Dim, sizes: str, body: str, *names: str) -> None:
         """Write a function of as many tasks: sizes, these buffers, and what it does with them."""
         function = self.phase(part, tasks)
-        lines = [
-            f"\n    const lab_i64 {c_name(dim)} = lab_dims[{place}];"
-            for place, dim in enumerate(self.dims)
-        ]
+        dims = C.numbers(0, [("lab_i64", c_name(dim)) for dim in self.dims])
+        lines = [f"\n    {line}" for line in dims]
         unused = "".join(f"(void){c_name(dim)}; " for dim in self.dims)
         lines.append(f"\n    {unused}{UNUSED}{sizes}")
         for place, (name, dtype) in enumerate(self.given):
@@ -51,7 +50,7 @@ class CMoving(Moving):
     def copy(self) -> None:
         size = size_of(self.whole.shape) * self.dtype.itemsize
         sizes = f"""
-    const lab_i64 lab_whole = {c_dim(size)}, lab_first = lab_task * {PIECE};
+    const lab_i64 lab_whole = {self.code.index(size)}, lab_first = lab_task * {PIECE};
     const lab_i64 lab_size = lab_first + {PIECE} < lab_whole ? {PIECE} : lab_whole - lab_first;"""
         body = """
     if (lab_x != lab_y && lab_size > 0)
@@ -61,7 +60,7 @@ class CMoving(Moving):
     @override
     def each(self, part: str, count: Dim, body: str) -> None:
         sizes = f"""
-    const lab_i64 lab_whole = {c_dim(count)}, lab_first = lab_task * {PIECE // 4};"""
+    const lab_i64 lab_whole = {self.code.index(count)}, lab_first = lab_task * {PIECE // 4};"""
         lines = f"""
     lab_i64 lab_last = lab_first + {PIECE // 4};
     if (lab_last > lab_whole) lab_last = lab_whole;
@@ -76,13 +75,12 @@ class CMoving(Moving):
         outer = size_of(shape[: op.axis])
         row = size_of(shape[op.axis + 1 :]) * self.dtype.itemsize
         tasks = pieces(outer * count * row, PIECE)
-        sizes = f"""
-    const lab_i64 lab_outer = {c_dim(outer)}, lab_row = {c_dim(row)}, lab_tasks = {c_dim(tasks)};
-    const lab_i64 lab_whole = {c_dim(shape[op.axis])} * lab_row;
-    const lab_i64 lab_part = {c_dim(count)} * lab_row;"""
+        sizes = f"""{self.sizes(outer=outer, row=row, tasks=tasks)}
+    const lab_i64 lab_whole = {self.code.index(shape[op.axis], PRODUCT)} * lab_row;
+    const lab_i64 lab_part = {self.code.index(count, PRODUCT)} * lab_row;"""
         body = f"""
     const char *lab_from = (char *)lab_rows;
-    char *lab_to = (char *)lab_y + ({c_dim(op.at)}) * lab_row;
+    char *lab_to = (char *)lab_y + {self.code.index(op.at, PRODUCT)} * lab_row;
     const lab_i64 lab_each = (lab_outer + lab_tasks - 1) / lab_tasks;
     lab_i64 lab_last = (lab_task + 1) * lab_each;
     if (lab_last > lab_outer) lab_last = lab_outer;
@@ -96,9 +94,7 @@ class CMoving(Moving):
         inner = size_of(shape[op.axis + 1 :])
         blocks = pieces(inner, COLUMNS)
         to, type = ("lab_wide", "float") if self.is_wide else ("lab_y", C_TYPES[self.dtype])
-        sizes = f"""
-    const lab_i64 lab_size = {c_dim(shape[op.axis])}, lab_count = {c_dim(count)};
-    const lab_i64 lab_inner = {c_dim(inner)}, lab_blocks = {c_dim(blocks)};
+        sizes = f"""{self.sizes(size=shape[op.axis], count=count, inner=inner, blocks=blocks)}
     const lab_i64 lab_i = lab_task / lab_blocks, lab_first = lab_task % lab_blocks * {COLUMNS};"""
         body = f"""
     const lab_i64 lab_last = lab_first + {COLUMNS} < lab_inner ? lab_first + {COLUMNS} : lab_inner;

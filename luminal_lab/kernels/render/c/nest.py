@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from typing import TypeGuard
 
@@ -198,7 +199,7 @@ def _is_widening(term: Term) -> TypeGuard[Apply]:
     return isinstance(term, Apply) and term.op == Cast(DType.float32)
 
 
-def _looks_up(block: Block) -> bool:
+def looks_up(block: Block) -> bool:
     """Return whether a place in an array is a value, which may be no position."""
     return any(
         isinstance(part, Lookup)
@@ -240,30 +241,23 @@ class _Writer(Writer):
             if buffer in used:
                 const, type = "const " * (buffer not in set_here), self.types[buffer].dtype
                 code.raw(C.buffer(c_name(buffer), C_TYPES[type], place, const))
-        mentioned = self.mentioned(block)
-        for place, dim in enumerate(self.dims):
-            if dim in mentioned:
-                code.raw(C.dim.format(type="lab_i64", name=c_name(dim), place=place))
-        wrong = _looks_up(block)
+        dims = {dim: partial("lab_dims[{}]".format, place) for place, dim in enumerate(self.dims)}
+        with code.constants("lab_i64", dims):
+            self.body(block)
+
+    def body(self, block: Block) -> None:
+        """Write what a task does."""
+        wrong = looks_up(block)
         if wrong:
-            code.declare("int", "lab_wrong", "0")
+            self.code.declare("int", "lab_wrong", "0")
         match block:
             case (Loop(axis=axis, kind="parallel", body=body),):
-                code.constant("lab_i64", c_name(axis.name), C.block)
+                self.code.constant("lab_i64", c_name(axis.name), C.block)
                 self.statements(body)
             case _:
                 self.statements(block)
         if wrong:
-            code.raw("if (lab_wrong) *lab_fault = 1;")
-
-    def mentioned(self, block: Block) -> set[str]:
-        """Return the dims that a phase mentions."""
-        inner = Nest("", (), (), block)
-        found = set(inner.dims)
-        fetched = {one.name for one in walk(block) if isinstance(one, Fetch)}
-        for name in arrays_in(block) | fetched:
-            found |= {s.name for d in self.types[name].shape for s in symbols(d)}
-        return found
+            self.code.raw("if (lab_wrong) *lab_fault = 1;")
 
     # -- statements --------------------------------------------------------------------------------
 
@@ -329,7 +323,7 @@ class _Writer(Writer):
                 which = "+" if one.how == "+=" else f"lab_max_{dtype.short}"
                 self.code.use(f"reduction({which})")
                 clauses.setdefault(f"reduction({which}:{c_name(one.name)})")
-        if _looks_up(loop.body):
+        if looks_up(loop.body):
             clauses.setdefault("reduction(|:lab_wrong)")
         return "".join(f" {clause}" for clause in clauses)
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 from typing_extensions import override
 
-from luminal_lab.core.dims import Dim, Shape, Symbol, known, substitute, symbols
+from luminal_lab.core.dims import Dim, Shape, Symbol, known, substitute
 from luminal_lab.core.op import size_of
 from luminal_lab.core.views import row_major
 from luminal_lab.errors import ScheduleError
-from luminal_lab.kernels.definition.terms import Guard, Read, Term, free
-from luminal_lab.kernels.nest.nest import Block, Fetch, Local, Loop, Set, When, walk
+from luminal_lab.kernels.definition.terms import Guard, Read, Term
+from luminal_lab.kernels.nest.nest import Local
 from luminal_lab.kernels.render.arrays import Arrays
 from luminal_lab.kernels.render.code import Code
 from luminal_lab.kernels.render.gpu.nest import Phase
@@ -126,39 +126,3 @@ class ThreadArrays(Arrays):
         if substitute(flat, {axis.name: axis + 1}) - flat != 1:
             return None
         return start if known((start % width) < 1) is True else None
-
-
-def mentioned(block: Block, phase: Phase) -> set[str]:
-    """Return the names of the dims and axes that are written for a block.
-
-    Those of what is spread that are threads are not: each has its own.
-    """
-    found: set[str] = set()
-    for one in walk(block):
-        dims: list[Dim] = []
-        match one:
-            case Loop(size=size):
-                dims.append(size)
-            case When(holds=holds):
-                dims.append(holds)
-            case Set(name=name, index=index, term=term):
-                dims += _own_places(name, index, phase)
-                found |= _in_term(term, phase)
-            case Local() | Fetch():
-                pass
-        found |= {s.name for dim in dims for s in symbols(dim)}
-    return found
-
-
-def _own_places(name: str, index: Shape, phase: Phase) -> Shape:
-    own = phase.own(name, index)
-    return own[:-2] if name in phase.tiles else own
-
-
-def _in_term(term: Term, phase: Phase) -> set[str]:
-    if isinstance(term, Read):
-        own = _own_places(term.buffer, term.index, phase)
-        return {s.name for dim in own for s in symbols(dim)}
-    inside = {name for part in term.parts for name in _in_term(part, phase)}
-    alone = set(free(term)) - {name for part in term.parts for name in free(part)}
-    return inside | alone

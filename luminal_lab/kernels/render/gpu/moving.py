@@ -12,9 +12,8 @@ from luminal_lab.core.ops import Scatter, Update
 from luminal_lab.kernels.dialect import Dialect
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.prelude.c_maths import C_TYPES
-from luminal_lab.kernels.render.gpu.given import Given
 from luminal_lab.kernels.render.moving import AT, Moving, pieces
-from luminal_lab.kernels.render.names import c_dim, c_name
+from luminal_lab.kernels.render.names import c_name
 
 THREADS = 256
 EACH = 16
@@ -35,21 +34,28 @@ class GPUMoving(Moving):
 
     def add(self, part: str, tasks: Dim, body: str, *, faults: bool = False) -> None:
         """Write a function of as many blocks."""
-        given = Given(self.code.dialect)
-        for name, dtype in self.given:
-            # What it reads may be what it writes.
-            given.buffer(name, C_TYPES[dtype], is_alone=False)
-        for dim in self.dims:
-            given.dim("lab_i64", c_name(dim))
+        dialect = self.code.dialect
+        # What it reads may be what it writes.
+        given = [
+            dialect.buffer(name, C_TYPES[dtype], place, is_alone=False)
+            for place, (name, dtype) in enumerate(self.given)
+        ]
+        given += dialect.numbers(len(given), [("lab_i64", c_name(dim)) for dim in self.dims])
         if faults:
-            given.buffer("lab_fault", "int")
-        head = "\n".join(given.head(self.phase(part, tasks, THREADS, faults=faults), THREADS))
+            given.append(dialect.buffer("lab_fault", "int", len(given)))
+        function = self.phase(part, tasks, THREADS, faults=faults)
+        head = "\n".join(dialect.function(function, THREADS, given))
         self.functions.append(f"{head}{body}\n}}")
 
     def first(self, count: int) -> str:
         """Return which element a thread begins with, of as many of a block's, side by side."""
         dialect = self.code.dialect
         return f"(lab_i64){dialect.block} * {count} + {dialect.thread}"
+
+    @override
+    def number(self, dim: Dim) -> str:
+        # A number has the type, what is more than one word brackets.
+        return f"(lab_i64){dim}" if isinstance(dim, int) else f"({self.code.index(dim)})"
 
     @override
     def copy(self) -> None:
@@ -61,7 +67,7 @@ class GPUMoving(Moving):
         lines = f"""{before}
     for (int lab_k = 0; lab_k < {EACH}; lab_k++) {{
         const lab_i64 lab_e = {self.first(THREADS * EACH)} + lab_k * {THREADS};
-        if (lab_e >= {_dim(count)}) return;
+        if (lab_e >= {self.number(count)}) return;
         {body}
     }}"""
         self.add(part, pieces(count, THREADS * EACH), lines)
@@ -70,19 +76,20 @@ class GPUMoving(Moving):
     def rows(self, op: Update) -> None:
         rows, shape = self.types[1].shape, self.whole.shape
         inner = size_of(shape[op.axis + 1 :])
-        part, whole = _dim(rows[op.axis] * inner), _dim(shape[op.axis] * inner)
-        at = f"lab_e / {part} * {whole} + {_dim(op.at * inner)} + lab_e % {part}"
+        part, whole = (
+            self.number(rows[op.axis] * inner),
+            self.number(shape[op.axis] * inner),
+        )
+        at = f"lab_e / {part} * {whole} + {self.number(op.at * inner)} + lab_e % {part}"
         self.each("", size_of(rows), f"lab_y[{at}] = lab_rows[lab_e];")
 
     @override
     def columns(self, op: Scatter, write: str) -> None:
         shape, count = self.whole.shape, self.types[1].shape[op.axis]
         outer, inner = size_of(shape[: op.axis]), size_of(shape[op.axis + 1 :])
-        size = shape[op.axis]
-        body = f"""
-    const lab_i64 lab_inner = {_dim(inner)}, lab_size = {_dim(size)}, lab_count = {_dim(count)};
+        body = f"""{self.sizes(inner=inner, size=shape[op.axis], count=count)}
     const lab_i64 lab_e = {self.first(THREADS)};
-    if (lab_e >= {_dim(outer)} * lab_inner) return;
+    if (lab_e >= {self.number(outer)} * lab_inner) return;
     const lab_i64 lab_i = lab_e / lab_inner, lab_j = lab_e % lab_inner;
     for (lab_i64 lab_k = 0; lab_k < lab_count; lab_k++) {{
         const lab_i64 lab_from = (lab_i * lab_count + lab_k) * lab_inner + lab_j;
@@ -95,8 +102,3 @@ class GPUMoving(Moving):
         {write}
     }}"""
         self.add("", pieces(outer * inner, THREADS), body, faults=True)
-
-
-def _dim(dim: Dim) -> str:
-    """Return a dim in 64 bits, in brackets where it is more than one word."""
-    return f"(lab_i64){c_dim(dim)}" if isinstance(dim, int) else f"({c_dim(dim)})"

@@ -10,21 +10,22 @@ across l < 64:                  y[4*i + j] = …;
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from functools import partial
 
 from luminal_lab.core.dims import Dim, Symbol
 from luminal_lab.core.dtypes import DType
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.nest.lowering import least
-from luminal_lab.kernels.nest.nest import Block, Local, Loop, Set, walk
+from luminal_lab.kernels.nest.nest import Local, Loop, Set, walk
 from luminal_lab.kernels.render.code import Declare
 from luminal_lab.kernels.render.exact import exact_terms
-from luminal_lab.kernels.render.gpu.arrays import ThreadArrays, mentioned
+from luminal_lab.kernels.render.gpu.arrays import ThreadArrays
 from luminal_lab.kernels.render.gpu.nest import WARP, Along, Region
 from luminal_lab.kernels.render.gpu.threads import Threads
 from luminal_lab.kernels.render.gpu.waiting import NONE, Touch, Waits, touches
 from luminal_lab.kernels.render.index import LESS
-from luminal_lab.kernels.render.names import c_name
 from luminal_lab.kernels.render.terms import Text, number_c
 from luminal_lab.kernels.render.values import c_type
 from luminal_lab.kernels.render.writer import FOLDED
@@ -62,13 +63,12 @@ class Regions:
         kept = {name for name in sets if self.phase.is_kept(name)}
         guards = self.guards(region)
         if guards and not kept:
-            with self.code.branch(" && ".join(guards)):
-                self.positions(region, region.body, is_guarded=True)
+            asked = self.code.branch(" && ".join(guards))
+            with asked, self.positions(region, is_guarded=True):
                 self.writer.statements(region.body)
             return
-        self.positions(region, region.body)
         self.writer.first = " && ".join(guards) if sets - kept else ""
-        with self.writer.warps.multiplying(region):
+        with self.positions(region), self.writer.warps.multiplying(region):
             self.writer.statements(region.body)
         self.writer.first = ""
 
@@ -97,25 +97,23 @@ class Regions:
         return text if below == self.phase.threads else f"{text} % {below}"
 
     def positions(
-        self, region: Region, body: Block, also: Iterable[str] = (), *, is_guarded: bool = False
-    ) -> None:
-        """Say which positions a thread has, as far as it matters."""
-        used = mentioned(body, self.phase) | {*also}
-        places = self.phase.places(region)
-        digits = self.digits(region)
-        for loop in region.loops:
-            if loop.name not in used:
-                continue
+        self, region: Region, *, is_guarded: bool = False
+    ) -> AbstractContextManager[None]:
+        """Say which positions a thread has, as far as what is added meanwhile mentions them."""
+        places, digits = self.phase.places(region), self.digits(region)
+
+        def position(loop: Loop) -> str:
             one = places[loop.name]
             if one.size == 1:
-                text = "0"
-            else:
-                text = self.dialect.thread
-                text = text if one.stride == 1 else f"{text} / {one.stride}"
-                is_last = one == digits[0] and (is_guarded or one.end == self.phase.threads)
-                text = text if is_last else f"{text} % {one.room or one.size}"
-                text = f"{text} % {one.size}" if one.room and not is_guarded else text
-            self.code.constant("int", c_name(loop.name), text)
+                return "0"
+            text = self.dialect.thread
+            text = text if one.stride == 1 else f"{text} / {one.stride}"
+            is_last = one == digits[0] and (is_guarded or one.end == self.phase.threads)
+            text = text if is_last else f"{text} % {one.room or one.size}"
+            return f"{text} % {one.size}" if one.room and not is_guarded else text
+
+        positions = {loop.name: partial(position, loop) for loop in region.loops}
+        return self.code.constants("int", positions)
 
     # -- exchanges ---------------------------------------------------------------------------------
 
@@ -136,18 +134,19 @@ class Regions:
         dtype = self.arrays.types[one.name].dtype
         near = DType.float32 if dtype.is_half else dtype
         along = self.phase.places(region)[fold.name]
-        if along.size == 1:
-            self.positions(region, (one,), (fold.name,))
-            self.writer.set(one)
-            return
-        which = "sum" if one.how == "+=" else "max"
         is_wide = along.stride > 1 or WARP % along.size != 0
         is_alone = along.stride == 1 and all(loop.size == 1 for loop in region.axes)
-        by_slots = is_wide and not is_alone
-        self.positions(region, (one,), [loop.name for loop in region.axes] if by_slots else ())
-        if by_slots:
-            self.by_slots(region, one, along, near)
-            return
+        with self.positions(region):
+            if along.size == 1:
+                self.writer.set(one)
+            elif is_wide and not is_alone:
+                self.by_slots(region, one, along, near)
+            else:
+                self.by_words(one, along, near, is_wide=is_wide)
+
+    def by_words(self, one: Set, along: Along, near: DType, *, is_wide: bool) -> None:
+        """Have the threads of a warp, or of a block, hand each other what they have."""
+        which = "sum" if one.how == "+=" else "max"
         value, threads = self.value_of(one), self.phase.threads
         # Threads hand each other words: what is narrower travels as one.
         word = DType.int32 if near.itemsize < DType.int32.itemsize else near

@@ -47,7 +47,6 @@ from luminal_lab.kernels.render.exact import exact_names
 from luminal_lab.kernels.render.gpu.ahead import Arrivals, arrivals, bulk_loops
 from luminal_lab.kernels.render.gpu.arrays import ThreadArrays
 from luminal_lab.kernels.render.gpu.bulk import ARRIVED, TILES
-from luminal_lab.kernels.render.gpu.given import Given
 from luminal_lab.kernels.render.gpu.nest import Phase, phases
 from luminal_lab.kernels.render.gpu.regions import Regions
 from luminal_lab.kernels.render.gpu.threads import Threads
@@ -190,22 +189,18 @@ class Blocks:
 
     def head(self, name: str) -> list[str]:
         """Return the lines that say what a function is called and given."""
-        given = Given(self.dialect)
+        dialect, given = self.dialect, list[str]()
         set_here = {one.name for one in walk(self.phase.body) if isinstance(one, Set)}
-        for buffer in self.buffers:
-            const = "const " * (buffer not in set_here)
-            given.buffer(c_name(buffer), C_TYPES[self.types[buffer].dtype], const)
-        for dim in self.dims:
-            given.dim("lab_i64", c_name(dim))
-        if self.draws:
-            given.dim("lab_u32", "lab_step")
+        for place, buffer in enumerate(self.buffers):
+            const, type = "const " * (buffer not in set_here), self.types[buffer].dtype
+            given.append(dialect.buffer(c_name(buffer), C_TYPES[type], place, const))
+        numbers = [("lab_i64", c_name(dim)) for dim in self.dims]
+        given += dialect.numbers(len(given), numbers + [("lab_u32", "lab_step")] * self.draws)
         if self.faults:
-            given.buffer("lab_fault", "int")
-        given.texts += [
-            f"const __grid_constant__ lab_tensor_map {name}"
-            for name in self.threads.warps.maps.values()
-        ]
-        return given.head(name, self.phase.threads)
+            given.append(dialect.buffer("lab_fault", "int", len(given)))
+        maps = self.threads.warps.maps.values()
+        given += [f"const __grid_constant__ lab_tensor_map {name}" for name in maps]
+        return dialect.function(name, self.phase.threads, given)
 
     def positions(self, loops: Sequence[Loop]) -> None:
         """Say which positions the block has."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 from luminal_lab.core.dims import Dim, Symbol, symbols
 from luminal_lab.core.op import size_of
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.nest.nest import Loop, Set, walk
-from luminal_lab.kernels.render.gpu.arrays import ThreadArrays, mentioned
+from luminal_lab.kernels.render.gpu.arrays import ThreadArrays
 from luminal_lab.kernels.render.gpu.bulk import ARRIVED, bulk_copy, tiled
 from luminal_lab.kernels.render.gpu.nest import GROUP, Region
 from luminal_lab.kernels.render.gpu.tensor import GroupProduct, Product, product_of
@@ -51,15 +52,15 @@ class Warps:
             self.group_product(found)
             return
         (row, column), sizes = found.axes, found.sizes
-        used = mentioned(found.body, self.phase)
         of = "group" if self.tiles.is_group(*sizes) else "tile"
         name, own = self.code.fresh(), self.tiles.own(*sizes)
         self.arrays.tile = Symbol(name, 0, own - 1)
-        with self.code.repeat("int", name, own, ("unroll", str(own))):
-            for axis, word in ((row, "row"), (column, "column")):
-                if axis.name in used:
-                    place = self.code.call(f"lab_{of}_{word}", name)
-                    self.code.constant("int", c_name(axis.name), place)
+        places = {
+            row.name: partial(self.code.call, f"lab_{of}_row", name),
+            column.name: partial(self.code.call, f"lab_{of}_column", name),
+        }
+        loop = self.code.repeat("int", name, own, ("unroll", str(own)))
+        with loop, self.code.constants("int", places):
             self.writer.statements(found.body)
         self.arrays.tile = None
 
