@@ -59,8 +59,8 @@ class Warps:
             row.name: partial(self.code.call, f"lab_{of}_row", name),
             column.name: partial(self.code.call, f"lab_{of}_column", name),
         }
-        loop = self.code.repeat("int", name, own, ("unroll", str(own)))
-        with loop, self.code.constants("int", places):
+        elements = self.code.repeat("int", name, own, ("unroll", str(own)))
+        with elements, self.code.constants("int", places):
             self.writer.statements(found.body)
         self.arrays.tile = None
 
