@@ -24,7 +24,7 @@ from luminal_lab.kernels.fuse.intrinsics import Intrinsics
 from luminal_lab.kernels.gpu import GPU
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.make_gpu import make_gpu_kernel
-from luminal_lab.kernels.render.gpu.update import gpu_moving_kernel
+from luminal_lab.kernels.render.gpu.moving import gpu_moving_kernel
 from luminal_lab.kernels.steps.applied import ScheduleLike, read_schedule
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.kernels.user.gpu import gpu_user_kernel
