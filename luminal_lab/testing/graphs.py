@@ -113,8 +113,6 @@ STRUCTURE: Mapping[str, str] = {
     '%b = host_call{function = "reversed"} %a : f32[3] %r = add %b, %x : f32[3] }',
 }
 
-ROUNDING = Add, Mul, Sin, Exp2, SumReduce, Scatter
-
 
 def backwards(x: Array) -> Array:
     """Return what the host function `reversed` of the table makes of an array."""
@@ -172,7 +170,7 @@ class Drawn(Writer):
         if math.prod(made) > MOST:
             self.table.truncate(before)
             return None
-        if isinstance(op, ROUNDING) or self.rounded.intersection(node.sources):
+        if op.ulps or self.rounded.intersection(node.sources):
             self.rounded.add(node.id)
         return node
 
