@@ -135,10 +135,10 @@ def written() -> Iterator[Case]:
     for title, text in SYMBOLIC.items():
         ir = parse(HEAD + text)
         runs = tuple(Run(drawn_for(ir, dims), dims) for dims in SIZES)
-        yield Case(f"symbolic {title}", "symbolic", ir, runs, "rounded")
+        yield Case(f"symbolic {title}", "symbolic", ir, runs, None)
     for title, text in STRUCTURE.items():
         ir = parse("graph case" + text)
-        yield Case(title, "structure", ir, (Run(drawn_for(ir, {}), {}),), "rounded")
+        yield Case(title, "structure", ir, (Run(drawn_for(ir, {}), {}),), None)
 
 
 # -- drawn -----------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ def chains() -> Iterator[Case]:
             "chain",
             ir,
             (Run(drawn_for(ir, {}, seed), {}),),
-            "rounded",
+            None,
         )
 
 
@@ -275,7 +275,7 @@ def graphs() -> Iterator[Case]:
             if _fits(ir, data, dims):
                 runs.append(Run(data, dims))
         if runs:
-            yield Case(f"drawn {seed}", "drawn", ir, tuple(runs), "rounded")
+            yield Case(f"drawn {seed}", "drawn", ir, tuple(runs), None)
 
 
 def _fits(ir: IR, data: Mapping[str, Array], dims: Mapping[str, int]) -> bool:
