@@ -280,9 +280,13 @@ def _key(op: Op) -> tuple[object, ...]:
 
 def mentioned(types: Iterable[TensorType], ops: Iterable[Op]) -> dict[str, Symbol]:
     """Return the symbolic dims that types and ops mention, by name."""
-    found = {symbol for type in types for dim in type.shape for symbol in symbols(dim)}
-    found.update(symbol for op in ops for symbol in op.symbols())
-    return {symbol.name: symbol for symbol in sorted(found, key=str)}
+    return {symbol.name: symbol for symbol in sorted({*mentions(types, ops)}, key=str)}
+
+
+def mentions(types: Iterable[TensorType], ops: Iterable[Op]) -> list[Symbol]:
+    """Return each mention of a symbolic dim in types and ops."""
+    found = [symbol for type in types for dim in type.shape for symbol in symbols(dim)]
+    return found + [symbol for op in ops for symbol in op.symbols()]
 
 
 def one_result_each(sources: "Sequence[Node]") -> list[TensorType]:

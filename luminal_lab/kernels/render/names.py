@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 
-from luminal_lab.core.dims import Dim, Symbol, render_c, substitute, symbols
+from luminal_lab.core.dims import Dim, Symbol, substitute, symbols
+from luminal_lab.kernels.render.dims import render_c
 
 KEYWORDS = frozenset(
     """

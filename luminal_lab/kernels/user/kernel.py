@@ -22,7 +22,6 @@ from luminal_lab.core.dims import (
     evaluate,
     known,
     parse_dim,
-    render_c,
     substitute,
     symbols as symbols_of,
 )
@@ -34,6 +33,7 @@ from luminal_lab.errors import DefinitionError, DimError, ShapeError, nearest
 from luminal_lab.kernels.definition.definition import Buffer
 from luminal_lab.kernels.definition.text import Header, parse_header
 from luminal_lab.kernels.kernel import Kernel, Phase, comment, function_name
+from luminal_lab.kernels.render.dims import render_c
 from luminal_lab.kernels.render.names import KEYWORDS, c_name
 from luminal_lab.kernels.user.c_text import (
     DEFINE,
