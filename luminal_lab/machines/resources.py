@@ -50,14 +50,14 @@ class Resources:
 
     def occupancy(self, card: str | Card, threads: int | None = None) -> Occupancy:
         """Return how many blocks of it a card runs at once on each multiprocessor."""
-        found = card if isinstance(card, Card) else card_of(card)
+        known = card if isinstance(card, Card) else card_of(card)
         many = whole_number(self.threads if threads is None else threads)
         if many is None or many < (threads is not None):
             raise ArgumentError(
                 f"occupancy: a block has {threads!r} threads",
                 hint=f"it has 1 to {MOST_THREADS:,}; without threads= those of the kernel",
             )
-        return occupancy(self, many, found)
+        return occupancy(self, many, known)
 
     def most(self, other: Resources) -> Resources:
         """Return what is enough for either of two functions."""
@@ -77,7 +77,7 @@ class Resources:
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledCUDA:
     """A source of CUDA as NVRTC compiled it, for one architecture."""
 
     arch: str
@@ -92,10 +92,10 @@ class Compiled:
     @property
     def most(self) -> Resources:
         """What is enough for each of its functions."""
-        found = Resources()
-        for one in self.resources.values():
-            found = found.most(one)
-        return found
+        enough = Resources()
+        for resources in self.resources.values():
+            enough = enough.most(resources)
+        return enough
 
 
 @dataclass(frozen=True)
@@ -110,9 +110,9 @@ class Card:
 CARDS: Final[Mapping[str, Card]] = MappingProxyType(
     {
         # Forms of a card with more memory or less have the same cores.
-        (name := re.sub(r" \d+ GB$", "", one.name)): Card(name, one.arch.rstrip("a"), has)
-        for one in KNOWN
-        if one.arch is not None and (has := capability_of(one.arch)) is not None
+        (name := re.sub(r" \d+ GB$", "", card.name)): Card(name, card.arch.rstrip("a"), has)
+        for card in KNOWN
+        if card.arch is not None and (has := capability_of(card.arch)) is not None
     }
 )
 
@@ -130,13 +130,13 @@ def card_of(name: str) -> Card:
     words = re.findall(r"[a-z0-9]+", re.sub(r"nvidia|geforce|tesla", "", name.lower()))
     # More may be said behind the name: A100-SXM4-80GB, A100 80 GB.
     starts = {"".join(words[:count]) for count in range(1, len(words) + 1)}
-    for one in CARDS.values():
-        plain = one.name.lower().replace(" ", "")
+    for card in CARDS.values():
+        plain = card.name.lower().replace(" ", "")
         if any(re.match(rf"{plain}(?!\d)", start) for start in starts):
-            return one
-    for one in CARDS.values():
-        if name in (one.arch, f"{one.arch}a"):
-            return one
+            return card
+    for card in CARDS.values():
+        if name in (card.arch, f"{card.arch}a"):
+            return card
     hint = nearest(name, CARDS) or f"there are {', '.join(CARDS)}"
     raise UnknownNameError(f"occupancy: there is no card called {name!r}", hint=hint)
 

@@ -55,7 +55,7 @@ class Key(NamedTuple):
     """The sizes of its dims."""
 
 
-class Entry(NamedTuple):
+class RecordedKernel(NamedTuple):
     """A kernel on the device: what it is known by, and its times."""
 
     name: str
@@ -71,7 +71,7 @@ class Entry(NamedTuple):
         return median(self.samples)
 
 
-class Program(NamedTuple):
+class RecordedProgram(NamedTuple):
     """A graph that was run: its launches, in order, as places in the list of kernels."""
 
     name: str
@@ -93,8 +93,8 @@ class Recording:
     dialect: str
     version: str
     """That of the dialect."""
-    kernels: tuple[Entry, ...]
-    programs: tuple[Program, ...]
+    kernels: tuple[RecordedKernel, ...]
+    programs: tuple[RecordedProgram, ...]
     target: Mapping[str, int | str]
     """What the kernels were made for: fields of a machine, or the architecture of a card."""
     clock: str = ""
@@ -104,16 +104,16 @@ class Recording:
     rates: PeakRates | None = None
     """What the machine could do at most, where that was measured too."""
 
-    def find(self, key: Key) -> Entry | None:
+    def find(self, key: Key) -> RecordedKernel | None:
         """Return the times of a kernel, if it was recorded as it is now."""
-        return next((one for one in self.kernels if one.key == key), None)
+        return next((kernel for kernel in self.kernels if kernel.key == key), None)
 
     def why_not(self, key: Key) -> str:
         """Say what differs from the nearest kernel that was recorded."""
-        same = [one.key for one in self.kernels if one.key.definition == key.definition]
+        same = [kernel.key for kernel in self.kernels if kernel.key.definition == key.definition]
         if not same:
             return "no recording: this definition was not recorded"
-        near = max(same, key=lambda one: sum(a == b for a, b in zip(one, key, strict=True)))
+        near = max(same, key=lambda kernel: sum(a == b for a, b in zip(kernel, key, strict=True)))
         if (near.dialect, near.version) != (key.dialect, key.version):
             then, now = f"{near.dialect} {near.version}", f"{key.dialect} {key.version}"
             return f"no recording: the dialect differs: {then} then, {now} now"
@@ -129,16 +129,16 @@ class Recording:
         head["rates"] = None if self.rates is None else _bare(self.rates)
         kernels = [
             {
-                "name": one.name,
-                "definition": one.key.definition,
-                "schedule": one.key.schedule,
-                "dims": dict(one.key.dims),
-                "samples": one.samples,
-                **({"by": one.by} if one.by else {}),
+                "name": entry.name,
+                "definition": entry.key.definition,
+                "schedule": entry.key.schedule,
+                "dims": dict(entry.key.dims),
+                "samples": entry.samples,
+                **({"by": entry.by} if entry.by else {}),
             }
-            for one in self.kernels
+            for entry in self.kernels
         ]
-        programs = [one._asdict() for one in self.programs]
+        programs = [entry._asdict() for entry in self.programs]
         # A line for each kernel and each program: short, and a change of one is a change of a line.
         parts = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
         for name, rows in (("kernels", kernels), ("programs", programs)):
@@ -202,12 +202,12 @@ class Recording:
         mark = MARK["recorded"]
         rows = [
             [
-                f"{mark}{1e3 * one.seconds:.4f}",
-                f"± {mark}{1e3 * spread_of(one.samples):.4f}",
-                one.name,
-                _sizes(one.key.dims),
+                f"{mark}{1e3 * kernel.seconds:.4f}",
+                f"± {mark}{1e3 * spread_of(kernel.samples):.4f}",
+                kernel.name,
+                _sizes(kernel.key.dims),
             ]
-            for one in self.kernels
+            for kernel in self.kernels
         ]
         header = [(">", "ms"), ("<", "±"), ("<", "kernel"), ("<", "sizes")]
         counts = f"{len(self.kernels)} kernels of {len(self.programs)} programs"
@@ -299,33 +299,33 @@ class _File:
 
 
 def _read(cls: type[Recording], given: dict[str, Any]) -> Recording:
-    found = read(_File, given, "the file")
-    datetime.fromisoformat(found.date)
-    if found.rates is not None:
-        check_rates(found.rates)
-    kernels = tuple([_entry(one, found.dialect, found.version) for one in found.kernels])
-    programs = tuple([_program(one, len(kernels)) for one in found.programs])
-    own = {f.name: getattr(found, f.name) for f in fields(found) if f.name not in LISTS}
+    contents = read(_File, given, "the file")
+    datetime.fromisoformat(contents.date)
+    if contents.rates is not None:
+        check_rates(contents.rates)
+    kernels = tuple([_entry(item, contents.dialect, contents.version) for item in contents.kernels])
+    programs = tuple([_program(item, len(kernels)) for item in contents.programs])
+    own = {f.name: getattr(contents, f.name) for f in fields(contents) if f.name not in LISTS}
     return cls(**own, kernels=kernels, programs=programs)
 
 
-def _entry(given: _Kernel, dialect: str, version: str) -> Entry:
+def _entry(given: _Kernel, dialect: str, version: str) -> RecordedKernel:
     check_samples(given.samples)
     dims = tuple(given.dims.items())
     key = Key(given.definition, given.schedule, dialect, version, dims)
-    return Entry(given.name, key, given.samples, given.by)
+    return RecordedKernel(given.name, key, given.samples, given.by)
 
 
-def _program(given: _Program, count: int) -> Program:
-    for place in given.launches:
-        if not 0 <= place < count:
-            raise ValueError(f"a launch of kernel {place}, and there are {count}")
-    return Program(given.name, given.launches, given.whole, given.check)
+def _program(given: _Program, count: int) -> RecordedProgram:
+    for kernel in given.launches:
+        if not 0 <= kernel < count:
+            raise ValueError(f"a launch of kernel {kernel}, and there are {count}")
+    return RecordedProgram(given.name, given.launches, given.whole, given.check)
 
 
 def _bare(rates: PeakRates) -> dict[str, Any]:
     """Return rates as JSON has them, without their samples, which a recording needs not."""
-    return asdict(replace(rates, rates=tuple(replace(one, samples=()) for one in rates.rates)))
+    return asdict(replace(rates, rates=tuple(replace(rate, samples=()) for rate in rates.rates)))
 
 
 def _device_word(dialect: object) -> str:
@@ -335,14 +335,12 @@ def _device_word(dialect: object) -> str:
 def _differing(then: str, now: str) -> str:
     """Return the first step that two schedules do not share."""
     old, new = then.splitlines(), now.splitlines()
-    place = next(
+    step = next(
         (k for k, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]),
         min(len(old), len(new)),
     )
-    first, second = (
-        repr(steps[place]) if place < len(steps) else "nothing" for steps in (old, new)
-    )
-    return f"step {place + 1} was {first}, and is {second}"
+    first, second = (repr(steps[step]) if step < len(steps) else "nothing" for steps in (old, new))
+    return f"step {step + 1} was {first}, and is {second}"
 
 
 def _sizes(dims: Sequence[tuple[str, int]]) -> str:

@@ -124,9 +124,9 @@ class CPUCompiler(Pipeline):
             # A machine without a compiler still computes.
             first, *reasons = error.message.removeprefix("compiler: ").splitlines()
             hangs = [reason for reason in reasons if "no answer" in reason]
-            told = [f"compile: {first}; NumPy's interpreter runs the graph, slowly", *hangs]
+            lines = [f"compile: {first}; NumPy's interpreter runs the graph, slowly", *hangs]
             hint = str(error.hint).partition(";")[0]
-            warn("\n".join([*told, f"hint: {hint}"]))
+            warn("\n".join([*lines, f"hint: {hint}"]))
             return CPUSource(ir, specialise=specialise, schedules=dict(self.schedules))
         return CPUProgram(
             ir,

@@ -22,7 +22,7 @@ from luminal_lab.core.ir import IR
 from luminal_lab.devices.cuda.driver import present
 from luminal_lab.devices.cuda.engine import CuPyEngine
 from luminal_lab.devices.gpu.compiler import GPUCompiler, GPUMaker
-from luminal_lab.devices.gpu.engine import Emulated, Engine
+from luminal_lab.devices.gpu.engine import EmulatorEngine, Engine
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.errors import ArgumentError
 from luminal_lab.kernels.dialect import CUDA
@@ -84,13 +84,13 @@ class CUDACompiler(GPUCompiler):
 
     @override
     def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> GPUProgram:
-        found = None if self.arch or self.emulate else present()
-        arch, cores = (self.arch or DEFAULT, None) if found is None else found
+        gpu_present = None if self.arch or self.emulate else present()
+        arch, cores = (self.arch or DEFAULT, None) if gpu_present is None else gpu_present
         gpu = gpu_of(arch, tf32=self.tf32, cores=cores)
 
         def find(source: str, kernels: Kernels) -> Engine:
             if self.emulate:
-                return Emulated(source, CUDA)
+                return EmulatorEngine(source, CUDA)
             return CuPyEngine(source, arch, kernels, tf32=self.tf32, cublas=self.cublas)
 
         return GPUProgram(

@@ -11,7 +11,7 @@ import numpy as np
 
 from luminal_lab.core.origin import here
 from luminal_lab.devices.gpu.nvrtc import compile_cuda
-from luminal_lab.devices.runtime.blocks import Block
+from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.errors import DeviceError
 
 STILL: Final = (
@@ -103,7 +103,7 @@ class DeviceMemory:
         self.address = int(owner.ptr)
 
 
-class ManagedBlock(Block):
+class ManagedBlock(MemoryBlock):
     """Memory that host and GPU see, and whose pages lie where they were last used."""
 
     __slots__ = ("owner",)

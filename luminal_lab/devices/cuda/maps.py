@@ -25,7 +25,7 @@ def tensor_map(address: int, tile: TileMap) -> Array:
     """
     driver: Any = importlib.import_module("cuda.bindings.driver")
     kinds, swizzles = driver.CUtensorMapDataType, driver.CUtensorMapSwizzle
-    status, made = driver.cuTensorMapEncodeTiled(
+    status, encoded = driver.cuTensorMapEncodeTiled(
         getattr(kinds, f"CU_TENSOR_MAP_DATA_TYPE_{KINDS[tile.dtype]}"),
         2,
         address,
@@ -45,5 +45,5 @@ def tensor_map(address: int, tile: TileMap) -> Array:
             where=str(here() or "") or None,
             hint='arch="sm_90" has kernels that need none',
         )
-    words = np.array([int(word) for word in made.opaque], np.uint64)
+    words = np.array([int(word) for word in encoded.opaque], np.uint64)
     return words.view(np.dtype((np.void, BYTES)))

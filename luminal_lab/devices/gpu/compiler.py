@@ -63,10 +63,10 @@ class GPUMaker:
     def compared(self, kernel: Kernel, names: set[str]) -> Kernel:
         """Return a kernel that rounds 16-bit floats after each op in results of these names."""
         assert kernel.definition is not None, "what no definition says is as it is"
-        made = make_gpu_kernel(
+        kernel_compared = make_gpu_kernel(
             kernel.definition, kernel.name, self.gpu, kernel.schedule, frozenset(names)
         )
-        return self._compiling(made)
+        return self._compiling(kernel_compared)
 
     def _compiling(self, kernel: Kernel) -> Kernel:
         kernel = replace(kernel, emulator=emulate_kernel)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.devices.runtime.blocks import Block
+from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.emulator import Call, Matrix, emulate
 from luminal_lab.kernels.dialect import Dialect
 from luminal_lab.kernels.kernel import Kernel
@@ -37,7 +37,7 @@ class Memory(Protocol):
         ...
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """Where a value is."""
 
     memory: Memory
@@ -53,14 +53,14 @@ class Place(NamedTuple):
 class Mapped(NamedTuple):
     """A value as the tensor map of a matrix, by which bulk copies find its tiles."""
 
-    place: Place
+    location: Location
     tile: TileMap
 
 
-Argument: TypeAlias = Place | Mapped | np.generic
+Argument: TypeAlias = Location | Mapped | np.generic
 
 
-class Launched(NamedTuple):
+class PlacedLaunch(NamedTuple):
     """A launch with all that it is given, in the order in which its function takes it."""
 
     kernel: Kernel
@@ -94,7 +94,7 @@ class Engine(Protocol):
         """Return memory of the device's, or raise MemoryError."""
         ...
 
-    def shared(self, size: int) -> Block:
+    def shared(self, size: int) -> MemoryBlock:
         """Return memory that host and device see, or raise MemoryError."""
         ...
 
@@ -102,15 +102,15 @@ class Engine(Protocol):
         """Return how much memory is left, if that is known."""
         ...
 
-    def upload(self, place: Place, array: Array) -> None:
+    def upload(self, location: Location, array: Array) -> None:
         """Copy an array to the device."""
         ...
 
-    def download(self, place: Place, array: Array) -> None:
+    def download(self, location: Location, array: Array) -> None:
         """Copy from the device into an array, once all that was launched is done."""
         ...
 
-    def launch(self, launches: Sequence[Launched], key: Hashable, *, careful: bool) -> None:
+    def launch(self, launches: Sequence[PlacedLaunch], key: Hashable, *, careful: bool) -> None:
         """Launch in order. Careful: wait for each, so that what fails has a name.
 
         What has the same key is the same range of a program, and may be kept for a replay.
@@ -121,7 +121,7 @@ class Engine(Protocol):
         """Wait until all is done, and raise what went wrong."""
         ...
 
-    def seconds(self, groups: Sequence[Sequence[Launched]]) -> list[float]:
+    def seconds(self, groups: Sequence[Sequence[PlacedLaunch]]) -> list[float]:
         """Launch all in order, and return how long each group took on the device."""
         ...
 
@@ -130,7 +130,7 @@ class Engine(Protocol):
         ...
 
 
-class Emulated:
+class EmulatorEngine:
     """The emulator, which runs a GPU's kernels on the CPU."""
 
     name = "emulator"
@@ -142,52 +142,52 @@ class Emulated:
         self.source = source
         self.dialect = dialect
 
-    def reserve(self, size: int) -> Block:
+    def reserve(self, size: int) -> MemoryBlock:
         """Return memory of this machine's."""
-        return Block(size)
+        return MemoryBlock(size)
 
-    def shared(self, size: int) -> Block:
+    def shared(self, size: int) -> MemoryBlock:
         """Return memory of this machine's."""
-        return Block(size)
+        return MemoryBlock(size)
 
     def free_bytes(self) -> int | None:
         """Return how much memory this machine has left."""
         return available_memory()
 
-    def upload(self, place: Place, array: Array) -> None:
+    def upload(self, location: Location, array: Array) -> None:
         """Copy an array to where kernels see it."""
-        _bytes_of(place)[...] = array.reshape(-1).view(BYTE)
+        _bytes_of(location)[...] = array.reshape(-1).view(BYTE)
 
-    def download(self, place: Place, array: Array) -> None:
+    def download(self, location: Location, array: Array) -> None:
         """Copy what kernels have made into an array."""
-        array.reshape(-1).view(BYTE)[...] = _bytes_of(place)
+        array.reshape(-1).view(BYTE)[...] = _bytes_of(location)
 
-    def launch(self, launches: Sequence[Launched], key: Hashable, *, careful: bool) -> None:
+    def launch(self, launches: Sequence[PlacedLaunch], key: Hashable, *, careful: bool) -> None:
         """Emulate launches, one after another."""
         del key, careful
         calls = [
             Call(
-                one.function,
-                one.blocks,
-                one.threads,
-                [_given(argument) for argument in one.arguments],
-                shared=one.shared,
+                launch.function,
+                launch.blocks,
+                launch.threads,
+                [_given(argument) for argument in launch.arguments],
+                shared=launch.shared,
             )
-            for one in launches
+            for launch in launches
         ]
         emulate(self.source, "cuda" if self.dialect.name == "cuda" else "metal", calls)
 
     def wait(self) -> None:
         """Do nothing: what was launched is done."""
 
-    def seconds(self, groups: Sequence[Sequence[Launched]]) -> list[float]:
+    def seconds(self, groups: Sequence[Sequence[PlacedLaunch]]) -> list[float]:
         """Emulate groups of launches, and return how long that took here."""
-        found: list[float] = []
+        seconds: list[float] = []
         for group in groups:
             start = perf_counter()
             self.launch(group, None, careful=False)
-            found.append(perf_counter() - start)
-        return found
+            seconds.append(perf_counter() - start)
+        return seconds
 
     def chosen(self, kernel: str) -> str:
         """Return nothing: each kernel is run as it is."""
@@ -197,10 +197,10 @@ class Emulated:
 
 def _given(argument: Argument) -> Array | Matrix | np.generic:
     if isinstance(argument, Mapped):
-        return Matrix(_bytes_of(argument.place), argument.tile)
-    return _bytes_of(argument) if isinstance(argument, Place) else argument
+        return Matrix(_bytes_of(argument.location), argument.tile)
+    return _bytes_of(argument) if isinstance(argument, Location) else argument
 
 
-def _bytes_of(place: Place) -> Array:
-    assert isinstance(place.memory, Block)
-    return place.memory.array((place.bytes,), BYTE, place.offset)
+def _bytes_of(location: Location) -> Array:
+    assert isinstance(location.memory, MemoryBlock)
+    return location.memory.array((location.bytes,), BYTE, location.offset)

@@ -15,8 +15,8 @@ import numpy as np
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.origin import here
-from luminal_lab.devices.gpu.engine import BYTE, Launched, Mapped, Place
-from luminal_lab.devices.runtime.blocks import Block
+from luminal_lab.devices.gpu.engine import BYTE, Location, Mapped, PlacedLaunch
+from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.kernel import Kernels
 from luminal_lab.trust import admit
@@ -47,7 +47,7 @@ def import_metal() -> Any:  # noqa: ANN401  # PyObjC has no types
         ) from error
 
 
-class MetalBlock(Block):
+class MetalBlock(MemoryBlock):
     """Whole pages that Metal sees, too."""
 
     __slots__ = ("buffer",)
@@ -105,8 +105,8 @@ class MetalEngine:
         self._open: list[tuple[Any, list[str]]] = []
 
     def _state(self, library: Any, name: str, function: str, threads: int) -> Any:  # noqa: ANN401  # PyObjC's
-        found = library.newFunctionWithName_(function)
-        state, error = self.device.newComputePipelineStateWithFunction_error_(found, None)
+        compiled = library.newFunctionWithName_(function)
+        state, error = self.device.newComputePipelineStateWithFunction_error_(compiled, None)
         if state is None:
             raise DeviceError(
                 f"kernel {name}: Metal makes no pipeline of it: {_text(error)}",
@@ -123,11 +123,11 @@ class MetalEngine:
             )
         return state
 
-    def reserve(self, size: int) -> Block:
+    def reserve(self, size: int) -> MemoryBlock:
         """Return memory that both see."""
         return MetalBlock(self.metal, self.device, size)
 
-    def shared(self, size: int) -> Block:
+    def shared(self, size: int) -> MemoryBlock:
         """Return memory that both see."""
         return MetalBlock(self.metal, self.device, size)
 
@@ -136,35 +136,35 @@ class MetalEngine:
         most = int(self.device.recommendedMaxWorkingSetSize())
         return max(0, most - int(self.device.currentAllocatedSize()))
 
-    def upload(self, place: Place, array: Array) -> None:
+    def upload(self, location: Location, array: Array) -> None:
         """Copy an array to where kernels see it, once those before are done."""
         self.wait()
-        _bytes_of(place)[...] = array.reshape(-1).view(BYTE)
+        _bytes_of(location)[...] = array.reshape(-1).view(BYTE)
 
-    def download(self, place: Place, array: Array) -> None:
+    def download(self, location: Location, array: Array) -> None:
         """Copy what kernels have made into an array, once they are done."""
         self.wait()
-        array.reshape(-1).view(BYTE)[...] = _bytes_of(place)
+        array.reshape(-1).view(BYTE)[...] = _bytes_of(location)
 
-    def launch(self, launches: Sequence[Launched], key: Hashable, *, careful: bool) -> None:
+    def launch(self, launches: Sequence[PlacedLaunch], key: Hashable, *, careful: bool) -> None:
         """Put launches into a command buffer, or each into one of its own."""
         del key
-        groups = [[one] for one in launches] if careful else [launches]
+        groups = [[launch] for launch in launches] if careful else [launches]
         for group in groups:
             if group:
                 self._commit(group)
             if careful:
                 self.wait()
 
-    def _commit(self, launches: Sequence[Launched]) -> Any:  # noqa: ANN401  # PyObjC's
+    def _commit(self, launches: Sequence[PlacedLaunch]) -> Any:  # noqa: ANN401  # PyObjC's
         """Give the GPU a command buffer of launches, which run one after another."""
         make = self.metal.MTLSizeMake
         commands = self.queue.commandBuffer()
         encoder = commands.computeCommandEncoder()
-        for one in launches:
-            encoder.setComputePipelineState_(self.states[one.function])
-            for index, argument in enumerate(one.arguments):
-                if isinstance(argument, Place):
+        for launch in launches:
+            encoder.setComputePipelineState_(self.states[launch.function])
+            for index, argument in enumerate(launch.arguments):
+                if isinstance(argument, Location):
                     memory = argument.memory
                     assert isinstance(memory, MetalBlock)
                     encoder.setBuffer_offset_atIndex_(memory.buffer, argument.offset, index)
@@ -172,11 +172,11 @@ class MetalEngine:
                     assert not isinstance(argument, Mapped), "Metal has no tensor maps"
                     encoder.setBytes_length_atIndex_(argument.tobytes(), argument.nbytes, index)
             encoder.dispatchThreadgroups_threadsPerThreadgroup_(
-                make(one.blocks, 1, 1), make(one.threads, 1, 1)
+                make(launch.blocks, 1, 1), make(launch.threads, 1, 1)
             )
         encoder.endEncoding()
         commands.commit()
-        names = list(dict.fromkeys(one.kernel.name for one in launches))
+        names = list(dict.fromkeys(launch.kernel.name for launch in launches))
         self._open.append((commands, names))
         return commands
 
@@ -193,13 +193,15 @@ class MetalEngine:
                     hint="run it again; with emulate=True the emulator finds the line",
                 )
 
-    def seconds(self, groups: Sequence[Sequence[Launched]]) -> list[float]:
+    def seconds(self, groups: Sequence[Sequence[PlacedLaunch]]) -> list[float]:
         """Launch each group as a command buffer, and return how long the GPU took for it."""
-        made = [self._commit(group) if group else None for group in groups]
+        committed = [self._commit(group) if group else None for group in groups]
         self.wait()
         return [
-            0.0 if one is None else float(one.GPUEndTime()) - float(one.GPUStartTime())
-            for one in made
+            0.0
+            if commands is None
+            else float(commands.GPUEndTime()) - float(commands.GPUStartTime())
+            for commands in committed
         ]
 
     def chosen(self, kernel: str) -> str:
@@ -208,9 +210,9 @@ class MetalEngine:
         return ""
 
 
-def _bytes_of(place: Place) -> Array:
-    assert isinstance(place.memory, Block)
-    return place.memory.array((place.bytes,), BYTE, place.offset)
+def _bytes_of(location: Location) -> Array:
+    assert isinstance(location.memory, MemoryBlock)
+    return location.memory.array((location.bytes,), BYTE, location.offset)
 
 
 def _text(error: Any) -> str:  # noqa: ANN401  # PyObjC's
