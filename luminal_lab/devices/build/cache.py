@@ -32,8 +32,8 @@ from typing import Final, TypeAlias, cast
 
 from typing_extensions import override
 
-from luminal_lab.core.origin import here, warn
-from luminal_lab.errors import DeviceError
+from luminal_lab.core.origin import warn
+from luminal_lab.devices.build.located import device_error
 from luminal_lab.interrupts import held
 from luminal_lab.reading import read_json, read_plain
 
@@ -201,9 +201,8 @@ class Cache:
                     break
             reasons.append(f"{folder}: {reason}")
         else:
-            raise DeviceError(
+            raise device_error(
                 "cache: there is nowhere to keep a library\n  " + "\n  ".join(reasons),
-                where=str(here() or "") or None,
                 hint=f"make room in {full[0]}, whose disk is full"
                 if full
                 else "give a folder= that is yours, in which there is room",

@@ -21,8 +21,8 @@ from typing import TypeAlias
 
 from typing_extensions import override
 
-from luminal_lab.core.origin import here
 from luminal_lab.devices.build.cache import LIBRARY, Cache, is_full, key_of, temporary_folder
+from luminal_lab.devices.build.located import device_error
 from luminal_lab.errors import DeviceError
 from luminal_lab.interrupts import held, look
 from luminal_lab.passes.pipeline import Pipeline, parse_pipeline
@@ -90,18 +90,16 @@ def find_compiler(asked: str | None = None, *, patience: float | None = None) ->
         command = _command(asked)
         if command is None:
             known = [name for name in USUAL if _command(name)]
-            raise DeviceError(
+            raise device_error(
                 f"compiler: there is no {asked!r}, neither on the PATH nor as a file",
-                where=str(here() or "") or None,
                 hint=f"this machine has {', '.join(known)}" if known else "pip install ziglang",
             )
         answer = _probe(command, patience)
         if isinstance(answer, Compiler):
             return answer
         hint = "name a compiler that is called as gcc and clang are, or none"
-        raise DeviceError(
+        raise device_error(
             f"compiler: {asked!r} cannot be used: {answer}",
-            where=str(here() or "") or None,
             hint=_more_patience(f"{asked!r}, ", patience) if isinstance(answer, _Hangs) else hint,
         )
     reasons: list[str] = []
@@ -113,10 +111,9 @@ def find_compiler(asked: str | None = None, *, patience: float | None = None) ->
         if isinstance(answer, Compiler):
             return answer
         reasons.append(f"{name}: {answer}")
-    raise DeviceError(
+    raise device_error(
         "compiler: no C compiler was found; looked for cc, gcc and clang on the PATH, and for the "
         "package ziglang\n  " + "\n  ".join(reasons),
-        where=str(here() or "") or None,
         hint=(_more_patience("", patience) if hangs else "pip install ziglang") + f"; {STILL}",
     )
 
@@ -153,10 +150,9 @@ def find_cpp_compiler() -> Compiler:
         if isinstance(answer, Compiler):
             return answer
         reasons.append(f"{name}: {answer}")
-    raise DeviceError(
+    raise device_error(
         "compiler: no C++ compiler was found; looked for cc, gcc and clang on the PATH, and for "
         "the package ziglang\n  " + "\n  ".join(reasons),
-        where=str(here() or "") or None,
         hint="pip install ziglang",
     )
 
@@ -324,9 +320,8 @@ def compile_library(
         fault = _unusable(path, entries)
         path.stat()  # it is no fault of the compiler's if somebody has removed it
         if fault:
-            raise DeviceError(
+            raise device_error(
                 f"compile: {compiler} ended with status 0, and what it made {fault}",
-                where=str(here() or "") or None,
                 hint=f'find_compiler("clang") would ask another compiler; {STILL}',
             )
 
@@ -370,10 +365,9 @@ def build(
         # Whether that was too much for it, or whether it does nothing any more.
         shorter = min(patience, ANSWER)
         hangs = isinstance(_trial(compiler.command, "int lab_try;\n", "C", shorter), _Hangs)
-        raise DeviceError(
+        raise device_error(
             f"compile: {compiler} was ended after {patience:g} s, with {lines:,} lines of source"
             + ", and had no answer for a single line either" * hangs,
-            where=str(here() or "") or None,
             hint=f'find_compiler("clang") would ask another compiler; {STILL}'
             if hangs
             else f"allow it more with timeout=; {STILL}",
@@ -382,9 +376,8 @@ def build(
         folder_name = temporary_folder()
         again = f"find_compiler() looks for a compiler again; {STILL}"
         out = "out of memory: " * (error.errno == ENOMEM)
-        raise DeviceError(
+        raise device_error(
             f"compile: {out}{compiler} could not be run in {folder_name}: {error}",
-            where=str(here() or "") or None,
             hint=ROOM if out else FULL.format(folder_name) if is_full(error) else again,
         ) from error
 
@@ -425,9 +418,9 @@ def _refusal(
         hint = f"mend the marked line, if it is yours; {STILL}"
     status = f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"
     message = f"compile: {'out of memory: ' if out else ''}{compiler} made no library, and {status}"
-    return DeviceError(
+    return device_error(
         "\n  ".join([message, *shown]),
-        where=source_excerpt(source, line, behind) if line else str(here() or "") or None,
+        where=source_excerpt(source, line, behind) if line else None,
         hint=hint,
     )
 
@@ -572,16 +565,14 @@ def load(path: str | Path, *functions: str) -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:
-        raise DeviceError(
+        raise device_error(
             f"load: {path} cannot be loaded: {error}",
-            where=str(here() or "") or None,
             hint="luminal_lab.devices.build.cache.clear() has everything compiled again",
         ) from error
     for name in functions:
         if not hasattr(library, name):
-            raise DeviceError(
+            raise device_error(
                 f"load: {path} has no function {name!r}",
-                where=str(here() or "") or None,
                 hint=f"the source must define {name}, and not as static",
             )
     return library

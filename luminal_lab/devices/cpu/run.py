@@ -65,14 +65,8 @@ class CPURun(DeviceRun[CPUBound]):
         """What lies outside the arena, by slot: inputs, what was known, and what is returned."""
         self.copies: list[Array] = []
 
-    def run(self, trace: list[Step] | None) -> dict[int, Array]:
-        """Do all work, and return the values that were asked for."""
-        try:
-            return self._run(trace)
-        except MemoryError as error:
-            raise self._too_large() from error
-
-    def _run(self, trace: list[Step] | None) -> dict[int, Array]:
+    @override
+    def computed(self, trace: list[Step] | None) -> dict[int, Array]:
         self._inputs(may_overwrite=trace is None)
         self._outputs()
         passed = self.passed()
@@ -199,7 +193,8 @@ class CPURun(DeviceRun[CPUBound]):
 
     # -- errors ------------------------------------------------------------------------------------
 
-    def _too_large(self) -> DeviceError:
+    @override
+    def too_large(self) -> DeviceError:
         bound = self.bound
         outputs = sum(size for _, size in bound.outputs)
         available = available_memory()

@@ -20,6 +20,7 @@ import numpy as np
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.origin import here
+from luminal_lab.devices.build.located import device_error
 from luminal_lab.devices.cuda.driver import (
     NO_MEMORY,
     STILL,
@@ -75,11 +76,7 @@ class CuPyEngine:
     ) -> None:
         admit(source)
         if not gpu_count():
-            raise DeviceError(
-                "cuda: there is no NVIDIA GPU on this machine",
-                where=str(here() or "") or None,
-                hint=STILL,
-            )
+            raise device_error("cuda: there is no NVIDIA GPU on this machine", hint=STILL)
         del kernels
         self.cupy = import_cupy()
         cuda = self.cupy.cuda
@@ -132,16 +129,13 @@ class CuPyEngine:
             if status >= 700 and status not in KEPT:
                 self.lost = f"{subject}: {error}"
                 raise self._is_lost() from error
-            raise DeviceError(
-                f"{subject}: {error}", where=str(here() or "") or None, hint=STILL
-            ) from error
+            raise device_error(f"{subject}: {error}", hint=STILL) from error
         except self.cupy.cuda.memory.OutOfMemoryError as error:
             raise MemoryError(str(error)) from error
 
     def _is_lost(self) -> DeviceError:
-        return DeviceError(
+        return device_error(
             self.lost,
-            where=str(here() or "") or None,
             hint="the GPU's context is lost, and with it what was carried there: restart Python "
             "(the notebook's kernel) to go on; with emulate=True the emulator finds the line",
         )

@@ -9,8 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from luminal_lab.core.dtypes import Array, DType
-from luminal_lab.core.origin import here
-from luminal_lab.errors import DeviceError
+from luminal_lab.devices.build.located import device_error
 from luminal_lab.kernels.tile_map import BYTES, TileMap
 
 KINDS: Final = {DType.float16: "FLOAT16", DType.bfloat16: "BFLOAT16"}
@@ -39,10 +38,9 @@ def tensor_map(address: int, tile: TileMap) -> Array:
         driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
     )
     if int(status):
-        raise DeviceError(
+        raise device_error(
             f"cuda: the driver makes no tensor map of {tile.buffer}, {tile.height:,} rows of "
             f"{tile.width:,}: status {int(status)}",
-            where=str(here() or "") or None,
             hint='arch="sm_90" has kernels that need none',
         )
     words = np.array([int(word) for word in encoded.opaque], np.uint64)

@@ -6,11 +6,13 @@ all of it is, nothing is copied but what is given in from outside.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from time import perf_counter
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
+from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.devices.runtime.blocks import MemoryBlock
@@ -130,37 +132,57 @@ class Engine(Protocol):
         ...
 
 
-class EmulatorEngine:
+class HostEngine(ABC):
+    """An engine all of whose memory the host sees."""
+
+    sees_all = True
+    can_share = True
+
+    @abstractmethod
+    def reserve(self, size: int) -> MemoryBlock:
+        """Return memory that host and device see."""
+
+    def shared(self, size: int) -> MemoryBlock:
+        """Return memory that host and device see."""
+        return self.reserve(size)
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Wait until all launches are done."""
+
+    def upload(self, location: Location, array: Array) -> None:
+        """Copy an array to where kernels see it, after all launches so far."""
+        self.wait()
+        bytes_of(location)[...] = array.reshape(-1).view(BYTE)
+
+    def download(self, location: Location, array: Array) -> None:
+        """Copy what kernels have made into an array, after all launches so far."""
+        self.wait()
+        array.reshape(-1).view(BYTE)[...] = bytes_of(location)
+
+    def chosen(self, kernel: str) -> str:
+        """Return nothing: each kernel runs its own code."""
+        del kernel
+        return ""
+
+
+class EmulatorEngine(HostEngine):
     """The emulator, which runs a GPU's kernels on the CPU."""
 
     name = "emulator"
     clock = "perf_counter, of the emulator: no GPU's time"
-    sees_all = True
-    can_share = True
 
     def __init__(self, source: str, dialect: Dialect) -> None:
         self.source = source
         self.dialect = dialect
 
+    @override
     def reserve(self, size: int) -> MemoryBlock:
-        """Return memory of this machine's."""
-        return MemoryBlock(size)
-
-    def shared(self, size: int) -> MemoryBlock:
-        """Return memory of this machine's."""
         return MemoryBlock(size)
 
     def free_bytes(self) -> int | None:
         """Return how much memory this machine has left."""
         return available_memory()
-
-    def upload(self, location: Location, array: Array) -> None:
-        """Copy an array to where kernels see it."""
-        _bytes_of(location)[...] = array.reshape(-1).view(BYTE)
-
-    def download(self, location: Location, array: Array) -> None:
-        """Copy what kernels have made into an array."""
-        array.reshape(-1).view(BYTE)[...] = _bytes_of(location)
 
     def launch(self, launches: Sequence[PlacedLaunch], key: Hashable, *, careful: bool) -> None:
         """Emulate launches, one after another."""
@@ -177,8 +199,9 @@ class EmulatorEngine:
         ]
         emulate(self.source, "cuda" if self.dialect.name == "cuda" else "metal", calls)
 
+    @override
     def wait(self) -> None:
-        """Do nothing: what was launched is done."""
+        """Do nothing: a launch is done when the emulator returns."""
 
     def seconds(self, groups: Sequence[Sequence[PlacedLaunch]]) -> list[float]:
         """Emulate groups of launches, and return how long that took here."""
@@ -189,18 +212,14 @@ class EmulatorEngine:
             seconds.append(perf_counter() - start)
         return seconds
 
-    def chosen(self, kernel: str) -> str:
-        """Return nothing: each kernel is run as it is."""
-        del kernel
-        return ""
-
 
 def _given(argument: Argument) -> Array | Matrix | np.generic:
     if isinstance(argument, Mapped):
-        return Matrix(_bytes_of(argument.location), argument.tile)
-    return _bytes_of(argument) if isinstance(argument, Location) else argument
+        return Matrix(bytes_of(argument.location), argument.tile)
+    return bytes_of(argument) if isinstance(argument, Location) else argument
 
 
-def _bytes_of(location: Location) -> Array:
+def bytes_of(location: Location) -> Array:
+    """Return the bytes of a value that the host sees."""
     assert isinstance(location.memory, MemoryBlock)
     return location.memory.array((location.bytes,), BYTE, location.offset)

@@ -20,6 +20,7 @@ from typing import Any, Final, cast
 
 from luminal_lab.core.origin import here
 from luminal_lab.devices.build.cache import Cache, key_of
+from luminal_lab.devices.build.located import device_error
 from luminal_lab.devices.build.toolchain import Behind, source_excerpt, window
 from luminal_lab.errors import DeviceError
 from luminal_lab.interrupts import held
@@ -104,9 +105,8 @@ def check_arch(arch: str) -> None:
     # Only from 9.0 on there are features that later cards do not have: sm_90a.
     if plain is None or plain[1] not in known or (plain[3] and int(plain[2]) < 90):
         major, minor = version()
-        raise DeviceError(
+        raise device_error(
             f"compile: NVRTC {major}.{minor} does not know the architecture {arch!r}",
-            where=str(here() or "") or None,
             hint=f"it knows {', '.join(known)}, and from sm_90 on those with an a, as sm_90a",
         )
 
@@ -130,9 +130,8 @@ def _library() -> object:
 
 
 def _missing(why: str) -> DeviceError:
-    return DeviceError(
+    return device_error(
         f"nvrtc: CUDA cannot be compiled, since {why}",
-        where=str(here() or "") or None,
         hint=f'pip install "luminal-lab[cuda]"; {WHAT_WORKS}',
     )
 
@@ -143,9 +142,7 @@ def _call(function: str, *given: object) -> tuple[object, ...]:
     if int(cast("int", status)):
         (text,) = _tried("nvrtcGetErrorString", status)[1:]
         said = cast("bytes", text).decode()
-        raise DeviceError(
-            f"nvrtc: {function} failed: {said}", where=str(here() or "") or None, hint=WHAT_WORKS
-        )
+        raise device_error(f"nvrtc: {function} failed: {said}", hint=WHAT_WORKS)
     return tuple(results)
 
 
@@ -170,9 +167,8 @@ def _compile(source: str, arch: str) -> CompiledCUDA | str:
         (status,) = _tried("nvrtcCompileProgram", program, len(options), options)
         if int(cast("int", status)) == NO_MEMORY:
             lines = source.count("\n") + 1
-            raise DeviceError(
+            raise device_error(
                 f"compile: out of memory: NVRTC had none left for {lines:,} lines of source",
-                where=str(here() or "") or None,
                 hint=f"end what else takes memory; {WHAT_WORKS}",
             )
         lines = _text(_read("ProgramLog", program)).split("\n")

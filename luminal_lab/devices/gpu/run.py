@@ -41,14 +41,8 @@ class GPURun(DeviceRun[GPUBound]):
         self.places: dict[int, Location] = {}
         self.held: list[Array] = []
 
-    def run(self, trace: list[Step] | None) -> dict[int, Array]:
-        """Do all work, and return the values that were asked for."""
-        try:
-            return self._run(trace)
-        except MemoryError as error:
-            raise self._too_large() from error
-
-    def _run(self, trace: list[Step] | None) -> dict[int, Array]:
+    @override
+    def computed(self, trace: list[Step] | None) -> dict[int, Array]:
         self._inputs(may_overwrite=trace is None)
         self._outputs()
         fault = self.program.fault(len(self.plan.works)) if self.bound.faults else None
@@ -196,7 +190,8 @@ class GPURun(DeviceRun[GPUBound]):
 
     # -- errors ------------------------------------------------------------------------------------
 
-    def _too_large(self) -> DeviceError:
+    @override
+    def too_large(self) -> DeviceError:
         sizes = self.bound.memory.bytes
         outputs = sum(size for _, size in self.bound.outputs)
         available = self.engine.free_bytes()

@@ -44,7 +44,7 @@ class MetalCompiler(GPUCompiler):
     """
 
     name: ClassVar[str] = "metal"
-    shown: ClassVar[tuple[str, ...]] = ("chip",)
+    shown: ClassVar[tuple[str, ...]] = ("chip", "emulate", "reuse_outputs")
     unsupported: ClassVar[Mapping[str, str]] = {"float64": "Apple's GPUs have none"}
     """What the conformance kit need not ask for."""
     chip: str | None = None
@@ -58,11 +58,6 @@ class MetalCompiler(GPUCompiler):
         reuse_outputs: bool = False,
         schedules: Mapping[str, ScheduleLike] | None = None,
     ) -> None:
-        super().__init__(
-            emulate=self.checked_flag("emulate", emulate),
-            reuse_outputs=self.checked_flag("reuse_outputs", reuse_outputs),
-            schedules=schedules,
-        )
         if chip is not None and not isinstance(chip, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
             raise ArgumentError(
                 f"metal: the chip is {chip!r}", hint='give its name, as in "m3-max"'
@@ -72,7 +67,9 @@ class MetalCompiler(GPUCompiler):
                 f"metal: {known.name} is no chip of Apple's: it is made by {known.maker}",
                 hint='give one such as "m3-max", or leave it out for the one that is there',
             )
-        object.__setattr__(self, "chip", chip)
+        flags = {"emulate": emulate, "reuse_outputs": reuse_outputs}
+        checked = {name: self.checked_flag(name, value) for name, value in flags.items()}
+        super().__init__(schedules, chip=chip, **checked)
 
     @override
     def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> GPUProgram:

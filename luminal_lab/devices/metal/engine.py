@@ -12,12 +12,11 @@ from collections.abc import Hashable, Sequence
 from typing import Any, Final
 
 import numpy as np
+from typing_extensions import override
 
-from luminal_lab.core.dtypes import Array
-from luminal_lab.core.origin import here
-from luminal_lab.devices.gpu.engine import BYTE, Location, Mapped, PlacedLaunch
+from luminal_lab.devices.build.located import device_error
+from luminal_lab.devices.gpu.engine import HostEngine, Location, Mapped, PlacedLaunch
 from luminal_lab.devices.runtime.blocks import MemoryBlock
-from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.kernel import Kernels
 from luminal_lab.trust import admit
 
@@ -32,17 +31,12 @@ FAILED: Final = 5
 def import_metal() -> Any:  # noqa: ANN401  # PyObjC has no types
     """Return PyObjC's Metal, or say why it is not there."""
     if sys.platform != "darwin":
-        raise DeviceError(
-            f"metal: Metal is on Macs alone, and this is {sys.platform}",
-            where=str(here() or "") or None,
-            hint=STILL,
-        )
+        raise device_error(f"metal: Metal is on Macs alone, and this is {sys.platform}", hint=STILL)
     try:
         return importlib.import_module("Metal")
     except ImportError as error:
-        raise DeviceError(
+        raise device_error(
             f"metal: PyObjC's Metal, which runs kernels, is not installed ({error})",
-            where=str(here() or "") or None,
             hint=f'pip install "luminal-lab[metal]"; {STILL}',
         ) from error
 
@@ -67,34 +61,24 @@ class MetalBlock(MemoryBlock):
         self.given = None
 
 
-class MetalEngine:
+class MetalEngine(HostEngine):
     """The GPU of a Mac on which one program runs."""
 
     clock = "GPUStartTime and GPUEndTime"
-    sees_all = True
-    can_share = True
 
     def __init__(self, source: str, kernels: Kernels) -> None:
         admit(source)
         self.metal = import_metal()
         self.device = self.metal.MTLCreateSystemDefaultDevice()
         if self.device is None:
-            raise DeviceError(
-                "metal: this Mac has no GPU that Metal can use",
-                where=str(here() or "") or None,
-                hint=STILL,
-            )
+            raise device_error("metal: this Mac has no GPU that Metal can use", hint=STILL)
         self.name = str(self.device.name())
         options = self.metal.MTLCompileOptions.alloc().init()
         # What is not a number stays none, and roundings stay where they are.
         options.setFastMathEnabled_(False)
         library, error = self.device.newLibraryWithSource_options_error_(source, options, None)
         if library is None:
-            raise DeviceError(
-                f"metal: the kernels are not compiled: {_text(error)}",
-                where=str(here() or "") or None,
-                hint=STILL,
-            )
+            raise device_error(f"metal: the kernels are not compiled: {_text(error)}", hint=STILL)
         self.queue = self.device.newCommandQueue()
         self.states: dict[str, Any] = {}
         for kernel in kernels:
@@ -108,43 +92,27 @@ class MetalEngine:
         compiled = library.newFunctionWithName_(function)
         state, error = self.device.newComputePipelineStateWithFunction_error_(compiled, None)
         if state is None:
-            raise DeviceError(
+            raise device_error(
                 f"kernel {name}: Metal makes no pipeline of it: {_text(error)}",
-                where=str(here() or "") or None,
                 hint="smaller tiles in its schedule need less shared memory",
             )
         most = int(state.maxTotalThreadsPerThreadgroup())
         if threads > most:
-            raise DeviceError(
+            raise device_error(
                 f"kernel {name}: a block has {threads:,} threads, and with its registers this GPU "
                 f"runs {most:,}",
-                where=str(here() or "") or None,
                 hint="bind shorter loops to threads in its schedule",
             )
         return state
 
+    @override
     def reserve(self, size: int) -> MemoryBlock:
-        """Return memory that both see."""
-        return MetalBlock(self.metal, self.device, size)
-
-    def shared(self, size: int) -> MemoryBlock:
-        """Return memory that both see."""
         return MetalBlock(self.metal, self.device, size)
 
     def free_bytes(self) -> int | None:
         """Return how much more the GPU is recommended to use."""
         most = int(self.device.recommendedMaxWorkingSetSize())
         return max(0, most - int(self.device.currentAllocatedSize()))
-
-    def upload(self, location: Location, array: Array) -> None:
-        """Copy an array to where kernels see it, once those before are done."""
-        self.wait()
-        _bytes_of(location)[...] = array.reshape(-1).view(BYTE)
-
-    def download(self, location: Location, array: Array) -> None:
-        """Copy what kernels have made into an array, once they are done."""
-        self.wait()
-        array.reshape(-1).view(BYTE)[...] = _bytes_of(location)
 
     def launch(self, launches: Sequence[PlacedLaunch], key: Hashable, *, careful: bool) -> None:
         """Put launches into a command buffer, or each into one of its own."""
@@ -180,6 +148,7 @@ class MetalEngine:
         self._open.append((commands, names))
         return commands
 
+    @override
     def wait(self) -> None:
         """Wait for all that was committed, and raise what went wrong."""
         waiting, self._open = self._open, []
@@ -187,9 +156,8 @@ class MetalEngine:
             commands.waitUntilCompleted()
             if int(commands.status()) == FAILED:
                 which = f"kernel {names[0]}" if len(names) == 1 else f"one of {', '.join(names)}"
-                raise DeviceError(
+                raise device_error(
                     f"metal: {which} was stopped by the GPU: {_text(commands.error())}",
-                    where=str(here() or "") or None,
                     hint="run it again; with emulate=True the emulator finds the line",
                 )
 
@@ -203,16 +171,6 @@ class MetalEngine:
             else float(commands.GPUEndTime()) - float(commands.GPUStartTime())
             for commands in committed
         ]
-
-    def chosen(self, kernel: str) -> str:
-        """Return nothing: each kernel is run as it is."""
-        del kernel
-        return ""
-
-
-def _bytes_of(location: Location) -> Array:
-    assert isinstance(location.memory, MemoryBlock)
-    return location.memory.array((location.bytes,), BYTE, location.offset)
 
 
 def _text(error: Any) -> str:  # noqa: ANN401  # PyObjC's

@@ -16,7 +16,7 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.ops import HostCall, Pick
 from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.devices.runtime.plan import BoundT, RunPlan
-from luminal_lab.errors import RangeError
+from luminal_lab.errors import DeviceError, RangeError
 from luminal_lab.interrupts import opened
 
 LARGEST = 5
@@ -41,6 +41,21 @@ class DeviceRun(ABC, Generic[BoundT]):
         self.known = known
         self.blocks: dict[int, MemoryBlock] = {}
         """The memory of the program's own that the host sees, by slot."""
+
+    def run(self, trace: list[Step] | None) -> dict[int, Array]:
+        """Do all work, and return the values that were asked for."""
+        try:
+            return self.computed(trace)
+        except MemoryError as error:
+            raise self.too_large() from error
+
+    @abstractmethod
+    def computed(self, trace: list[Step] | None) -> dict[int, Array]:
+        """Do all work, and return the values that were asked for."""
+
+    @abstractmethod
+    def too_large(self) -> DeviceError:
+        """Return the error that says how much memory the run needs."""
 
     @abstractmethod
     def array(self, slot: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
