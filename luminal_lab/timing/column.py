@@ -37,7 +37,7 @@ from luminal_lab.machines.rates import DOUBT, PeakRates
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.timing.measure import measured
-from luminal_lab.timing.roofline import modelled
+from luminal_lab.timing.roofline import Modelled, modelled
 from luminal_lab.timing.subject import ComparedGraph
 from luminal_lab.timing.timings import CACHED, How, spread_of
 
@@ -187,7 +187,6 @@ class KernelUse(NamedTuple):
     """A node of a compiled graph, and the kernel that makes it; None where NumPy does."""
 
     node: int
-    name: str
     kernel: Kernel | None
 
 
@@ -198,9 +197,7 @@ def fused(
     compilation = subject.compiled(Pipeline(CPUCompiler().passes))
     work = Worklist(compilation.ir, machine or this_machine(), {})
     uses = [
-        KernelUse(
-            item.node.id, str(item.node), None if item.use is None else work.uses[item.use].kernel
-        )
+        KernelUse(item.node.id, None if item.use is None else work.uses[item.use].kernel)
         for item in work.works
     ]
     return compilation, uses
@@ -230,29 +227,13 @@ def column_of_model(
     ignored: dict[str, None] = {}
     parts: list[LaunchTime] = []
     for use in uses:
-        covers = covering.written(use.node)
         if use.kernel is None:
-            name = compilation.ir[use.node].op.name
-            parts.append(
-                LaunchTime(use.name, name, "modelled", (), covers, missing=HOST, is_host=True)
-            )
+            parts.append(covering.host_time(use.node, "modelled", HOST))
             continue
         model = modelled(use.kernel, specification, dims)
         ignored.update(dict.fromkeys(model.ignores.split("; ")))
-        parts.append(
-            LaunchTime(
-                use.name,
-                use.kernel.name,
-                "modelled",
-                (model.seconds,),
-                covers,
-                covering.value(use.node),
-                model.bytes,
-                model.flops,
-                model.seconds,
-                model.bound,
-            )
-        )
+        samples = (model.seconds,)
+        parts.append(covering.time(use.node, use.kernel, "modelled", samples, model, least=model))
     launch = specification.launch
     said = f"a launch takes at least {launch.value * 1e6:g} µs ({launch.how}: {launch.source})"
     return Column(
@@ -306,10 +287,7 @@ def gpu_column(
         here, why = "", error.message.splitlines()[0]
     if timed is None:
         assert specification is not None
-        uses = [
-            KernelUse(launch.node, str(compilation.ir[launch.node]), launch.kernel)
-            for launch in program.launches
-        ]
+        uses = [KernelUse(launch.node, launch.kernel) for launch in program.launches]
         said = (f"not measured: {why}",)
         return column_of_model(compilation, uses, subject.dims, specification, label, said)
     if specification is None:
@@ -321,20 +299,9 @@ def gpu_column(
         by = computed_by(launch)
         notes += [f"{launch.kernel.name} {compilation.ir[launch.node]}: {by}"] if by else []
         least = None if specification is None else modelled(launch, specification, subject.dims)
-        parts.append(
-            LaunchTime(
-                str(compilation.ir[launch.node]),
-                launch.kernel.name,
-                "measured",
-                samples,
-                covering.written(launch.node),
-                covering.value(launch.node),
-                launch.bytes(subject.dims),
-                launch.flops(subject.dims),
-                None if least is None else least.seconds,
-                "" if least is None else least.bound,
-            )
-        )
+        amounts = Amounts(launch.bytes(subject.dims), launch.flops(subject.dims))
+        kernel = launch.kernel
+        parts.append(covering.time(launch.node, kernel, "measured", samples, amounts, least=least))
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return Column(label, "measured", here, now, tuple(parts), (), tuple(notes), specification)
 
@@ -345,6 +312,13 @@ def computed_by(launch: Launch) -> str:
 
 
 # -- which written nodes a launch computes ---------------------------------------------------------
+
+
+class Amounts(NamedTuple):
+    """The bytes that a launch moves, and its operations."""
+
+    bytes: int
+    flops: int
 
 
 class Covering:
@@ -364,6 +338,37 @@ class Covering:
         """
         last = len(self.shots) - 1
         return self._back(last, id, merged=False) or self._back(last, id, merged=True)
+
+    def time(
+        self,
+        node: int,
+        kernel: Kernel,
+        how: How,
+        samples: tuple[float, ...],
+        amounts: Amounts | Modelled,
+        *,
+        least: Modelled | None,
+        missing: str = "",
+    ) -> LaunchTime:
+        """Return the times of a kernel's launch."""
+        return LaunchTime(
+            str(self.shots[-1].ir[node]),
+            kernel.name,
+            how,
+            samples,
+            self.written(node),
+            self.value(node),
+            amounts.bytes,
+            amounts.flops,
+            None if least is None else least.seconds,
+            "" if least is None else least.bound,
+            missing,
+        )
+
+    def host_time(self, id: int, how: How, missing: str) -> LaunchTime:
+        """Return that a node has no time, since NumPy computes it."""
+        node, covers = self.shots[-1].ir[id], self.written(id)
+        return LaunchTime(str(node), node.op.name, how, (), covers, missing=missing, is_host=True)
 
     def _back(self, index: int, id: int, *, merged: bool) -> frozenset[int]:
         while index and not self.shots[index].firings:

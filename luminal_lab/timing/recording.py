@@ -71,7 +71,8 @@ class RecordedKernel(NamedTuple):
         return median(self.samples)
 
 
-class RecordedProgram(NamedTuple):
+@dataclass(frozen=True)
+class RecordedProgram:
     """A graph that was run: its launches, in order, as places in the list of kernels."""
 
     name: str
@@ -138,7 +139,7 @@ class Recording:
             }
             for entry in self.kernels
         ]
-        programs = [entry._asdict() for entry in self.programs]
+        programs = [asdict(program) for program in self.programs]
         # A line for each kernel and each program: short, and a change of one is a change of a line.
         parts = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
         for name, rows in (("kernels", kernels), ("programs", programs)):
@@ -271,31 +272,10 @@ class _Kernel:
 
 
 @dataclass(frozen=True)
-class _Program:
-    """A program as a file has it."""
+class _File(Recording):
+    """A recording as a file has it."""
 
-    name: str
-    launches: tuple[int, ...]
-    whole: tuple[float, ...]
-    check: str
-
-
-@dataclass(frozen=True)
-class _File:
-    """What a file holds."""
-
-    device: str
-    driver: str
-    date: str
-    dialect: str
-    version: str
-    kernels: tuple[_Kernel, ...]
-    programs: tuple[_Program, ...]
-    target: Mapping[str, int | str]
-    clock: str = ""
-    warm_up: int = 0
-    maker: str = ""
-    rates: PeakRates | None = None
+    kernels: tuple[_Kernel, ...]  # pyright: ignore[reportIncompatibleVariableOverride]  # in another form
 
 
 def _read(cls: type[Recording], given: dict[str, Any]) -> Recording:
@@ -304,9 +284,12 @@ def _read(cls: type[Recording], given: dict[str, Any]) -> Recording:
     if contents.rates is not None:
         check_rates(contents.rates)
     kernels = tuple([_entry(item, contents.dialect, contents.version) for item in contents.kernels])
-    programs = tuple([_program(item, len(kernels)) for item in contents.programs])
-    own = {f.name: getattr(contents, f.name) for f in fields(contents) if f.name not in LISTS}
-    return cls(**own, kernels=kernels, programs=programs)
+    for number in (number for program in contents.programs for number in program.launches):
+        if not 0 <= number < len(kernels):
+            raise ValueError(f"a launch of kernel {number}, and there are {len(kernels)}")
+    own: dict[str, Any] = {f.name: getattr(contents, f.name) for f in fields(contents)}
+    own["kernels"] = kernels
+    return cls(**own)
 
 
 def _entry(given: _Kernel, dialect: str, version: str) -> RecordedKernel:
@@ -314,13 +297,6 @@ def _entry(given: _Kernel, dialect: str, version: str) -> RecordedKernel:
     dims = tuple(given.dims.items())
     key = Key(given.definition, given.schedule, dialect, version, dims)
     return RecordedKernel(given.name, key, given.samples, given.by)
-
-
-def _program(given: _Program, count: int) -> RecordedProgram:
-    for kernel in given.launches:
-        if not 0 <= kernel < count:
-            raise ValueError(f"a launch of kernel {kernel}, and there are {count}")
-    return RecordedProgram(given.name, given.launches, given.whole, given.check)
 
 
 def _bare(rates: PeakRates) -> dict[str, Any]:

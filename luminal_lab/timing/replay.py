@@ -18,7 +18,15 @@ from luminal_lab.kernels.launch import Launch
 from luminal_lab.machines.figures import Specification
 from luminal_lab.machines.machine import Machine
 from luminal_lab.passes.compilation import Compilation
-from luminal_lab.timing.column import Column, Covering, KernelUse, LaunchTime, check_dims, fused
+from luminal_lab.timing.column import (
+    Amounts,
+    Column,
+    Covering,
+    KernelUse,
+    LaunchTime,
+    check_dims,
+    fused,
+)
 from luminal_lab.timing.recording import AGAIN, Recording, key_of_kernel
 from luminal_lab.timing.roofline import modelled
 from luminal_lab.timing.subject import ComparedGraph
@@ -50,33 +58,21 @@ class Recorded:
         notes = [f"{recording.driver}; clock {recording.clock}"]
         parts: list[LaunchTime] = []
         for use in uses:
-            covers = covering.written(use.node)
             if use.kernel is None:
-                name = compilation.ir[use.node].op.name
-                parts.append(
-                    LaunchTime(use.name, name, "recorded", (), covers, missing=HOST, is_host=True)
-                )
+                parts.append(covering.host_time(use.node, "recorded", HOST))
                 continue
             key = key_of_kernel(use.kernel, subject.dims)
             entry = recording.find(key)
             if entry is not None and entry.by:
-                notes.append(f"{use.kernel.name} {use.name}: {entry.by}")
+                notes.append(f"{use.kernel.name} {compilation.ir[use.node]}: {entry.by}")
             least = None if limits is None else modelled(use.kernel, limits, subject.dims)
-            parts.append(
-                LaunchTime(
-                    use.name,
-                    use.kernel.name,
-                    "recorded",
-                    () if entry is None else entry.samples,
-                    covers,
-                    covering.value(use.node),
-                    use.kernel.bytes(subject.dims),
-                    use.kernel.flops(subject.dims),
-                    None if least is None else least.seconds,
-                    "" if least is None else least.bound,
-                    recording.why_not(key) if entry is None else "",
-                )
+            amounts = Amounts(use.kernel.bytes(subject.dims), use.kernel.flops(subject.dims))
+            samples = () if entry is None else entry.samples
+            missing = recording.why_not(key) if entry is None else ""
+            part = covering.time(
+                use.node, use.kernel, "recorded", samples, amounts, least=least, missing=missing
             )
+            parts.append(part)
         return Column(
             recording.device,
             "recorded",
@@ -107,10 +103,7 @@ class Recorded:
         )
         compilation = subject.compiled(device)
         launches: tuple[Launch, ...] = getattr(compilation.runner, "launches", ())
-        return compilation, [
-            KernelUse(launch.node, str(compilation.ir[launch.node]), launch.kernel)
-            for launch in launches
-        ]
+        return compilation, [KernelUse(launch.node, launch.kernel) for launch in launches]
 
     def _specification(self) -> Specification | None:
         if self.recording.rates is not None:
