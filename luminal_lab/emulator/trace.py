@@ -17,6 +17,7 @@ from luminal_lab.emulator.failing import OWN
 from luminal_lab.emulator.library import runtime
 from luminal_lab.emulator.reading import SHARED
 from luminal_lab.emulator.standing import place_text
+from luminal_lab.emulator.touches import unflat
 from luminal_lab.emulator.traffic import ACCESS, Records, Traffic, traffic_of
 from luminal_lab.errors import ArgumentError
 from luminal_lab.tables import Table, aligned, frame
@@ -446,16 +447,16 @@ def _finding(
         "shared" if is_shared else "global",
         raw.line,
         _line(lines, raw.line),
-        _unflat(raw.block, blocks),
-        _unflat(raw.thread, threads),
+        unflat(raw.block, blocks),
+        unflat(raw.thread, threads),
         raw.offset,
         raw.length,
         bool(raw.is_write),
         count,
         raw.other_line if is_race else None,
         _line(lines, raw.other_line) if is_race else "",
-        _unflat(raw.other_block, blocks) if is_race else (),
-        _unflat(raw.other_thread, threads) if is_race or kind == "no lane" else (),
+        unflat(raw.other_block, blocks) if is_race else (),
+        unflat(raw.other_thread, threads) if is_race or kind == "no lane" else (),
         bool(raw.is_other_write),
         element,
         raw.bytes if kind == "misaligned" else 1,
@@ -485,8 +486,3 @@ def _is_agreed(finding: Finding) -> bool:
 
 def _line(lines: Sequence[str], number: int) -> str:
     return lines[number - 1].strip() if 0 < number <= len(lines) else ""
-
-
-def _unflat(number: int, sizes: tuple[int, int, int]) -> tuple[int, ...]:
-    x, y, _ = sizes
-    return number % x, number // x % y, number // x // y

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from functools import reduce
 from math import ceil
 from types import MappingProxyType
 from typing import Final
@@ -61,14 +62,7 @@ class Resources:
 
     def most(self, other: Resources) -> Resources:
         """Return what is enough for either of two functions."""
-        return Resources(
-            max(self.registers, other.registers),
-            max(self.shared, other.shared),
-            max(self.spills, other.spills),
-            max(self.constant, other.constant),
-            max(self.stack, other.stack),
-            max(self.threads, other.threads),
-        )
+        return Resources(*map(max, astuple(self), astuple(other)))
 
     @override
     def __str__(self) -> str:
@@ -92,10 +86,7 @@ class CompiledCUDA:
     @property
     def most(self) -> Resources:
         """What is enough for each of its functions."""
-        enough = Resources()
-        for resources in self.resources.values():
-            enough = enough.most(resources)
-        return enough
+        return reduce(Resources.most, self.resources.values(), Resources())
 
 
 @dataclass(frozen=True)
