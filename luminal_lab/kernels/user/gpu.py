@@ -20,9 +20,9 @@ from luminal_lab.core.dims import Dim, parse_dim, substitute
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ir import Node
-from luminal_lab.core.op import TensorType, mentioned, size_of
+from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import HostCall, UserKernel
-from luminal_lab.errors import DefinitionError, DimError, DTypeError, LabError, nearest
+from luminal_lab.errors import DefinitionError, DimError, DTypeError, LabError
 from luminal_lab.kernels.definition.text import Header
 from luminal_lab.kernels.emulated import Meaning
 from luminal_lab.kernels.kernel import Kernel, Phase, comment, function_name
@@ -36,14 +36,14 @@ from luminal_lab.kernels.user.c_text import (
     names,
 )
 from luminal_lab.kernels.user.kernel import (
+    check_arguments,
     check_text,
-    check_use,
+    function_of,
     header_dims,
     header_in,
     header_of,
-    instantiated,
-    operations_of,
     use_dims,
+    use_of,
 )
 from luminal_lab.trust import mark
 
@@ -173,16 +173,8 @@ def check_gpu_function(
     plain = _plain(source, dialect)
     check_text(subject, plain, shown=source)
     _check_shared(subject, source, dialect)
-    defined = functions(plain)
     usual = _prototype(header, dialect)
-    if header.name not in defined:
-        available = ", ".join(defined) or "none"
-        raise DefinitionError(
-            f"{subject}: its source has no function {header.name!r}; the functions it has: "
-            f"{available}",
-            hint=nearest(header.name, defined) or f"write {usual} {{ … }}",
-        )
-    function = defined[header.name]
+    function = function_of(header, functions(plain), "source", usual)
     if not _is_kernel(header.name, source, dialect):
         raise DefinitionError(
             f"{subject}: its function is no kernel: {function.prototype}",
@@ -223,23 +215,7 @@ def _checked(
     given = tuple(parameter for parameter in function.arguments if parameter.name != GIVEN)
     arrays = [*header.inputs, *header.outputs]
     wanted = [*(name for name, _ in arrays), *header_dims(header)]
-    if function.returns != "void":
-        raise DefinitionError(
-            f"{subject}: its function returns {function.returns}, and must return void",
-            hint="what it computes goes into its outputs",
-        )
-    if len(given) != len(wanted):
-        raise DefinitionError(
-            f"{subject}: its function takes {len(given)} arguments, and the header asks for "
-            f"{len(wanted)}: {', '.join(wanted)}",
-            hint=f"write {usual}",
-        )
-    for argument, name in zip(given, wanted, strict=True):
-        if argument.name != name and argument.name in wanted:
-            raise DefinitionError(
-                f"{subject}: its argument {argument.name!r} stands where {name!r} belongs",
-                hint="inputs, outputs, dims, in the header's order",
-            )
+    check_arguments(subject, function.returns, given, wanted, usual)
     for index, (argument, (name, type)) in enumerate(zip(given, arrays, strict=False)):
         _check_array(subject, argument, name, type, dialect, is_input=index < len(header.inputs))
     for argument, name in list(zip(given, wanted, strict=True))[len(arrays) :]:
@@ -300,16 +276,11 @@ def gpu_user_kernel(op: UserKernel, name: str) -> Kernel:
     arguments = check_gpu_function(header, op.source, op.dialect)
     dims = use_dims(op)
     blocks, threads = launch_of(op, dims)
-    inputs, outputs = instantiated(header, dims)
-    check_use(op, inputs, outputs)
-    types = [type for _, type in (*inputs, *outputs)]
-    given = mentioned([*types, TensorType(DType.int64, op.dims)], ())
-    moved: Dim = 0
-    for type in types:
-        moved = moved + size_of(type.shape) * type.dtype.itemsize
+    use = use_of(op)
+    arrays = len(use.inputs) + len(use.outputs)
     numbers = tuple(
         (dim, NUMBERS[op.dialect][argument.type])
-        for dim, argument in zip(dims.values(), arguments[len(types) :], strict=True)
+        for dim, argument in zip(dims.values(), arguments[arrays:], strict=True)
     )
     function = function_name(name)
     return Kernel(
@@ -317,12 +288,12 @@ def gpu_user_kernel(op: UserKernel, name: str) -> Kernel:
         None,
         _embedded(op, header, function),
         (Phase(function, blocks, threads),),
-        given_dims=tuple(given),
+        given_dims=tuple(use.dims),
         given_names=tuple(name for name, _ in (*header.inputs, *header.outputs)),
         given_numbers=numbers,
-        cost=(operations_of(op.body), moved),
+        cost=use.cost,
         dialect=op.dialect,
-        meaning=Meaning(tuple(inputs), tuple(outputs), _computing(op)),
+        meaning=Meaning(use.inputs, use.outputs, _computing(op)),
     )
 
 

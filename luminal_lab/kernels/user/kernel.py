@@ -12,8 +12,9 @@ them and, where there are tasks, which task it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from typing import NamedTuple
 
 from luminal_lab.core.dims import (
     Dim,
@@ -162,42 +163,13 @@ def instantiated(header: Header, dims: Mapping[str, Dim]) -> tuple[list[Buffer],
 
 def check_function(header: Header, source: str, *, with_tasks: bool) -> Function:
     """Return the function of a kernel's C, or raise if it is not what the header says."""
-    subject, defined = f"kernel {header.name}", functions(source)
+    subject, usual = f"kernel {header.name}", f"void {_prototype(header, with_tasks)}"
     check_text(subject, source)
-    if header.name not in defined:
-        hint = (
-            nearest(header.name, defined) or f"write void {_prototype(header, with_tasks)} {{ … }}"
-        )
-        available = ", ".join(defined) or "none"
-        raise DefinitionError(
-            f"{subject}: its C has no function {header.name!r}; the functions it has: {available}",
-            hint=hint,
-        )
-    function = defined[header.name]
-    dims = header_dims(header)
-    wanted = [*(name for name, _ in (*header.inputs, *header.outputs)), *dims]
+    function = function_of(header, functions(source), "C", usual)
+    wanted = [*(name for name, _ in (*header.inputs, *header.outputs)), *header_dims(header)]
     wanted += ["task"] * with_tasks
     where = f"  {function.prototype}"
-    if function.returns != "void":
-        raise DefinitionError(
-            f"{subject}: its function returns {function.returns}, and must return void",
-            where=where,
-            hint="what it computes goes into its outputs",
-        )
-    if len(function.arguments) != len(wanted):
-        raise DefinitionError(
-            f"{subject}: its function takes {len(function.arguments)} arguments, and the header "
-            f"asks for {len(wanted)}: {', '.join(wanted)}",
-            where=where,
-            hint=f"write void {_prototype(header, with_tasks)}",
-        )
-    for argument, name in zip(function.arguments, wanted, strict=True):
-        if argument.name != name and argument.name in wanted:
-            raise DefinitionError(
-                f"{subject}: its argument {argument.name!r} stands where {name!r} belongs",
-                where=where,
-                hint="inputs, outputs, dims, in the header's order",
-            )
+    check_arguments(subject, function.returns, function.arguments, wanted, usual, where)
     inputs = len(header.inputs)
     for index, (name, type) in enumerate((*header.inputs, *header.outputs)):
         argument = function.arguments[index]
@@ -213,6 +185,50 @@ def check_function(header: Header, source: str, *, with_tasks: bool) -> Function
                 hint=f"write long {name}",
             )
     return function
+
+
+def function_of(
+    header: Header, defined: Mapping[str, Function], language: str, usual: str
+) -> Function:
+    """Return the function of a kernel among those that its source defines, or raise."""
+    if header.name not in defined:
+        raise DefinitionError(
+            f"kernel {header.name}: its {language} has no function {header.name!r}; the functions "
+            f"it has: {', '.join(defined) or 'none'}",
+            hint=nearest(header.name, defined) or f"write {usual} {{ … }}",
+        )
+    return defined[header.name]
+
+
+def check_arguments(
+    subject: str,
+    returns: str,
+    arguments: Sequence[CArgument],
+    wanted: Sequence[str],
+    usual: str,
+    where: str | None = None,
+) -> None:
+    """Raise unless a function returns nothing and has the arguments that its header asks for."""
+    if returns != "void":
+        raise DefinitionError(
+            f"{subject}: its function returns {returns}, and must return void",
+            where=where,
+            hint="what it computes goes into its outputs",
+        )
+    if len(arguments) != len(wanted):
+        raise DefinitionError(
+            f"{subject}: its function takes {len(arguments)} arguments, and the header asks for "
+            f"{len(wanted)}: {', '.join(wanted)}",
+            where=where,
+            hint=f"write {usual}",
+        )
+    for argument, name in zip(arguments, wanted, strict=True):
+        if argument.name != name and argument.name in wanted:
+            raise DefinitionError(
+                f"{subject}: its argument {argument.name!r} stands where {name!r} belongs",
+                where=where,
+                hint="inputs, outputs, dims, in the header's order",
+            )
 
 
 def check_text(subject: str, source: str, shown: str | None = None) -> None:
@@ -291,24 +307,40 @@ def user_kernel(op: UserKernel, name: str) -> Kernel:
     header = header_of(op.header)
     dims = use_dims(op)
     tasks = tasks_of(op, dims)
-    inputs, outputs = instantiated(header, dims)
-    check_use(op, inputs, outputs)
-    types = [type for _, type in (*inputs, *outputs)]
-    # Dims that only a number of elements mentions count as well.
-    given = mentioned([*types, TensorType(DType.int64, op.dims)], ())
-    moved: Dim = 0
-    for type in types:
-        moved = moved + size_of(type.shape) * type.dtype.itemsize
+    use = use_of(op)
     function = function_name(name)
     return Kernel(
         name,
         None,
-        _embedded(op, header, function, dims, list(given)),
+        _embedded(op, header, function, dims, list(use.dims)),
         (Phase(function, tasks),),
-        given_dims=tuple(given),
+        given_dims=tuple(use.dims),
         given_names=tuple(name for name, _ in (*header.inputs, *header.outputs)),
-        cost=(operations_of(op.body), moved),
+        cost=use.cost,
     )
+
+
+class KernelTypes(NamedTuple):
+    """What one use of a kernel takes and gives, and what it costs."""
+
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    dims: Mapping[str, Symbol]
+    """The symbolic dims, those of a number of elements alone too."""
+    cost: tuple[Dim, Dim]
+    """Operations, and bytes moved."""
+
+
+def use_of(op: UserKernel) -> KernelTypes:
+    """Return what one use of a kernel takes and gives, checked."""
+    inputs, outputs = instantiated(header_of(op.header), use_dims(op))
+    check_use(op, inputs, outputs)
+    types = [type for _, type in (*inputs, *outputs)]
+    moved: Dim = 0
+    for type in types:
+        moved = moved + size_of(type.shape) * type.dtype.itemsize
+    given = mentioned([*types, TensorType(DType.int64, op.dims)], ())
+    return KernelTypes(tuple(inputs), tuple(outputs), given, (operations_of(op.body), moved))
 
 
 def use_dims(op: UserKernel) -> dict[str, Dim]:
