@@ -1,9 +1,9 @@
-"""Run calls of kernels on the CPU: arrays go in and out, and what goes wrong has a name and a line.
+"""Run kernels on the CPU: arrays go in and out, and each fault names the kernel and the line.
 
     emulate(source, "cuda", [Call("scale", 4, 256, [x, y, 1024])])
 
-Each array is run on as a copy between pages that nobody may touch. What is found wrong leaves the
-arrays of that call, and of those after it, as they were.
+A kernel works on copies of its arrays, which lie between protected pages. If a call fails, its
+arrays and those of later calls keep their old contents.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from luminal_lab.progress import Progress, progress
 Size: TypeAlias = int | tuple[int, ...]
 
 MAP: Final = 0x70616D5F62616C
-"""What a tensor map of the emulator's ends with; it is in bulk.h too."""
+"""The last word of the emulator's tensor maps, as in bulk.h."""
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """An array as a kernel is given the tensor map of it."""
+    """An array that a kernel gets as a tensor map."""
 
     array: Array
     tile: TileMap
@@ -66,15 +66,15 @@ LIMIT: Final = 60.0
 ONE: Final = threading.Lock()
 """One kernel runs at a time: the runtime has one set of fibers."""
 WAITING: Final = 0.05
-"""The seconds after which whoever waits looks whether Ctrl-C has come."""
+"""The seconds between two checks for Ctrl-C while waiting."""
 
 
 @dataclass(frozen=True)
 class Call:
     """A launch: the kernel's name, the grid, the threads of a block, arguments in order.
 
-    `fresh` are the places of arguments that hold nothing yet, whose reads before a write a trace
-    reports; `shared` are the bytes of shared memory whose size the kernel does not say.
+    `fresh` lists the arguments that hold nothing yet: a trace reports reads of them before a write.
+    `shared` is the size in bytes of the shared memory that the kernel declares without a size.
     """
 
     function: str
@@ -86,7 +86,7 @@ class Call:
 
 
 class WatchedArray(ctypes.Structure):
-    """An array as a trace watches it."""
+    """An array that a trace watches."""
 
     _fields_ = (
         ("low", ctypes.c_void_p),
@@ -134,9 +134,9 @@ def emulate(
 
 
 class _Again:
-    """The launches of a trace once more, with other bits in locals that nothing sets.
+    """Repeats the launches of a trace with other bits in uninitialised locals.
 
-    What then comes out differently depends on such a local.
+    An output that then differs depends on such a local.
     """
 
     def __init__(self, source: str, dialect: DialectName, limit: float, above: int) -> None:
@@ -178,7 +178,7 @@ class _Again:
         return replace(trace, findings=(finding,))
 
     def _difference(self, launch: _Launch, call: Call) -> tuple[str, Array, int] | None:
-        """Return an array that the launch has made another than its copy, and the byte where."""
+        """Return the first array that differs from the copy that was launched, and the byte."""
         for parameter, value in zip(launch.takes, call.arguments, strict=True):
             if parameter.kind in "pc" and isinstance(value, np.ndarray):
                 pair = [a.reshape(-1).view(np.uint8) for a in (value, self.copies[_key(value)])]
@@ -198,7 +198,7 @@ def _key(array: Array) -> tuple[int, int]:
 
 
 class _Launch:
-    """One call, from its arguments to what came of it."""
+    """One call, from its arguments to its outcome."""
 
     def __init__(
         self,
@@ -258,7 +258,7 @@ class _Launch:
         return x, y, z
 
     def run(self, written: dict[tuple[int, int], Array], bar: Progress) -> Trace | None:
-        """Run it, copy what it wrote back, and return what was seen."""
+        """Run the call, copy its results back, and return its trace."""
         blocks: dict[tuple[int, int], ArrayCopy] = {}
         with held(), _alone():
             try:
@@ -330,7 +330,7 @@ class _Launch:
     def _map(
         self, parameter: TypedParameter, matrix: Matrix, blocks: dict[tuple[int, int], ArrayCopy]
     ) -> ctypes.Array[ctypes.c_char]:
-        """Return the tensor map of an array that lies where the kernel has its copy."""
+        """Return the tensor map of the copy of an array."""
         subject = f"{self.subject}: {parameter.name}"
         if parameter.size != BYTES:
             raise ArgumentError(
@@ -449,7 +449,7 @@ class _Launch:
             )
 
     def _go(self, job: Job, bar: Progress) -> None:
-        """Run in a thread of its own, which can be stopped from here."""
+        """Run in a thread of its own, which this thread can stop."""
         library = runtime()
         library.clear()
         runner = _Runner(lambda: library.launch(ctypes.byref(job)))

@@ -1,4 +1,4 @@
-"""What a launch that did not come to its end is told as: who, where, and what would do."""
+"""Errors of launches that ended early: which thread, where, and what would help."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ REFUSED: Final = {
         "it comes behind what sets the registers that they add to",
     ),
 }
-"""What it is that Hopper's functions were asked, and what would do."""
+"""Misuses of Hopper's functions, each with a hint."""
 AT_A_THREAD: Final = {
     *(Status.FAULT, Status.STOPPED, Status.TRAPPED, Status.MISALIGNED, Status.OUTSIDE_OWN),
     *REFUSED,
@@ -190,7 +190,7 @@ def _at_a_thread(
 
 
 def _misaligned(job: Job, blocks: list[ArrayCopy]) -> str:
-    """Return which address is no multiple of what its type asks for."""
+    """Return which address lacks the alignment of its type."""
     does = "writes" if job.is_store else "reads"
     near = next((block for block in blocks if block.at <= job.fault < block.end), None)
     where = "an array of the block or of its own"

@@ -1,9 +1,9 @@
-"""A kernel of ours in the emulator: on data that is given or drawn, held to what it means.
+"""One of our kernels in the emulator, on given or random data, compared with its definition.
 
     kernel.emulate(trace=True)      # kernel = cx.kernels[0] of ll.CUDACompiler() or MetalCompiler()
 
-Sizes that nobody gives are small. What would take long is refused before it begins, with the sizes
-that would do.
+Dims without a size get a small one. A run that would take too long is refused at once, and the
+error names sizes that would do.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def emulate_kernel(
 def _check_arguments(
     kernel: Kernel, inputs: object, dims: object, *, trace: object, limit: object, step: object
 ) -> None:
-    """Raise if something is given that cannot be what it stands for."""
+    """Raise if an argument has the wrong type or range."""
     subject = f"kernel {kernel.name}"
     if not isinstance(inputs, Mapping):
         raise ArgumentError(
@@ -105,7 +105,7 @@ def _check_arguments(
 
 
 class KernelRun:
-    """A kernel with the data and the sizes of one run of it alone."""
+    """One run of a single kernel: its data and its sizes."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class KernelRun:
         return {name: named.get(name, Symbol(name)) for name in self.kernel.dims}
 
     def check_work(self, *, trace: bool, limit: float) -> None:
-        """Raise if it would take longer than the limit, with what would not."""
+        """Raise if the run would exceed the time limit, and suggest smaller sizes."""
         work, most = self._work(self.sizes), max(1, int(EACH_SECOND[trace] * limit))
         if work <= most:
             return
@@ -211,7 +211,7 @@ class KernelRun:
     # -- data --------------------------------------------------------------------------------------
 
     def fill(self) -> None:
-        """Take what is given, and draw the other inputs."""
+        """Take the given inputs, and draw the others."""
         rng = np.random.default_rng(0)
         for name, type in self.meaning.inputs:
             label = f"{self.subject}: {name}"
@@ -237,7 +237,7 @@ class KernelRun:
         return rng.integers(low, high, shape).astype(dtype.numpy)
 
     def expected(self) -> dict[str, Array]:
-        """Return what the outputs are by what the kernel means; nothing where nobody says it."""
+        """Return the outputs that the kernel's definition yields; none if it has no definition."""
         if self.kernel.definition is not None:
             return evaluate(self.kernel.definition, self.given, self.sizes, step=self.step)
         if self.meaning.compute is None:
@@ -249,7 +249,7 @@ class KernelRun:
     # -- launches ----------------------------------------------------------------------------------
 
     def calls(self, fill: int) -> list[Call]:
-        """Return its launches, in order, on outputs and locals that hold nothing of use."""
+        """Return the launches in order, on outputs and locals with meaningless contents."""
         kernel, sizes = self.kernel, self.sizes
         for name, type in self.meaning.outputs:
             shape = ints(bound_shape(f"{self.subject}: {name}", type.shape, sizes))
@@ -279,7 +279,7 @@ class KernelRun:
         return calls
 
     def _locals(self) -> list[Array]:
-        """Return the arrays that it has while it runs."""
+        """Return the kernel's local arrays."""
         definition = self.kernel.definition
         types = (
             {} if definition is None else {output.name: output.type for output in definition.locals}
@@ -311,7 +311,7 @@ def meaning_of(kernel: Kernel) -> Meaning:
 
 
 def _limits(definition: Definition) -> dict[str, Dim]:
-    """Return for each input that a position is made of the least that it is a position in."""
+    """Return, for each input that holds positions, the smallest size that it indexes."""
     integers = {name for name, type in definition.inputs if not type.dtype.is_float}
     limits: dict[str, Dim] = {}
     for term in walk(*(line.term for line in definition.lines)):
@@ -323,7 +323,7 @@ def _limits(definition: Definition) -> dict[str, Dim]:
 
 
 def small(symbol: Symbol, wanted: int) -> int:
-    """Return the size of a dim that is as near to a wanted one as its bounds let it be."""
+    """Return the size nearest to a wanted one within a dim's bounds."""
     step, high = symbol.multiple_of, symbol.high
     size = -(-max(symbol.low, wanted) // step)
     return step * (min(size, high // step) if isinstance(high, int) else size)

@@ -45,7 +45,7 @@ BUILTIN: Final = {
     "simdgroups_per_threadgroup": "lab_place(lab_simdgroups())",
     "dispatch_simdgroups_per_threadgroup": "lab_place(lab_simdgroups())",
 }
-"""Of each attribute of Metal's that a parameter may have, the value here."""
+"""The value of each Metal attribute that a parameter may have."""
 CALL: Final = re.compile(r"\s+(?:callq?|bl|blr)\s")
 
 
@@ -81,7 +81,7 @@ class KernelLibrary:
 
 @functools.cache
 def compiler() -> Compiler:
-    """Return what compiles for the emulator on this machine."""
+    """Return the compiler that the emulator uses on this machine."""
     return find_cpp_compiler()
 
 
@@ -134,7 +134,7 @@ class Runtime:
 
 @functools.cache
 def runtime() -> Runtime:
-    """Return what runs fibers, loaded."""
+    """Return the library that runs fibers."""
     parts = [
         (HERE / name).read_text("utf-8") for name in ("interface.h", "fibers.h", "runtime.cpp")
     ]
@@ -147,8 +147,8 @@ def runtime() -> Runtime:
 
 
 Build: TypeAlias = Literal["plain", "traced", "unset as zero"]
-"""How kernels are compiled: as they are; with each access announced and locals that nothing sets
-full of other bits than 0; the same without the announcing, and with zeros."""
+"""How kernels are compiled: plainly; with each access reported and uninitialised locals filled with
+a pattern; or with such locals zero and accesses unreported."""
 UNSET: Final = {"traced": "pattern", "unset as zero": "zero"}
 
 
@@ -188,7 +188,7 @@ def _taken(
 
 
 def _entries(reading: PreparedSource, dialect: DialectName) -> str:
-    """Return what calls each kernel with arguments from a list, and says how it takes them."""
+    """Return C++ that calls each kernel with a list of arguments and describes its parameters."""
     lines: list[str] = []
     for name, parameters in reading.kernels.items():
         type = f"decltype(&{name})"

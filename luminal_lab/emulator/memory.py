@@ -14,13 +14,13 @@ from luminal_lab.errors import DeviceError
 
 PAGE: Final = 16384
 GAP: Final = 1 << 16
-"""The bytes around a traced array that are taken for it."""
+"""The bytes around a traced array that count as out of its bounds."""
 SPARE: Final = 0xA5
 
 
 @dataclass
 class ArrayCopy:
-    """Where the copy of an array lies; behind it are `spare` bytes that must stay as they are."""
+    """The copy of an array; the `spare` bytes after it must not change."""
 
     name: str
     array: npt.NDArray[Any]

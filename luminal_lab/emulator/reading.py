@@ -43,7 +43,7 @@ QUALIFIERS: Final = {"static", "const", "volatile", "constexpr", "inline"}
 PLAIN_FLOAT: Final = re.compile(r"(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?")
 SWIZZLE: Final = re.compile(r"[xyzw]{2,4}|[rgba]{2,4}")
 SHARED, DYNAMIC = 1000, 2000
-"""From where on a trace numbers shared arrays, and those whose size the call says."""
+"""The first trace numbers of shared arrays, and of those sized by the call."""
 PLAIN_HALF: Final = re.compile(f"(?:{PLAIN_FLOAT.pattern})[hH]")
 WRITES: Final = re.compile(r"=(?!=)|[-+*/%&|^]=|\+\+|--")
 MOST_SHARED = 254
@@ -86,7 +86,7 @@ class PreparedSource:
     shared: dict[int, str]
     """The shared arrays by the number under which the runtime knows them."""
     subscripts: tuple[tuple[int, int, int, bool], ...]
-    """Of each that may be of a local: line and column, of how many, whether it is written to."""
+    """Subscripts that may index a local array: line, column, depth, and whether it is written."""
 
 
 def tokens_of(source: str) -> list[Token]:
@@ -165,7 +165,7 @@ def _directives(
 def _functions_in_ptx(
     source: str, tokens: Sequence[Token], known: frozenset[str]
 ) -> tuple[list[tuple[int, int, str]], set[str]]:
-    """Return what to cut, functions in PTX that have stand-ins; and the names defined beside."""
+    """Return the functions in PTX to cut, which have stand-ins, and the other names defined."""
     cut: list[tuple[int, int, str]] = []
     own: set[str] = set()
     start, k = 0, 0
@@ -215,7 +215,7 @@ def _functions_in_ptx(
 
 
 def _shaped(name: str) -> tuple[str, str] | None:
-    """Return what stands in for a function that there is for each shape: more to take, its body."""
+    """Return the extra parameters and the body that stand in for a function of one shape."""
     product = WGMMA.fullmatch(name)
     if product:
         ways = [
@@ -295,7 +295,7 @@ def _kernels(
 
 
 def _returns(dialect: DialectName, tokens: Sequence[Token]) -> Iterator[tuple[int, int, str]]:
-    """Yield the places where a kernel ends before its end, which say so."""
+    """Yield edits that report each early return of a kernel."""
     for k, token in enumerate(tokens):
         if token.text == MARK[dialect] and token.kind == "name":
             opened = next((i for i in range(k, len(tokens)) if tokens[i].text in ("{", ";")), k)

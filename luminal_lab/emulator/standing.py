@@ -1,4 +1,4 @@
-"""Where the threads of a block stand when not all of them can go on, in words."""
+"""Where the threads of a block wait when some cannot go on, in words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPERATIONS: Final = (
     *("an mma", "a matrix", "a product of four warps", "the beginning of products"),
     *("a group of products", "products that were begun"),
 )
-"""What lanes of a warp do together, in the order of interface.h."""
+"""The collective operations of a warp, in the order of interface.h."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def _lane(number: int) -> tuple[int, int, int, int]:
 def divergence(
     subject: str, source: str, standing: ThreadPosition, threads: int, above: int = 0
 ) -> DeviceError:
-    """Return the error about threads of which some wait for others that do not come."""
+    """Return the error about threads that wait in vain for others."""
     groups: defaultdict[tuple[int, int, int, int], list[int]] = defaultdict(list)
     for number in range(threads):
         state, line, kind, mask = _lane(number)

@@ -43,7 +43,7 @@ class Touches:
     block: int
     records: Records
     turn: Numbers
-    """Which time its thread is at this place of the code since the threads last met."""
+    """How often its thread has reached this instruction since the last barrier."""
     request: Numbers
     """What the lanes of a warp do together has one number."""
     wait: Numbers

@@ -1,4 +1,4 @@
-"""What a traced run saw: what is wrong, with line and threads; and how each line uses memory."""
+"""What a traced run saw: faults with their lines and threads, and how each line uses memory."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ EVENT: Final = np.dtype(
 )
 """An access as the runtime notes it; its phase is how many barriers the block has met at before."""
 FAULT: Final = "lab_fault"
-"""What kernels of ours call the number by which they say that an index is out of range."""
+"""The buffer in which our kernels report that an index is out of range."""
 COLUMNS: Final = (
     *("kernel", "line", "text", "array", "space", "access", "count", "bytes", "requests"),
     *("sectors", "lines_128", "best_sectors", "conflicts"),
@@ -87,7 +87,7 @@ class CFinding(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Finding:
-    """Something wrong: where, who, and, of a race, who else. `count` is how often it was met."""
+    """A fault: where it is, its thread, and the other thread of a race; `count` says how often."""
 
     kind: Kind
     kernel: str
@@ -111,9 +111,9 @@ class Finding:
     is_other_write: bool = False
     element: int = 1
     alignment: int = 1
-    """What a misaligned address had to be a multiple of."""
+    """The alignment that a misaligned address lacks."""
     is_by_copy: bool = False
-    """Whether the other is a copy that goes on beside the work, and is waited for at a barrier."""
+    """Whether the other access is an asynchronous copy, which a barrier waits for."""
 
     @override
     def __str__(self) -> str:
@@ -181,7 +181,7 @@ class TracedArray(NamedTuple):
     element: int
     """The bytes of an element."""
     shape: tuple[int, ...] = ()
-    """Of what the threads of a block share nobody knows it."""
+    """Unknown for shared memory."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class TracedLaunch:
 
 @dataclass(frozen=True, repr=False)
 class Trace:
-    """What a traced run saw; `records` has each access, `traffic` the sums by line."""
+    """A traced run; `records` has each access, `traffic` the sums by line."""
 
     findings: tuple[Finding, ...]
     traffic: tuple[Traffic, ...]
@@ -207,7 +207,7 @@ class Trace:
     shared: tuple[int, ...] = ()
     """The bytes of shared memory of a block, for each launch."""
     notes: tuple[str, ...] = ()
-    """What is no fault, and good to know."""
+    """Remarks that are not faults."""
     launches: tuple[TracedLaunch, ...] = field(default=(), compare=False)
 
     @property
@@ -465,7 +465,7 @@ def _finding(
 
 
 def _is_explained(finding: Finding, findings: Sequence[Finding]) -> bool:
-    """Return whether what nobody had written was about to be, by a thread that it races with."""
+    """Return whether an unwritten read is explained by a race with the thread that writes."""
     return finding.kind == "unwritten" and any(
         other.kind == "race"
         and other.array == finding.array
@@ -475,7 +475,7 @@ def _is_explained(finding: Finding, findings: Sequence[Finding]) -> bool:
 
 
 def _is_agreed(finding: Finding) -> bool:
-    """Return whether threads race with the same word: all say that an index is out of range."""
+    """Return whether racing threads write the same: that an index is out of range."""
     return (
         finding.kind == "race"
         and finding.array == FAULT

@@ -13,7 +13,7 @@ from pathlib import Path
 from luminal_lab.machines.machine import Machine
 
 USUAL = Machine()
-"""What is taken where a machine does not say."""
+"""The defaults for a machine that does not report its own."""
 CPUS = Path("/sys/devices/system/cpu")
 GROUPS = Path("/sys/fs/cgroup")
 OLD_NAMES = "memory.limit_in_bytes", "memory.usage_in_bytes"

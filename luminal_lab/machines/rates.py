@@ -26,7 +26,7 @@ from luminal_lab.reading import read_json as parsed, shown
 SCHEMA = 1
 """What a file of rates holds; one more whenever that changes."""
 SPREAD = 0.2
-"""How far the median sample is below the best one, at most, on a machine that does nothing else."""
+"""The largest gap between the median and the best sample on an idle machine."""
 DOUBT = (
     "something else was running while the rates were measured: peak_rates(fresh=True) measures "
     "them again"
@@ -171,9 +171,9 @@ class PeakRates:
         return median(known) if known else None
 
     def or_better(self, before: PeakRates) -> PeakRates:
-        """Return these rates, each with the better value where an earlier measurement had one.
+        """Return these rates, each replaced by an earlier one where that was better.
 
-        A machine can do what it has once done: a busy moment replaces nothing.
+        A machine can do what it has once done, so that a busy moment replaces nothing.
         """
         known = {rate.key: rate for rate in before.rates}
         best = (

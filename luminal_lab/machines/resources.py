@@ -41,7 +41,7 @@ class Resources:
     registers: int = 0
     shared: int = 0
     spills: int = 0
-    """The bytes of registers that each thread writes to memory, for want of room."""
+    """The bytes of registers that each thread spills to memory."""
     constant: int = 0
     """The bytes of constant memory, arguments among them; 0 where nobody says, as from sm_90 on."""
     stack: int = 0
@@ -61,7 +61,7 @@ class Resources:
         return occupancy(self, many, known)
 
     def most(self, other: Resources) -> Resources:
-        """Return what is enough for either of two functions."""
+        """Return the resources that suffice for either of two functions."""
         return Resources(*map(max, astuple(self), astuple(other)))
 
     @override
@@ -85,7 +85,7 @@ class CompiledCUDA:
 
     @property
     def most(self) -> Resources:
-        """What is enough for each of its functions."""
+        """The resources that suffice for each of its functions."""
         return reduce(Resources.most, self.resources.values(), Resources())
 
 
@@ -141,7 +141,7 @@ class Occupancy:
     share: float
     """Of the warps that the multiprocessor could run."""
     limit: str
-    """What there is too little of for more: registers, shared memory, warps, blocks or threads."""
+    """The scarce resource: registers, shared memory, warps, blocks or threads."""
 
     @override
     def __str__(self) -> str:

@@ -23,7 +23,7 @@ MOST = 24
 
 
 class Row(NamedTuple):
-    """What became of one case."""
+    """The outcome of one case."""
 
     case: Case
     status: Literal["passed", "failed", "unsupported"]
@@ -80,7 +80,7 @@ def _shown(title: str, arrays: Mapping[str, Array]) -> list[str]:
 
 @dataclass(frozen=True, repr=False)
 class Conformance:
-    """What became of all cases that were run on a device."""
+    """The outcomes of all cases that were run on a device."""
 
     device: str
     rows: tuple[Row, ...]

@@ -42,7 +42,7 @@ from luminal_lab.timing.subject import ComparedGraph
 from luminal_lab.timing.timings import CACHED, How, spread_of
 
 BOUNDS = {"FMA": "compute"}
-"""What a comparison calls the bounds that rates of a machine name otherwise."""
+"""Names of bounds in a comparison that differ from those of rates."""
 HOST = "NumPy computes it, and nothing models that"
 
 
@@ -55,11 +55,11 @@ class LaunchTime:
     kernel: str
     how: How
     samples: tuple[float, ...]
-    """Seconds; of a modelled time one, and of what has no time none."""
+    """Seconds: one sample of a modelled time, and none without a time."""
     covers: frozenset[int]
     """The nodes of the graph as written that it computes."""
     value: int | None = None
-    """The node of the graph as written whose value it leaves in memory, if it leaves one."""
+    """The node of the written graph whose value it stores, if any."""
     bytes: int | None = None
     flops: int | None = None
     least: float | None = None
@@ -100,7 +100,7 @@ class Column:
 
     @property
     def seconds(self) -> float | None:
-        """The medians of all launches together; None where one has no time."""
+        """The sum of all launches' medians; None if one has no time."""
         times = [part.seconds for part in self.parts]
         return None if None in times else sum(time or 0.0 for time in times)
 
@@ -307,7 +307,7 @@ def gpu_column(
 
 
 def computed_by(launch: Launch) -> str:
-    """Return what computes a launch in place of its own code; mostly nothing."""
+    """Return which library computes a launch in place of its own code, if any."""
     return launch.chosen() if isinstance(launch, GPULaunch) else ""
 
 

@@ -37,14 +37,14 @@ SCHEMA = 1
 """What a file holds; one more whenever that changes."""
 WHAT = "luminal_lab times"
 VERSIONS: Mapping[str, str] = {"c": "1", "cuda": CUDA.version, "metal": METAL.version}
-"""The version of what is written in each dialect: with another one, times are others."""
+"""The version of the code in each dialect: another version has other times."""
 MOST_SAMPLES = 25
 """Of how many samples a file keeps: the rest would say no more."""
 AGAIN = "record it again: luminal-lab record --device {device} -o FILE"
 
 
 class Key(NamedTuple):
-    """By what a kernel is found again."""
+    """What identifies a kernel in a recording."""
 
     definition: str
     """A hash of the canonical text of its definition."""
@@ -226,7 +226,7 @@ LISTS = ("kernels", "programs")
 
 
 def key_of_kernel(kernel: Kernel, dims: Mapping[str, int]) -> Key:
-    """Return by what a kernel is found in a recording, for sizes of its dims."""
+    """Return a kernel's key in recordings, for sizes of its dims."""
     dialect = kernel.dialect
     sizes = tuple((name, dims[name]) for name in kernel.dims)
     return Key(hash_of(kernel), _schedule(kernel), dialect, VERSIONS[dialect], sizes)

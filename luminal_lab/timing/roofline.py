@@ -2,7 +2,7 @@
 
     seconds = max(operations / peak rate, bytes / bandwidth, launches × what one takes)
 
-That is a model, and no run: whatever a kernel does badly is not in it.
+This is a model, not a run: it ignores whatever a kernel does badly.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def work_of_kernel(kernel: Kernel | Definition, dims: Mapping[str, int]) -> Work
 def _peak(
     kernel: Kernel | Definition, dtype: DType, specification: Specification
 ) -> tuple[ComputePeak, list[str]]:
-    """Return the rate at which a kernel's operations count, and what that leaves out."""
+    """Return the rate at which a kernel's operations run, and what the model ignores."""
     uses = kernel.uses if isinstance(kernel, Kernel) else frozenset[str]()
     for product in filter(None, map(PRODUCT.match, sorted(uses))):
         tensor = specification.peak(UNITS[product[1]], is_tensor=True)

@@ -1,4 +1,4 @@
-"""What a session would run and on what, so that several devices can be given the same.
+"""What a session would run, and on which data, so that several devices get the same.
 
 The session stays as it is: neither its values nor its compile change.
 """
@@ -67,9 +67,9 @@ class ComparedGraph:
     ir: IR
     given: Given
     environment: Environment | None
-    """None where inputs have no data, or dims no sizes: then nothing can be measured."""
+    """None if inputs lack data or dims lack sizes: nothing can be measured then."""
     missing: str
-    """What is said of that."""
+    """Why nothing can be measured, in words."""
     dims: Mapping[str, int]
     passes: tuple[PassLike, ...] = (GenericCompiler(),)
     """What runs before a device's own passes."""

@@ -47,13 +47,13 @@ MOST_SHOWN = 30
 """Rows that the text shows before it says how many more there are."""
 How: TypeAlias = Literal["measured", "recorded", "modelled"]
 ABOVE = 1.2
-"""A share that no noise of a few samples explains."""
+"""A share too large to be noise of a few samples."""
 CACHED = (
     "some of the data lay in a nearer cache, left there by the launch or the run before, which is "
     "faster than the rate that its size is measured at"
 )
 MARK: Final = {"measured": "", "recorded": "°", "modelled": "~"}
-"""What stands before a time, so that the three never look alike."""
+"""The marks of times, so that the three kinds never look alike."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -159,7 +159,7 @@ class Timings(Charted, Displayed):
     """The machine's rates, from which the limits come."""
     note: str = ""
     busy: float | None = None
-    """How many cores other programs kept busy meanwhile; None where nobody knows."""
+    """How many cores other programs kept busy meanwhile; None if unknown."""
 
     # -- rows --------------------------------------------------------------------------------------
 
@@ -380,7 +380,7 @@ class Timings(Charted, Displayed):
         return timings.recorded()
 
     def recorded(self) -> Timings:
-        """Return the same times as what they are elsewhere: recorded, and no longer measured."""
+        """Return the same times as recorded ones, no longer measured here."""
         if self.how != "measured":
             return self
         rows = tuple(replace(row, how="recorded") for row in self.rows)

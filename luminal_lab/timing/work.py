@@ -31,11 +31,11 @@ from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.definition import Definition
 
 NO_WORK = (Source, View, After, CustomGradient, GraphBreak, Pick, StopGradient)
-"""What only says where a value is, or makes it out of nothing."""
+"""Ops that only locate a value, or make it out of nothing."""
 
 
 class Work(NamedTuple):
-    """Operations and bytes; None where nobody can say."""
+    """Operations and bytes; None where unknown."""
 
     flops: int | None
     read: int | None
@@ -101,7 +101,7 @@ def _behind(ir: IR, node: Node) -> Node:
 
 
 def _read(node: Node, base: Node, dims: Mapping[str, int]) -> int:
-    """Return the bytes that are there to be read: what is repeated by a view is there once."""
+    """Return the bytes to be read: an element that a view repeats counts once."""
     if isinstance(base.op, Constant):
         return 0
     size = _bytes(base.type, dims)

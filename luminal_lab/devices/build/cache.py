@@ -42,17 +42,17 @@ FORMAT = 1
 LIMIT = 512 << 20
 """The bytes that a folder may hold before what was not used for longest goes."""
 FRESH = 600
-"""The seconds for which an entry stays after its use: somebody may be about to load it."""
+"""The seconds for which an entry stays after its use, since a process may be about to load it."""
 ABANDONED = 3600
-"""The seconds after which a draft is known to be of a process that was ended."""
+"""The age in seconds at which a draft counts as left by a killed process."""
 TRIES = 10
-"""How often an entry is put into its place while others come and go there."""
+"""How often renaming an entry into place is tried."""
 LIBRARY = {"win32": "library.dll", "darwin": "library.dylib"}.get(sys.platform, "library.so")
 SOURCE, FACTS = "source.c", "entry.json"
 ENTRY = re.compile(r"lib-[0-9a-f]{32}")
 DRAFT = ".draft-"
 Check: TypeAlias = Callable[[Path], None]
-"""Raises an error if a library is of no use."""
+"""Raises an error if a library is unusable."""
 
 
 def key_of(*parts: str | bytes) -> str:
@@ -241,7 +241,7 @@ def _mistrusted(folder: Path) -> str | None:
 
 
 def _others(status: os.stat_result, *, folder: bool) -> str | None:
-    """Return why somebody else may have made or changed a file: whoever can, has code run."""
+    """Return why another user may have written a file, and so could run code here."""
     if not (stat.S_ISDIR if folder else stat.S_ISREG)(status.st_mode):
         return "it is not a folder" if folder else "it is not a file"
     if sys.platform != "win32":  # there the owner of a folder of a user's is not in these numbers

@@ -37,9 +37,9 @@ PROGRAM = "program.c"
 PATIENCE = 300.0
 """The seconds a compiler may take; zig builds its C library when it is first used, in 10 to 150."""
 ANSWER = 15.0
-"""The seconds in which a compiler says what it is; one that does not is not asked again."""
+"""The seconds in which a compiler must identify itself; a silent one is not asked again."""
 WAITING = 0.05
-"""The seconds after which whoever waits for a compiler is told that it still runs, or stops it."""
+"""The seconds between two looks at a compiler that runs."""
 SHOWN = 12
 """How many lines of a kernel's definition an error shows."""
 KERNEL = re.compile(r"[a-z][\w ]* (kernel_\w+)\([^;]*\{$")
@@ -56,7 +56,7 @@ NO_MEMORY = re.compile(
     r"|Killed signal terminated program",
     re.IGNORECASE,
 )
-"""How compilers and linkers say that they could have no more memory, or were ended for it."""
+"""How compilers and linkers report that memory ran out."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def _command(name: str) -> tuple[str, ...] | None:
 
 
 class _Hangs(str):
-    """Why a compiler cannot be used that had no answer."""
+    """Why a compiler that did not answer cannot be used."""
 
     __slots__ = ()
 
@@ -547,7 +547,7 @@ def _said(process: subprocess.Popen[bytes], timeout: float) -> bytes:
 
 
 def _unusable(path: Path, entries: Sequence[str]) -> str:
-    """Return why a library that a compiler made cannot be used, or nothing."""
+    """Return why a compiled library cannot be used, or an empty text."""
     if not entries:
         return ""
     try:

@@ -21,7 +21,7 @@ from luminal_lab.kernels.user.kernel import check_tasks
 
 MOST_SHORT = 1_000
 SHORT_BYTES, SHORT_FLOPS = 32 << 10, 64 << 10
-"""A launch with less of both is run by one thread: waking another takes longer."""
+"""Below both, one thread runs a launch, since waking another would take longer."""
 
 
 class CPUPlan(RunPlan["CPUBound"]):
@@ -127,7 +127,7 @@ class CPUBound(Bound):
 
 
 def _check_called(node: Node, dims: Mapping[str, int]) -> None:
-    """Raise if a kernel of the user's would not be called, and leave what it makes as it is."""
+    """Raise if a user's kernel would never be called, and so would not write its outputs."""
     if isinstance(node.op, UserKernel):
         try:
             check_tasks(node.op, dims)

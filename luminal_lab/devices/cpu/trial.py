@@ -38,14 +38,13 @@ from luminal_lab.interrupts import Hold, held, look
 from luminal_lab.machines.here import available_memory
 
 FILLS: Final = 0xFF, 0x3F
-"""What memory that nobody has written holds in the first and the second run: of floats NaN, and
-about a half."""
+"""The bytes of unwritten memory in the first and the second run: as floats NaN, and about 0.5."""
 SECONDS: Final = 60.0
 """How long a run may take."""
 BYTES: Final = 4 << 30
 """How much memory a child may take beside its arrays."""
 GUARD: Final = 16 << 20
-"""The bytes before and behind each array that nobody may touch."""
+"""The protected bytes before and after each array."""
 PAGE: Final = mmap.PAGESIZE
 POLL: Final = 0.05
 """The seconds between two looks at a child that runs."""
@@ -255,7 +254,7 @@ class TrialProcess:
             os.close(own)
 
     def _end(self) -> None:
-        """Leave nothing of it."""
+        """Release the process, its pipes and its memory."""
         try:
             if self._process is not None:
                 _kill(self._process)
@@ -438,7 +437,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def first_difference(first: Array, other: Array) -> tuple[tuple[int, ...], bool] | None:
-    """Return where two runs made other bytes of memory that held FILLS, and if neither wrote it."""
+    """Return where two runs on memory filled with FILLS differ, and whether neither wrote there."""
     size = first.dtype.itemsize
     a, b = (
         np.ascontiguousarray(x).reshape(-1).view(np.uint8).reshape(*x.shape, size)

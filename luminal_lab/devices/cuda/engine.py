@@ -46,9 +46,9 @@ KEPT: Final = {701, 704, 705, 708, 711, 712, 713}
 TRIED: Final = 5
 """How often each candidate for a product is timed."""
 AHEAD: Final = 64 << 20
-"""The bytes that are set to keep the GPU busy while what is timed is put behind them."""
+"""The bytes set per memset that keeps the GPU busy while timed launches queue up."""
 SETS: Final = 2
-"""How often they are set for each launch: longer than Python takes to launch it."""
+"""Memsets for each launch, which take longer than Python needs to launch it."""
 MOST_GRAPHS: Final = 8
 """How many graphs a range of a program has: for as many choices of its memory."""
 SHOWN: Final = 4
@@ -86,7 +86,7 @@ class CuPyEngine:
             cuda.driver.CUDADriverError,
         )
         self.lost: str = ""
-        """What has ended the context; nothing can be launched after it."""
+        """The error that destroyed the context; no launch is possible after it."""
         self.arch = arch
         self.driver = f"CUDA {version_text(self.runtime.driverGetVersion())}"
         """The newest CUDA that the driver knows."""
@@ -111,13 +111,13 @@ class CuPyEngine:
         self._ahead: DeviceMemory | None = None
         self._records = True
         self._open: list[str] = []
-        """The kernels that were launched since it was last waited for them."""
+        """The kernels launched since the last wait."""
 
     # -- errors ------------------------------------------------------------------------------------
 
     @contextmanager
     def _named(self, subject: str) -> Generator[None]:
-        """Make of an error of CuPy's one of ours."""
+        """Turn an error from CuPy into one of ours."""
         if self.lost:
             raise self._is_lost()
         try:

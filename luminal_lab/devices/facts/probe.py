@@ -120,9 +120,9 @@ void copy_bytes(const void *from, void *to, long long bytes, long times, double 
 }
 """
 Move = Callable[[Array, Array, int], None]
-"""What goes through its first array, into the second, a number of times."""
+"""Reads its first array, or copies it into the second, a number of times."""
 Work = Callable[[int, int], object]
-"""What a thread, given by its number, does a number of times."""
+"""Does the work of the thread with a number, a number of times."""
 
 
 def peak_rates(

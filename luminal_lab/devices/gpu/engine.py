@@ -1,4 +1,4 @@
-"""What a GPU is asked by a program: memory, copies, launches, times; and the emulator as one.
+"""What a program asks of a GPU: memory, copies, launches, times; and the emulator as a GPU.
 
 An engine belongs to one program. Memory that the host sees too is a `Block`, as the CPU's is: where
 all of it is, nothing is copied but what is given in from outside.
@@ -73,7 +73,7 @@ class PlacedLaunch(NamedTuple):
     work: int
     """Which of the program's works it is of."""
     repeats: bool
-    """Whether it is given the same in a later run with the same memory."""
+    """Whether its arguments are the same in a later run with the same memory."""
     sizes: tuple[tuple[str, int], ...] = ()
     """The sizes of its kernel's dims."""
     shared: int = 0

@@ -24,7 +24,7 @@ MOST_PLACES: Final = 4
 
 
 class UnplacedLaunch(NamedTuple):
-    """A launch that lacks but the places of its values."""
+    """A launch complete but for the locations of its values."""
 
     kernel: Kernel
     function: str
@@ -46,7 +46,7 @@ class LaunchSpan(NamedTuple):
     last: int
     is_launched: bool
     checks: bool = False
-    """Whether it is asked behind them if an index was out of range."""
+    """Whether indices out of range are checked for after them."""
 
 
 class GPUPlan(RunPlan["GPUBound"]):

@@ -1,4 +1,4 @@
-"""Memory for a program's values: taken once, and used again when nobody holds it any more.
+"""Memory for a program's values: allocated once, and reused when no array holds it any more.
 
 A new array costs its page faults, which for what is done element by element is more than the work
 itself. So the memory of outputs is kept, and given to a later run's outputs once no array of an
@@ -20,9 +20,9 @@ from luminal_lab.machines.here import available_memory
 
 ALIGNMENT = 64
 CAREFUL = 64 << 20
-"""Bytes from which on it is asked first whether there is so much memory."""
+"""From this many bytes on, the available memory is checked first."""
 IDLE = 4
-"""How many times what is in use may lie idle before it is given back."""
+"""Idle memory is freed when it exceeds this many times the memory in use."""
 
 
 class MemoryBlock:

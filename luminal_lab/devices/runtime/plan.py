@@ -34,10 +34,10 @@ from luminal_lab.kernels.memory.plan import BoundPlan, MemoryPlan, plan
 from luminal_lab.kernels.memory.program import MemoryStep, MemoryValue, ValueKind
 
 MOST_SIZES = 64
-"""For how many sizes of dims what was worked out is remembered."""
+"""For how many sizes of dims plans are remembered."""
 MOST_CHECKED = 10_000
 FITTING = (Elementwise, Reduce, Contiguous, Expand, Flip, Permute, Reshape)
-"""Ops that fit for all sizes if they were written: the dims that must be equal are one."""
+"""Ops that fit for all sizes if they fit when written, since equal dims are the same dim."""
 
 BoundT = TypeVar("BoundT", bound="Bound")
 
@@ -169,7 +169,7 @@ class RunPlan(ABC, Generic[BoundT]):
 
     @cached_property
     def no_return(self) -> int:
-        """The first step that writes over an input; from there on a run is finished."""
+        """The first step that overwrites an input; from there on a run must be finished."""
         places, place_of = self.plan.places, self.plan.place_of
         for at, work in enumerate(self.works):
             if any(places[place_of[slot]].kind == "input" for slot in work.makes):

@@ -48,11 +48,11 @@ WORK: Mapping[type[Op], int] = {
     **dict.fromkeys((Cast, StopGradient), 0),
     Gather: 2,
 }
-"""What an element costs where it is not one addition or nothing, in additions."""
+"""The cost of an element, in additions, of ops that cost neither one addition nor nothing."""
 PLAIN = (Abs, Ceil, Floor, Maximum, Minimum, Relu, Round, Trunc)
 """Functions that cost no more than an addition."""
 TYPICAL = 512
-"""What a dim counts as where a number is needed before it is known."""
+"""The size assumed for a dim before it is known."""
 Visited: TypeAlias = tuple[Term, Dim]
 
 

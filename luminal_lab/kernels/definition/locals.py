@@ -32,7 +32,7 @@ PLAIN = (Input, Constant, Iota)
 DEEPEST, LONGEST, MOST = 50, 200, 5000
 """How deep a term may be; how long one that several lines have; and one that has parts twice."""
 KEEPING = 4
-"""What it costs to keep an element and to read it again, in additions: less is done again."""
+"""The cost, in additions, of storing and reading an element: cheaper ones are recomputed."""
 
 
 def kept_nodes(
@@ -67,7 +67,7 @@ def kept_nodes(
 
 
 class _Places:
-    """Where each node is worked out, and how often: a place is a line, and the way to it."""
+    """Where each node is computed, and how often: a place is a line, and the path to it."""
 
     def __init__(
         self,

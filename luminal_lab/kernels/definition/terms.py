@@ -401,7 +401,7 @@ def free(term: Term, bound: Iterable[str] = ()) -> dict[str, Symbol]:
 # -- text ------------------------------------------------------------------------------------------
 
 LESS, SUM, PRODUCT, ATOM = 1, 2, 3, 4
-"""How tightly a term binds; 0 is a fold, or what has names for its parts: they go on to the end."""
+"""How tightly a term binds; 0 is a fold or a term with `let`, which extend to the end."""
 INFIX: Mapping[Elementwise, tuple[str, int]] = {
     LessThan(): ("<", LESS),
     Add(): ("+", SUM),
@@ -409,7 +409,7 @@ INFIX: Mapping[Elementwise, tuple[str, int]] = {
     Mod(): ("%", PRODUCT),
 }
 SHORT_TERM = 3
-"""The most terms in one that is written out wherever it stands."""
+"""Terms of at most this many parts are written out, never named."""
 
 
 def write(
@@ -439,7 +439,7 @@ class _TermWriter:
         self.free_names = (name for name in names if name not in taken)
         self.names: dict[Term, str] = {}
         self.between = between
-        """What stands behind a named part of the whole term."""
+        """The separator after a named part of the whole term."""
 
     def scope(self, term: Term, between: str = "") -> tuple[str, int]:
         """Return the text of a whole term or of a fold's body, its repeated parts first."""

@@ -32,9 +32,9 @@ from luminal_lab.kernels.fuse.reading import Again, Edge, GraphReading
 from luminal_lab.kernels.fuse.region import FusedRegion
 
 PROLOGUE = 2
-"""The most operations on an operand's element that are done each time that it is read."""
+"""The most operations that are repeated whenever an operand's element is read."""
 MOST_AFTER = 200
-"""How far ahead it is looked for the end of what follows."""
+"""How many followers are searched for the end of the region."""
 IN_PLACE = (Reshape, Permute, Contiguous, StopGradient)
 """Views of all elements, each once."""
 

@@ -42,9 +42,9 @@ from luminal_lab.kernels.fuse.region import FusedRegion, Inner
 from luminal_lab.passes.base import Pass
 
 LONGEST_ROW = 1 << 18
-"""The most bytes of a row that is read more than once: a core's own cache has about as many."""
+"""The most bytes of a row that is read more than once: about the size of a core's cache."""
 FEW_ROWS = 16
-"""Fewer rows than these keep not all cores busy."""
+"""Fewer rows than this do not keep all cores busy."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _rows(reading: GraphReading, node: Node) -> FusedRegion:
 
 
 class _Limits:
-    """What keeps a node out of a region of rows, beside that its rows are others."""
+    """What keeps a node out of a region of rows, apart from having other rows."""
 
     def __init__(self, reading: GraphReading) -> None:
         self.reading = reading

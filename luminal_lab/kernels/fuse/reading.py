@@ -31,10 +31,10 @@ FREE = (Constant, Iota, View, Contiguous, StopGradient)
 COMPUTING = (Elementwise, Reduce, Gather, Random)
 """What kernels are made of; all else is no part of any."""
 CHEAP = 4
-"""The most operations that are rather done again than stored."""
+"""The most operations that are recomputed instead of stored."""
 
 SLACK = 1.1
-"""How many bytes may be read, for a byte that is not stored."""
+"""How many bytes may be read to save storing one."""
 
 
 def computes(op: Op) -> bool:
@@ -110,10 +110,10 @@ class GraphReading:
         """Of each node what it is computed from, as bits, itself among them."""
         self._again: dict[int, Again | str] = {}
         self.products: dict[int, tuple[list[Node], Dim] | None] = {}
-        """What is known of sums of products, until more nodes are taken."""
+        """Cached results about sums of products, valid until more nodes are taken."""
         self._read()
         self.forms = {self.as_read(node).id for node in self.computing.values()}
-        """As what the results of nodes are stored, if they are."""
+        """The forms in which results of nodes are stored."""
 
     def _read(self) -> None:
         for node in self.nodes:
@@ -231,7 +231,7 @@ class GraphReading:
         return bits
 
     def settle(self, members: Iterable[int], exits: Sequence[int], reads: Iterable[int]) -> None:
-        """Note that nodes are one kernel: who reads any of its results waits for all of it."""
+        """Record that nodes form one kernel: readers of any result wait for all of it."""
         members = [*members]
         self.taken.update(members)
         self.products.clear()

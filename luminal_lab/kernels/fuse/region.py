@@ -30,7 +30,7 @@ FLOPS_A_BYTE = 2
 MOST_ANEW = 64
 """The most nodes that are computed anew for one kernel together."""
 MOST_OPS, MOST_INPUTS = 256, 64
-"""How much one kernel computes and reads: compilers take long for more, and caches have no room."""
+"""The most that one kernel computes and reads: more is slow to compile and overflows caches."""
 Inner: TypeAlias = tuple[bool, ...]
 """For each axis whether it runs within a row; of an axis of size 1 it says nothing."""
 
@@ -113,9 +113,9 @@ class FusedRegion:
     anew: set[int] = field(default_factory=set[int])
     """What is computed where it is read, and may be in other kernels, too."""
     once: set[int] = field(default_factory=set[int])
-    """What of that is computed once, whatever it costs: nobody else reads it."""
+    """Those of them that nobody else reads: they are computed once, whatever the cost."""
     apart: dict[int, str] = field(default_factory=dict[int, str])
-    """Why what could have been a member is none, by node."""
+    """Why nodes that could have been members are not, by node."""
     bits: int = 0
 
     def add(self, node: Node, inner: Inner) -> None:
@@ -326,7 +326,7 @@ class FusedRegion:
         )
 
     def full(self, node: Node) -> str:
-        """Return why there is no room for a node, or nothing."""
+        """Return why there is no room for a node, or an empty text."""
         count = len(self.members) + len(self.anew)
         if count >= MOST_OPS:
             return f"{node} would be op {count + 1} of a kernel, and {MOST_OPS} are the most"

@@ -1,7 +1,7 @@
-"""The proof of a memory plan: no value is written over while anybody still needs it.
+"""The proof of a memory plan: no value is overwritten while a step still needs it.
 
-It goes through the steps one by one, and works out by itself what is needed when. Of the plan it
-takes only where values are said to live; of the planner it uses nothing.
+It replays the steps one by one and derives by itself what is needed when. It takes only the
+locations of values from the plan, and shares no code with the planner.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 BLOCK, FEW = 64, 1024
-"""Steps whose neighbours are found together, and how many values are few enough to see them all."""
+"""Steps whose neighbours are found together, and up to how many values all are compared."""
 GOOD = 1.01
-"""How far from the least possible height the search for a better order ends."""
+"""The search ends at a height within this factor of the lowest possible."""
 
 
 class LifeSpan(NamedTuple):

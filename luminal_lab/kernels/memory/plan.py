@@ -29,7 +29,7 @@ from luminal_lab.tables import Table, frame
 
 PlaceKind: TypeAlias = Literal["arena", "input", "constant", "output"]
 UNBOUNDED = 1024
-"""What a dim without an upper bound is taken to be when values are laid out."""
+"""The size assumed for an unbounded dim when values are laid out."""
 LONGEST = 60
 """Characters up to which an offset is written as an expression."""
 

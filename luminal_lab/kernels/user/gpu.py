@@ -73,7 +73,7 @@ NAMES: Final[Mapping[str, Mapping[DType, tuple[str, ...]]]] = {
         DType.bool_: ("bool", "uchar", "uint8_t"),
     },
 }
-"""What a language may call the elements of an array, the usual name first."""
+"""The types that a language has for elements of an array, the usual one first."""
 NUMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     "cuda": {
         **dict.fromkeys(("int", "int32_t"), "int32"),
@@ -88,7 +88,7 @@ NUMBERS: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys(("ulong", "uint64_t", "size_t", "unsigned long"), "uint64"),
     },
 }
-"""What a language may call a dim, and what is then passed."""
+"""The types that a language has for a dim, and what is then passed."""
 MARK: Final = {"cuda": "__global__", "metal": "kernel"}
 NUMBER_OR_NAME = re.compile(r"\.?\d(?:[eEpP][+-]|[\w.])*|[A-Za-z_]\w*")
 """In `1.0f`, f is no name."""

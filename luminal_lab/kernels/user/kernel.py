@@ -71,7 +71,7 @@ WHOLE = {
 """What C may call a dim or a task."""
 FLOATING = {"float", "double", "bool", "_Bool"}
 OURS = re.compile(r"lab_|LAB_")
-"""How names of the program begin in which a kernel is."""
+"""The prefixes of names in the program around a kernel."""
 
 
 # -- the header ------------------------------------------------------------------------------------
