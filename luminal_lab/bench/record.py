@@ -49,14 +49,14 @@ from luminal_lab.timing.column import Timed, computed_by
 from luminal_lab.timing.measure import C_CLOCK, measured
 from luminal_lab.timing.recording import (
     VERSIONS,
-    Entry,
     Key,
-    Program,
+    RecordedKernel,
+    RecordedProgram,
     Recording,
     kept,
     key_of_kernel,
 )
-from luminal_lab.timing.subject import Subject, subject_of
+from luminal_lab.timing.subject import ComparedGraph, subject_of
 
 Device: TypeAlias = Literal["cpu", "cuda", "metal"]
 DEVICES: tuple[Device, ...] = ("cpu", "cuda", "metal")
@@ -85,8 +85,8 @@ class Task(NamedTuple):
     """A program to record, and the smaller one by which it is checked."""
 
     name: str
-    write: Callable[[], Subject]
-    small: Callable[[], Subject] | None = None
+    write: Callable[[], ComparedGraph]
+    small: Callable[[], ComparedGraph] | None = None
     """None: it is small itself."""
 
 
@@ -221,7 +221,7 @@ class _Recorder:
     def __init__(self, machine: Machine, rounds: int) -> None:
         self.machine = machine
         self.rounds = rounds
-        self.programs: list[Program] = []
+        self.programs: list[RecordedProgram] = []
         self.failed: list[str] = []
         self.places: dict[Key, int] = {}
         self.names: list[str] = []
@@ -241,7 +241,7 @@ class _Recorder:
         environment = subject.measurable(task.name)
         launches, whole = self._timed(made, environment)
         places = [self._place(one, subject.dims) for one in launches]
-        self.programs.append(Program(task.name, tuple(places), kept(whole), check))
+        self.programs.append(RecordedProgram(task.name, tuple(places), kept(whole), check))
         total = sum(float(np.median(one.samples)) for one in launches)
         launches_text = "1 launch" if len(launches) == 1 else f"{len(launches)} launches"
         return f"{task.name}: {launches_text}, {1e3 * total:.4g} ms; {check}"
@@ -258,7 +258,7 @@ class _Recorder:
         rows = [(made.ir[row.node].id, row.samples) for row in times if row.kind == "launch"]
         return [Ran(kernels[id], samples) for id, samples in rows if id in kernels], times.whole
 
-    def _check(self, name: str, subject: Subject, made: Compilation | None = None) -> None:
+    def _check(self, name: str, subject: ComparedGraph, made: Compilation | None = None) -> None:
         """Raise unless the device computes what the interpreter does."""
         made = subject.compiled(self.machine.compiler) if made is None else made
         environment = subject.measurable(name)
@@ -286,10 +286,12 @@ class _Recorder:
         self.by[place] = one.by
         return place
 
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[RecordedKernel, ...]:
         """Return all kernels with their samples."""
         rows = zip(self.names, self.places, self.samples, self.by, strict=True)
-        return tuple(Entry(name, key, kept(samples), by) for name, key, samples, by in rows)
+        return tuple(
+            RecordedKernel(name, key, kept(samples), by) for name, key, samples, by in rows
+        )
 
 
 # -- what is recorded ------------------------------------------------------------------------------
@@ -324,8 +326,8 @@ def _benchmark(asked: Sequence[str], *, is_quick: bool, threads: int) -> Iterato
             yield Task(name, _written(one, threads), checked)
 
 
-def _of_cases(cases: Sequence[Case]) -> Callable[[], Subject]:
-    def write() -> Subject:
+def _of_cases(cases: Sequence[Case]) -> Callable[[], ComparedGraph]:
+    def write() -> ComparedGraph:
         ir, inputs = merged([case.ir for case in cases])
         first = cases[0].runs[0]
         data = {
@@ -334,7 +336,7 @@ def _of_cases(cases: Sequence[Case]) -> Callable[[], Subject]:
             for id, name in names.items()
         }
         environment = Environment(_reader(data), first.dims, first.step, FUNCTIONS)
-        return Subject(ir, Given(dims=first.dims), environment, "", first.dims)
+        return ComparedGraph(ir, Given(dims=first.dims), environment, "", first.dims)
 
     return write
 
@@ -346,10 +348,10 @@ def _reader(data: Mapping[int, Array]) -> Callable[[Node], Array]:
     return data_of
 
 
-def _written(workload: Workload, threads: int) -> Callable[[], Subject]:
+def _written(workload: Workload, threads: int) -> Callable[[], ComparedGraph]:
     """Return what writes a workload as the benchmark does."""
 
-    def write() -> Subject:
+    def write() -> ComparedGraph:
         rng = np.random.default_rng(zlib.crc32(workload.kind.encode()))
         writer = Writer(threads)
         writer.prepare(workload, workload.data(workload.sizes, rng))
@@ -361,7 +363,7 @@ def _written(workload: Workload, threads: int) -> Callable[[], Subject]:
 class Writer(Ours):
     """Our spelling of the workloads, which is written and not compiled."""
 
-    subject: Subject
+    subject: ComparedGraph
 
     @override
     def compiled(

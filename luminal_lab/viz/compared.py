@@ -12,7 +12,7 @@ from luminal_lab.passes.pipeline import PassLike
 from luminal_lab.timing import compare as side_by_side
 from luminal_lab.timing.column import Comparable
 from luminal_lab.timing.compare import SideBySide
-from luminal_lab.timing.subject import Session
+from luminal_lab.timing.subject import TimedSession
 from luminal_lab.viz.charts import bars, roofs
 from luminal_lab.viz.figures import figure
 
@@ -34,7 +34,7 @@ class Compared(SideBySide):
 
 
 def compare(
-    cx: Session,
+    cx: TimedSession,
     devices: Sequence[Comparable | Specification],
     *,
     dims: Mapping[str, int] | None = None,
