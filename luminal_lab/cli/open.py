@@ -70,7 +70,7 @@ def as_json(recording: Opened) -> dict[str, object]:
     return {
         "format": FORMAT,
         "file": recording.name,
-        "made": recording.contents.made,
+        "made": recording.contents.writer,
         "date": recording.date,
         "parts": [
             {

@@ -16,7 +16,7 @@ from luminal_lab.core.ops import Input
 from luminal_lab.core.origin import here
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import DimError, Explained, GraphError, ShapeError
-from luminal_lab.interrupts import Blocks, held, is_on_stack
+from luminal_lab.interrupts import OpenBlocks, held, is_on_stack
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 DimLike = int | str | Expr
@@ -41,7 +41,9 @@ class Builder(ABC):
         self._names: dict[str, int] = {}
         self._dims: dict[str, Symbol] = {}
         self._scope = ""
-        self._blocks: Blocks[tuple[str, Meta]] = Blocks()  # scopes that go on, and what was before
+        self._blocks: OpenBlocks[tuple[str, Meta]] = (
+            OpenBlocks()
+        )  # scopes that go on, and what was before
         self._metas: dict[tuple[int, str], Meta] = {}
         self.meta = NO_META
         """What the nodes of the call that is under way say of themselves."""

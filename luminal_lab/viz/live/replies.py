@@ -28,7 +28,7 @@ from luminal_lab.errors import (
     whole_number,
 )
 from luminal_lab.io.facts import Dialect
-from luminal_lab.io.launch_facts import ARCH, Launched
+from luminal_lab.io.launch_facts import ARCH, LaunchedCompile
 from luminal_lab.kernels.gpu import gpu_of
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.passes.compilation import Compilation
@@ -229,7 +229,7 @@ ASKS: Mapping[str, Callable[[Replies, Question], Reply]] = {
 
 def cuda_kernel(compilation: Compilation, number: int) -> Kernel:
     """Return a kernel of a compile, or what is in its place on NVIDIA's GPUs."""
-    launched = Launched(compilation)
+    launched = LaunchedCompile(compilation)
     kernel = launched.kernels[number]
     if kernel.dialect == "cuda":
         return kernel
