@@ -289,13 +289,13 @@ class Graph(CompiledStore):
         <GraphPicture: Graph main as written: 3 of 3 nodes. Inputs: x. Results: %2. Shown: \
 1 constant, 1 input, 1 mul.>
         """
-        from luminal_lab.viz.graphs import Asked, graph_picture  # noqa: PLC0415  # loaded when used
+        from luminal_lab.viz.graphs import PictureRequest, graph_picture  # noqa: PLC0415  # loaded when used
 
         with self.whole():
             newest = self._newest()
             ir = self.ir if newest is None else newest.snapshots[-1].ir
             launches: Iterable[Launch] = getattr(newest and newest.program, "launches", ())
-            known = Asked(
+            known = PictureRequest(
                 parameters=frozenset(self._parameters.values()),
                 kept=frozenset(self._kept),
                 kernels={launch.node: launch.kernel.name for launch in launches},

@@ -57,7 +57,7 @@ def short_files(files: Iterable[str]) -> Mapping[str, str]:
     parts = {file: PurePath(file.replace("\\", "/")).parts for file in dict.fromkeys(files)}
     titles: dict[str, str] = {}
     for file, own in parts.items():
-        others = [other for name, other in parts.items() if name != name]
+        others = [other for name, other in parts.items() if name != file]
         count = 1
         while count < len(own) and any(other[-count:] == own[-count:] for other in others):
             count += 1

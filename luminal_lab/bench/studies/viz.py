@@ -27,7 +27,7 @@ from luminal_lab.core.ir import IR
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.pipeline import LICENCE, Pipeline
 from luminal_lab.viz.layered import layered
-from luminal_lab.viz.layers import Block, Wire
+from luminal_lab.viz.layers import PlacedBlock, Wire
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, ViewportSize
@@ -147,7 +147,7 @@ def drawn(cx: ll.Graph) -> Iterator[Figure]:
     # Views are in it too: what a graph costs that says nothing about its scopes.
     nodes = cx.ir.nodes[:3516]
     place = {node.id: at for at, node in enumerate(nodes)}
-    blocks = [Block(40.0 + 6 * len(node.op.name), 40.0) for node in nodes]
+    blocks = [PlacedBlock(40.0 + 6 * len(node.op.name), 40.0) for node in nodes]
     ends = [(place[id], place[node.id]) for node in nodes for id in dict.fromkeys(node.sources)]
     wires = [Wire(*one) for one in ends]
     took = min(seconds(lambda: layered(blocks, wires))[0] for _ in range(5))
