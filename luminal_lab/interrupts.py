@@ -35,7 +35,7 @@ _get: Final[Callable[[int], Any]] = _signal.getsignal
 _set: Final[Callable[[int, Any], Any]] = _signal.signal
 
 
-class Hold:
+class InterruptHold:
     """Holds Ctrl-C off: one of its methods is the signal's handler."""
 
     __slots__ = ("_before", "_came", "_depth", "_is_open", "_thread", "_times", "_written")
@@ -49,7 +49,7 @@ class Hold:
         self._thread = threading.get_ident()
         self._written = False
 
-    def __enter__(self) -> Hold:
+    def __enter__(self) -> InterruptHold:
         if not self._depth and self._thread == threading.main_thread().ident:
             before = _get(SIGINT)
             if callable(before):  # else Python calls nothing when Ctrl-C comes
@@ -107,7 +107,7 @@ class Hold:
         self.look()
 
 
-def held() -> Hold:
+def held() -> InterruptHold:
     """Return a context that holds Ctrl-C off: the one already open here, or a new one.
 
     >>> from signal import raise_signal
@@ -120,13 +120,13 @@ def held() -> Hold:
     goes on,
     and is interrupted then
     """
-    return _here() or Hold()
+    return _here() or InterruptHold()
 
 
-def _here() -> Hold | None:
+def _here() -> InterruptHold | None:
     """Return what holds Ctrl-C off in this thread right now."""
     hold = getattr(_get(SIGINT), "__self__", None)
-    return hold if isinstance(hold, Hold) and hold.is_closed else None
+    return hold if isinstance(hold, InterruptHold) and hold.is_closed else None
 
 
 def look() -> None:

@@ -92,7 +92,7 @@ class Traced:
     @property
     def graphs(self) -> tuple[Graph, ...]:
         """The graphs that were made or compiled, in order."""
-        graphs = [one.graph if isinstance(one, _Compile) else one for one in self._made]
+        graphs = [entry.graph if isinstance(entry, _Compile) else entry for entry in self._made]
         return tuple({id(graph): graph for graph in graphs if graph is not None}.values())
 
     @property

@@ -76,8 +76,8 @@ class Foreign(NamedTuple):
 
 def untrusted(kernels: Iterable[Carried]) -> list[Foreign]:
     """Return each kernel that nobody here has signed or allowed, once."""
-    found = {foreign.digest: foreign for foreign in map(foreign_of, kernels)}
-    return [foreign for foreign in found.values() if not is_trusted(foreign)]
+    by_digest = {foreign.digest: foreign for foreign in map(foreign_of, kernels)}
+    return [foreign for foreign in by_digest.values() if not is_trusted(foreign)]
 
 
 class Signed(NamedTuple):
@@ -99,8 +99,8 @@ def foreign_of(kernel: Carried) -> Foreign:
     """Return the part of a kernel to be trusted: all that decides what it does to memory."""
     parts = kernel.dialect, kernel.header, kernel.tasks, kernel.source
     name = re.match(r"\s*kernel\s+([\w.]+)", kernel.header, re.ASCII)
-    what = f"kernel {name[1] if name else '_'} in {LANGUAGES[kernel.dialect]}"
-    return Foreign(_digest("kernel", *parts), what, _first(kernel.source))
+    description = f"kernel {name[1] if name else '_'} in {LANGUAGES[kernel.dialect]}"
+    return Foreign(_digest("kernel", *parts), description, _first(kernel.source))
 
 
 def program_of(name: str) -> Foreign:
@@ -128,10 +128,10 @@ def allow(foreign: Iterable[Foreign | str]) -> None:
         _HERE.setdefault(item if isinstance(item, str) else item.digest, False)
 
 
-def asked(what: str, trust: object) -> bool:
+def asked(caller: str, trust: object) -> bool:
     """Return an argument `trust`, which must be a bool."""
     if not isinstance(trust, bool):
-        raise ArgumentError(f"{what}: trust is {trust!r}", hint="give True, or leave it out")
+        raise ArgumentError(f"{caller}: trust is {trust!r}", hint="give True, or leave it out")
     return trust
 
 
@@ -159,8 +159,8 @@ def admit(source: str) -> None:
         marked = MARKED.fullmatch(match[0])
         foreign = Foreign(_digest("mark", match[0]), "a mark that cannot be read", _cut(match[0]))
         if marked:
-            what = f"kernel {marked[1]} in {LANGUAGES[marked[2]]}"
-            foreign = Foreign(marked[3], what, marked[4] or "")
+            description = f"kernel {marked[1]} in {LANGUAGES[marked[2]]}"
+            foreign = Foreign(marked[3], description, marked[4] or "")
         if not is_trusted(foreign):
             refused.setdefault(foreign.digest, foreign)
     refuse(refused.values())

@@ -18,7 +18,7 @@ from luminal_lab.bench.paired import (
     line as paired_line,
 )
 from luminal_lab.bench.peers.known import PEERS, Known
-from luminal_lab.bench.rows import Report, Row, differences, read_report, slower
+from luminal_lab.bench.rows import BenchRow, Report, differences, read_report, slower
 from luminal_lab.bench.table import WIDTH, extras, foot, head, line
 from luminal_lab.bench.workload import Workload
 from luminal_lab.bench.workloads import workloads
@@ -91,7 +91,7 @@ def run(given: argparse.Namespace) -> int:
     if given.json is not None:
         check_place("bench", given.json)
 
-    def done(report: Report, row: Row) -> None:
+    def done(report: Report, row: BenchRow) -> None:
         if len(report.rows) == 1:
             say(head(report))
         say(line(row), *extras(row), sep="\n", flush=True)

@@ -28,12 +28,12 @@ STATUS = """\
 exit status: 0 if all went well; 2 if it cannot be done as asked; 130 if Ctrl-C stopped it"""
 
 
-def options(one: OptionReader) -> None:
+def options(reader: OptionReader) -> None:
     """Declare the options."""
-    one.add_argument(
+    reader.add_argument(
         "file", metavar="FILE", type=Path, nargs="?", help="a recording, or a graph as text"
     )
-    how = one.add_mutually_exclusive_group()
+    how = reader.add_mutually_exclusive_group()
     how.add_argument("--show", action="store_true", help="print the kernels, and sign nothing")
     how.add_argument("--remove", action="store_true", help="sign them no longer")
     how.add_argument("--list", action="store_true", help="list what is signed")

@@ -111,7 +111,7 @@ def _row(number: str, entries: dict[str, ExerciseRecord]) -> ChapterRow:
     return ChapterRow(
         number,
         outline.TITLES.get(number, ""),
-        right=sum(one.right for one in known),
+        right=sum(record.right for record in known),
         total=len(known),
         looked=sum(record.right and record.looked for record in known),
         tried=sum(record.tries > 0 and not record.right for record in known),

@@ -104,17 +104,17 @@ def accesses_picture(
     return Picture(framed(inner, width, height, theme, title), title, width, height)
 
 
-def _title(found: Map) -> str:
-    x, y, z = found["blocks"]
-    threads = f"{math.prod(found['threads']):,} threads"
-    if found["warp"] is not None:
-        threads = f"warp {found['warp']} of {threads}"
-    position = found["block"][0] if y * z == 1 else tuple(found["block"])
-    wrong = len(found["findings"])
+def _title(payload: Map) -> str:
+    x, y, z = payload["blocks"]
+    threads = f"{math.prod(payload['threads']):,} threads"
+    if payload["warp"] is not None:
+        threads = f"warp {payload['warp']} of {threads}"
+    position = payload["block"][0] if y * z == 1 else tuple(payload["block"])
+    wrong = len(payload["findings"])
     judged = "nothing found" if not wrong else "1 finding" if wrong == 1 else f"{wrong} findings"
     return (
-        f"{found['kernel']}: block {position} of {x * y * z:,}, {threads}, "
-        f"{found['accesses']:,} accesses; {judged}"
+        f"{payload['kernel']}: block {position} of {x * y * z:,}, {threads}, "
+        f"{payload['accesses']:,} accesses; {judged}"
     )
 
 

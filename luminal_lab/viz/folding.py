@@ -189,7 +189,7 @@ class _PayloadBuilder:
                 at = distance.setdefault(entry.key, far) + 1
                 for source in self.reads[entry.key]:
                     distance[source] = min(distance.get(source, at), at)
-        return sorted(keys, key=lambda one: distance.get(one[0], far))[:MOST]
+        return sorted(keys, key=lambda keyed: distance.get(keyed[0], far))[:MOST]
 
     def _outside(self, visible: AbstractSet[int]) -> list[int]:
         """Return the unselected sources of selected nodes."""

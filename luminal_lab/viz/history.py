@@ -310,7 +310,7 @@ def _ticks(low: float, high: float) -> Iterator[float]:
     """
     rough = (high - low) / 6
     size = 10.0 ** math.floor(math.log10(rough))
-    step = next(size * one for one in (1, 2, 5, 10) if size * one >= rough * 0.999)
+    step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= rough * 0.999)
     at = math.ceil(low / step - 1e-9)
     while at * step <= high + step * 1e-9:
         yield round(at * step, 12)

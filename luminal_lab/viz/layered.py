@@ -49,7 +49,7 @@ def layered(
         # Results hang from their sources; constants and inputs stand on their readers.
         share = 0.0 if not layers.down[id_] else 1.0 if not layers.up[id_] else 0.5
         places.append((x[id_], round(tops[at] + room * share, 1)))
-    rows = _Rows(layers, attached, places, tops, bottoms)
+    rows = _CourseRows(layers, attached, places, tops, bottoms)
     courses = rows.courses()
     right = max([at + width for at, width in zip(x, layers.width, strict=True)], default=0.0)
     right = rows.beside(courses, right)
@@ -183,7 +183,7 @@ def _go_down(steps: list[Stroke], x: float, y: float) -> None:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _CourseRows:
     """The makings of courses, once everything has its place."""
 
     layers: Layers

@@ -97,8 +97,8 @@ def group_equal(
                     continue
             if len(run) > 1:
                 group = tuple(run)
-                for place, member in enumerate(run):
-                    member.group, member.index = group, place
+                for index, member in enumerate(run):
+                    member.group, member.index = group, index
             run, signature = [child] if child is not None else [], None
 
 

@@ -123,7 +123,7 @@ def _node(item: Item, rectangle: Rectangle, shapes: bool) -> str:
     classes += [item.status] if item.status not in ("", "kept") else []
     if item.kind in ("view", "outside") or is_unused or item.status == "removed":
         classes.append("d")
-    parts = [f"<title>{plain(told(item))}</title>"]
+    parts = [f"<title>{plain(tooltip(item))}</title>"]
     parts.append(f'<path class="{" ".join(classes)}" d="{outline(item.kind, *rectangle)}"/>')
     if "retrieved" in item.marks:
         double = outline(item.kind, x + 3, y + 3, width - 6, height - 6)
@@ -155,7 +155,7 @@ def _node(item: Item, rectangle: Rectangle, shapes: bool) -> str:
     return f"<g{faint}>{''.join(parts)}</g>"
 
 
-def told(item: Item) -> str:
+def tooltip(item: Item) -> str:
     """Return a node's tooltip: all that is known of it, as lines."""
     lines = [f"%{item.name} = {item.op} : {item.type}"]
     lines += [f"{item.label}, a {WORDS[item.kind]}"] if item.kind in ("call", "launch") else []

@@ -161,15 +161,17 @@ def _put_wires(
 
 def _put_layouts(columns: Columns, prefix: str, layouts: Sequence[Flat]) -> None:
     put = columns.put
-    put(f"{prefix}layout.size", "f32", [one for layout in layouts for one in layout.size])
-    put(f"{prefix}layout.thing_at", "u32", offsets(len(one.things) // 4 for one in layouts))
-    put(f"{prefix}layout.wire_at", "u32", offsets(len(one.lengths) for one in layouts))
-    put(f"{prefix}layout.port_at", "u32", offsets(len(one.ports) for one in layouts))
-    put(f"{prefix}layout.rect", "f32", [one for layout in layouts for one in layout.things])
-    put(f"{prefix}layout.port", "f32", [one for layout in layouts for one in layout.ports])
+    put(f"{prefix}layout.size", "f32", [number for layout in layouts for number in layout.size])
+    put(f"{prefix}layout.thing_at", "u32", offsets(len(layout.things) // 4 for layout in layouts))
+    put(f"{prefix}layout.wire_at", "u32", offsets(len(layout.lengths) for layout in layouts))
+    put(f"{prefix}layout.port_at", "u32", offsets(len(layout.ports) for layout in layouts))
+    put(f"{prefix}layout.rect", "f32", [number for layout in layouts for number in layout.things])
+    put(f"{prefix}layout.port", "f32", [number for layout in layouts for number in layout.ports])
     lengths = [length for layout in layouts for length in layout.lengths]
     put(f"{prefix}layout.course_at", "u32", offsets(lengths))
-    put(f"{prefix}layout.course", "f32", [one for layout in layouts for one in layout.courses])
+    put(
+        f"{prefix}layout.course", "f32", [number for layout in layouts for number in layout.courses]
+    )
 
 
 def offsets(counts: Iterable[int]) -> list[int]:
