@@ -62,15 +62,15 @@ class BenchmarkLoop(NamedTuple):
 def main() -> None:
     """Print a line for each function and dtype."""
     loops = [
-        loop for loop in every_loop() if not sys.argv[1:] or loop.name in ("copy", *sys.argv[1:])
+        case for case in every_loop() if not sys.argv[1:] or case.name in ("copy", *sys.argv[1:])
     ]
     with tempfile.TemporaryDirectory() as folder:
         timed = {name: measured(name, loops, Path(folder)) for name in COMPILERS}
     print(f"{'':24}" + "".join(f"{name:>10}" for name in COMPILERS) + "   ns an element")
-    for index, loop in enumerate(loops):
+    for index, case in enumerate(loops):
         times = [timed[name][index] for name in COMPILERS]
         cells = "".join(f"{ns:9.3f}{' ' if vector else '-'}" for ns, vector in times)
-        print(f"{loop.name:12}{loop.kind:12}{cells}")
+        print(f"{case.name:12}{case.kind:12}{cells}")
 
 
 def every_loop() -> Iterator[BenchmarkLoop]:
@@ -119,14 +119,14 @@ def measured(compiler: str, loops: list[BenchmarkLoop], folder: Path) -> list[tu
     command, remarks, pattern = COMPILERS[compiler]
     text = c_maths(NAMES, DType)
     lines: dict[int, int] = {}
-    for index, loop in enumerate(loops):
-        x, z = C_TYPES[loop.source], C_TYPES[loop.result]
+    for index, case in enumerate(loops):
+        x, z = C_TYPES[case.source], C_TYPES[case.result]
         given = f"const {x} *restrict x, const {x} *restrict y, {z} *restrict z"
         text += f"static __attribute__((noinline)) void loop_{index}({given}) {{"
         text += "\n#pragma omp simd\n"
         # gcc reports the loop's line, clang that of the pragma above it.
         lines |= dict.fromkeys((text.count("\n"), text.count("\n") + 1), index)
-        text += f"for (long i = 0; i < {SIZE}; i++) {{ {loop.before} z[i] = {loop.value}; }} }}\n"
+        text += f"for (long i = 0; i < {SIZE}; i++) {{ {case.before} z[i] = {case.value}; }} }}\n"
         call = f"for (int k = 0; k < {ROUNDS}; k++) loop_{index}(x, y, z);"
         text += f"void run_{index}({given}) {{ {call} }}\n"
     source, library = folder / f"{compiler}.c", folder / f"{compiler}.so"
@@ -139,17 +139,17 @@ def measured(compiler: str, loops: list[BenchmarkLoop], folder: Path) -> list[tu
     )
     vector = {lines.get(int(line)) for line in pattern.findall(done.stderr)}
     runs = ctypes.CDLL(str(library))
-    return [(speed(runs[f"run_{p}"], loop), p in vector) for p, loop in enumerate(loops)]
+    return [(speed(runs[f"run_{p}"], case), p in vector) for p, case in enumerate(loops)]
 
 
-def speed(run: Callable[..., object], loop: BenchmarkLoop) -> float:
+def speed(run: Callable[..., object], case: BenchmarkLoop) -> float:
     """Return the nanoseconds an element, of the fastest of several tries."""
     rng = np.random.default_rng(0)
     room = SIZE * 8 + 512  # arrays that lie 4096 bytes apart get in each other's way
     memory = np.zeros(4 * room, np.uint8)
     pointers: list[ctypes.c_void_p] = []
     for index, (low, high) in enumerate(((0.1, 5), (1, 7), (0, 1))):
-        dtype = (loop.source if index < 2 else loop.result).numpy
+        dtype = (case.source if index < 2 else case.result).numpy
         array = memory[index * room :][: SIZE * dtype.itemsize].view(dtype)
         array[:] = rng.uniform(low, high, SIZE).astype(dtype)
         pointers.append(ctypes.c_void_p(array.ctypes.data))
