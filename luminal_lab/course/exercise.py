@@ -83,7 +83,7 @@ def is_open(answer: object) -> bool:
 def error_text(error: BaseException) -> str:
     """Return an error's message and hint as one line of limited length.
 
-    >>> told(ValueError("it is odd"))
+    >>> error_text(ValueError("it is odd"))
     'ValueError: it is odd'
     """
     is_ours = isinstance(error, Explained)
