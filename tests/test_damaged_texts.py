@@ -14,7 +14,7 @@ from luminal_lab.bench.rows import Report
 from luminal_lab.core.dims import parse_dim
 from luminal_lab.core.parse import parse
 from luminal_lab.course import notebooks
-from luminal_lab.course.kept import Kept
+from luminal_lab.course.kept import ProgressFile
 from luminal_lab.errors import (
     UNSEEN,
     ArgumentError,
@@ -196,7 +196,9 @@ KINDS = {
         of_file(lambda p: [*notebooks.places(notebooks.read(p))]),
         (ArgumentError,),
     ),
-    "progress": Kind([json.dumps(KEPT)], of_file(lambda p: Kept(p.parent).entry("01.1")), ()),
+    "progress": Kind(
+        [json.dumps(KEPT)], of_file(lambda p: ProgressFile(p.parent).entry("01.1")), ()
+    ),
 }
 
 

@@ -34,7 +34,7 @@ import numpy as np
 from luminal_lab.core.dtypes import Array
 from luminal_lab.devices.cpu.trial_build import Builds
 from luminal_lab.errors import DeviceError
-from luminal_lab.interrupts import Hold, held, look
+from luminal_lab.interrupts import InterruptHold, held, look
 from luminal_lab.machines.here import available_memory
 
 FILLS: Final = 0xFF, 0x3F
@@ -145,7 +145,7 @@ class TrialProcess:
     _map: mmap.mmap | None = field(default=None, init=False, repr=False)
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
     _pipes: list[int] = field(default_factory=list[int], init=False, repr=False)
-    _hold: Hold = field(default_factory=held, init=False, repr=False)
+    _hold: InterruptHold = field(default_factory=held, init=False, repr=False)
 
     # -- beginning and end -------------------------------------------------------------------------
 
