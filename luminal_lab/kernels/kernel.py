@@ -60,6 +60,10 @@ class Phase:
     """The bytes of shared memory that a launch is asked for, beside what the source declares."""
     maps: tuple[TileMap, ...] = ()
     """The maps of matrices that it is given behind all else, for bulk copies."""
+    draws: bool = False
+    """Whether it is given the count of runs, on a GPU."""
+    faults: bool = False
+    """Whether it is given where to report an index out of range, on a GPU."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,7 @@ class Kernel(Displayed):
     dialect: str = "c"
     """The language of its source: c, cuda or metal."""
     uses: frozenset[str] = frozenset()
-    """What its source takes of the prelude, by name; for GPUs."""
+    """What its source takes of the prelude, by name."""
     make: Callable[[Schedule], Kernel] | None = field(default=None, compare=False)
     """Makes the same kernel by another schedule."""
     compile: Callable[[Kernel], CompiledCUDA] | None = field(default=None, compare=False)

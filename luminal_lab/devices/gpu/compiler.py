@@ -17,13 +17,12 @@ from luminal_lab.devices.gpu.nvrtc import compile_kernel
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
 from luminal_lab.emulator.kernels import emulate_kernel
-from luminal_lab.errors import ArgumentError
 from luminal_lab.kernels.definition.definition import Buffer, Definition
 from luminal_lab.kernels.emulated import Meaning
 from luminal_lab.kernels.gpu import GPU
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.make_gpu import make_gpu_kernel
-from luminal_lab.kernels.render.gpu.update import gpu_moving_kernel
+from luminal_lab.kernels.render.gpu.moving import gpu_moving_kernel
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.kernels.user.gpu import gpu_user_kernel
 
@@ -88,9 +87,3 @@ class GPUCompiler(DeviceCompiler):
     @override
     def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> GPUProgram:
         raise NotImplementedError
-
-    def checked_flag(self, name: str, value: object) -> bool:
-        """Return an option that is yes or no."""
-        if not isinstance(value, bool):
-            raise ArgumentError(f"{self.name}: {name} is {value!r}", hint="give True or False")
-        return value

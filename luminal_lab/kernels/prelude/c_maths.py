@@ -419,8 +419,9 @@ static inline float lab_mod_f32(float x, float y) {
     return lab_mod_f32_near(x, y);
 }
 
+/* k y is at most 2 x, and so below infinity where x is not near it. */
 static inline int lab_mod_f64_is_far(double x, double y) {
-    return !(__builtin_fabs(x / y) < 0x1p25);
+    return !((__builtin_fabs(x / y) < 0x1p25) & (__builtin_fabs(x) < 0x1p1023));
 }
 
 /* As in float32, y in two parts of at most 27 bits; |x|, since a product must not be fused. */

@@ -23,7 +23,6 @@ from luminal_lab.core.dims import (
     evaluate,
     known,
     parse_dim,
-    render_c,
     substitute,
     symbols as symbols_of,
 )
@@ -35,6 +34,7 @@ from luminal_lab.errors import DefinitionError, DimError, ShapeError, nearest
 from luminal_lab.kernels.definition.definition import Buffer
 from luminal_lab.kernels.definition.text import Header, parse_header
 from luminal_lab.kernels.kernel import Kernel, Phase, comment, function_name
+from luminal_lab.kernels.render.index import index_c
 from luminal_lab.kernels.render.names import KEYWORDS, c_name
 from luminal_lab.kernels.user.c_text import (
     DEFINE,
@@ -435,7 +435,7 @@ def _embedded(
     body = INCLUDE.sub("", op.source).strip("\n")
     arrays = len(header.inputs) + len(header.outputs)
     passed = [f"lab_buffers[{index}]" for index in range(arrays)]
-    passed += [render_c(dim) for dim in dims.values()]
+    passed += [index_c(dim) for dim in dims.values()]
     passed += ["lab_task"] * (op.tasks != "1")
     lines = [f"    const lab_i64 {c_name(dim)} = lab_dims[{k}];" for k, dim in enumerate(given)]
     return "\n".join(
