@@ -25,7 +25,7 @@ from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.devices.cpu.program import CPUProgram
 from luminal_lab.devices.cpu.source import CPUSource
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
-from luminal_lab.errors import ArgumentError, DeviceError, flag, whole_number
+from luminal_lab.errors import ArgumentError, DeviceError, whole_number
 from luminal_lab.kernels.steps.applied import ScheduleLike
 
 __all__ = ["CPUCompiler", "CPUProgram"]
@@ -71,11 +71,7 @@ class CPUCompiler(DeviceCompiler):
                 f"cpu: the compiler is {compiler!r}",
                 hint='give its name or path, as in "clang", or leave it out',
             )
-        options = {
-            "compiler": compiler,
-            "threads": count,
-            "reuse_outputs": flag("cpu: reuse_outputs", reuse_outputs),
-        }
+        options = {"compiler": compiler, "threads": count, "reuse_outputs": reuse_outputs}
         super().__init__(schedules, **options)
 
     @override

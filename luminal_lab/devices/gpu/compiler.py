@@ -17,7 +17,6 @@ from luminal_lab.devices.gpu.nvrtc import compile_kernel
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
 from luminal_lab.emulator.kernels import emulate_kernel
-from luminal_lab.errors import flag
 from luminal_lab.kernels.definition.definition import Buffer, Definition
 from luminal_lab.kernels.emulated import Meaning
 from luminal_lab.kernels.gpu import GPU
@@ -88,7 +87,3 @@ class GPUCompiler(DeviceCompiler):
     @override
     def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> GPUProgram:
         raise NotImplementedError
-
-    def checked_flag(self, name: str, value: object) -> bool:
-        """Return an option that is yes or no."""
-        return flag(f"{self.name}: {name}", value)

@@ -8,7 +8,7 @@ from typing import ClassVar, cast
 
 from typing_extensions import override
 
-from luminal_lab.errors import ArgumentError
+from luminal_lab.errors import ArgumentError, flag
 from luminal_lab.kernels.fuse.fusion import fusion
 from luminal_lab.kernels.fuse.intrinsics import Intrinsics
 from luminal_lab.kernels.steps.applied import ScheduleLike, read_schedule
@@ -53,6 +53,8 @@ class DeviceCompiler(Pipeline):
                 )
         read = [(name, read_schedule(text, name)) for name, text in dict(schedules or {}).items()]
         for name, value in {**options, "schedules": tuple(read)}.items():
+            is_flag = isinstance(type(self).__dataclass_fields__[name].default, bool)
+            value = flag(f"{self.name}: {name}", value) if is_flag else value
             object.__setattr__(self, name, value)
 
     @override
