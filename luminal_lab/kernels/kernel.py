@@ -178,7 +178,7 @@ class Kernel(Displayed):
         return applied(self.schedule, lower(self.definition), self.name)
 
     def rescheduled(
-        self, schedule: ScheduleLike | None = None, *, choices: Mapping[str, int] = NO_CHOICES
+        self, schedule: ScheduleLike | None = None, *, choices: Mapping[str, int] | None = None
     ) -> Kernel:
         """Return the same kernel by another schedule: its text, or steps in order.
 
@@ -187,13 +187,15 @@ class Kernel(Displayed):
         """
         if self.make is None:
             raise self._without("cannot be scheduled")
-        if schedule is not None and choices:
+        if schedule is not None and choices is not None:
             raise ArgumentError(
                 f"kernel {self.name}: a schedule leaves nothing open, and choices are given, too",
                 hint="give either; choices are of the default schedule",
             )
-        read = None if schedule is None else read_schedule(schedule, self.name)
-        made = self.make(read, choices=choices)
+        if choices is None:  # None is no schedule either, and is told so
+            made = self.make(read_schedule(schedule, self.name), choices=NO_CHOICES)
+        else:
+            made = self.make(None, choices=choices)
         return replace(made, compile=self.compile, emulator=self.emulator)
 
     @property

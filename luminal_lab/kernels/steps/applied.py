@@ -90,7 +90,7 @@ ScheduleLike: TypeAlias = str | Schedule | Step | Iterable[Step | str]
 """A schedule, or what one can be read from: its text, or steps and texts of steps in order."""
 
 
-def read_schedule(like: ScheduleLike, kernel: str) -> Schedule:
+def read_schedule(like: ScheduleLike | None, kernel: str) -> Schedule:
     """Return the schedule that is meant; a line that is no step is shown among the others."""
     if isinstance(like, Schedule):
         return like

@@ -82,7 +82,7 @@ def test_a_kernel_of_ours_has_both(tmp_path):
     (x * x).sum(-1).retrieve()
     cx.compile(ll.GenericCompiler(), ll.CUDACompiler())
     seen = cx.kernels[0].emulate(dims={"n": 2}, trace=True)
-    assert str(seen.display(phase=0)).startswith("kernel_matmul: block 0 of ")
+    assert str(seen.display(phase=0)).startswith("kernel_mul_sum: block 0 of ")
     assert isinstance(seen.explore(block=0), AccessMap)
 
 
