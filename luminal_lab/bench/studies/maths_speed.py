@@ -1,11 +1,12 @@
 """How fast elementwise loops are: the nanoseconds an element of each function, on data in L1.
 
-    python benchmarks/maths_speed.py [tanh cast ...]
+    python -m luminal_lab.bench.studies.maths_speed [tanh cast ...]
 
 Each is a plain loop with `#pragma omp simd`, as kernels have them, by gcc and by zig's clang. Of
 what tensors compose it is the form that they spell, too, beside the one function that takes its
 place. `-` stands where a compiler made no vector code of a loop, as it says itself.
 """
+# pyright: basic
 
 import ctypes
 import re
