@@ -21,11 +21,12 @@ from typing import NamedTuple
 import numpy as np
 
 from luminal_lab.core.dtypes import DType
+from luminal_lab.core.ops import Add, LessThan, Mul, Where
 from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.terms import Apply, Number, Read, Term
 from luminal_lab.kernels.fuse.intrinsics import spelled
 from luminal_lab.kernels.prelude.c_maths import C_TYPES, FAR, NAMES, c_maths
-from luminal_lab.kernels.render.values import applied, c_type, number
+from luminal_lab.kernels.render.values import c_type, function_of, number
 
 FLAGS = ["-std=gnu99", "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno"]
 FLAGS += ["-fno-trapping-math", "-fopenmp-simd", "-fPIC", "-shared", "-w"]
@@ -95,6 +96,21 @@ def every_loop() -> Iterator[Loop]:
     for key in CASTS.split():
         of, to = (named[short] for short in key.split("_"))
         yield Loop("cast", key, of, to, f"lab_cast_{key}(x[i])")
+
+
+def applied(term: Apply, values: list[str]) -> str:
+    """Return an op on floats in C."""
+    match term.op:
+        case Add():
+            return " + ".join(values)
+        case Mul():
+            return " * ".join(values)
+        case LessThan():
+            return " < ".join(values)
+        case Where():
+            return f"{values[0]} ? {values[1]} : {values[2]}"
+        case op:
+            return f"lab_{function_of(op)}_{term.dtype.short}({', '.join(values)})"
 
 
 def written(term: Term, lines: list[str], known: dict[Term, str]) -> str:
