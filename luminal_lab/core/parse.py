@@ -2,10 +2,11 @@
 
 import json
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
-from itertools import count, pairwise
-from typing import Literal, NamedTuple, NoReturn, get_args, get_origin
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Literal, NoReturn, get_args, get_origin
+
+from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Shape, Symbol, free_name, parse_dim
 from luminal_lab.core.dtypes import SHORT, DType
@@ -15,14 +16,12 @@ from luminal_lab.core.ops import Input, user_kernels
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import dim_declaration
 from luminal_lab.core.verify import verify_signature
-from luminal_lab.errors import LabError, ParseError, nearest
+from luminal_lab.errors import ParseError, nearest
+from luminal_lab.scanner import GAP, STRING, Piece, Scanner
 from luminal_lab.trust import allow, asked, foreign_of
 
-# No token gives back what it has taken, so that a wrong text costs no more than a right one.
-GAP = r"(?:\s|#[^\n]*+)*+"
 NAME = r"[A-Za-z_][A-Za-z0-9_.]*+"
 VALUE = r"%[A-Za-z0-9_.]++"
-STRING = r'"(?:[^"\\\n]|\\.)*+"'
 TYPE = r"[A-Za-z_]\w*\[[^\]\n]*+\]"
 LINE_PARTS = (
     (VALUE, "a line such as %y = sin %x : f32[4], or '}',"),
@@ -42,7 +41,6 @@ GRAPH = re.compile(rf"^[ \t]*(graph[ \t]+({NAME}))", re.MULTILINE)
 SIZE = r"-?[0-9]{1,18}"
 HEADER_DIM = re.compile(rf"({NAME})\s*:\s*({SIZE})\s*\.\.\s*({SIZE})?\s*(?:\bby\s+({SIZE}))?")
 SOURCE = re.compile(rf"#[^\n]*+|{VALUE}")
-MARK = re.compile(rf"{STRING}|[()\[\],]")
 INTEGER = re.compile(r"-?[0-9]{1,40}")
 NUMBER = re.compile(r"-?(?:[0-9]{1,40}(?:\.[0-9]*)?(?:e[-+]?[0-9]+)?|inf|nan)")
 LARGEST_ID = 9_999_999
@@ -88,85 +86,120 @@ def parse(text: str, *, trust: bool = False) -> IR:
         raise ParseError(f"parse: needs a text, and not a {text.__class__.__name__}")
     if len(text) > MOST_LETTERS:
         raise ParseError(f"parse: the text has more than {MOST_LETTERS:,} letters")
-    starts: dict[str, Piece] = {}
+    scanner, starts = Scanner(text), dict[str, Piece]()
     for match in GRAPH.finditer(text):
         start, name = Piece(match.start(1), match[1]), match[2]
         if name in starts:
-            fail(text, start, f"graph {name!r} is defined twice")
+            scanner.fail(start, f"graph {name!r} is defined twice")
         starts[name] = start
-    first = skip(text, 0)
-    if first not in [start.at for start in starts.values()]:
+    if scanner.pos not in [start.at for start in starts.values()]:
         hint = "a text starts with a line such as: graph name(%x: f32[2]) -> (%y) {"
-        fail(text, Piece(first, ""), "a graph should stand here", hint)
+        scanner.fail(scanner.here, "a graph should stand here", hint)
     bodies: dict[str, IR | None] = {}
     ir = Reader(text, next(iter(starts)), starts, bodies).graph()
     for name in starts.keys() - bodies.keys():
         message = f"graph {name!r} is not called by the first graph, nor by what it calls"
-        fail(text, starts[name], message, "parse it as a text of its own")
+        scanner.fail(starts[name], message, "parse it as a text of its own")
     if asked("parse", trust):
         allow(map(foreign_of, user_kernels(ir)))
     return ir
 
 
-class Piece(NamedTuple):
-    """A part of a text, and its place."""
+class TypeReader(Scanner):
+    """Reads dims and types, and the fields of ops."""
 
-    at: int
-    text: str
+    def __init__(self, text: str, pos: int = 0) -> None:
+        super().__init__(text, pos)
+        self.dims: dict[str, Symbol] = {}
 
-    def part(self, start: int, end: int | None = None) -> "Piece":
-        """Return a part of this one, without the spaces around it."""
-        text = self.text[start:end]
-        return Piece(self.at + start + len(text) - len(text.lstrip()), text.strip())
+    def header(self, word: str, what: str) -> str:
+        """Read a name behind a word, and the dims with bounds; return the name."""
+        self.take(rf"{word}\b", what)
+        name = self.take(NAME, f"the name of the {word}")
+        for piece in self.take(r"(?:\[[^\]]*+\])?", "").part(1, -1).split():
+            self.declare(piece)
+        return name.text
 
-    def split(self) -> "list[Piece]":
-        """Return what stands between the commas that are not in brackets or quotes."""
-        depth, cuts = 0, [-1]
-        for mark in MARK.finditer(self.text):
-            depth += (mark[0] in "([") - (mark[0] in ")]")
-            if mark[0] == "," and depth == 0:
-                cuts.append(mark.start())
-        pieces = [self.part(a + 1, b) for a, b in pairwise([*cuts, len(self.text)])]
-        return pieces if pieces[-1].text else pieces[:-1]
+    def declare(self, piece: Piece) -> None:
+        """Note a dim and its bounds."""
+        match = HEADER_DIM.fullmatch(piece.text)
+        if match is None:
+            hint = "write it as in seq: 1..4096 by 8"
+            self.fail(piece, f"{piece.text!r} is not a dim with bounds", hint)
+        name, low, high, multiple = match.groups()
+        if name in self.dims:
+            self.fail(piece, f"the dim {name!r} is declared twice")
+        limit = None if high is None else int(high)
+        with self.blaming(piece):
+            self.dims[name] = Symbol(free_name(name), int(low), limit, int(multiple or 1))
+
+    def type(self, piece: Piece) -> TensorType:
+        """Return a dtype and a shape."""
+        dtype, _, _ = piece.text.partition("[")
+        if dtype not in SHORT:
+            hint = nearest(dtype, SHORT) or f"one of {', '.join(SHORT)}"
+            if dtype in DType.__members__:
+                hint = f"did you mean {DType(dtype).short!r}?"
+            self.fail(Piece(piece.at, dtype), f"there is no dtype {dtype!r}", hint)
+        sizes = piece.part(len(dtype) + 1, -1).split()
+        return TensorType(SHORT[dtype], tuple([self.size(size) for size in sizes]))
+
+    def size(self, piece: Piece) -> Dim:
+        """Return a dim of a type, whose symbols may be new."""
+        return self.checked_dim(piece, self.dims, declare=True)
+
+    def shape(self, piece: Piece) -> Shape:
+        """Return the dims with commas between."""
+        return tuple([self.dim(part) for part in piece.split()])
+
+    def dim(self, piece: Piece) -> Dim:
+        """Return an expression over dims."""
+        return self.size(piece)
+
+    def checked_dim(self, piece: Piece, known: Mapping[str, Symbol], *, declare: bool) -> Dim:
+        """Return an expression over some symbols."""
+        if INTEGER.fullmatch(piece.text):
+            dim: Dim = int(piece.text)
+        else:
+            with self.blaming(piece):
+                dim = parse_dim(piece.text, known, declare=declare)
+        if isinstance(dim, int) and abs(dim) >> 63:
+            self.fail(piece, "this is too large for a dim")
+        return dim
+
+    def literal(self, hint: object, piece: Piece, of: str = "") -> object:
+        """Return a value of a type, which says how it is written; `of` what it is the value."""
+        text, words = piece.text, _words(hint)
+        what, pattern, read = LITERALS.get(hint, (f"one of {', '.join(words)}", None, str))
+        if text in words:
+            return words[text]
+        if pattern is not None and pattern.fullmatch(text):
+            with self.blaming(piece):
+                return read(text)
+        if hint in (Dim, Scalar):
+            return self.dim(piece)
+        if hint in LISTS and text[:1] == "[" and text[-1:] == "]":
+            shape = self.shape(piece.part(1, -1))
+            if hint == Shape or all(isinstance(dim, int) for dim in shape):
+                return shape
+        message = f"{text!r} is not {of}{LISTS.get(hint, what)}"
+        return self.fail(piece, message, nearest(text, words))
 
 
-def fail(text: str, piece: Piece, message: str, hint: str | None = None) -> NoReturn:
-    """Raise a ParseError that shows the place in its line, with carets below it."""
-    at = piece.at
-    start, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
-    line = text[start : end if end >= 0 else len(text)]
-    number, column = text.count("\n", 0, at) + 1, at - start
-    if not text[at:].strip():
-        message += ", but the text ends"
-    left, right = max(0, column - 80), column + 60  # what is shown of a very long line
-    before = re.sub(r"[^\t]", " ", line[left:column])
-    carets = "^" * max(1, min(len(piece.text), len(line[column:right])))
-    where = f"{line[left:right]}\n{before}{carets}"
-    raise ParseError(f"line {number}, column {column + 1}: {message}", where=where, hint=hint)
-
-
-def skip(text: str, at: int) -> int:
-    """Return where the next token is."""
-    match = re.compile(GAP).match(text, at)
-    return at if match is None else match.end()
-
-
-class Reader:
+class Reader(TypeReader):
     """One graph of a text."""
 
     def __init__(
         self, text: str, name: str, starts: Mapping[str, Piece], bodies: dict[str, IR | None]
     ) -> None:
-        self.text = text
+        super().__init__(text, starts[name].at)
         self.name = name
         self.starts = starts
         self.bodies = bodies
         """What has been read; None for the graphs that are being read."""
         self.deep = 1
-        self.pos = starts[name].at
         self.table = Table()
         self.nodes: dict[str, Node] = {}
-        self.dims: dict[str, Symbol] = {}
         # What equal texts stand for, so that each is read once.
         self.types: dict[str, tuple[TensorType, ...]] = {}
         self.made: dict[tuple[object, ...], tuple[Op, tuple[TensorType, ...]]] = {}
@@ -180,10 +213,7 @@ class Reader:
 
     def graph(self) -> IR:
         self.bodies[self.name] = None
-        self.take(f"graph[ \t]+{NAME}", "a graph")
-        dims = self.take(r"(?:\[[^\]]*+\])?", "")
-        for piece in dims.part(1, -1).split():
-            self.declare(piece)
+        self.header("graph", "a graph")
         self.take(r"\(", "'(' and the inputs, or '[' and dims,")
         inputs = [self.input() for _ in self.until(")")]
         self.take("->", "'->' and the outputs")
@@ -201,7 +231,7 @@ class Reader:
         following = GRAPH.match(self.text, self.text.rfind("\n", 0, self.pos) + 1)
         if self.pos < len(self.text) and (following is None or following.start(1) != self.pos):
             hint = "each graph starts on a line of its own"
-            self.fail(Piece(self.pos, ""), "a graph or the end of the text should stand here", hint)
+            self.fail(self.here, "a graph or the end of the text should stand here", hint)
         given = set(inputs)
         natural = [id for node in in_order(self.table, ()) if (id := node.id) not in given]
         ir = self.bodies[self.name] = IR(
@@ -215,18 +245,6 @@ class Reader:
         with self.blaming(ends):
             verify_signature(ir)
         return ir
-
-    def declare(self, piece: Piece) -> None:
-        match = HEADER_DIM.fullmatch(piece.text)
-        if match is None:
-            hint = "write it as in seq: 1..4096 by 8"
-            self.fail(piece, f"{piece.text!r} is not a dim with bounds", hint)
-        name, low, high, multiple = match.groups()
-        if name in self.dims:
-            self.fail(piece, f"the dim {name!r} is declared twice")
-        limit = None if high is None else int(high)
-        with self.blaming(piece):
-            self.dims[name] = Symbol(free_name(name), int(low), limit, int(multiple or 1))
 
     def input(self) -> int:
         value = self.take(VALUE, "an input such as %x")
@@ -314,7 +332,7 @@ class Reader:
         self.pos = match.end()
         if not re.match(r"[%}),]|$", self.text[self.pos : self.pos + 1]):
             hint = '@ id scope "file":line "text" via "rule"(ids), in this order, where known'
-            self.fail(Piece(self.pos, ""), "this is not part of an origin", hint)
+            self.fail(self.here, "this is not part of an origin", hint)
         id = number if match[1] is None else int(match[1])
         if number not in (None, id):
             self.fail(Piece(match.start(1), match[1]), f"%{number} has the id {number}")
@@ -326,30 +344,8 @@ class Reader:
         found = self.types.get(piece.text)
         if found is None:
             inner = piece.part(1, -1) if piece.text[0] == "(" else piece
-            found = self.types[piece.text] = tuple([self.read_type(p) for p in inner.split()])
+            found = self.types[piece.text] = tuple([self.type(p) for p in inner.split()])
         return found
-
-    def read_type(self, piece: Piece) -> TensorType:
-        dtype, _, _ = piece.text.partition("[")
-        if dtype not in SHORT:
-            hint = nearest(dtype, SHORT) or f"one of {', '.join(SHORT)}"
-            if dtype in DType.__members__:
-                hint = f"did you mean {DType(dtype).short!r}?"
-            self.fail(Piece(piece.at, dtype), f"there is no dtype {dtype!r}", hint)
-        return TensorType(SHORT[dtype], self.shape(piece.part(len(dtype) + 1, -1)))
-
-    def shape(self, piece: Piece) -> Shape:
-        return tuple([self.dim(part) for part in piece.split()])
-
-    def dim(self, piece: Piece) -> Dim:
-        if INTEGER.fullmatch(piece.text):
-            dim: Dim = int(piece.text)
-        else:
-            with self.blaming(piece):
-                dim = parse_dim(piece.text, self.dims, declare=True)
-        if isinstance(dim, int) and abs(dim) >> 63:
-            self.fail(piece, "this is too large for a dim")
-        return dim
 
     def op(self, piece: Piece, type: TensorType) -> Op:
         name, brace, _ = re.split(r"[ \t]*(\{|$)", piece.text, maxsplit=1)
@@ -370,33 +366,16 @@ class Reader:
             if not equals:
                 self.fail(field, f"the value of {field.text!r} is missing")
             literal = part.part(part.text.index("=") + 1)
-            values[field.text] = self.literal(field.text, hints[field.text], literal)
+            kind, of = hints[field.text], f"a value of {field.text!r}, which is "
+            values[field.text] = (
+                self.body(literal) if kind is IR else self.literal(kind, literal, of)
+            )
         missing = [field for field in hints if field not in values]
         if missing:
             hint = f"its fields: {', '.join(hints)}"
             self.fail(word, f"{name} needs the field {missing[0]!r}", hint)
         with self.blaming(piece):
             return cls(**values)
-
-    def literal(self, field: str, hint: object, piece: Piece) -> object:
-        """Return the value of a field, whose type says how it is written."""
-        text, words = piece.text, _words(hint)
-        what, pattern, read = LITERALS.get(hint, (f"one of {', '.join(words)}", None, str))
-        if text in words:
-            return words[text]
-        if hint is IR:
-            return self.body(piece)
-        if pattern is not None and pattern.fullmatch(text):
-            with self.blaming(piece):
-                return read(text)
-        if hint in (Dim, Scalar):
-            return self.dim(piece)
-        if hint in LISTS and text[:1] == "[" and text[-1:] == "]":
-            shape = self.shape(piece.part(1, -1))
-            if hint == Shape or all(isinstance(dim, int) for dim in shape):
-                return shape
-        message = f"{text!r} is not a value of {field!r}, which is {LISTS.get(hint, what)}"
-        return self.fail(piece, message, nearest(text, words))
 
     def body(self, piece: Piece) -> IR:
         name = piece.text
@@ -422,18 +401,11 @@ class Reader:
 
     # -- tokens --------------------------------------------------------------------------------
 
-    def take(self, pattern: str, what: str) -> Piece:
-        """Read one token."""
-        match = re.compile(f"({pattern}){GAP}").match(self.text, self.pos)
-        if match is None:
-            self.expect(what, pattern)
-        self.pos = match.end()
-        return Piece(match.start(), match[1])
-
+    @override
     def expect(self, what: str, pattern: str) -> NoReturn:
         at, hint = self.pos, None
         if self.text.startswith("{", at):
-            self.fail(Piece(self.pos, ""), "the fields of an op end with '}' on the same line")
+            self.fail(self.here, "the fields of an op end with '}' on the same line")
         word = re.compile(NAME).match(self.text, at)
         if word is not None and (pattern == VALUE or f"%{word[0]}" in self.nodes):
             hint = "the name of a value begins with '%'"
@@ -441,33 +413,6 @@ class Reader:
         if "\n" in self.text[end:at] and re.match(rf"{VALUE}|\}}|graph\b", self.text[at:]):
             at = end  # what is missing is missing on the line before
         self.fail(Piece(at, ""), f"{what} should stand here", hint)
-
-    def accept(self, mark: str) -> bool:
-        if self.text.startswith(mark, self.pos):
-            self.pos = skip(self.text, self.pos + len(mark))
-            return True
-        return False
-
-    def until(self, end: str) -> Iterator[None]:
-        """Yield before each item of a list, and read the commas and the end."""
-        while not self.accept(end):
-            yield
-            if not self.accept(",") and not self.text.startswith(end, self.pos):
-                self.expect(f"',' or '{end}'", end)
-
-    def fail(self, piece: Piece, message: str, hint: str | None = None) -> NoReturn:
-        fail(self.text, piece, message, hint)
-
-    @contextmanager
-    def blaming(self, piece: Piece) -> Generator[None]:
-        """Turn what others raise, the classes of users too, into an error at this place."""
-        try:
-            yield
-        except LabError as error:
-            self.fail(piece, error.message.removeprefix("verify: "), error.hint)
-        except Exception as error:
-            reason = getattr(error, "msg", error)  # of JSON's the part without its own place
-            self.fail(piece, f"this cannot be read: {reason}")
 
 
 def _words(hint: object) -> Mapping[str, object]:

@@ -12,8 +12,9 @@ from luminal_lab.core.dims import Dim, Shape, Symbol
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ir import IR
 from luminal_lab.core.op import NAME, Op, TensorType
-from luminal_lab.core.parse import LINE_PARTS, Piece, Reader
+from luminal_lab.core.parse import LINE_PARTS, Reader
 from luminal_lab.errors import DefinitionError, LabError
+from luminal_lab.scanner import Piece
 
 OP: Final = re.compile(LINE_PARTS[2][0])
 TYPES: Final = re.compile(LINE_PARTS[5][0])

@@ -57,16 +57,5 @@ def with_compared(kernel: Kernel, compared: AbstractSet[str]) -> Kernel:
     assert definition is not None, "C that no definition says is as it is"
     assert nest is not None, "C that no definition says is as it is"
     c = render_nest(spelled(nest), function_name(kernel.name), tuple(definition.dims), compared)
-    top = comment(str(definition))
     make = kernel.make if not compared else partial(kernel.make or make_kernel, compared=compared)
-    return replace(
-        kernel,
-        source=f"{top}\n{c.text}",
-        phases=c.phases,
-        locals=c.locals,
-        scratch=c.scratch,
-        vectors=c.vectors,
-        uses=c.uses,
-        ops_of_line=(*((),) * len(top.splitlines()), *c.ops_of_line),
-        make=make,
-    )
+    return c.put_into(replace(kernel, make=make), comment(str(definition)))

@@ -12,7 +12,8 @@ from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.nest.spelling import spelled
 from luminal_lab.kernels.plans.gpu import gpu_definition, gpu_schedule
-from luminal_lab.kernels.render.gpu.render import GPURendered, render_gpu
+from luminal_lab.kernels.render.gpu.render import render_gpu
+from luminal_lab.kernels.render.rendered import Rendered
 from luminal_lab.kernels.steps.applied import applied
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choices
 from luminal_lab.kernels.steps.schedule import Schedule, chosen
@@ -46,23 +47,21 @@ def make_gpu_kernel(
     check_threads(name, found, gpu)
     check_shared(nest, name, found.shared, gpu)
     check_tiles(name, found, gpu)
-    return Kernel(
+    kernel = Kernel(
         name,
         definition,
-        f"{top}\n{found.text}",
-        found.phases,
-        found.locals,
+        "",
+        (),
         nest=nest,
         schedule=schedule,
         choices=taken,
-        ops_of_line=(*((),) * len(top.splitlines()), *found.ops_of_line),
         make=partial(make_gpu_kernel, definition, name, gpu, compared=compared),
         dialect=gpu.dialect.name,
-        uses=found.uses,
     )
+    return found.put_into(kernel, top)
 
 
-def check_threads(name: str, found: GPURendered, gpu: GPU) -> None:
+def check_threads(name: str, found: Rendered, gpu: GPU) -> None:
     """Refuse blocks of more threads than the GPU has for one."""
     threads = max((phase.threads for phase in found.phases), default=1)
     if threads > gpu.threads:
@@ -74,7 +73,7 @@ def check_threads(name: str, found: GPURendered, gpu: GPU) -> None:
         )
 
 
-def check_tiles(name: str, found: GPURendered, gpu: GPU) -> None:
+def check_tiles(name: str, found: Rendered, gpu: GPU) -> None:
     """Refuse tiles that a block of the GPU has no room for."""
     asked = max(phase.shared for phase in found.phases) if found.phases else 0
     if found.shared + asked > gpu.shared:

@@ -1,19 +1,19 @@
 """Text to definition: the inverse of how a `Definition` prints, whose file shows the grammar."""
 
-import json
 import re
 from collections import ChainMap
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Literal, NamedTuple, NoReturn, TypeVar, get_args, get_origin
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar
 
-from luminal_lab.core.dims import Dim, Expr, Shape, Symbol, parse_dim, symbols
+from typing_extensions import override
+
+from luminal_lab.core.dims import Dim, Expr, Symbol, symbols
 from luminal_lab.core.dtypes import SHORT, DType
-from luminal_lab.core.op import OPS, Elementwise, Op, Scalar, TensorType, fields_of
+from luminal_lab.core.op import OPS, Elementwise, Op, TensorType, fields_of
 from luminal_lab.core.ops import Add, Cast, Constant, LessThan, MaxReduce, Mod, Mul, SumReduce
 from luminal_lab.core.ops.intrinsic import FusedMul
-from luminal_lab.core.parse import GAP, HEADER_DIM, LISTS, LITERALS, TYPE, Piece, fail, skip
-from luminal_lab.errors import LabError, ParseError, nearest
+from luminal_lab.core.parse import TYPE, TypeReader
+from luminal_lab.errors import ParseError, nearest
 from luminal_lab.kernels.definition.definition import (
     Apply,
     Buffer,
@@ -32,6 +32,7 @@ from luminal_lab.kernels.definition.definition import (
 from luminal_lab.kernels.definition.online import softmax_of
 from luminal_lab.kernels.definition.substitution import counted
 from luminal_lab.kernels.definition.terms import STATES, State, States
+from luminal_lab.scanner import GAP, Piece
 
 T = TypeVar("T", bound=Term)
 WORD = r"[A-Za-z_]\w*+"
@@ -92,23 +93,21 @@ def parse_header(text: str) -> Header:
     (Buffer(name='y', type=f32[n]),)
     """
     reader = DefinitionReader(text)
-    name, inputs, outputs = reader.header()
+    name, inputs, outputs = reader.signature()
     if reader.pos < len(text):
         reader.fail(Piece(reader.pos, ""), "the header should end here")
     buffers = [Buffer(piece.text, type) for piece, type in outputs]
     return Header(name, reader.dims, tuple(inputs), tuple(buffers))
 
 
-class DefinitionReader:
+class DefinitionReader(TypeReader):
     """Reads definitions, and the terms of nests."""
 
     def __init__(self, text: str) -> None:
         if len(text) > MOST_LETTERS:
             raise ParseError(f"a kernel's text has more than {MOST_LETTERS:,} letters")
-        self.text = text
-        self.pos = skip(text, 0)
+        super().__init__(text)
         self.depth = 0
-        self.dims: dict[str, Symbol] = {}
         self.types: dict[str, TensorType] = {}
         """Of what may be read: inputs and the locals so far."""
         self.axes: dict[str, Symbol] = {}
@@ -120,24 +119,20 @@ class DefinitionReader:
 
     # -- the definition ----------------------------------------------------------------------------
 
-    def header(
+    def signature(
         self, word: str = "kernel"
     ) -> tuple[str, list[Buffer], list[tuple[Piece, TensorType]]]:
         """Read the name, the dims with bounds, the inputs and the outputs."""
-        self.take(rf"{word}\b", f"a line such as: {word} name(x: f32[2]) -> (y: f32[2])")
-        name = self.take(r"[A-Za-z_][A-Za-z0-9_.]*+", f"the name of the {word}")
-        dims = self.take(r"(?:\[[^\]]*+\])?", "")
-        for piece in dims.part(1, -1).split():
-            self.declare(piece)
+        name = self.header(word, f"a line such as: {word} name(x: f32[2]) -> (y: f32[2])")
         inputs = self.buffers("inputs")
         self.take("->", "'->' and the outputs")
         given = [Buffer(piece.text, type) for piece, type in inputs]
         self.types = dict(given)
-        return name.text, given, self.buffers("outputs")
+        return name, given, self.buffers("outputs")
 
     def definition(self) -> Definition:
         """Read a definition."""
-        name, given, outputs = self.header()
+        name, given, outputs = self.signature()
         wanted = {piece.text: type for piece, type in outputs}
         lines_by_name: dict[str, Output] = {}
         while self.pos < len(self.text):
@@ -150,19 +145,6 @@ class DefinitionReader:
         inner = [line for name, line in lines_by_name.items() if name not in wanted]
         ordered = [lines_by_name[output] for output in wanted]
         return Definition(name, tuple(given), tuple(ordered), tuple(inner))
-
-    def declare(self, piece: Piece) -> None:
-        """Note a dim and its bounds."""
-        match = HEADER_DIM.fullmatch(piece.text)
-        if match is None:
-            hint = "write it as in seq: 1..4096 by 8"
-            self.fail(piece, f"{piece.text!r} is not a dim with bounds", hint)
-        name, low, high, multiple = match.groups()
-        if name in self.dims:
-            self.fail(piece, f"the dim {name!r} is declared twice")
-        with self.blaming(piece):
-            limit = None if high is None else int(high)
-            self.dims[name] = Symbol(name, int(low), limit, int(multiple or 1))
 
     def buffers(self, kind: str) -> list[tuple[Piece, TensorType]]:
         """Read the arrays in a header's parentheses."""
@@ -178,15 +160,6 @@ class DefinitionReader:
             buffers.append((name, self.type(self.take(TYPE, "a type such as f32[4, 8]"))))
         return buffers
 
-    def type(self, piece: Piece) -> TensorType:
-        """Read a dtype and a shape."""
-        name, _, _ = piece.text.partition("[")
-        if name not in SHORT:
-            hint = nearest(name, SHORT) or f"one of {', '.join(SHORT)}"
-            self.fail(Piece(piece.at, name), f"there is no dtype {name!r}", hint)
-        sizes = [self.dim(p, declare=True) for p in piece.part(len(name) + 1, -1).split()]
-        return TensorType(SHORT[name], tuple(sizes))
-
     def line(self, wanted: Mapping[str, TensorType], known_lines: Mapping[str, Output]) -> Output:
         """Read what one array is."""
         name = self.take(WORD, "a line such as y[i < 4] = x[i], or an operator,")
@@ -199,7 +172,7 @@ class DefinitionReader:
             axes.append(axis)
             sizes.append(size)
         self.take("=", "'=' and the term")
-        start = Piece(self.pos, "")
+        start = self.here
         term = self.term()
         type = TensorType(term.dtype, tuple(sizes))
         if name.text in wanted and wanted[name.text] != type:
@@ -214,7 +187,7 @@ class DefinitionReader:
         name = self.take(WORD, "an axis such as i < 4")
         self.take("<", "'<' and the size of the axis")
         piece = self.until_mark(end)
-        size = self.dim(piece, axes=False)
+        size = self.checked_dim(piece, self.dims, declare=False)
         for kind, names in (("a dim", self.dims), ("an axis", self.axes), ("a term", self.parts)):
             if name.text in names:
                 self.fail(name, f"{name.text!r} is the name of {kind} already")
@@ -228,9 +201,9 @@ class DefinitionReader:
         """Read a term as far as it goes."""
         self.depth += 1
         if self.depth > DEEPEST:
-            self.fail(Piece(self.pos, ""), f"terms are nested more than {DEEPEST} deep")
+            self.fail(self.here, f"terms are nested more than {DEEPEST} deep")
         lets: list[str] = []
-        while match := LET.match(self.text, self.pos):
+        while match := self.found(LET):
             lets.append(self.let(match))
         term = self.fold() or self.softmax() or self.comparison()
         for name in lets:
@@ -243,7 +216,6 @@ class DefinitionReader:
         name = Piece(match.start(1), match[1])
         if any(name.text in known for known in (self.axes, self.dims, self.parts)):
             self.fail(name, f"{name.text!r} is a name already")
-        self.pos = match.end()
         part = self.term()
         self.take(";", "';' and the term that the name stands in")
         self.parts[name.text] = part
@@ -260,12 +232,11 @@ class DefinitionReader:
 
     def fold(self) -> Term | None:
         """Read a fold, if one begins here."""
-        match = FOLD.match(self.text, self.pos)
+        match = self.found(FOLD)
         if match is None:
             return None
         kind: FoldKind = "sum" if match[1] == "sum" else "max"
-        word = Piece(self.pos, match[1])
-        self.pos = match.end()
+        word = Piece(match.start(), match[1])
         axis, size = self.axis(":")
         self.take(":", "':' and the term that is folded")
         body = self.term()
@@ -277,7 +248,7 @@ class DefinitionReader:
 
     def softmax(self) -> Term | None:
         """Read a fold with several values, whose result stands before them."""
-        match = STATED.match(self.text, self.pos)
+        match = self.match(STATED)
         if match is None or not _is_closed(match[1]):
             return None
         begin, outer = self.pos, self.parts
@@ -290,7 +261,7 @@ class DefinitionReader:
         dtype = start[0].dtype
         self.parts = {**outer, **{name: State(own, dtype) for name, own in names.items()}}
         states = self.parts
-        while let := LET.match(self.text, self.pos):
+        while let := self.found(LET):
             self.let(let)
         following = self.tuple()
         end, self.pos, self.parts = self.pos, begin, states
@@ -315,13 +286,13 @@ class DefinitionReader:
     def comparison(self) -> Term:
         """Read sums, and what compares two of them."""
         left = self.total()
-        sign = self.sign("<")
+        sign = self.maybe("<")
         return left if sign is None else self.apply(sign, LessThan(), left, self.total())
 
     def total(self) -> Term:
         """Read products that are added."""
         left = self.product()
-        while sign := self.sign("[-+]"):
+        while sign := self.maybe("[-+]"):
             right = self.product()
             if sign.text == "-" and isinstance(right, Number):
                 right = self.number(sign, -right.value, right.dtype)
@@ -334,7 +305,7 @@ class DefinitionReader:
     def product(self) -> Term:
         """Read factors."""
         left = self.atom()
-        while sign := self.sign("[*%]"):
+        while sign := self.maybe("[*%]"):
             op = Mul() if sign.text == "*" else Mod()
             left = self.apply(sign, op, left, self.atom())
         return left
@@ -344,14 +315,14 @@ class DefinitionReader:
         term = self.fold()
         if term is not None:
             return term
-        match = NUMBER.match(self.text, self.pos)
+        match = self.found(NUMBER)
         if match is not None:
-            return self.literal(match)
+            return self.numeral(match)
         if self.accept("("):
             term = self.term()
             self.take(r"\)", "')' or an operator")
             return term
-        begin = Piece(self.pos, "")
+        begin = self.here
         if self.accept("["):
             holds = self.dim(self.until_mark(":"))
             self.take(":", "':' and the term")
@@ -359,16 +330,15 @@ class DefinitionReader:
             self.take(r"\]", "']' or an operator")
             return self.noted(Guard(holds, term), begin)
         name = self.take(TERM, "a term")
-        if name.text in self.parts and not self.text.startswith(("[", "("), self.pos):
+        if name.text in self.parts and not self.is_at(("[", "(")):
             return self.parts[name.text]
         if self.accept("["):
             return self.element(name)
         return self.call(name)
 
-    def literal(self, match: re.Match[str]) -> Term:
+    def numeral(self, match: re.Match[str]) -> Term:
         """Read a number."""
-        piece = Piece(self.pos, match[0])
-        self.pos = skip(self.text, match.end())
+        piece = Piece(match.start(), match[0])
         text, suffix = match.groups()
         if text in ("true", "false"):
             return self.number(piece, text == "true", DType.bool_)
@@ -388,7 +358,7 @@ class DefinitionReader:
         positions: list[Dim | Term] = []
         pieces: list[Piece] = []
         for _ in self.until("]"):
-            pieces.append(Piece(self.pos, ""))
+            pieces.append(self.here)
             positions.append(self.place(name))
         if name.text in SHORT:
             return self.counted(name, positions)
@@ -430,8 +400,7 @@ class DefinitionReader:
 
     def place(self, name: Piece) -> Dim | Term:
         """Read one index."""
-        if re.compile(r"at\b(?!\s*[\],+*/%<>-])").match(self.text, self.pos):
-            self.pos = skip(self.text, self.pos + 2)
+        if self.found(r"at\b(?!\s*[\],+*/%<>-])"):
             return self.term()
         piece = self.until_mark("[,]")
         if self.text.startswith("[", piece.at + len(piece.text)):
@@ -481,33 +450,11 @@ class DefinitionReader:
             if field.strip() not in hints:
                 hint = nearest(field.strip(), hints)
                 self.fail(piece, f"{field.strip()!r} is not a field of {name.text}", hint)
-            values[field.strip()] = self.value(hints[field.strip()], piece.part(len(field) + 1))
+            values[field.strip()] = self.literal(hints[field.strip()], piece.part(len(field) + 1))
         with self.blaming(name):
             op: Op = cls(**values)
         assert isinstance(op, Elementwise)
         return op
-
-    def value(self, hint: object, piece: Piece) -> object:
-        """Return the value of an op's field, whose type says how it is written."""
-        words: Mapping[str, object] = SHORT if hint is DType else {}
-        if hint in (bool, Scalar):
-            words = {"true": True, "false": False}
-        if get_origin(hint) is Literal:
-            words = {str(word): word for word in get_args(hint)}
-        if piece.text in words:
-            return words[piece.text]
-        kind, pattern, read = LITERALS.get(hint, (f"one of {', '.join(words)}", None, json.loads))
-        if pattern is not None and pattern.fullmatch(piece.text):
-            return read(piece.text)
-        if hint in LISTS and piece.text[:1] == "[":
-            return self.shape(piece.part(1, -1))
-        if hint in (Dim, Scalar):
-            return self.dim(piece)
-        return self.fail(piece, f"{piece.text!r} is not {kind}", nearest(piece.text, words))
-
-    def shape(self, piece: Piece) -> Shape:
-        """Return the dims with commas between."""
-        return tuple([self.dim(part) for part in piece.split()])
 
     def apply(self, piece: Piece, op: Elementwise, *args: Term) -> Term:
         """Return an op on terms, if it allows them."""
@@ -517,16 +464,15 @@ class DefinitionReader:
 
     # -- tokens ------------------------------------------------------------------------------------
 
-    def dim(self, piece: Piece, *, declare: bool = False, axes: bool = True) -> Dim:
-        """Return an expression over dims and the axes around."""
-        known = ChainMap(self.axes, self.dims) if axes else self.dims
-        with self.blaming(piece):
-            dim = parse_dim(piece.text, known, declare=declare)
-        if isinstance(dim, int) and abs(dim) >> 63:
-            self.fail(piece, "this is too large for a dim")
-        if declare:
-            self.dims.update({symbol.name: symbol for symbol in symbols(dim)})
+    @override
+    def size(self, piece: Piece) -> Dim:
+        dim = self.checked_dim(piece, ChainMap(self.axes, self.dims), declare=True)
+        self.dims.update({symbol.name: symbol for symbol in symbols(dim)})
         return dim
+
+    @override
+    def dim(self, piece: Piece) -> Dim:
+        return self.checked_dim(piece, ChainMap(self.axes, self.dims), declare=False)
 
     def until_mark(self, marks: str) -> Piece:
         """Read up to one of some marks that does not stand in parentheses."""
@@ -540,52 +486,8 @@ class DefinitionReader:
         piece = Piece(self.pos, self.text[self.pos : end].rstrip())
         if not piece.text:
             self.fail(piece, "a dim should stand here")
-        self.pos = skip(self.text, end)
+        self.skip(end - self.pos)
         return piece
-
-    def sign(self, pattern: str) -> Piece | None:
-        """Take an operator, if one stands here."""
-        match = re.compile(pattern).match(self.text, self.pos)
-        if match is None:
-            return None
-        self.pos = skip(self.text, match.end())
-        return Piece(match.start(), match[0])
-
-    def take(self, pattern: str, wanted: str) -> Piece:
-        """Read one token."""
-        match = re.compile(f"({pattern}){GAP}").match(self.text, self.pos)
-        if match is None:
-            self.fail(Piece(self.pos, ""), f"{wanted} should stand here")
-        self.pos = match.end()
-        return Piece(match.start(), match[1])
-
-    def accept(self, mark: str) -> bool:
-        """Take a mark, if it stands here, and return whether it did."""
-        if self.text.startswith(mark, self.pos):
-            self.pos = skip(self.text, self.pos + len(mark))
-            return True
-        return False
-
-    def until(self, end: str) -> Iterator[None]:
-        """Yield before each item of a list, and read the commas and the end."""
-        while not self.accept(end):
-            yield
-            if not self.accept(",") and not self.text.startswith(end, self.pos):
-                self.fail(Piece(self.pos, ""), f"',' or '{end}' should stand here")
-
-    def fail(self, piece: Piece, message: str, hint: str | None = None) -> NoReturn:
-        """Raise the error that shows a place."""
-        fail(self.text, piece, message, hint)
-
-    @contextmanager
-    def blaming(self, piece: Piece) -> Generator[None]:
-        """Turn what others raise, the classes of users too, into an error at this place."""
-        try:
-            yield
-        except LabError as error:
-            self.fail(piece, error.message, error.hint)
-        except Exception as error:
-            self.fail(piece, f"this cannot be read: {error}")
 
 
 def _is_closed(text: str) -> bool:

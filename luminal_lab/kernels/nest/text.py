@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Shape
 from luminal_lab.core.op import TensorType
-from luminal_lab.core.parse import TYPE, Piece, skip
+from luminal_lab.core.parse import TYPE
 from luminal_lab.errors import ParseError, nearest
 from luminal_lab.kernels.definition.definition import Buffer, axis_of
 from luminal_lab.kernels.definition.terms import Read, Term
@@ -26,6 +26,7 @@ from luminal_lab.kernels.nest.nest import (
     When,
     extent_of,
 )
+from luminal_lab.scanner import Piece
 
 SPACES = "memory, scratch, shared or registers"
 LOOP = rf"{WORD}(?:\.{WORD})?+"
@@ -74,7 +75,7 @@ class NestReader(DefinitionReader):
 
     def nest(self) -> Nest:
         """Read the header and the statements."""
-        name, inputs, made = self.header("nest")
+        name, inputs, made = self.signature("nest")
         self.given = {buffer.name for buffer in inputs}
         outputs = [Buffer(piece.text, type) for piece, type in made]
         self.made = {buffer.name for buffer in outputs}
@@ -102,7 +103,7 @@ class NestReader(DefinitionReader):
         """Return how far the next token is from the start of its line, where it is the first."""
         start = self.text.rfind("\n", 0, self.pos) + 1
         if self.text[start : self.pos].strip():
-            self.fail(Piece(self.pos, ""), "a new line should begin here")
+            self.fail(self.here, "a new line should begin here")
         return self.pos - start
 
     def block(self, outer: int) -> Block:
@@ -110,16 +111,16 @@ class NestReader(DefinitionReader):
         width = self.indent()
         if width <= outer:
             message = f"a block indented by more than {outer} should stand here"
-            self.fail(Piece(self.pos, ""), message)
+            self.fail(self.here, message)
         self.blocks += 1
         if self.blocks > DEEPEST:
-            self.fail(Piece(self.pos, ""), f"blocks are nested more than {DEEPEST} deep")
+            self.fail(self.here, f"blocks are nested more than {DEEPEST} deep")
         outside = len(self.arrays)
         found: list[Statement] = []
         while self.pos < len(self.text) and (here := self.indent()) > outer:
             if here != width:
                 message = f"this line is indented by {here}, and those above by {width}"
-                self.fail(Piece(self.pos, ""), message)
+                self.fail(self.here, message)
             found.append(self.statement(width))
         for name in self.arrays[outside:]:
             del self.types[name]
@@ -130,19 +131,15 @@ class NestReader(DefinitionReader):
 
     def statement(self, width: int) -> Statement:
         """Read one statement, with its block."""
-        if match := HEAD.match(self.text, self.pos):
-            self.pos = match.end()
+        if match := self.found(HEAD):
             return self.loop(cast(Kind, match[1]), width)
-        if match := IF.match(self.text, self.pos):
-            self.pos = skip(self.text, match.end())
+        if self.found(IF):
             holds = self.dim(self.until_mark(":"))
             self.take(":", "':' and a block")
             return When(holds, self.block(width))
-        if match := LOCAL.match(self.text, self.pos):
-            self.pos = match.end()
+        if self.found(LOCAL):
             return self.local()
-        if match := FETCH.match(self.text, self.pos):
-            self.pos = match.end()
+        if self.found(FETCH):
             return self.fetch()
         return self.set()
 
@@ -197,7 +194,7 @@ class NestReader(DefinitionReader):
             self.fail(name, f"{name.text} is an input, which nothing writes")
         index, type = self.index(name, "written"), self.types[name.text]
         how = self.take(r"=|\+=|max=", "'=', '+=' or 'max=' and a term")
-        start = Piece(self.pos, "")
+        start = self.here
         term = self.term()
         if term.dtype is not type.dtype:
             message = f"{name.text} is {type}, but the term is {term.dtype.short}"
@@ -231,7 +228,7 @@ class NestReader(DefinitionReader):
 
     @override
     def call(self, name: Piece) -> Term:
-        if self.used.get(name.text) == "a local" and not self.text.startswith("(", self.pos):
+        if self.used.get(name.text) == "a local" and not self.is_at("("):
             self.fail(name, f"there is no {name.text!r} here: it ended with its block")
         return super().call(name)
 
@@ -239,7 +236,7 @@ class NestReader(DefinitionReader):
 
     @override
     def fold(self) -> Term | None:
-        match = FOLD.match(self.text, self.pos)
+        match = self.match(FOLD)
         if match is not None:
             hint = "a loop that adds to a local with += or max= is one"
             self.fail(Piece(self.pos, match[1]), "terms of nests have no folds", hint)
@@ -247,7 +244,7 @@ class NestReader(DefinitionReader):
 
     @override
     def softmax(self) -> Term | None:
-        match = STATED.match(self.text, self.pos)
+        match = self.match(STATED)
         if match is not None:
             self.fail(Piece(self.pos, match[0]), "terms of nests have no folds")
         return None

@@ -263,19 +263,6 @@ class Line(NamedTuple):
     ops: Ops = ()
 
 
-def written(head: Iterable[str], code: Code) -> Iterator[Line]:
-    """Yield the lines of a function, given the first."""
-    yield from map(Line, head)
-    yield from printed(code.block, code.dialect)
-    yield Line("}")
-
-
-def joined(functions: Iterable[Iterable[Line]]) -> tuple[str, tuple[Ops, ...]]:
-    """Return functions as one text, and the ops of each of its lines."""
-    lines = [line for function in functions for line in (Line(""), *function)][1:]
-    return "\n".join(line.text for line in lines), tuple(line.ops for line in lines)
-
-
 def printed(block: Iterable[CStatement], dialect: Dialect, depth: int = 1) -> Iterator[Line]:
     """Yield the lines of statements, none too long."""
     indent = "    " * depth

@@ -22,7 +22,7 @@ stored or cast.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import TypeGuard
@@ -31,7 +31,7 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Symbol, maximum, substitute, symbols
 from luminal_lab.core.dtypes import DType
-from luminal_lab.core.op import TensorType, size_of
+from luminal_lab.core.op import size_of
 from luminal_lab.core.ops import Cast
 from luminal_lab.core.views import row_major
 from luminal_lab.kernels.definition.terms import (
@@ -43,7 +43,7 @@ from luminal_lab.kernels.definition.terms import (
     walk as walk_terms,
 )
 from luminal_lab.kernels.dialect import C
-from luminal_lab.kernels.kernel import Kernel, Local as KernelLocal, Phase
+from luminal_lab.kernels.kernel import Kernel, Phase
 from luminal_lab.kernels.nest.nest import (
     Block,
     Fetch,
@@ -51,11 +51,8 @@ from luminal_lab.kernels.nest.nest import (
     Loop,
     Nest,
     Set,
-    Statement,
     accesses,
     arrays_in,
-    mapped,
-    substituted,
     walk,
 )
 from luminal_lab.kernels.prelude.c_indices import EXTREMA
@@ -63,10 +60,19 @@ from luminal_lab.kernels.prelude.c_maths import C_TYPES
 from luminal_lab.kernels.prelude.c_widen import TYPES as WIDE_TYPES, WIDEN
 from luminal_lab.kernels.render.c.lanes import VECTORS, CArrays, Lanes
 from luminal_lab.kernels.render.c.phases import parts_of
-from luminal_lab.kernels.render.code import Code, Line, joined, written
+from luminal_lab.kernels.render.code import Code
 from luminal_lab.kernels.render.exact import exact_names
 from luminal_lab.kernels.render.index import PRODUCT
 from luminal_lab.kernels.render.names import c_name
+from luminal_lab.kernels.render.rendered import (
+    Function,
+    Rendered,
+    bytes_of,
+    function_names,
+    kept_in_memory,
+    rendered,
+    without_loops,
+)
 from luminal_lab.kernels.render.values import c_type, least as least_of
 from luminal_lab.kernels.render.writer import Writer
 
@@ -80,22 +86,8 @@ WIDEST = 64
 """The bytes of the widest vectors."""
 
 
-@dataclass(frozen=True)
-class Rendered:
-    """A kernel as C."""
-
-    text: str
-    ops_of_line: tuple[tuple[str, ...], ...]
-    """For each line of the text the names of the ops that it computes."""
-    phases: tuple[Phase, ...]
-    locals: tuple[KernelLocal, ...]
-    """The arrays between inputs and outputs that it is given, with their bytes."""
-    scratch: Dim
-    """The bytes that each thread lends to a task."""
-    vectors: frozenset[tuple[DType, int]]
-    """The vector types that it mentions."""
-    uses: frozenset[str]
-    """What it takes of the prelude, by name."""
+ONCE = "for", "unroll", "simd", "block", "thread", "across", "tensor", "bulk"
+"""The kinds of loops that are left out where they have one iteration."""
 
 
 def render_nest(
@@ -108,40 +100,20 @@ def render_nest(
 
     Where other kernels compare its results, 16-bit floats are rounded after each op.
     """
-    nest = replace(nest, body=mapped(nest.body, _without_loop))
     order = tuple(nest.dims) if dims is None else tuple(dims)
-    nest, parts = parts_of(nest)
-    kept = [one for one in nest.locals.values() if one.space == "memory"]
-    exact = exact_names(nest, compared)
-    functions: list[list[Line]] = []
-    phases: list[Phase] = []
+    nest, parts = parts_of(without_loops(nest, ONCE))
+    kept, exact = kept_in_memory(nest), exact_names(nest, compared)
+    functions: list[Function] = []
     scratch: Dim = 0
     vectors: set[tuple[DType, int]] = set()
-    uses: set[str] = set()
-    for place, (block, tasks) in enumerate(parts):
-        function = name if len(parts) == 1 else f"{name}__{place}"
-        writer = _Writer(nest, [one.name for one in kept], order, exact)
+    for function, (block, tasks) in zip(function_names(name, parts), parts, strict=True):
+        writer = _Writer(nest, kept, order, exact)
         writer.function(block)
-        functions.append([*written([f"{C.head.format(name=function)} {{"], writer.code)])
-        phases.append(Phase(function, tasks))
+        head = [f"{C.head.format(name=function)} {{"]
+        functions.append(Function(Phase(function, tasks), head, writer.code))
         scratch = maximum(scratch, writer.scratch)
         vectors |= writer.arrays.vectors
-        uses |= writer.code.uses
-    sizes = tuple(KernelLocal(one.name, _bytes(one.type)) for one in kept)
-    return Rendered(
-        *joined(functions), tuple(phases), sizes, scratch, frozenset(vectors), frozenset(uses)
-    )
-
-
-def _without_loop(one: Statement) -> Statement | Block:
-    """Return what is in a loop of one iteration, instead of the loop."""
-    if isinstance(one, Loop) and one.size == 1 and one.kind not in ("parallel", "vector"):
-        return substituted(one.body, {one.name: 0})
-    return one
-
-
-def _bytes(type: TensorType) -> Dim:
-    return size_of(type.shape) * type.dtype.itemsize
+    return replace(rendered(nest, functions), scratch=scratch, vectors=frozenset(vectors))
 
 
 def _read_always(term: Term) -> Iterator[Read]:
@@ -343,7 +315,7 @@ class _Writer(Writer):
             offset = "" if self.scratch == 0 else f" + {code.index(self.scratch)}"
             start = f"(lab_scratch{offset})" if offset else "lab_scratch"
             code.declare(f"{C_TYPES[dtype]} *restrict", name, f"(void *){start}")
-            self.scratch = self.scratch + (_bytes(one.type) + 63) // 64 * 64
+            self.scratch = self.scratch + (bytes_of(one.type) + 63) // 64 * 64
 
     @override
     def fetch(self, one: Fetch) -> None:

@@ -19,7 +19,7 @@ what waiting, in regions.py. Functions whose names begin with lab_ are the prelu
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from luminal_lab.core.dims import Dim
 from luminal_lab.core.dtypes import DType
@@ -27,7 +27,7 @@ from luminal_lab.core.op import size_of
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Draw, Lookup, Term, read_by, walk as walk_terms
 from luminal_lab.kernels.dialect import Dialect
-from luminal_lab.kernels.kernel import Local as KernelLocal, Phase as KernelPhase
+from luminal_lab.kernels.kernel import Phase as KernelPhase
 from luminal_lab.kernels.nest.nest import (
     Block,
     Local,
@@ -37,12 +37,10 @@ from luminal_lab.kernels.nest.nest import (
     Statement,
     When,
     arrays_in,
-    mapped,
-    substituted,
     walk,
 )
 from luminal_lab.kernels.prelude.c_maths import C_TYPES
-from luminal_lab.kernels.render.code import CBlock, Code, Line, joined, written
+from luminal_lab.kernels.render.code import CBlock, Code
 from luminal_lab.kernels.render.exact import exact_names
 from luminal_lab.kernels.render.gpu.ahead import Arrivals, arrivals, bulk_loops
 from luminal_lab.kernels.render.gpu.arrays import ThreadArrays
@@ -53,25 +51,21 @@ from luminal_lab.kernels.render.gpu.threads import Threads
 from luminal_lab.kernels.render.gpu.waiting import Waits, meet, next_turn, no_turn, touches
 from luminal_lab.kernels.render.index import ATOM
 from luminal_lab.kernels.render.names import c_name
+from luminal_lab.kernels.render.rendered import (
+    Function,
+    Rendered,
+    function_names,
+    kept_in_memory,
+    rendered,
+    without_loops,
+)
 
 APART = "bulk", "tensor"
 """The kinds of loops that are one operation of many elements."""
 
 
-@dataclass(frozen=True)
-class GPURendered:
-    """A kernel as the source of a GPU."""
-
-    text: str
-    ops_of_line: tuple[tuple[str, ...], ...]
-    """For each line of the text the names of the ops that it computes."""
-    phases: tuple[KernelPhase, ...]
-    locals: tuple[KernelLocal, ...]
-    """The arrays between inputs and outputs that it is given, with their bytes."""
-    uses: frozenset[str]
-    """What it takes of the prelude, by name."""
-    shared: int = 0
-    """The bytes that the threads of a block declare that they share, in the phase that has most."""
+ONCE = "for", "unroll", "vector"
+"""The kinds of loops that are left out where they have one iteration; others say who runs it."""
 
 
 def render_gpu(
@@ -80,41 +74,21 @@ def render_gpu(
     dims: Sequence[str] | None,
     dialect: Dialect,
     compared: AbstractSet[str] = frozenset(),
-) -> GPURendered:
+) -> Rendered:
     """Return a nest as functions of a GPU whose names start with `name`.
 
     Where other kernels compare its results, 16-bit floats are rounded after each op.
     """
     order = tuple(nest.dims) if dims is None else tuple(dims)
-    kept = [one for one in nest.locals.values() if one.space == "memory"]
-    nest = replace(nest, body=mapped(nest.body, _once))
-    listed = phases(nest)
-    exact = exact_names(nest, compared)
-    functions: list[list[Line]] = []
-    launches: list[KernelPhase] = []
-    uses: set[str] = set()
+    kept, nest = kept_in_memory(nest), without_loops(nest, ONCE)
+    listed, exact = phases(nest), exact_names(nest, compared)
+    functions: list[Function] = []
     shared = 0
-    for place, phase in enumerate(listed):
-        function = name if len(listed) == 1 else f"{name}__{place}"
-        blocks = Blocks(phase, [one.name for one in kept], order, dialect, exact)
+    for function, phase in zip(function_names(name, listed), listed, strict=True):
+        blocks = Blocks(phase, kept, order, dialect, exact)
         functions.append(blocks.function(function))
-        uses |= blocks.code.uses
         shared = max(shared, blocks.bytes + blocks.regions.bytes)
-        launches.append(
-            KernelPhase(
-                function,
-                phase.tasks,
-                phase.threads,
-                blocks.tiles_bytes,
-                tuple(blocks.threads.warps.maps),
-                blocks.draws,
-                blocks.faults,
-            )
-        )
-    sizes = tuple(
-        KernelLocal(one.name, size_of(one.type.shape) * one.type.dtype.itemsize) for one in kept
-    )
-    return GPURendered(*joined(functions), tuple(launches), sizes, frozenset(uses), shared)
+    return replace(rendered(nest, functions), shared=shared)
 
 
 class Blocks:
@@ -156,8 +130,8 @@ class Blocks:
 
     # -- the function ------------------------------------------------------------------------------
 
-    def function(self, name: str) -> list[Line]:
-        """Return the lines of the function."""
+    def function(self, name: str) -> Function:
+        """Return the function."""
         code, body = self.code, self.phase.body
         self.check(name)
         declared = [one for one in walk(body) if isinstance(one, Local)]
@@ -175,7 +149,16 @@ class Blocks:
             if self.faults:
                 code.raw("if (lab_wrong) *lab_fault = 1;")
         code.block += [*self.regions.exchanges.values(), *inner]
-        return [*written(self.head(name), code)]
+        launch = KernelPhase(
+            name,
+            self.phase.tasks,
+            self.phase.threads,
+            self.tiles_bytes,
+            tuple(self.threads.warps.maps),
+            self.draws,
+            self.faults,
+        )
+        return Function(launch, self.head(name), code)
 
     def check(self, name: str) -> None:
         """Refuse what the dialect has no word for."""
@@ -373,13 +356,6 @@ def _again(block: Block, *, inside: bool = False) -> Iterable[Loop]:
             if inside and isinstance(one, Loop):
                 yield one
             yield from _again(one.body, inside=inside or isinstance(one, Loop))
-
-
-def _once(one: Statement) -> Statement | Block:
-    """Return the body of a loop that runs once, unless it says which thread runs it."""
-    if isinstance(one, Loop) and one.size == 1 and one.kind in ("for", "unroll", "vector"):
-        return substituted(one.body, {one.name: 0})
-    return one
 
 
 def _terms(block: Block) -> Iterable[Term]:

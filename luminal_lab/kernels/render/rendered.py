@@ -1,0 +1,101 @@
+"""What a renderer hands over: the source, and all that is known of it without reading it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from luminal_lab.core.dims import Dim
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.op import TensorType, size_of
+from luminal_lab.kernels.kernel import Kernel, Local, Phase
+from luminal_lab.kernels.nest.nest import Block, Loop, Nest, Statement, mapped, substituted
+from luminal_lab.kernels.render.code import Code, printed
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A kernel as source."""
+
+    text: str
+    ops_of_line: tuple[tuple[str, ...], ...]
+    """For each line of the text the names of the ops that it computes."""
+    phases: tuple[Phase, ...]
+    locals: tuple[Local, ...]
+    """The arrays between inputs and outputs that it is given, with their bytes."""
+    uses: frozenset[str]
+    """What it takes of the prelude, by name."""
+    scratch: Dim = 0
+    """The bytes that each thread lends to a task, on a CPU."""
+    vectors: frozenset[tuple[DType, int]] = frozenset()
+    """The vector types that it mentions, on a CPU."""
+    shared: int = 0
+    """The bytes that a GPU's block declares that its threads share, in the phase with the most."""
+
+    def put_into(self, kernel: Kernel, top: str) -> Kernel:
+        """Return a kernel with this source, below a comment."""
+        return replace(
+            kernel,
+            source=f"{top}\n{self.text}",
+            phases=self.phases,
+            locals=self.locals,
+            scratch=self.scratch,
+            vectors=self.vectors,
+            ops_of_line=(*((),) * len(top.splitlines()), *self.ops_of_line),
+            uses=self.uses,
+        )
+
+
+class Function(NamedTuple):
+    """One phase as source: its first lines, and what stands in it."""
+
+    phase: Phase
+    head: Sequence[str]
+    code: Code
+
+
+def rendered(nest: Nest, functions: Sequence[Function]) -> Rendered:
+    """Return functions as the source of a kernel."""
+    text: list[str] = []
+    ops: list[tuple[str, ...]] = []
+    for function in functions:
+        lines = [*printed(function.code.block, function.code.dialect)]
+        blank = [""] * bool(text)
+        text += [*blank, *function.head, *(line.text for line in lines), "}"]
+        ops += [*((),) * len([*blank, *function.head]), *(line.ops for line in lines), ()]
+    return Rendered(
+        "\n".join(text),
+        tuple(ops),
+        tuple(function.phase for function in functions),
+        tuple(Local(name, bytes_of(nest.types[name])) for name in kept_in_memory(nest)),
+        frozenset(name for function in functions for name in function.code.uses),
+    )
+
+
+def function_names(name: str, phases: Sequence[object]) -> list[str]:
+    """Return what the functions of a kernel's phases are called."""
+    count = len(phases)
+    return [name] if count == 1 else [f"{name}__{place}" for place in range(count)]
+
+
+def kept_in_memory(nest: Nest) -> list[str]:
+    """Return the arrays between inputs and outputs that a kernel is given."""
+    return [one.name for one in nest.locals.values() if one.space == "memory"]
+
+
+def without_loops(nest: Nest, kinds: Iterable[str]) -> Nest:
+    """Return a nest without the loops of one iteration, of these kinds."""
+    kinds = {*kinds}
+
+    def change(one: Statement) -> Statement | Block:
+        if isinstance(one, Loop) and one.size == 1 and one.kind in kinds:
+            return substituted(one.body, {one.name: 0})
+        return one
+
+    return replace(nest, body=mapped(nest.body, change))
+
+
+def bytes_of(type: TensorType) -> Dim:
+    """Return the bytes of an array."""
+    return size_of(type.shape) * type.dtype.itemsize
