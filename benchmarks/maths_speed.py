@@ -20,12 +20,17 @@ from typing import NamedTuple
 import numpy as np
 
 from luminal_lab.core.dtypes import DType
+from luminal_lab.core.op import OPS
+from luminal_lab.core.ops.intrinsic import PREFIX, Intrinsic
 from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.terms import Apply, Number, Read, Term
 from luminal_lab.kernels.fuse.intrinsics import spelled
-from luminal_lab.kernels.prelude.c_maths import C_TYPES, FAR, NAMES, c_maths
-from luminal_lab.kernels.render.values import applied, c_type, number
+from luminal_lab.kernels.prelude.prelude import known_in, prelude
+from luminal_lab.kernels.prelude.rows import C_TYPES
+from luminal_lab.kernels.render.values import PRIMITIVE, applied, c_type, number
 
+NAMES = [*PRIMITIVE, "fma"]
+NAMES += [op.name.removeprefix(PREFIX) for op in OPS.values() if issubclass(op, Intrinsic)]
 FLAGS = ["-std=gnu99", "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno"]
 FLAGS += ["-fno-trapping-math", "-fopenmp-simd", "-fPIC", "-shared", "-w"]
 COMPILERS = {
@@ -76,9 +81,8 @@ def every_loop() -> Iterator[Loop]:
         yield Loop("copy", dtype.short, dtype, dtype, "x[i]")
         composed = dict(spelled(dtype))
         for name in NAMES:
-            if name in ("cast", "add", "mul"):
-                continue
-            for suffix in ("", "_near") if (name, dtype) in FAR else ("",):
+            near = f"lab_{name}_{dtype.short}_near" in known_in("c")
+            for suffix in ("", "_near") if near else ("",):
                 given = "x[i], y[i]" if name in OF_TWO else "x[i]"
                 call = f"lab_{name}_{dtype.short}{suffix}({given})"
                 yield Loop(name, dtype.short + suffix, dtype, dtype, call)
@@ -114,7 +118,7 @@ def written(term: Term, lines: list[str], known: dict[Term, str]) -> str:
 def measured(compiler: str, loops: list[Loop], folder: Path) -> list[tuple[float, bool]]:
     """Return the time of each loop, and whether it became vector code."""
     command, remarks, pattern = COMPILERS[compiler]
-    text = c_maths(NAMES, DType)
+    text = prelude("c", known_in("c"))
     lines: dict[int, int] = {}
     for place, one in enumerate(loops):
         x, z = C_TYPES[one.source], C_TYPES[one.result]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from operator import index
 from textwrap import wrap
 from typing import Protocol, SupportsIndex, overload
@@ -18,7 +18,6 @@ from typing import Protocol, SupportsIndex, overload
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, evaluate
-from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import size_of
 from luminal_lab.core.printer import as_text
 from luminal_lab.display import Displayed
@@ -28,6 +27,7 @@ from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.emulated import Emulated, Meaning
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.nest.nest import Nest
+from luminal_lab.kernels.prelude.files import NAME
 from luminal_lab.kernels.steps.applied import Changes, ScheduleLike, applied, read_schedule
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.kernels.tile_map import TileMap
@@ -38,13 +38,6 @@ LANGUAGES: Mapping[str, str] = {"c": "C", "cuda": "CUDA", "metal": "Metal"}
 NO_INPUTS: Mapping[str, object] = {}
 KERNELS = ("kernel", "dialect", "phases", "steps", "lines", "flops", "bytes", "definition")
 NONE = "a device makes them: cx.compile(ll.GenericCompiler(), ll.CPUCompiler())"
-GIVEN = """\
-#define LAB_GIVEN \\
-    void *const *lab_buffers, const lab_i64 *lab_dims, lab_u32 lab_step, lab_i64 *lab_fault, \\
-    lab_i64 lab_task, char *lab_scratch"""
-"""What every function of a kernel is given: the buffers (inputs, locals, outputs), the dims of its
-definition in order, the count of runs, where to report an index out of range, which task it is, and
-memory of its own."""
 
 
 @dataclass(frozen=True)
@@ -109,16 +102,12 @@ class Kernel(Displayed):
     """What it calls its inputs and its outputs, where no definition says."""
     given_numbers: tuple[tuple[Dim, str], ...] | None = None
     """The numbers that it is given behind its buffers, with their NumPy dtypes; None: its dims."""
-    vectors: frozenset[tuple[DType, int]] = frozenset()
-    """The vector types that its source mentions, as dtypes and numbers of lanes."""
     cost: tuple[Dim, Dim] = (0, 0)
     """Its operations on numbers, and the bytes it moves, where no definition says."""
     ops_of_line: tuple[tuple[str, ...], ...] = ()
     """For each line of the source the names of the ops that it computes."""
     dialect: str = "c"
     """The language of its source: c, cuda or metal."""
-    uses: frozenset[str] = frozenset()
-    """What its source takes of the prelude, by name; for GPUs."""
     make: Callable[[Schedule], Kernel] | None = field(default=None, compare=False)
     """Makes the same kernel by another schedule."""
     compile: Callable[[Kernel], Compiled] | None = field(default=None, compare=False)
@@ -127,6 +116,11 @@ class Kernel(Displayed):
     """Runs it on the CPU as a GPU would; for GPUs."""
     meaning: Meaning | None = field(default=None, compare=False)
     """What it takes, gives and computes, where no definition says."""
+
+    @cached_property
+    def uses(self) -> frozenset[str]:
+        """What its source takes of the prelude, by name."""
+        return frozenset(NAME.findall(self.source))
 
     @property
     def dims(self) -> tuple[str, ...]:

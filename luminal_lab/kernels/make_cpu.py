@@ -60,7 +60,6 @@ def with_compared(kernel: Kernel, compared: AbstractSet[str]) -> Kernel:
         phases=c.phases,
         locals=c.locals,
         scratch=c.scratch,
-        vectors=c.vectors,
         ops_of_line=(*((),) * len(top.splitlines()), *c.ops_of_line),
         make=make,
     )

@@ -26,7 +26,6 @@ class Lanes(Terms):
         super().__init__(nest)
         self.exact_names = exact
         """The arrays of whose elements each op rounds."""
-        self.vectors: set[tuple[DType, int]] = set()
         """The vector types that were mentioned."""
         self.axis: Symbol | None = None
         """The axis whose positions are the lanes, inside a vector loop."""
@@ -60,7 +59,6 @@ class Lanes(Terms):
 
     def vector(self, dtype: DType, width: int) -> str:
         """Return the name of a vector type."""
-        self.vectors.add((dtype, width))
         return f"lab_{dtype.short}x{width}"
 
     def refuse(self, why: str) -> ScheduleError:

@@ -41,7 +41,7 @@ from luminal_lab.kernels.definition.terms import (
     Term,
     walk as walk_terms,
 )
-from luminal_lab.kernels.kernel import Kernel, Local as KernelLocal, Phase
+from luminal_lab.kernels.kernel import Local as KernelLocal, Phase
 from luminal_lab.kernels.nest.nest import (
     Block,
     Fetch,
@@ -57,16 +57,15 @@ from luminal_lab.kernels.nest.nest import (
     substituted,
     walk,
 )
-from luminal_lab.kernels.prelude.c_indices import EXTREMA
-from luminal_lab.kernels.prelude.c_maths import C_TYPES
-from luminal_lab.kernels.prelude.c_widen import TYPES as WIDE_TYPES, WIDEN
-from luminal_lab.kernels.render.c.lanes import VECTORS, Lanes
+from luminal_lab.kernels.prelude.prelude import known_in
+from luminal_lab.kernels.prelude.rows import C_TYPES
+from luminal_lab.kernels.render.c.lanes import Lanes
 from luminal_lab.kernels.render.c.phases import parts_of
 from luminal_lab.kernels.render.exact import exact_names, exact_terms
 from luminal_lab.kernels.render.index import PRODUCT, condition_c, index_c
 from luminal_lab.kernels.render.names import c_name
 from luminal_lab.kernels.render.terms import Known, Text, Uses
-from luminal_lab.kernels.render.values import c_type, least as least_of, stored
+from luminal_lab.kernels.render.values import c_type, stored
 
 STACK = 16384
 """The most bytes of an array in scratch that is put on the stack."""
@@ -90,8 +89,6 @@ class Rendered:
     """The arrays between inputs and outputs that it is given, with their bytes."""
     scratch: Dim
     """The bytes that each thread lends to a task."""
-    vectors: frozenset[tuple[DType, int]]
-    """The vector types that it mentions."""
     ops_of_line: tuple[tuple[str, ...], ...]
     """For each line of the text the names of the ops that it computes."""
 
@@ -115,7 +112,6 @@ def render_nest(
     ops: list[tuple[str, ...]] = []
     phases: list[Phase] = []
     scratch: Dim = 0
-    vectors: set[tuple[DType, int]] = set()
     for place, (block, tasks) in enumerate(parts):
         function = name if len(parts) == 1 else f"{name}__{place}"
         writer = _Writer(nest, [one.name for one in kept], order, exact)
@@ -126,9 +122,8 @@ def render_nest(
         ops += [(), *writer.code.ops, ()]
         phases.append(Phase(function, tasks))
         scratch = maximum(scratch, writer.scratch)
-        vectors |= writer.vectors
     sizes = tuple(KernelLocal(one.name, _bytes(one.type)) for one in kept)
-    return Rendered("\n".join(lines), tuple(phases), sizes, scratch, frozenset(vectors), tuple(ops))
+    return Rendered("\n".join(lines), tuple(phases), sizes, scratch, tuple(ops))
 
 
 def _without_loop(one: Statement) -> Statement | Block:
@@ -187,7 +182,7 @@ def _widened_always(term: Term) -> Iterator[Read]:
     casts = [part.args[0] for part in walk_terms(term) if _is_widening(part)]
     reads = [part for part in walk_terms(term) if isinstance(part, Read)]
     for place in _read_always(term):
-        if place.dtype in WIDEN and (
+        if f"lab_widen_{place.dtype.short}" in known_in("c") and (
             place.dtype.is_half or reads.count(place) == casts.count(place)
         ):
             yield place
@@ -460,81 +455,3 @@ class _Writer(Lanes):
 
 IN_PLACE = DType.float32, DType.float64, DType.int32, DType.int64
 """The dtypes whose sums C's own += makes."""
-
-
-def prelude(kernels: Iterable[Kernel]) -> str:
-    """Return what nests need of C beside the maths: vectors, and maxima in simd loops."""
-    lines = [PRELUDE, EXTREMA]
-    listed = [*kernels]
-    vectors = {vector for kernel in listed for vector in kernel.vectors}
-    for dtype, width in sorted(vectors, key=lambda one: (one[0].short, one[1])):
-        name, base = f"lab_{dtype.short}x{width}", C_TYPES[dtype]
-        size = f"vector_size({width * dtype.itemsize})"
-        lines.append(f"typedef {base} {name} __attribute__(({size}));")
-        aligned = f"aligned({dtype.itemsize}), may_alias"
-        lines.append(f"typedef {base} {name}_at __attribute__(({size}, {aligned}));")
-        if dtype in VECTORS:
-            lines.append(_fma_lanes(dtype, width))
-    widened = [d for d in WIDEN if any(f"lab_widen_{d.short}(" in k.source for k in listed)]
-    lines += [WIDE_TYPES] if widened else []
-    lines += [WIDEN[dtype] for dtype in widened]
-    for dtype in DType:
-        short = dtype.short
-        if any(f"reduction(lab_max_{short}:" in kernel.source for kernel in listed):
-            lines.append(
-                f"#pragma omp declare reduction(lab_max_{short}: {C_TYPES[dtype]}: omp_out = "
-                f"lab_max_{short}(omp_out, omp_in)) initializer(omp_priv = {least_of(dtype)})"
-            )
-    return "\n".join(lines)
-
-
-FMA_LANES = {
-    (DType.float32, 16): [("__AVX512F__", "__builtin_ia32_vfmaddps512_mask(x, y, z, -1, 4)")],
-    (DType.float64, 8): [("__AVX512F__", "__builtin_ia32_vfmaddpd512_mask(x, y, z, -1, 4)")],
-    (DType.float32, 8): [("__FMA__", "__builtin_ia32_vfmaddps256(x, y, z)")],
-    (DType.float64, 4): [("__FMA__", "__builtin_ia32_vfmaddpd256(x, y, z)")],
-    (DType.float32, 4): [
-        ("__FMA__", "__builtin_ia32_vfmaddps(x, y, z)"),
-        ("__aarch64__", "__builtin_aarch64_fmav4sf(x, y, z)"),
-    ],
-    (DType.float64, 2): [
-        ("__FMA__", "__builtin_ia32_vfmaddpd(x, y, z)"),
-        ("__aarch64__", "__builtin_aarch64_fmav2df(x, y, z)"),
-    ],
-}
-"""Where there is an instruction for a vector, and what gcc calls it, as no operator does."""
-
-
-def _fma_lanes(dtype: DType, width: int) -> str:
-    """Return the function that adds products to all lanes of a vector, and rounds once if it can.
-
-    A loop over lanes is none: gcc 12 makes of it one that reads past the end of arrays.
-    """
-    name = f"lab_{dtype.short}x{width}"
-    lines = [f"static inline {name} {name}_fma({name} x, {name} y, {name} z) {{"]
-    lines += ["#if defined(__clang__)", "#pragma clang fp contract(fast)", "    return x * y + z;"]
-    for known, text in FMA_LANES.get((dtype, width), ()):
-        lines += [f"#elif defined({known})", f"    return ({name}){text};"]
-    return "\n".join([*lines, "#else", "    return x * y + z;", "#endif", "}"])
-
-
-PRELUDE = """\
-#if defined(__clang__)
-#define LAB_UNROLL(n) LAB_PRAGMA(unroll)
-#else
-#define LAB_UNROLL(n) LAB_PRAGMA(GCC unroll n)
-#endif
-#define LAB_PRAGMA(text) _Pragma(#text)
-#define LAB_ALIGNED __attribute__((aligned(64)))
-/* What the compiler is not to know of a number: all but its type. */
-#define LAB_HIDE(number) __asm__("" : "+r"(number))
-/* What one step of a sum has read is not kept for the next: the registers are for the sums. */
-#define LAB_STEP __asm__ volatile("" ::: "memory")
-#define LAB_LANES(type, at) (*(type##_at *)(at))
-/* x y + z, of which x or y may be one number for all lanes: less zeros, it is a vector of it. */
-#define LAB_FMA(type, x, y, z) type##_fma((x) - (type){0}, (y) - (type){0}, z)
-/* A number, as no pointer may be outside of its array, and this place may be. */
-#define LAB_FETCH(array, at, writes) \\
-    __builtin_prefetch((const void *)((__SIZE_TYPE__)(array) + sizeof *(array) * (at)), writes)
-#define LAB_INF __builtin_inff()
-#define LAB_NAN __builtin_nanf("")"""

@@ -10,7 +10,7 @@ from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.core.ops import Scatter, Update
 from luminal_lab.kernels.kernel import Kernel, Local, Phase, comment, function_name
-from luminal_lab.kernels.prelude.c_maths import C_TYPES
+from luminal_lab.kernels.prelude.rows import C_TYPES
 from luminal_lab.kernels.render.names import c_dim, c_name
 
 PIECE = 1 << 18

@@ -18,7 +18,6 @@ what waiting, in regions.py. Functions whose names begin with lab_ are the prelu
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -42,7 +41,7 @@ from luminal_lab.kernels.nest.nest import (
     substituted,
     walk,
 )
-from luminal_lab.kernels.prelude.c_maths import C_TYPES
+from luminal_lab.kernels.prelude.rows import C_TYPES
 from luminal_lab.kernels.render.exact import exact_names
 from luminal_lab.kernels.render.gpu.ahead import Arrivals, arrivals, bulk_loops
 from luminal_lab.kernels.render.gpu.bulk import ARRIVED, TILES
@@ -60,7 +59,6 @@ from luminal_lab.kernels.render.names import c_name
 
 APART = "bulk", "tensor"
 """The kinds of loops that are one operation of many elements."""
-PRELUDE = re.compile(r"\b(?:(?:lab|LAB)_\w+|floordiv|floormod)\b")
 
 
 @dataclass(frozen=True)
@@ -73,8 +71,6 @@ class GPURendered:
     """The arrays between inputs and outputs that it is given, with their bytes."""
     ops_of_line: tuple[tuple[str, ...], ...]
     """For each line of the text the names of the ops that it computes."""
-    uses: frozenset[str]
-    """What it takes of the prelude, by name."""
     shared: int = 0
     """The bytes that the threads of a block declare that they share, in the phase that has most."""
 
@@ -114,8 +110,7 @@ def render_gpu(
         KernelLocal(one.name, size_of(one.type.shape) * one.type.dtype.itemsize) for one in kept
     )
     text = "\n".join(lines)
-    uses = frozenset(PRELUDE.findall(text))
-    return GPURendered(text, tuple(made), sizes, tuple(ops), uses, shared)
+    return GPURendered(text, tuple(made), sizes, tuple(ops), shared)
 
 
 class _Writer(Regions):

@@ -6,7 +6,6 @@ is one thread's, which goes through the indices in order: so the result is the s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from luminal_lab.core.dims import Dim, symbols
@@ -15,14 +14,13 @@ from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.core.ops import Scatter, Update
 from luminal_lab.kernels.dialect import Dialect
 from luminal_lab.kernels.kernel import Kernel, Local, Phase, comment, function_name
-from luminal_lab.kernels.prelude.c_maths import C_TYPES
+from luminal_lab.kernels.prelude.rows import C_TYPES
 from luminal_lab.kernels.render.names import c_dim, c_name
 
 THREADS = 256
 EACH = 16
 """How many elements a thread copies."""
 PIECE = THREADS * EACH
-PRELUDE = re.compile(r"\b(?:lab|LAB)_\w+")
 
 
 def gpu_moving_kernel(
@@ -41,7 +39,6 @@ def gpu_moving_kernel(
         given_dims=made.dims,
         cost=made.cost,
         dialect=dialect.name,
-        uses=frozenset(PRELUDE.findall(source)),
     )
 
 
