@@ -225,9 +225,17 @@ def whole_number(like: object) -> int | None:
         return None
 
 
-def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
+def flag(what: str, value: object) -> bool:
+    """Return an argument that is yes or no."""
+    if not isinstance(value, bool):
+        raise ArgumentError(f"{what} is {value!r}", hint="give True or False")
+    return value
+
+
+def nearest(word: object, known: Iterable[str], cutoff: float = 0.5) -> str | None:
     """Return a hint that names the known word nearest to `word`, or None."""
-    if len(word) > LONGEST_WORD:  # nobody has typed it, and to compare it takes long
+    # Nobody has typed a long one, and to compare it takes long.
+    if not isinstance(word, str) or len(word) > LONGEST_WORD:
         return None
     close = get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return f"did you mean {close[0]!r}?" if close else None

@@ -18,11 +18,11 @@ from luminal_lab.core.ops import HostCall, Input
 from luminal_lab.core.origin import here, running_shell
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import (
-    ArgumentError,
     GraphError,
     LabError,
     NotComputedError,
     UnknownNameError,
+    flag,
     nearest,
 )
 from luminal_lab.interrupts import Blocks, held
@@ -32,6 +32,7 @@ from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.arguments import told_methods
 from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.parameter import Parameter
+from luminal_lab.tensor.sizes import named_sizes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -348,10 +349,11 @@ class Graph(Compiled):
         dialects: Iterable[str] = (),
     ) -> Backed:
         """Return the newest compile, or what was written, with this session behind it."""
-        from luminal_lab.viz.live.backed import backed_compile, backed_graph  # noqa: PLC0415  # loaded when used
+        from luminal_lab.viz.live.backed import backed_compile, backed_graph, dialects_of  # noqa: PLC0415  # loaded when used
 
         newest = self._newest()
         if newest is None:
+            dialects_of(dialects)  # which only a compile has
             return backed_graph(what, self.ir, self)
         return backed_compile(newest, self, times=times, dialects=dialects)
 
@@ -378,9 +380,8 @@ class Graph(Compiled):
         """
         from luminal_lab.io.recording import save_recording  # noqa: PLC0415  # loaded when used
 
-        for name, flag in (("values", values), ("cells", cells)):
-            if not isinstance(flag, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
-                raise ArgumentError(f"save: {name} is {flag!r}", hint="give True or False")
+        flag("save: values", values)
+        flag("save: cells", cells)
         with self.whole():
             subject = self._backed("save", times, dialects).subject
             if not cells:
@@ -406,7 +407,9 @@ class Graph(Compiled):
         with self.whole():
             newest = self._newest()
             ir = self.ir if newest is None else newest.ir
-            return node_table(ir, {**self._set_dims, **self._bound, **(dims or {})})
+            return node_table(
+                ir, {**self._set_dims, **self._bound, **named_sizes("to_pandas", dims)}
+            )
 
     def to_dot(self) -> Digraph:
         """Return the newest snapshot as `display` shows it, for the package graphviz."""

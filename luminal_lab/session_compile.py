@@ -18,6 +18,7 @@ from luminal_lab.listeners import LISTENERS
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.arguments import told_methods
 from luminal_lab.tensor.lazy import Lazy
+from luminal_lab.tensor.sizes import named_sizes
 from luminal_lab.tensor.store import Store
 
 if TYPE_CHECKING:
@@ -250,9 +251,9 @@ class Compiled(Store):
                 raise GraphError(f"time: the graph {self.name!r} is running", hint="time it before")
             written = self._asked("time")
             if model is not None:
-                sizes = {**self._set_dims, **self._bound, **(dims or {})}
+                sizes = {**self._set_dims, **self._bound, **named_sizes("time", dims)}
                 return measure.modelled(self.compilation.ir if program else written, model, sizes)
-            if dims:
+            if named_sizes("time", dims):
                 raise ArgumentError(
                     "time: dims are sizes for a model, and here the data has them",
                     hint="give data of that size, or the rates of a machine as model=",

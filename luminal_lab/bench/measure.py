@@ -211,7 +211,7 @@ class Run:
     def _turns(self, workload: Workload, row: Row, ready: dict[str, Process]) -> None:
         """Time all that is ready, again where something disturbed it; the calmest try counts."""
         best: Row | None = None
-        for number in range(TRIES):
+        for number in range(1 if self.options.is_quick else TRIES):
             row.rounds, row.runs, row.tries = {}, {}, number + 1
             with Load(process.id for process in ready.values()) as load:
                 self._rounds(workload, row, ready)

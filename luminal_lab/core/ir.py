@@ -234,6 +234,8 @@ class Lookup:
             return key.removeprefix("%") in self.names
         if isinstance(key, int):
             return self.table.get(key) is not None
+        if not isinstance(key, Node):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+            return False
         node = self.table.get(key.id)
         return node is not None and node.is_version_of(key)
 

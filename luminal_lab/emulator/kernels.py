@@ -33,7 +33,7 @@ from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.dialect import CUDA, METAL
 from luminal_lab.kernels.emulated import Emulated, EmulatedLaunch, Meaning
 from luminal_lab.kernels.kernel import Kernel
-from luminal_lab.kernels.launch import numbers_of, takes
+from luminal_lab.kernels.launch import numbers_of
 from luminal_lab.kernels.render.gpu.program import gpu_source
 
 SMALL: Final = 17
@@ -263,8 +263,7 @@ class KernelRun:
             if blocks == 0:
                 continue
             given: list[Argument] = [*arrays, *numbers_of(kernel, sizes)]
-            draws, faults = takes(kernel, phase.function)
-            given += [self.step & 0xFFFFFFFF] * draws + [self.fault] * faults
+            given += [self.step & 0xFFFFFFFF] * phase.draws + [self.fault] * phase.faults
             found.append(
                 Call(
                     phase.function,

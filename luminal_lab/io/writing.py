@@ -13,12 +13,20 @@ from luminal_lab.interrupts import held
 
 def as_path(what: str, like: object) -> Path:
     """Return a path that somebody gave."""
-    if isinstance(like, (str, Path)) and str(like) and "\0" not in str(like):
+    if isinstance(like, (str, Path)) and str(like) and _is_encoded(str(like)):
         path = Path(like)
         with suppress(RuntimeError):  # nobody here is called so
             path = path.expanduser()
         return path
     raise ArgumentError(f"{what}: {like!r} is no name of a file", hint='as in "run.lab"')
+
+
+def _is_encoded(name: str) -> bool:
+    """Return whether a system has bytes for a name: for no half of a letter, nor a 0 in it."""
+    try:
+        return b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
 
 
 def write_bytes(what: str, path: str | Path, data: bytes) -> None:

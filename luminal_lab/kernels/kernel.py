@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache
 from operator import index
 from textwrap import wrap
 from typing import Protocol, SupportsIndex, overload
@@ -27,7 +27,6 @@ from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.emulated import Emulated, Meaning
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.nest.nest import Nest
-from luminal_lab.kernels.prelude.files import NAME
 from luminal_lab.kernels.steps.applied import Changes, ScheduleLike, applied, read_schedule
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.kernels.tile_map import TileMap
@@ -53,6 +52,10 @@ class Phase:
     """The bytes of shared memory that a launch is asked for, beside what the source declares."""
     maps: tuple[TileMap, ...] = ()
     """The maps of matrices that it is given behind all else, for bulk copies."""
+    draws: bool = False
+    """Whether it is given the count of runs, on a GPU."""
+    faults: bool = False
+    """Whether it is given where to report an index out of range, on a GPU."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,8 @@ class Kernel(Displayed):
     """For each line of the source the names of the ops that it computes."""
     dialect: str = "c"
     """The language of its source: c, cuda or metal."""
+    uses: frozenset[str] = frozenset()
+    """What its source takes of the prelude, by name."""
     make: Callable[[Schedule], Kernel] | None = field(default=None, compare=False)
     """Makes the same kernel by another schedule."""
     compile: Callable[[Kernel], Compiled] | None = field(default=None, compare=False)
@@ -116,11 +121,6 @@ class Kernel(Displayed):
     """Runs it on the CPU as a GPU would; for GPUs."""
     meaning: Meaning | None = field(default=None, compare=False)
     """What it takes, gives and computes, where no definition says."""
-
-    @cached_property
-    def uses(self) -> frozenset[str]:
-        """What its source takes of the prelude, by name."""
-        return frozenset(NAME.findall(self.source))
 
     @property
     def dims(self) -> tuple[str, ...]:

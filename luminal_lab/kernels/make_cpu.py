@@ -60,6 +60,7 @@ def with_compared(kernel: Kernel, compared: AbstractSet[str]) -> Kernel:
         phases=c.phases,
         locals=c.locals,
         scratch=c.scratch,
+        uses=c.uses,
         ops_of_line=(*((),) * len(top.splitlines()), *c.ops_of_line),
         make=make,
     )

@@ -51,6 +51,7 @@ def make_gpu_kernel(
         ops_of_line=(*((),) * len(top.splitlines()), *found.ops_of_line),
         make=partial(make_gpu_kernel, definition, name, gpu, compared=compared),
         dialect=gpu.dialect.name,
+        uses=found.uses,
     )
 
 

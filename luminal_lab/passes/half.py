@@ -48,7 +48,7 @@ from luminal_lab.core.ops import (
     Stored,
 )
 from luminal_lab.core.parse import parse
-from luminal_lab.errors import DTypeError, PassError
+from luminal_lab.errors import DTypeError, PassError, flag
 from luminal_lab.passes.base import Pass, spec_text
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.passes.recognition.reading import Reading
@@ -85,7 +85,7 @@ class HalfPrecision(Pipeline):
 
     def __init__(self, dtype: str = "bfloat16", *, weights: bool = True) -> None:
         object.__setattr__(self, "dtype", str(_half(dtype)))
-        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "weights", flag("half: weights", weights))
         super().__init__([Recognise(), Halves(self.dtype, weights)])
 
     @override

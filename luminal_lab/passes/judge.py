@@ -60,6 +60,8 @@ SMALLER = 2.0**-64
 """By what terms are multiplied so that no sum of them overflows."""
 LANES = {2: 1, 6: 4, 10: 8, 14: 16}
 """The readings that add up terms one after another, and in how many partial sums."""
+MIXED = 8
+"""From this reading on sums that may overflow do so each in a way of its own."""
 PARTS = 8.0
 """How many units in the last place of all its terms a short sum may be off."""
 
@@ -379,21 +381,21 @@ class _Reading:
             ordered = _added(x.astype(wide.numpy), axis, lanes).astype(np.float64)
             near = np.where(np.isfinite(ordered), ordered * SMALLER, near)
         inner = np.where(np.isfinite(made), near * 2.0**64, made)
-        match self.number % 4:
-            case 0:
-                ends = near * 2.0**64
-            case 1:
-                ends = np.where(over, np.inf, near * 2.0**64)
-            case 2:
-                ends = np.where(under, -np.inf, near * 2.0**64)
-            case _:
-                ends = np.where(over & under, np.nan, near * 2.0**64)
+        # In the first readings all sums end alike, in later ones each in a way of its own.
+        ways = np.full(near.shape, self.number % 4.0)
+        if self.number >= MIXED:
+            kinds = 4 if self.number % 8 < 4 else 3
+            ways = np.floor(kinds / 2 * (self._same_noise(near) + 1.0))
+        ends = near * 2.0**64
+        ends = np.where((ways == 1) & over, np.inf, ends)
+        ends = np.where((ways == 2) & under, -np.inf, ends)
+        ends = np.where((ways == 3) & over & under, np.nan, ends)
         is_up, is_down = ((x == end).any(axis, keepdims=True) for end in (np.inf, -np.inf))
         is_nan = np.isnan(x).any(axis, keepdims=True)
         # An infinity that is a term itself comes first, or meets the one that others come to.
         with np.errstate(invalid="ignore"):
             met = np.where(is_up, np.inf, 0.0) - np.where(is_down, np.inf, 0.0)
-            ends = met + np.where((met != 0) & (self.number % 4 == 0), 0.0, ends)
+            ends = met + np.where((met != 0) & (ways == 0), 0.0, ends)
         return np.where((over | under) & ~is_nan, ends, inner)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from luminal_lab.core.ir import IR
 from luminal_lab.display import Engine, Theme
-from luminal_lab.errors import ArgumentError, whole_number
+from luminal_lab.errors import ArgumentError, flag, whole_number
 from luminal_lab.passes.collector import uncollected
 from luminal_lab.passes.diff import Diff
 from luminal_lab.viz import exports, overlays
@@ -84,6 +84,7 @@ def before_and_after(
     """Return two pictures of one size, in which what both graphs have stands in the same place."""
     entries = union_of(changes)
     whole = payload_of(entries, wanted(entries, Asked(), show_views, depth, None, ()))
+    flag("display: show_shapes", show_shapes)
     where = find_places(whole, layout, shapes=show_shapes)
 
     def one(note: str, hidden: str) -> GraphPicture:
@@ -159,6 +160,7 @@ def drawn(
     payload: Payload, *, show_shapes: bool = True, theme: Theme = "auto", engine: Engine = "layered"
 ) -> GraphPicture:
     """Return the picture of a payload."""
+    flag("display: show_shapes", show_shapes)
     where = find_places(payload, engine, shapes=show_shapes)
     made: Drawing = drawing(payload, where, theme=theme, shapes=show_shapes)
     return GraphPicture(made.svg, made.text, made.width, made.height, payload, where)

@@ -32,7 +32,6 @@ from luminal_lab.core.dims.limits import bounds as bounds, known as known
 from luminal_lab.core.dims.text import (
     free_name as free_name,
     parse_dim as parse_dim,
-    render_c as render_c,
 )
 from luminal_lab.core.dims.values import (
     check_bounds as check_bounds,

@@ -161,7 +161,8 @@ class Symbol(Atom):
     def __init__(
         self, name: str, low: int = 1, high: Dim | None = None, multiple_of: int = 1
     ) -> None:
-        if not NAME.fullmatch(name) or not RESERVED.isdisjoint(name.split(".")):
+        is_text = isinstance(name, str)  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+        if not is_text or not NAME.fullmatch(name) or not RESERVED.isdisjoint(name.split(".")):
             raise ShapeError(
                 f"{name!r} cannot be the name of a dim",
                 hint="a name is letters, digits and '_', is not a word of Python, "

@@ -24,7 +24,7 @@ from luminal_lab.core.origin import warn
 from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.devices.cpu.program import CPUProgram
 from luminal_lab.devices.cpu.source import CPUSource
-from luminal_lab.errors import ArgumentError, DeviceError, whole_number
+from luminal_lab.errors import ArgumentError, DeviceError, flag, whole_number
 from luminal_lab.kernels.fuse.fusion import fusion
 from luminal_lab.kernels.fuse.intrinsics import Intrinsics
 from luminal_lab.kernels.steps.applied import ScheduleLike, read_schedule
@@ -88,7 +88,7 @@ class CPUCompiler(Pipeline):
             )
         object.__setattr__(self, "compiler", compiler)
         object.__setattr__(self, "threads", count)
-        object.__setattr__(self, "reuse_outputs", reuse_outputs)
+        object.__setattr__(self, "reuse_outputs", flag("cpu: reuse_outputs", reuse_outputs))
         if schedules is not None and not isinstance(schedules, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # a text of a pipeline has their names alone
             raise ArgumentError(
                 f"cpu: schedules is {schedules!r}, which says no schedule",

@@ -16,7 +16,7 @@ from luminal_lab.core.ops import Scatter, Update, UserKernel
 from luminal_lab.devices.gpu.nvrtc import compile_kernel
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.emulator.kernels import emulate_kernel
-from luminal_lab.errors import ArgumentError
+from luminal_lab.errors import ArgumentError, flag
 from luminal_lab.kernels.definition.definition import Buffer, Definition
 from luminal_lab.kernels.emulated import Meaning
 from luminal_lab.kernels.fuse.fusion import fusion
@@ -24,7 +24,7 @@ from luminal_lab.kernels.fuse.intrinsics import Intrinsics
 from luminal_lab.kernels.gpu import GPU
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.make_gpu import make_gpu_kernel
-from luminal_lab.kernels.render.gpu.update import gpu_moving_kernel
+from luminal_lab.kernels.render.gpu.moving import gpu_moving_kernel
 from luminal_lab.kernels.steps.applied import ScheduleLike, read_schedule
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.kernels.user.gpu import gpu_user_kernel
@@ -144,6 +144,4 @@ class GPUCompiler(Pipeline):
 
     def checked_flag(self, name: str, value: object) -> bool:
         """Return an option that is yes or no."""
-        if not isinstance(value, bool):
-            raise ArgumentError(f"{self.name}: {name} is {value!r}", hint="give True or False")
-        return value
+        return flag(f"{self.name}: {name}", value)

@@ -13,7 +13,7 @@ from luminal_lab.devices.gpu.engine import Argument, Launched, Mapped, Place
 from luminal_lab.devices.runtime.plan import Bound, Plan
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.kernel import Kernel
-from luminal_lab.kernels.launch import numbers_of, takes
+from luminal_lab.kernels.launch import numbers_of
 from luminal_lab.kernels.tile_map import TileMap
 
 MOST_BLOCKS: Final = (1 << 31) - 1
@@ -89,7 +89,6 @@ class GPUBound(Bound):
                         hint="a schedule whose blocks do more each has fewer",
                     )
                 if blocks:
-                    draws, faults = takes(kernel, phase.function)
                     ready.append(
                         Ready(
                             kernel,
@@ -98,8 +97,8 @@ class GPUBound(Bound):
                             phase.threads,
                             slots,
                             sizes,
-                            draws,
-                            faults,
+                            phase.draws,
+                            phase.faults,
                             at,
                             phase.shared,
                             phase.maps,

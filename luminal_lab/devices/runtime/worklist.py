@@ -37,8 +37,8 @@ from luminal_lab.kernels.definition.specialise import specialised
 from luminal_lab.kernels.kernel import Kernel, function_name
 from luminal_lab.kernels.make_cpu import make_kernel, with_compared
 from luminal_lab.kernels.memory.aliasing import overwritable, same_bytes
+from luminal_lab.kernels.render.c.moving import moving_kernel
 from luminal_lab.kernels.render.c.program import Use, most_phases
-from luminal_lab.kernels.render.c.update import scatter_kernel, update_kernel
 from luminal_lab.kernels.render.exact import exact_names
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.kernels.user.kernel import user_kernel, uses_c
@@ -123,9 +123,7 @@ class CMaker:
 
     def moving(self, op: Update | Scatter, types: Sequence[TensorType], name: str) -> Kernel:
         """Return an update or a scatter in C."""
-        if isinstance(op, Update):
-            return update_kernel(op, types, name)
-        return scatter_kernel(op, types, name)
+        return moving_kernel(op, types, name)
 
     def user(self, op: UserKernel, name: str) -> Kernel | None:
         """Return what the user has written, if it is C."""

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Final
 
 HERE: Final = Path(__file__).parent
-NAME: Final = re.compile(r"\b(?:reduction\()?(?:lab|LAB)_\w+|\bfloor(?:div|mod)\b")
-"""What a text may name of the prelude; a reduction is declared, and its function defined."""
+NAME: Final = re.compile(r"\b(?:lab|LAB)_\w+|\bfloor(?:div|mod)\b")
+"""What a text may name of the prelude."""
 DEFINED: Final = re.compile(
     r"^static .*?\b((?:lab_|floor)[\w$]+)\("
     r"|^#define ([\w$]+)"
@@ -63,7 +63,8 @@ def paragraphs(file: str) -> tuple[Paragraph, ...]:
     text = ""
     for part in whole(file).split("\n\n"):
         text += part
-        names = tuple(name for match in DEFINED.findall(text) for name in match if name)
+        found = (name for match in DEFINED.findall(text) for name in match if name)
+        names = tuple(f"{name})" if "(" in name else name for name in found)
         if names:
             listed.append(Paragraph(text, names, frozenset(WORD.findall(text))))
         text = "" if names else f"{text}\n\n"

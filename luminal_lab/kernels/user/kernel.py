@@ -22,7 +22,6 @@ from luminal_lab.core.dims import (
     evaluate,
     known,
     parse_dim,
-    render_c,
     substitute,
     symbols as symbols_of,
 )
@@ -34,7 +33,9 @@ from luminal_lab.errors import DefinitionError, DimError, ShapeError, nearest
 from luminal_lab.kernels.definition.definition import Buffer
 from luminal_lab.kernels.definition.text import Header, parse_header
 from luminal_lab.kernels.kernel import Kernel, Phase, comment, function_name
+from luminal_lab.kernels.render.index import index_c
 from luminal_lab.kernels.render.names import KEYWORDS, c_name
+from luminal_lab.kernels.render.values import functions_in
 from luminal_lab.kernels.user.c_text import (
     DEFINE,
     INCLUDE,
@@ -290,14 +291,16 @@ def user_kernel(op: UserKernel, name: str) -> Kernel:
     for type in types:
         moved = moved + size_of(type.shape) * type.dtype.itemsize
     function = function_name(name)
+    source = _embedded(op, header, function, dims, list(given))
     return Kernel(
         name,
         None,
-        _embedded(op, header, function, dims, list(given)),
+        source,
         (Phase(function, tasks),),
         given_dims=tuple(given),
         given_names=tuple(name for name, _ in (*header.inputs, *header.outputs)),
         cost=(operations_of(op.body), moved),
+        uses=frozenset(functions_in(source)),
     )
 
 
@@ -393,7 +396,7 @@ def _embedded(
     body = INCLUDE.sub("", op.source).strip("\n")
     arrays = len(header.inputs) + len(header.outputs)
     passed = [f"lab_buffers[{place}]" for place in range(arrays)]
-    passed += [render_c(dim) for dim in dims.values()]
+    passed += [index_c(dim) for dim in dims.values()]
     passed += ["lab_task"] * (op.tasks != "1")
     lines = [f"    const lab_i64 {c_name(dim)} = lab_dims[{k}];" for k, dim in enumerate(given)]
     return "\n".join(

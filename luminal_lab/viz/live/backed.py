@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, get_args
+from typing import Protocol, cast, get_args
 
 from luminal_lab.core.ir import IR
 from luminal_lab.display import Theme
@@ -106,6 +106,15 @@ def _marked(session: Session | None) -> tuple[frozenset[int], frozenset[int]]:
     return (frozenset(), frozenset()) if session is None else session.marked()
 
 
+def dialects_of(like: object) -> tuple[Dialect, ...]:
+    """Return the languages that somebody listed."""
+    if isinstance(like, str) or not isinstance(like, Iterable):
+        raise ArgumentError(
+            f"dialects: {like!r} lists no languages", hint='as in ["cuda", "metal"]'
+        )
+    return tuple([dialect_of(one) for one in cast("Iterable[object]", like)])
+
+
 def backed_compile(
     compilation: Compilation,
     session: Session | None = None,
@@ -115,7 +124,7 @@ def backed_compile(
     title: str = "",
 ) -> Backed:
     """Return a compile, as a subject with all that is known of it."""
-    asked: tuple[Dialect, ...] = tuple([dialect_of(one) for one in dialects])
+    asked = dialects_of(dialects)
     subject = Subject(
         title or compilation.written.name,
         compilation.snapshots,

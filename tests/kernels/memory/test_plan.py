@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import luminal_lab as ll
-from benchmarks import gpt2
+from luminal_lab.bench.studies import gpt2
 from luminal_lab.core.dims import Symbol
 from luminal_lab.core.op import Elementwise, size_of
 from luminal_lab.core.ops import Constant, Input

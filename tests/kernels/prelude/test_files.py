@@ -109,8 +109,9 @@ def test_what_languages_name_is_there_and_no_user_may_take_it() -> None:
         known = known_in(language) | definitions(OWN[language], rows_of(SHAPES))
         for paragraph in known.values():
             assert paragraph.names
-        assert all(NAME.fullmatch(n) or n.startswith("floor") for n in known)
-        assert all(OURS.match(n) for n in known if n.startswith(("lab_", "LAB_")))
+        names = [name for name in known if not name.startswith("reduction(")]
+        assert all(NAME.fullmatch(name) for name in names)
+        assert {n for n in names if not OURS.match(n)} == {"floordiv", "floormod"}  # renamed
 
 
 def test_a_program_has_only_what_it_names() -> None:

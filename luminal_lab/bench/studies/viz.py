@@ -1,12 +1,13 @@
 """What pictures cost: the static one in Python, and the live ones in a real, headless Chromium.
 
-    python benchmarks/viz.py [FOLDER]
+    python -m luminal_lab.bench.studies.viz [FOLDER]
 
 Needs `playwright` and a Chromium on the PATH. Every figure is measured in this one run, and stands
 beside its goal; with a folder, the pages that were measured are left there. What somebody waits for
 is counted from a key or a click, which are real ones, to the frame in which the last part of what
 is in sight has been drawn.
 """
+# pyright: basic
 
 import gc
 import json

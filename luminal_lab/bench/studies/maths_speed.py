@@ -1,11 +1,12 @@
 """How fast elementwise loops are: the nanoseconds an element of each function, on data in L1.
 
-    python benchmarks/maths_speed.py [tanh cast ...]
+    python -m luminal_lab.bench.studies.maths_speed [tanh cast ...]
 
 Each is a plain loop with `#pragma omp simd`, as kernels have them, by gcc and by zig's clang. Of
 what tensors compose it is the form that they spell, too, beside the one function that takes its
 place. `-` stands where a compiler made no vector code of a loop, as it says itself.
 """
+# pyright: basic
 
 import ctypes
 import re
@@ -21,13 +22,14 @@ import numpy as np
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import OPS
+from luminal_lab.core.ops import Add, Cast, LessThan, Mul, Where
 from luminal_lab.core.ops.intrinsic import PREFIX, Intrinsic
 from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.terms import Apply, Number, Read, Term
 from luminal_lab.kernels.fuse.intrinsics import spelled
 from luminal_lab.kernels.prelude.prelude import known_in, prelude
 from luminal_lab.kernels.prelude.rows import C_TYPES
-from luminal_lab.kernels.render.values import PRIMITIVE, applied, c_type, number
+from luminal_lab.kernels.render.values import PRIMITIVE, c_type, function_of, number
 
 NAMES = [*PRIMITIVE, "fma"]
 NAMES += [op.name.removeprefix(PREFIX) for op in OPS.values() if issubclass(op, Intrinsic)]
@@ -98,6 +100,22 @@ def every_loop() -> Iterator[Loop]:
     for key in CASTS.split():
         of, to = (named[short] for short in key.split("_"))
         yield Loop("cast", key, of, to, f"lab_cast_{key}(x[i])")
+
+
+def applied(term: Apply, values: list[str]) -> str:
+    """Write an op on values."""
+    match term.op:
+        case Add() | Mul() if term.dtype.is_float:
+            return f"{values[0]} {'+' if isinstance(term.op, Add) else '*'} {values[1]}"
+        case LessThan():
+            return f"{values[0]} < {values[1]}"
+        case Where():
+            return f"{values[0]} ? {values[1]} : {values[2]}"
+        case Cast():
+            return f"lab_cast_{term.args[0].dtype.short}_{term.dtype.short}({values[0]})"
+        case _:
+            function = function_of(term.op) or term.op.name
+            return f"lab_{function}_{term.dtype.short}({', '.join(values)})"
 
 
 def written(term: Term, lines: list[str], known: dict[Term, str]) -> str:

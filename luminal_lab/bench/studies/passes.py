@@ -1,28 +1,24 @@
 """What passes cost: snapshots and verification beside the passes themselves, and whole pipelines.
 
-    python benchmarks/passes.py
+    python -m luminal_lab.bench.studies.passes
 
 Every figure is measured in this one run.
 """
 
 import gc
-import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import luminal_lab as ll
+from luminal_lab.bench.studies import gpt2
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR
 from luminal_lab.core.verify import verify
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.pipeline import LICENCE, Pipeline
-
-sys.path.insert(0, str(Path(__file__).parent))
-import gpt2
 
 NODES = 10_000
 # Each round drops some of the arithmetic, and then what nobody reads: 30 passes, all with work.

@@ -1,9 +1,10 @@
 """How long training takes in the interpreter: a step of an MLP beside PyTorch's, a GPT and a page.
 
-    python benchmarks/training.py
+    python -m luminal_lab.bench.studies.training
 
 Every figure is measured in this one run, on two cores at most; without torch its lines are absent.
 """
+# pyright: basic
 
 import statistics
 import time

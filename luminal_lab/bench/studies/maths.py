@@ -1,11 +1,12 @@
 """How exact and how fast the C functions of CPU kernels are, beside the C library's.
 
-    python benchmarks/maths.py [exp2 tanh ...]
+    python -m luminal_lab.bench.studies.maths [exp2 tanh ...]
 
 float32: every finite value, against the C library's double. float64: 10^8 drawn values, against its
 long double. An error of 0.5 ulp is correct rounding. Every figure is measured in this one run, on
 one core; all of it takes some ten minutes.
 """
+# pyright: basic
 
 import ctypes
 import subprocess
