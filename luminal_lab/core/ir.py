@@ -6,7 +6,7 @@ are copied only when one of their records changes.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import is_
 from typing import NamedTuple, TypeAlias, final
@@ -328,13 +328,13 @@ class IR(Lookup, Drawn):
         types = {type for node in self.table for type in node.types}
         return mentioned(types, {node.op for node in self.table})
 
-    def ancestors(self, nodes: Iterable[NodeLike]) -> set[int]:
-        """Return the ids of the given nodes and of all that they are computed from."""
+    def ancestors(self, nodes: Iterable[NodeLike], known: Container[int] = ()) -> set[int]:
+        """Return the ids of nodes and of all that they are computed from, but for what is known."""
         found: set[int] = set()
         todo = [self[node].id for node in nodes]
         while todo:
             id = todo.pop()
-            if id not in found:
+            if id not in found and id not in known:
                 found.add(id)
                 todo.extend(self[id].sources)
         return found

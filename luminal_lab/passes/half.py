@@ -37,14 +37,9 @@ from luminal_lab.core.ops import (
     Call,
     Cast,
     Constant,
-    Exp2,
     Gather,
     Input,
     Iota,
-    Log2,
-    Recip,
-    Sin,
-    Sqrt,
     Stored,
 )
 from luminal_lab.core.parse import parse
@@ -55,8 +50,6 @@ from luminal_lab.passes.recognition.reading import Reading
 from luminal_lab.passes.recognition.recognise import RECOGNISERS, Recognise
 from luminal_lab.passes.rereading import readers, reread, sweep
 
-STEEP = (Exp2, Log2, Sin, Recip, Sqrt)
-"""Ops that make much of a small difference in what they are given, or whose values are such."""
 Kind: TypeAlias = tuple[str, tuple[tuple[str, int], ...]]
 """What a call is called, and the names of its sources with their places."""
 NO_KIND: Kind = ("", ())
@@ -282,7 +275,7 @@ class Nature:
         for node in reversed(ir.nodes):
             for user in ir.users(node):
                 passes_on = isinstance(user.op, (Elementwise, View)) and user.id in self.steep
-                if passes_on or isinstance(user.op, STEEP) or self._is_one(user, STEEP_KINDS):
+                if passes_on or user.op.slope == "steep" or self._is_one(user, STEEP_KINDS):
                     self.steep.add(node.id)
                 if isinstance(user.op, View) and user.id in self.seen:
                     self.seen.add(node.id)
@@ -318,7 +311,7 @@ class Nature:
         if isinstance(op, Call):
             is_smooth = self._is_one(node, PRODUCTS + SMOOTH_KINDS)
         elif is_plain:
-            is_smooth = not isinstance(op, STEEP) and self.smooth.issuperset(sources)
+            is_smooth = op.slope != "steep" and self.smooth.issuperset(sources)
         else:
             is_smooth = not isinstance(op, Reduce)
         if is_smooth:

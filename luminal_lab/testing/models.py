@@ -121,7 +121,7 @@ def models() -> Iterator[Case]:
         ir = cx.ir
         sizes: tuple[dict[str, int], ...] = ({"n": 5}, {"n": 2}) if ir.symbols else ({},)
         runs = tuple(Run(_data(ir, dims), dims) for dims in sizes)
-        yield Case(f"model {write.__name__}", "model", ir, runs, "rounded")
+        yield Case(f"model {write.__name__}", "model", ir, runs, None)
 
 
 def _data(ir: IR, dims: Mapping[str, int]) -> dict[str, Array]:

@@ -22,7 +22,7 @@ import numpy as np
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import OPS
-from luminal_lab.core.ops import Add, Cast, LessThan, Mul, Where
+from luminal_lab.core.ops import Add, LessThan, Mul, Where
 from luminal_lab.core.ops.intrinsic import PREFIX, Intrinsic
 from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.terms import Apply, Number, Read, Term
@@ -103,19 +103,18 @@ def every_loop() -> Iterator[Loop]:
 
 
 def applied(term: Apply, values: list[str]) -> str:
-    """Write an op on values."""
+    """Return an op on floats in C."""
     match term.op:
-        case Add() | Mul() if term.dtype.is_float:
-            return f"{values[0]} {'+' if isinstance(term.op, Add) else '*'} {values[1]}"
+        case Add():
+            return " + ".join(values)
+        case Mul():
+            return " * ".join(values)
         case LessThan():
-            return f"{values[0]} < {values[1]}"
+            return " < ".join(values)
         case Where():
             return f"{values[0]} ? {values[1]} : {values[2]}"
-        case Cast():
-            return f"lab_cast_{term.args[0].dtype.short}_{term.dtype.short}({values[0]})"
-        case _:
-            function = function_of(term.op) or term.op.name
-            return f"lab_{function}_{term.dtype.short}({', '.join(values)})"
+        case op:
+            return f"lab_{function_of(op)}_{term.dtype.short}({', '.join(values)})"
 
 
 def written(term: Term, lines: list[str], known: dict[Term, str]) -> str:

@@ -11,7 +11,7 @@ the symbols' bounds.
     (3*seq + 8, 0, '1', True)
 
 expression.py says what an expression is, arithmetic.py keeps it canonical, limits.py knows how
-large it can be, values.py puts numbers in, text.py reads it and writes C.
+large it can be, values.py puts numbers in, text.py reads it.
 """
 
 from luminal_lab.core.dims.arithmetic import (

@@ -350,12 +350,5 @@ class Worklist:
 
 def needed(ir: IR, wanted: Iterable[int], known: Iterable[int]) -> Iterator[Node]:
     """Yield the nodes that the wanted ones are computed from, in order, but for what is known."""
-    given = set(known)
-    found: set[int] = set()
-    todo = list(wanted)
-    while todo:
-        id = todo.pop()
-        if id not in found and id not in given:
-            found.add(id)
-            todo += ir[id].sources
-    return (node for node in ir if node.id in found)
+    behind = ir.ancestors(wanted, set(known))
+    return (node for node in ir if node.id in behind)

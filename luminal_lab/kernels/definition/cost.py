@@ -4,32 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from luminal_lab.core.dims import Dim, Symbol, bounds, evaluate, symbols
-from luminal_lab.core.op import Elementwise, Op, size_of
-from luminal_lab.core.ops import (
-    Cast,
-    Exp2,
-    Gather,
-    Log2,
-    Mod,
-    Mul,
-    Random,
-    Recip,
-    Sin,
-    Sqrt,
-    StopGradient,
-    Where,
-)
-from luminal_lab.core.ops.intrinsic import (
-    Abs,
-    Ceil,
-    Floor,
-    Intrinsic,
-    Maximum,
-    Minimum,
-    Relu,
-    Round,
-    Trunc,
-)
+from luminal_lab.core.op import size_of
+from luminal_lab.core.ops import Cast, Mul, Where
 from luminal_lab.kernels.definition.definition import (
     Apply,
     Definition,
@@ -42,15 +18,8 @@ from luminal_lab.kernels.definition.definition import (
 from luminal_lab.kernels.definition.terms import free, softmaxes
 
 NO_DIMS: Mapping[str, int] = {}
-WORK: Mapping[type[Op], int] = {
-    **dict.fromkeys((Exp2, Log2, Sin, Random), 10),
-    **dict.fromkeys((Recip, Sqrt, Mod), 5),
-    **dict.fromkeys((Cast, StopGradient), 0),
-    Gather: 2,
-}
-"""What an element costs where it is not one addition or nothing, in additions."""
-PLAIN = (Abs, Ceil, Floor, Maximum, Minimum, Relu, Round, Trunc)
-"""Functions that cost no more than an addition."""
+COSTLY = 5
+"""From this cost on, computing an op twice is a waste."""
 TYPICAL = 512
 """What a dim counts as where a number is needed before it is known."""
 Visited: TypeAlias = tuple[Term, Dim]
@@ -106,18 +75,6 @@ def bytes_moved(definition: Definition, dims: Mapping[str, int] = NO_DIMS) -> in
     for output in definition.outputs:
         total += evaluate(size_of(output.type.shape), dims) * output.type.dtype.itemsize
     return total
-
-
-def work(op: Op) -> int:
-    """Return what an op costs for each element, in additions.
-
-    >>> from luminal_lab.core.ops import Add
-    >>> work(Add()), work(Exp2()), work(Cast("f16"))
-    (1, 10, 0)
-    """
-    if isinstance(op, Intrinsic) and not isinstance(op, PLAIN):
-        return WORK[Exp2]
-    return WORK.get(type(op), int(isinstance(op, Elementwise)))
 
 
 def typical(dim: Dim) -> int:

@@ -25,7 +25,7 @@ from luminal_lab.core.ops import (
     SumReduce,
     Window,
 )
-from luminal_lab.kernels.definition.cost import typical, work
+from luminal_lab.kernels.definition.cost import typical
 
 PLAIN = (Input, Constant, Iota)
 """What is never a local."""
@@ -125,7 +125,7 @@ class _Places:
         """Return what an element of each node costs; what is repeated costs its share."""
         costs: dict[int, float] = {}
         for node in self.reached:
-            cost = float(work(node.op))
+            cost = float(node.op.cost)
             for source in dict.fromkeys(self.read_by(self.ir, node)):
                 if isinstance(node.op, Reduce):
                     size = typical(source.shape[node.op.axis])

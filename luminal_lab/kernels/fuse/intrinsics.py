@@ -26,16 +26,10 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Elementwise, Op
 from luminal_lab.core.ops import (
     Constant,
-    Exp2,
     Expand,
     Input,
-    Log2,
-    Mod,
     Mul,
-    Recip,
     Reshape,
-    Sin,
-    Sqrt,
 )
 from luminal_lab.core.ops.intrinsic import (
     PREFIX,
@@ -58,6 +52,7 @@ from luminal_lab.core.ops.intrinsic import (
     Tanh,
     Trunc,
 )
+from luminal_lab.kernels.definition.cost import COSTLY
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.dead_code import DeadCode
 from luminal_lab.passes.pattern import as_value
@@ -96,8 +91,6 @@ SPELLED_OF_TWO: tuple[tuple[Intrinsic, Callable[[Tensor, Tensor], Tensor]], ...]
     (Maximum(), Tensor.maximum),
     (Minimum(), Tensor.minimum),
 )
-COSTLY = (Exp2, Log2, Sin, Sqrt, Recip, Mod)
-"""What is not computed twice for an intrinsic's sake."""
 HALVES = (DType.float16, DType.bfloat16)
 
 
@@ -152,7 +145,7 @@ def _inside(template: Template, root: Node, match: Match) -> list[Node]:
 def _is_closed(root: Node, match: Match, edit: Edit) -> bool:
     """Return whether nobody outside reads what costs something inside."""
     inside = {node.id for node in match.values()}
-    costly = [n for n in match.values() if isinstance(n.op, COSTLY) and n is not root]
+    costly = [n for n in match.values() if n.op.cost >= COSTLY and n is not root]
     readers = [edit.readers.get(node.id, {}).keys() for node in costly]
     return all(each <= inside for each in readers) and not any(map(edit.is_output, costly))
 

@@ -24,7 +24,7 @@ from luminal_lab.core.ops import (
     StopGradient,
     Window,
 )
-from luminal_lab.kernels.definition.cost import amount, typical, work
+from luminal_lab.kernels.definition.cost import amount, typical
 
 FREE = (Constant, Iota, View, Contiguous, StopGradient)
 """What costs nothing to compute again wherever it is read."""
@@ -272,7 +272,7 @@ class Reading:
         below = self._made_at(node)
         if below is not None:
             return f"{node} is best made where {below} is"
-        inside, flops, reads = {node.id}, work(node.op), set[int]()
+        inside, flops, reads = {node.id}, node.op.cost, set[int]()
         for edge in self.sources[node.id]:
             source = self.again(edge.source) if self.is_open(edge.source) else ""
             if isinstance(source, Again) and flops + source.flops <= CHEAP:

@@ -22,7 +22,7 @@ from luminal_lab.core.ir import Node
 from luminal_lab.core.op import Elementwise, Reduce, View, size_of
 from luminal_lab.core.ops import Expand, Flip, Gather, Pad, Permute, Random, Reshape, Slice, Window
 from luminal_lab.core.views import axis_groups
-from luminal_lab.kernels.definition.cost import typical, work
+from luminal_lab.kernels.definition.cost import typical
 from luminal_lab.kernels.fuse.reading import Again, Edge, Reading
 
 FLOPS_A_BYTE = 2
@@ -383,7 +383,7 @@ class Region:
                 elif edge.source.id not in given:
                     more[edge.source.id] = edge.source
         spared = 2 * sum(size_in_memory(node) for node in wanted.values())
-        flops = sum(work(node.op) * typical(size_of(node.shape)) for node in inside.values())
+        flops = sum(node.op.cost * typical(size_of(node.shape)) for node in inside.values())
         costs = flops / FLOPS_A_BYTE + sum(size_in_memory(node) for node in more.values())
         fits = len(self.computed) + len(inside) <= MOST_OPS
         fits = fits and len(given | more.keys()) <= max(MOST_INPUTS, len(given) + len(wanted))
