@@ -30,7 +30,7 @@ from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.steps.applied import Changes, ScheduleLike, applied, read_schedule
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.kernels.tile_map import TileMap
-from luminal_lab.machines.resources import Compiled, Resources
+from luminal_lab.machines.resources import CompiledCUDA, Resources
 from luminal_lab.tables import Table, frame
 
 LANGUAGES: Mapping[str, str] = {"c": "C", "cuda": "CUDA", "metal": "Metal"}
@@ -115,7 +115,7 @@ class Kernel(Displayed):
     """What its source takes of the prelude, by name."""
     make: Callable[[Schedule], Kernel] | None = field(default=None, compare=False)
     """Makes the same kernel by another schedule."""
-    compile: Callable[[Kernel], Compiled] | None = field(default=None, compare=False)
+    compile: Callable[[Kernel], CompiledCUDA] | None = field(default=None, compare=False)
     """Compiles it, for the GPU that it was made for; only CUDA's compiler is on any machine."""
     emulator: Emulator | None = field(default=None, compare=False)
     """Runs it on the CPU as a GPU would; for GPUs."""
@@ -161,7 +161,7 @@ class Kernel(Displayed):
         return replace(made, compile=self.compile, emulator=self.emulator)
 
     @property
-    def compiled(self) -> Compiled:
+    def compiled(self) -> CompiledCUDA:
         """What CUDA's compiler makes of it, which is made when it is first asked for."""
         if self.compile is None:
             languages = {"c": "C, for a CPU", "metal": "in Metal's language", "cuda": "CUDA"}
