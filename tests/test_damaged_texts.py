@@ -45,9 +45,9 @@ kernel softmax[n: 1..64 by 2](x: f32[n, 64], k: i64[n]) -> (y: f32[n, 64])
   y[i < n, j < 64] = t[i, j] * recip(sum k_2 < 64: t[i, k_2]) + u[i, j]
 """
 STEPS = """split i by 6
-parallel i_o
-reorder i_o, j
-pack a before i over i_i, k as b
+parallel i.block
+reorder j, i.block
+pack a before i over i.own, k as b
 fetch a in i ahead 2 of j"""
 PIPELINE = (
     "(simplify{limit = 10}, cse){rounds = 3}, inline{only = [a, b]}, "

@@ -207,13 +207,13 @@ answer = carried
         "Write a schedule by which a task has 16 rows, and the sum runs some elements at a time.",
         (
             "Two steps are about i, and at least one is about j.",
-            "split i by 16 makes i_o, which counts blocks, and i_i, which counts within one.",
-            "split i by 16, parallel i_o, simd j: each on a line of its own.",
+            "split i by 16 makes i.block, which counts blocks, and i.own, which counts in one.",
+            "split i by 16, parallel i.block, simd j: each on a line of its own.",
         ),
         '''\
 answer = """
 split i by 16
-parallel i_o
+parallel i.block
 simd j
 """
 ''',

@@ -254,29 +254,24 @@ answer = least
         "Write a schedule with a whole tile of 6 × 16 for a product of 101 rows.",
         (
             "Begin with the text of tile(6, 16), and read which step is refused, and why.",
-            "The last block of rows is shorter: i_i where the sums begin, i_i_2 where they grow.",
-            "round i_i and clamp i_i_2 behind the reorders, and parallel i_o at the end.",
+            "The last block of rows is shorter: i_start.own where sums begin, i_sum.own where "
+            "they grow.",
+            "round i_start.own and clamp i_sum.own behind the reorders; parallel i.block comes "
+            "last.",
         ),
         '''\
 answer = """
 split i by 6
 split j by 16
-reorder i_i, j_o
-fission j_i
-fission i_i
-reorder j_i_2, k
-reorder i_i_2, k
-round i_i
-clamp i_i_2
-split j_i by 8
-unroll i_i
-unroll j_i_o
-vector j_i_i
-split j_i_2 by 8
-unroll i_i_2
-unroll j_i_2_o
-vector j_i_2_i
-parallel i_o
+reorder i.block, j.block
+fission i.own, j.own as start, sum, end
+reorder k, i_sum.own
+round i_start.own
+clamp i_sum.own
+split j_start.own, j_sum.own by 8 as vector, lane
+unroll i_start.own, i_sum.own, j_start.vector, j_sum.vector
+vector j_start.lane, j_sum.lane
+parallel i.block
 """
 ''',
         tiled,

@@ -38,7 +38,7 @@ class CPUCompiler(DeviceCompiler):
 
     `threads` is how many compute at most, `compiler` the C compiler by name or path. With
     `reuse_outputs` a run may write over what earlier ones returned. `schedules` has the schedules
-    of kernels that are to have another than the default one, as in {"mul_sum": "parallel i"}.
+    of kernels that are to have another than the default one, as in {"matmul": "parallel i"}.
 
     >>> print(CPUCompiler(compiler="gcc", threads=2))
     cpu{compiler = gcc, threads = 2}

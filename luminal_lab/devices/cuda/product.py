@@ -90,7 +90,7 @@ def product_of(definition: Definition | None, dims: Mapping[str, int]) -> GemmCa
     """Return the product that a kernel is for some sizes of dims, if cuBLAS has that.
 
     >>> from luminal_lab.kernels.definition.text import parse_definition
-    >>> product_of(parse_definition('''kernel mul_sum(a: f32[n, 8], b: f32[8, 4]) -> (O: f32[n, 4])
+    >>> product_of(parse_definition('''kernel matmul(a: f32[n, 8], b: f32[8, 4]) -> (O: f32[n, 4])
     ...   O[i < n, j < 4] = sum k < 8: fused(a[i, k] * b[k, j])'''), {"n": 3})[:4]
     (4, 3, 8, 1)
     """

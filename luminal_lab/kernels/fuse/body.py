@@ -15,9 +15,10 @@ from typing import NamedTuple, TypeAlias
 
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Meta, Node, Table
-from luminal_lab.core.op import Elementwise, Reduce, View
-from luminal_lab.core.ops import Call, Gather, Input, Mul, Pick, Random, SumReduce
+from luminal_lab.core.op import View
+from luminal_lab.core.ops import Call, Input, Mul, Pick, SumReduce
 from luminal_lab.core.ops.intrinsic import FusedMul
+from luminal_lab.kernels.fuse.names import kernel_name
 from luminal_lab.kernels.fuse.reading import FREE, GraphReading
 from luminal_lab.kernels.fuse.region import FusedRegion
 from luminal_lab.passes.rule import FACTS
@@ -55,7 +56,7 @@ def write(edit: Edit, reading: GraphReading, plans: Sequence[PlannedKernel]) -> 
             if reason and not region.has(reading.ir[id]):
                 edit.refuse(rule, id, because=f"kept apart: {reason}")
         with edit.firing(rule, because):
-            name = rule if rule == "attention" else _name(inside)
+            name = kernel_name(rule, inside)
             fused = _fused(edit, inside, exits)
             body = _body(inside, sources, exits, bodies, name, fused)
             call = edit.insert(Call(body), *sources, like=list(reversed(inside)))
@@ -180,11 +181,3 @@ def _body(
 
 def _letter(index: int) -> str:
     return chr(ord("a") + index) if index < 26 else f"in{index}"
-
-
-def _name(inside: list[Node]) -> str:
-    """Name a kernel after what it computes: its first and its last ops."""
-    computing = (Elementwise, Reduce, Gather, Random)
-    names = [node.op.name for node in inside if isinstance(node.op, computing)]
-    short = [name.removeprefix("math.").removesuffix("_reduce") for name in dict.fromkeys(names)]
-    return "_".join(short[:2] + short[-2:] if len(short) > 4 else short) or "copy"

@@ -28,7 +28,9 @@ from luminal_lab.kernels.nest.nest import (
 )
 
 SPACES = "memory, scratch, shared or registers"
-HEAD = re.compile(rf"({'|'.join(get_args(Kind))})\s++(?={WORD}\s*+<)")
+LOOP = rf"{WORD}(?:\.{WORD})?+"
+"""A loop is called by its axis, and its level where the axis has several."""
+HEAD = re.compile(rf"({'|'.join(get_args(Kind))})\s++(?={LOOP}\s*+<)")
 IF = re.compile(r"if\b(?!\s*+(?:\[|=|\+=|max=))")
 LOCAL = re.compile(rf"local\s++(?={WORD}\s*+:)")
 FETCH = re.compile(rf"fetch\s++(?={WORD})")
@@ -152,7 +154,7 @@ class NestReader(DefinitionReader):
 
     def loop(self, kind: Kind, width: int) -> Loop:
         """Read a loop behind its kind."""
-        name = self.take(WORD, "an axis")
+        name = self.take(LOOP, "an axis")
         self.new(name, "a loop")
         self.take("<", "'<' and the size of the loop")
         piece = self.until_mark(":")

@@ -121,9 +121,9 @@ def test_a_schedule_that_shares_more_than_a_block_may_have(device, room):
     (cx.tensor((128, 128), name="x") @ cx.tensor((128, 128), name="w")).retrieve()
     cx.compile(ll.GenericCompiler(), device)
     steps = "bind i to block\npack b before j over k, j as all\nplace all in shared"
-    error = error_of(lambda: cx.kernels["mul_sum"].rescheduled(steps), ScheduleError)
+    error = error_of(lambda: cx.kernels["matmul"].rescheduled(steps), ScheduleError)
     assert str(error) == (
-        f"kernel mul_sum: a block has 65,536 bytes of shared memory, and {room}\n"
+        f"kernel matmul: a block has 65,536 bytes of shared memory, and {room}\n"
         "hint: all has 65,536 of them: make its tiles smaller, or place it in memory"
     )
 

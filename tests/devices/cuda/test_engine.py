@@ -359,9 +359,9 @@ def test_the_faster_of_two_is_taken_and_shown(gpu):
     assert "cuBLAS" not in str(cx.launches)
     cx.execute()
     program: Any = cx.compilation.runner
-    assert program.engine.products.choices == {("mul_sum", ()): Choice(0.00025, 0.00025)}
+    assert program.engine.products.choices == {("matmul", ()): Choice(0.00025, 0.00025)}
     assert str(cx.launches) == (
-        "   0  %y: f32[5, 6] = mul_sum(a=%0, b=%1).O  # 250.0 µs, where cuBLAS takes 250.0"
+        "   0  %y: f32[5, 6] = matmul(a=%0, b=%1).O  # 250.0 µs, where cuBLAS takes 250.0"
     )
     assert str(Choice(30e-6, 20e-6)) == "by cuBLAS: 20.0 µs, where its own code takes 30.0"
     # Outside of a graph a launch takes longer than that.
@@ -392,7 +392,7 @@ def test_a_product_that_cublas_does_not_take_is_a_kernels(gpu):
     assert "cuBLAS" not in str(cx.launches)
     program: Any = cx.compilation.runner
     assert program.engine.products.why_not == (
-        "kernel mul_sum: cuBLAS failed: CUBLAS_STATUS_NOT_SUPPORTED: error 15"
+        "kernel matmul: cuBLAS failed: CUBLAS_STATUS_NOT_SUPPORTED: error 15"
     )
 
 
