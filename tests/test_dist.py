@@ -18,6 +18,7 @@ import pytest
 from luminal_lab.cli import lab
 
 ROOT = Path(__file__).resolve().parents[1]
+SOURCES = {".c", ".h", ".cpp", ".cu", ".metal"}
 NEEDED = ("numpy", "ml_dtypes", "typing_extensions")
 
 
@@ -73,6 +74,8 @@ def test_the_wheel_has_the_bundle_the_notebooks_and_nothing_of_the_checkout(
     pages = {path for pattern in lab.PAGES for path in ROOT.glob(pattern)}
     assert held == {path.relative_to(ROOT).as_posix() for path in pages}
     assert "luminal_lab/py.typed" in names
+    sources = (path for path in (ROOT / "luminal_lab").rglob("*") if path.suffix in SOURCES)
+    assert {path.relative_to(ROOT).as_posix() for path in sources} <= {*names}
 
 
 def test_the_sdist_makes_the_same_wheel_without_node(

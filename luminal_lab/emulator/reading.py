@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 from luminal_lab.devices.build.toolchain import window
 from luminal_lab.errors import DeviceError, nearest
-from luminal_lab.kernels.prelude.cuda_hopper import REGISTERS, WGMMA
+from luminal_lab.kernels.prelude.rows import REGISTERS, WGMMA
 
 DialectName: TypeAlias = Literal["cuda", "metal"]
 

@@ -18,7 +18,6 @@ from typing import Protocol, SupportsIndex, overload
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, evaluate
-from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import size_of
 from luminal_lab.core.printer import as_text
 from luminal_lab.display import Displayed
@@ -46,13 +45,6 @@ LANGUAGES: Mapping[str, str] = {"c": "C", "cuda": "CUDA", "metal": "Metal"}
 NO_INPUTS: Mapping[str, object] = {}
 KERNELS = ("kernel", "dialect", "phases", "steps", "lines", "flops", "bytes", "definition")
 NONE = "a device makes them: cx.compile(ll.GenericCompiler(), ll.CPUCompiler())"
-GIVEN = """\
-#define LAB_GIVEN \\
-    void *const *lab_buffers, const lab_i64 *lab_dims, lab_u32 lab_step, lab_i64 *lab_fault, \\
-    lab_i64 lab_task, char *lab_scratch"""
-"""What every function of a kernel is given: the buffers (inputs, locals, outputs), the dims of its
-definition in order, the count of runs, where to report an index out of range, which task it is, and
-memory of its own."""
 
 
 @dataclass(frozen=True)
@@ -129,8 +121,6 @@ class Kernel(Displayed):
     """What it calls its inputs and its outputs, where no definition says."""
     given_numbers: tuple[tuple[Dim, str], ...] | None = None
     """The numbers that it is given behind its buffers, with their NumPy dtypes; None: its dims."""
-    vectors: frozenset[tuple[DType, int]] = frozenset()
-    """The vector types that its source mentions, as dtypes and numbers of lanes."""
     cost: tuple[Dim, Dim] = (0, 0)
     """Its operations on numbers, and the bytes it moves, where no definition says."""
     ops_of_line: tuple[tuple[str, ...], ...] = ()

@@ -75,7 +75,7 @@ def graph() -> IR:
 def source(vector_bytes: int) -> str:
     """Return the C of all that for a machine with such vectors."""
     work = Worklist(graph(), replace(Machine(), vector_bytes=vector_bytes), {})
-    return program_source(work.kernels.values(), work.uses, sorted(work.dtypes, key=str))
+    return program_source(work.kernels.values(), work.uses)
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -9,8 +9,7 @@ import pytest
 from luminal_lab.core.dtypes import DType
 from luminal_lab.emulator import Call, Matrix, emulate
 from luminal_lab.errors import ArgumentError, DeviceError
-from luminal_lab.kernels.dialect import CUDA
-from luminal_lab.kernels.prelude.gpu import prelude
+from luminal_lab.kernels.prelude.prelude import prelude
 from luminal_lab.kernels.tile_map import TileMap
 from tests.expect import error_of
 
@@ -19,7 +18,7 @@ WORD = re.compile(r"\blab_\w+")
 
 def run(body: str, blocks: int, threads: int, *given: Any, shared: int = 0, trace: bool = False):
     """Run a kernel's text with what it takes of the prelude."""
-    source = prelude(CUDA, {*WORD.findall(body), "lab_u8", "lab_f16"}) + body
+    source = prelude("cuda", {*WORD.findall(body), "lab_u8", "lab_f16"}) + body
     return emulate(source, "cuda", [Call("k", blocks, threads, given, shared)], trace=trace)
 
 
@@ -220,6 +219,6 @@ extern "C" __global__ void __launch_bounds__(128) k(float *y) {
 
 
 def test_what_stores_tiles_is_refused() -> None:
-    error = error_of(lambda: emulate(prelude(CUDA, {"lab_bulk_commit"}), "cuda", []), DeviceError)
+    error = error_of(lambda: emulate(prelude("cuda", {"lab_bulk_commit"}), "cuda", []), DeviceError)
     assert "lab_bulk_commit is for cards of Hopper's, and the emulator does not" in error.message
     assert error.hint == "threads can store what a tile has, too"

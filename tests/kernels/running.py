@@ -12,17 +12,13 @@ from luminal_lab.core.binding import bound_shape
 from luminal_lab.core.dims import evaluate
 from luminal_lab.core.op import ints
 from luminal_lab.devices.build.toolchain import compile_library, find_compiler, load
-from luminal_lab.kernels.kernel import GIVEN, Kernel
-from luminal_lab.kernels.prelude.c_indices import DIVISIONS, RANDOM
-from luminal_lab.kernels.prelude.c_maths import c_maths
-from luminal_lab.kernels.render.c.nest import prelude
-from luminal_lab.kernels.render.values import maths_of
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.prelude.prelude import prelude
 
 
 def source_of(*kernels: Kernel) -> str:
     """Return kernels with all that they need, and one function that runs a phase's tasks."""
-    definitions = [kernel.definition for kernel in kernels if kernel.definition is not None]
-    parts = [c_maths(*maths_of(definitions)), GIVEN, DIVISIONS, RANDOM, prelude(kernels)]
+    parts = [prelude("c", {"LAB_GIVEN"}.union(*(kernel.uses for kernel in kernels)))]
     functions = [phase.function for kernel in kernels for phase in kernel.phases]
     cases = [
         f"        case {place}: for (lab_i64 t = 0; t < tasks; t++) "

@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from luminal_lab.core.dtypes import DType
-from luminal_lab.kernels.prelude.c_maths import C_TYPES, FAR, c_maths
+from luminal_lab.kernels.prelude.prelude import known_in, prelude
+from luminal_lab.kernels.prelude.rows import C_TYPES
 
 NAMES = ("exp2", "log2", "sin", "sqrt", "recip")
 NAMES += ("exp", "expm1", "tanh", "sigmoid", "silu", "gelu", "gelu_tanh", "erf", "cos")
@@ -131,7 +132,7 @@ def main() -> None:
 
 
 def source() -> str:
-    text = c_maths(NAMES, [DType.float32, DType.float64]) + HEAD
+    text = prelude("c", known_in("c")) + HEAD
     for dtype, suffix, letter, wide in (
         (DType.float32, "f", "", "double"),
         (DType.float64, "", "l", "long double"),
@@ -144,7 +145,7 @@ def source() -> str:
             text += BODY.format(
                 key=key,
                 c=C_TYPES[dtype],
-                loop=(BLOCKS if (name, dtype) in FAR else NEAR).format(key),
+                loop=(BLOCKS if f"lab_{key}_near" in known_in("c") else NEAR).format(key),
                 theirs=form.format(suffix, "x[i]"),
                 value="lab_from_f32((lab_u32)start + i)" if single else drawn,
                 wide=wide,

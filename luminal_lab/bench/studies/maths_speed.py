@@ -21,13 +21,18 @@ from typing import NamedTuple
 import numpy as np
 
 from luminal_lab.core.dtypes import DType
+from luminal_lab.core.op import OPS
 from luminal_lab.core.ops import Add, LessThan, Mul, Where
+from luminal_lab.core.ops.intrinsic import PREFIX, Intrinsic
 from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.terms import Apply, Number, Read, Term
 from luminal_lab.kernels.fuse.intrinsics import spelled
-from luminal_lab.kernels.prelude.c_maths import C_TYPES, FAR, NAMES, c_maths
-from luminal_lab.kernels.render.values import c_type, function_of, number
+from luminal_lab.kernels.prelude.prelude import known_in, prelude
+from luminal_lab.kernels.prelude.rows import C_TYPES
+from luminal_lab.kernels.render.values import PRIMITIVE, c_type, function_of, number
 
+NAMES = [*PRIMITIVE, "fma"]
+NAMES += [op.name.removeprefix(PREFIX) for op in OPS.values() if issubclass(op, Intrinsic)]
 FLAGS = ["-std=gnu99", "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno"]
 FLAGS += ["-fno-trapping-math", "-fopenmp-simd", "-fPIC", "-shared", "-w"]
 COMPILERS = {
@@ -80,9 +85,8 @@ def every_loop() -> Iterator[BenchmarkLoop]:
         yield BenchmarkLoop("copy", dtype.short, dtype, dtype, "x[i]")
         composed = dict(spelled(dtype))
         for name in NAMES:
-            if name in ("cast", "add", "mul"):
-                continue
-            for suffix in ("", "_near") if (name, dtype) in FAR else ("",):
+            near = f"lab_{name}_{dtype.short}_near" in known_in("c")
+            for suffix in ("", "_near") if near else ("",):
                 given = "x[i], y[i]" if name in OF_TWO else "x[i]"
                 call = f"lab_{name}_{dtype.short}{suffix}({given})"
                 yield BenchmarkLoop(name, dtype.short + suffix, dtype, dtype, call)
@@ -133,7 +137,7 @@ def written(term: Term, lines: list[str], known: dict[Term, str]) -> str:
 def measured(compiler: str, loops: list[BenchmarkLoop], folder: Path) -> list[tuple[float, bool]]:
     """Return the time of each loop, and whether it became vector code."""
     command, remarks, pattern = COMPILERS[compiler]
-    text = c_maths(NAMES, DType)
+    text = prelude("c", known_in("c"))
     lines: dict[int, int] = {}
     for index, case in enumerate(loops):
         x, z = C_TYPES[case.source], C_TYPES[case.result]

@@ -24,7 +24,7 @@ from luminal_lab.devices.runtime.plan import RunRequest
 from luminal_lab.devices.runtime.program import DeviceProgram
 from luminal_lab.devices.runtime.worklist import Worklist
 from luminal_lab.errors import DeviceError
-from luminal_lab.kernels.prelude.c_runtime import TRIED
+from luminal_lab.kernels.prelude.files import whole
 from luminal_lab.kernels.render.c.program import ENTRIES, program_source
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.machines.here import this_machine, usable_cores
@@ -47,9 +47,7 @@ class CPUProgram(DeviceProgram[CPUPlan]):
         worklist = Worklist(ir, this_machine(), sizes, schedules)
         super().__init__(ir, worklist, sizes=sizes, reuse_outputs=reuse_outputs)
         self.threads = usable_cores() if threads is None else threads
-        self.source = program_source(
-            worklist.kernels.values(), worklist.uses, sorted(worklist.dtypes, key=str)
-        )
+        self.source = program_source(worklist.kernels.values(), worklist.uses)
         """The C source of the whole program."""
         self.blocks = BlockPool()
         self.pointers = Pointers()
@@ -105,7 +103,7 @@ class CPUProgram(DeviceProgram[CPUPlan]):
             return [self.run(environment, wanted, known)]
         wanted = frozenset(wanted)
         plan = self.plan(wanted, known, (), environment.dims)
-        source, values = f"{self.source}{TRIED}", list[dict[int, Array]]()
+        source, values = f"{self.source}\n{whole('tried.c')}\n", list[dict[int, Array]]()
         with self._turn():
             for apart in (True, False):
                 library = build.library(source, behind=self.behind) if apart else self.path

@@ -35,9 +35,7 @@ class CPUSource(DeviceProgram[CPUPlan]):
         sizes = dict(specialise or {})
         worklist = Worklist(ir, this_machine(), sizes, schedules)
         super().__init__(ir, worklist, sizes=sizes, reuse_outputs=False)
-        self.source = program_source(
-            worklist.kernels.values(), worklist.uses, sorted(worklist.dtypes, key=str)
-        )
+        self.source = program_source(worklist.kernels.values(), worklist.uses)
         """The C source of the whole program."""
 
     @override

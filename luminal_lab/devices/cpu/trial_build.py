@@ -17,7 +17,7 @@ from pathlib import Path
 from luminal_lab.core.origin import warn
 from luminal_lab.devices.build.toolchain import Behind, Compiler, compile_library, run_program
 from luminal_lab.errors import DeviceError
-from luminal_lab.kernels.prelude.c_runtime import RUN
+from luminal_lab.kernels.prelude.files import whole
 
 CHECKS = {"address": "AddressSanitizer", "undefined": "UndefinedBehaviorSanitizer"}
 """The sanitizers, and what they are called."""
@@ -79,7 +79,9 @@ def _checked(compiler: Compiler) -> tuple[Compiler, tuple[str, ...]]:
 
 def _child(compiler: Compiler, checks: tuple[str, ...]) -> Path:
     """Return the program of the child."""
-    text = Path(__file__).with_name("trial.c").read_text("utf-8").replace("LAB_RUN", RUN, 1)
+    text = (
+        Path(__file__).with_name("trial.c").read_text("utf-8").replace("LAB_RUN", whole("run.h"), 1)
+    )
     text = f"#define LAB_CHECKED {len(checks)}\n{text}"
     flags = tuple(flag for flag in compiler.flags if flag not in ("-shared", "-fPIC", "-O3"))
     exported = () if sys.platform == "darwin" else ("-rdynamic",)

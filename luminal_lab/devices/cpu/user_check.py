@@ -45,7 +45,7 @@ from luminal_lab.devices.cpu.trial_build import Builds, builds
 from luminal_lab.devices.cpu.trial_report import ALONE, INDEX, ArrayName, words
 from luminal_lab.emulator.kernels import emulate_kernel
 from luminal_lab.errors import ArgumentError, DefinitionError, DeviceError
-from luminal_lab.kernels.prelude.c_runtime import RUN
+from luminal_lab.kernels.prelude.files import whole
 from luminal_lab.kernels.user.call import Draft, KernelCall
 from luminal_lab.kernels.user.gpu import gpu_user_kernel
 from luminal_lab.kernels.user.kernel import alone, header_of, tasks_of, use_dims
@@ -61,7 +61,7 @@ TRIED: Final = f"""
 typedef __INT32_TYPE__ lab_i32;
 typedef __UINT32_TYPE__ lab_u32;
 typedef long long lab_i64;
-{RUN}
+{whole("run.h")}
 void lab_tried(lab_run *run, lab_i64 at, lab_i64 backwards, volatile lab_i64 *told) {{
     for (lab_i64 turn = 0; turn < run->tasks[0]; turn++) {{
         told[1] = backwards ? run->tasks[0] - 1 - turn : turn;

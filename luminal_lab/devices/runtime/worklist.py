@@ -14,7 +14,6 @@ from itertools import count
 from typing import NamedTuple, Protocol, TypeAlias
 
 from luminal_lab.core.dims import Dim
-from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.core.ops import (
@@ -161,8 +160,6 @@ class Worklist:
         self.works: list[NodeWork] = []
         self.definitions: dict[IR, Definition] = {}
         """What the bodies of calls compute."""
-        self.dtypes: set[DType] = set()
-        """The dtypes of kernels without definitions."""
         self._by_text: dict[object, Kernel] = {}
         self._units: dict[IR, Unit] = {}
         self._results: dict[Key, int] = {}
@@ -304,7 +301,6 @@ class Worklist:
             key = (op, types)
             if key not in self._by_text:
                 name = self._name(op.name)
-                self.dtypes |= {type.dtype for type in types}
                 self._by_text[key] = self.kernels[name] = self.maker.moving(op, types, name)
             return Unit(self._by_text[key], over=(0,))
         return Unit(None)

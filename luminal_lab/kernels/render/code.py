@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeAlias
 from luminal_lab.core.dims import Dim, symbols
 from luminal_lab.core.dtypes import DType
 from luminal_lab.kernels.dialect import LIMIT, Dialect, Space
+from luminal_lab.kernels.prelude.files import NAME
 from luminal_lab.kernels.render.index import LEAST, condition_c, index_c
 from luminal_lab.kernels.render.names import c_name
 
@@ -118,6 +119,7 @@ class Code:
 
     def array(self, type: str, name: str, size: int | str, space: Space = "own") -> None:
         """Add the declaration of an array."""
+        self.uses.update(NAME.findall(self.dialect.arrays[space]))
         self.block.append(Declare(type, name, size=size, space=space))
 
     def assign(self, place: str, value: str, how: str = "=", ops: Iterable[str] = ()) -> None:
@@ -149,6 +151,8 @@ class Code:
         self, type: str, name: str, size: object, pragma: tuple[str, str] | None = None
     ) -> Generator[None]:
         """Add a loop, and put what is added meanwhile into it."""
+        if pragma is not None:
+            self.uses.update(NAME.findall(self.dialect.pragmas[pragma[0]]))
         loop = Repeat(type, name, str(size), [], pragma)
         self.block.append(loop)
         with self.inside(loop.body):

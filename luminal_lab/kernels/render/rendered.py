@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from luminal_lab.core.dims import Dim
-from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.kernels.kernel import Kernel, Local, Phase
 from luminal_lab.kernels.nest.nest import Block, Loop, Nest, Statement, mapped, substituted
@@ -28,8 +27,6 @@ class Rendered:
     """What it takes of the prelude, by name."""
     scratch: Dim = 0
     """The bytes that each thread lends to a task, on a CPU."""
-    vectors: frozenset[tuple[DType, int]] = frozenset()
-    """The vector types that it mentions, on a CPU."""
     shared: int = 0
     """The bytes that a GPU's block declares that its threads share, in the phase with the most."""
 
@@ -41,7 +38,6 @@ class Rendered:
             phases=self.phases,
             locals=self.locals,
             scratch=self.scratch,
-            vectors=self.vectors,
             ops_of_line=(*((),) * len(top.splitlines()), *self.ops_of_line),
             uses=self.uses,
         )

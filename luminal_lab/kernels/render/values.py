@@ -5,33 +5,20 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import Op
 from luminal_lab.core.ops.intrinsic import PREFIX, Intrinsic
-from luminal_lab.kernels.definition.definition import Apply, Definition, walk
-from luminal_lab.kernels.definition.terms import worked_out
-from luminal_lab.kernels.prelude.c_composed import COMPOSED
-from luminal_lab.kernels.prelude.c_maths import C_TYPES, PRIMITIVE
+from luminal_lab.kernels.prelude.files import NAME
+from luminal_lab.kernels.prelude.prelude import known_in
+from luminal_lab.kernels.prelude.rows import C_TYPES
+
+PRIMITIVE = ("exp2", "log2", "sin", "sqrt", "recip", "mod", "max")
+"""The primitives that are functions in C."""
 
 
 def c_type(dtype: DType) -> str:
     """Return the C type of a value while it is computed with."""
     return "float" if dtype.is_half else C_TYPES[dtype]
-
-
-def maths_of(definitions: Iterable[Definition]) -> tuple[set[str], set[DType]]:
-    """Return the functions and dtypes that kernels need of the C maths."""
-    names, dtypes = {"cast", "add", "mul", "max", "fma"}, {DType.float32, DType.int64, DType.bool_}
-    for definition in definitions:
-        dtypes |= {type.dtype for type in definition.types.values()}
-        for term in walk(*(step for line in definition.lines for step in worked_out(line.term))):
-            dtypes.add(term.dtype)
-            function = function_of(term.op) if isinstance(term, Apply) else None
-            names |= set() if function is None else {function}
-    return names, dtypes
 
 
 def number(value: bool | int | float, dtype: DType) -> str:
@@ -53,14 +40,16 @@ def least(dtype: DType) -> str:
 
 
 def function_of(op: Op) -> str | None:
-    """Return which C function computes an op, as `c_maths` calls it; None for a user's own op."""
-    name = op.name.removeprefix(PREFIX) if isinstance(op, Intrinsic) else op.name
-    return name if name in (COMPOSED if isinstance(op, Intrinsic) else PRIMITIVE) else None
+    """Return which C function computes an op, without its dtype; None for a user's own op."""
+    if isinstance(op, Intrinsic):
+        name = op.name.removeprefix(PREFIX)
+        return name if f"lab_{name}_f32" in known_in("c") else None
+    return op.name if op.name in PRIMITIVE else None
 
 
-def functions_in(form: str) -> set[str]:
-    """Return what an op's own form in C takes of the prelude."""
-    return {*re.findall(r"\b(?:lab|LAB)_\w+", form)}
+def functions_in(text: str) -> set[str]:
+    """Return what C of the user's takes of the prelude."""
+    return {*NAME.findall(text)}
 
 
 def key_word(seed: int, stream: int) -> int:

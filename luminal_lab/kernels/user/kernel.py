@@ -36,6 +36,7 @@ from luminal_lab.kernels.definition.text import Header, parse_header
 from luminal_lab.kernels.kernel import Kernel, Phase, comment, function_name
 from luminal_lab.kernels.render.index import index_c
 from luminal_lab.kernels.render.names import KEYWORDS, c_name
+from luminal_lab.kernels.render.values import functions_in
 from luminal_lab.kernels.user.c_text import (
     DEFINE,
     INCLUDE,
@@ -309,14 +310,16 @@ def user_kernel(op: UserKernel, name: str) -> Kernel:
     tasks = tasks_of(op, dims)
     use = use_of(op)
     function = function_name(name)
+    source = _embedded(op, header, function, dims, list(use.dims))
     return Kernel(
         name,
         None,
-        _embedded(op, header, function, dims, list(use.dims)),
+        source,
         (Phase(function, tasks),),
         given_dims=tuple(use.dims),
         given_names=tuple(name for name, _ in (*header.inputs, *header.outputs)),
         cost=use.cost,
+        uses=frozenset(functions_in(source)),
     )
 
 

@@ -25,11 +25,10 @@ from luminal_lab.devices.gpu.nvrtc import (
 )
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.definition.text import parse_definition
-from luminal_lab.kernels.dialect import CUDA
 from luminal_lab.kernels.gpu import gpu_of
 from luminal_lab.kernels.make_gpu import make_gpu_kernel
-from luminal_lab.kernels.prelude.cuda_hopper import HOPPER
-from luminal_lab.kernels.prelude.gpu import _pieces, prelude
+from luminal_lab.kernels.prelude.files import paragraphs
+from luminal_lab.kernels.prelude.prelude import known_in, prelude
 from luminal_lab.kernels.render.gpu.program import gpu_source
 from luminal_lab.machines.resources import Resources
 from tests.expect import error_of
@@ -137,13 +136,15 @@ def caller(name: str, lines: list[str]) -> str:
 # Two seconds each, for some 250 functions: all that a kernel may call is compiled at least once.
 @pytest.mark.parametrize("arch", ARCHS)
 def test_every_function_of_the_prelude_compiles(arch: str) -> None:
-    names = {*_pieces("cuda"), "lab_tensor_map"}
+    hopper = {name for paragraph in paragraphs("hopper.cu") for name in paragraph.names}
+    names = {*known_in("cuda")} - hopper | {"lab_tensor_map"}
     if arch == "sm_90a":
-        names |= set(WORD.findall(HOPPER)) | {"lab_registers_rise_232", "lab_registers_fall_40"}
+        names |= hopper
+        names |= {"lab_registers_rise_232", "lab_registers_fall_40"}
         for unit, ways in (("f16", ("", "_rows", "_own", "_own_rows")), ("tf32", ("", "_own"))):
             names |= {f"lab_wgmma_{unit}_n{n}{way}" for n in (8, 64) for way in ways}
         names.add("lab_wgmma_bf16_n256")
-    text = prelude(CUDA, names)
+    text = prelude("cuda", names)
     lines = list(calls(text))
     called = set(WORD.findall("\n".join(lines)))
     assert {name for name in names if f" {name}(" in text and f"define {name}" not in text} <= {
@@ -152,14 +153,14 @@ def test_every_function_of_the_prelude_compiles(arch: str) -> None:
     }
     lines.append("LAB_STORE(lab_f32x4, memory, 0, LAB_LOAD(lab_f32x4, memory, 16));")
     kernels = [caller(f"k{at}", lines[at : at + 12]) for at in range(0, len(lines), 12)]
-    text = prelude(CUDA, {*names, "lab_f32x4"})
+    text = prelude("cuda", {*names, "lab_f32x4"})
     compiled = compile_cuda("\n\n".join([text, *kernels]), arch)
     assert len(compiled.resources) == len(kernels)
 
 
 def test_no_function_for_floats_needs_memory_of_its_own() -> None:
-    names = [n for n in _pieces("cuda") if re.fullmatch(r"lab_[a-z0-2_]+_f32|lab_random", n)]
-    text = prelude(CUDA, [*names, "lab_tensor_map"])
+    names = [n for n in known_in("cuda") if re.fullmatch(r"lab_[a-z0-2_]+_f32|lab_random", n)]
+    text = prelude("cuda", [*names, "lab_tensor_map"])
     lines = [line for line in calls(text) if not re.search("tile|mma|f64", line)]
     kernels = [caller(f"k{at}", lines[at : at + 12]) for at in range(0, len(lines), 12)]
     most = compile_cuda("\n\n".join([text, *kernels]), "sm_80").most
@@ -187,7 +188,7 @@ def test_no_product_is_fused_with_a_sum_but_where_it_says_so(arch: str) -> None:
     kernel = """
 extern "C" __global__ void {name}(const float *x, float *y) {{ y[0] = {sum}; }}
 """
-    text = prelude(CUDA, {"lab_fma_f32"})
+    text = prelude("cuda", {"lab_fma_f32"})
     text += kernel.format(name="fused", sum="lab_fma_f32(x[0], x[1], x[2])")
     text += kernel.format(name="apart", sum="x[0] * x[1] + x[2]")
     found = opcodes(compile_cuda(text, arch).cubin)
@@ -213,7 +214,7 @@ extern "C" __global__ void __launch_bounds__(128) k(const lab_f16 *x, float *y) 
     for (int e = 0; e < 4; e++) y[4 * threadIdx.x + e] = c[e];
 }
 """
-    source = prelude(CUDA, set(WORD.findall(body))) + body
+    source = prelude("cuda", set(WORD.findall(body))) + body
     ptx = compile_cuda(source.replace("ALIGNED", "__align__(16)"), "sm_80").ptx
     assert "ldmatrix" in ptx
     assert "ld.shared.u16" not in ptx

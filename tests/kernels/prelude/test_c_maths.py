@@ -13,15 +13,20 @@ import numpy as np
 import pytest
 
 from luminal_lab.core.dtypes import BY_NUMPY, DType
+from luminal_lab.core.op import OPS
 from luminal_lab.core.ops import Add, Cast, Exp2, Log2, Mod, Mul, Recip, Sin, Sqrt
-from luminal_lab.errors import ArgumentError
-from luminal_lab.kernels.prelude.c_composed import COMPOSED
-from luminal_lab.kernels.prelude.c_maths import C_TYPES, FAR, NAMES, c_maths
-from tests.expect import error_of
+from luminal_lab.core.ops.intrinsic import PREFIX, Intrinsic
+from luminal_lab.kernels.prelude.files import definitions
+from luminal_lab.kernels.prelude.prelude import prelude
+from luminal_lab.kernels.prelude.rows import C_TYPES, rows
 
 F32, F64 = DType.float32, DType.float64
 FLOATS = (F32, F64)
 WHOLE = [dtype for dtype in DType if not dtype.is_float]
+MATHS = prelude("c", definitions(["maths.c", "composed.c"], rows()))
+COMPOSED = [op.name.removeprefix(PREFIX) for op in OPS.values() if issubclass(op, Intrinsic)]
+FAR = {(name, dtype) for name in ("sin", "mod") for dtype in FLOATS} | {("cos", F64)}
+"""The functions with a rare slow path."""
 UNARY = {"exp2": Exp2(), "log2": Log2(), "sin": Sin(), "sqrt": Sqrt(), "recip": Recip()}
 FLAGS = ["-std=c99", "-Wall", "-Wextra", "-Wno-unused-function", "-fno-math-errno"]
 FLAGS += ["-fno-trapping-math"]
@@ -75,7 +80,7 @@ def library(cc, folder, text, *flags):
 )
 def floats(request, cc, tmp_path_factory):
     """The functions of float32 and float64, where it matters how products are fused."""
-    text = c_maths(NAMES, FLOATS)
+    text = MATHS
     for dtype in FLOATS:
         c, short = C_TYPES[dtype], dtype.short
         for name in UNARY:
@@ -99,7 +104,7 @@ def floats(request, cc, tmp_path_factory):
 @pytest.fixture(scope="module")
 def others(cc, tmp_path_factory):
     """All casts, and the arithmetic of integers and bools."""
-    text = c_maths(NAMES, DType)
+    text = MATHS
     for dtype, name in itertools.product(WHOLE, ("add", "mul", "mod", "max")):
         if (dtype, name) != (DType.bool_, "mod"):
             c, key = C_TYPES[dtype], f"{name}_{dtype.short}"
@@ -276,7 +281,7 @@ def test_integers_wrap_and_bools_are_or_and_and(others, name, dtype):
     some = np.concatenate([some, np.right_shift(some, 3) if dtype.kind == "int" else some])
     x, y = (np.ascontiguousarray(grid.ravel()) for grid in np.meshgrid(some, some))
     if (name, dtype) == ("mod", DType.bool_):
-        assert "lab_mod" not in c_maths(["mod"], [dtype])
+        assert "lab_mod_bool" not in MATHS
         return
     ops = {"add": Add().eval, "mul": Mul().eval, "mod": Mod().eval, "max": np.maximum}
     expected = ops[name](x, y)
@@ -321,7 +326,7 @@ static double sink;
 
 
 def test_nothing_is_undefined_whatever_the_values(cc, tmp_path):
-    text, calls = c_maths(NAMES, DType) + SWEEP, ""
+    text, calls = MATHS + SWEEP, ""
     for name in re.findall(r"^static inline .*?(lab_(?!bits|from)\w+)\(", text, re.MULTILINE):
         head = re.search(rf"^static inline (\w+) {name}\(([^)]*)\)", text, re.MULTILINE)
         assert head
@@ -379,7 +384,7 @@ def assembly(cc, tmp_path_factory):
     """A loop of fixed length over each function, as an x86 of 2013 would run it."""
     if platform.machine() not in ("x86_64", "AMD64"):
         pytest.skip(f"reads the assembly of x86-64, and this is {platform.machine()}")
-    text = c_maths(NAMES, DType)
+    text = MATHS
     for key in VECTOR + SLOW:
         first, *more = re.findall(r"(?<=_)(?:[fiu]\d+|bf16|bool)", key)
         count = 2 if key.startswith(("mod", "max")) else 1
@@ -418,7 +423,7 @@ def defined(text):
 
 
 def test_the_text_has_what_is_asked_and_what_that_calls():
-    text = c_maths(["sqrt", "exp2"], ["float32", "int8"])
+    text = prelude("c", ["lab_sqrt_f32", "lab_exp2_f32"])
     assert defined(text) == [
         "lab_bits_f32",
         "lab_from_f32",
@@ -426,34 +431,20 @@ def test_the_text_has_what_is_asked_and_what_that_calls():
         "lab_exp2_f32",
         "lab_sqrt_f32",
     ]
-    assert "#include" not in c_maths(NAMES, DType)
+    assert "#include" not in MATHS
 
 
 def test_the_text_does_not_depend_on_the_order_of_what_is_asked():
-    assert c_maths(["sin", "cast"], ["int8", F32]) == c_maths(["cast", "sin", "sin"], [F32, "i8"])
-
-
-def test_sixteen_bit_floats_count_in_float32_and_bring_their_casts():
-    text = c_maths(["recip", "add"], ["bfloat16"])
-    casts = ["lab_cast_bf16_f32", "lab_cast_f32_bf16"]
-    assert defined(text) == ["lab_recip_f32", "lab_from_f32", casts[0], "lab_bits_f32", casts[1]]
+    names = ["lab_sin_f64", "lab_cast_i8_f16"]
+    assert prelude("c", names) == prelude("c", names[::-1])
 
 
 def test_a_function_with_a_far_path_comes_with_both_and_their_border():
-    for name, dtype in FAR:
+    for name, dtype in FAR - {("sin", F32)}:
         key = f"lab_{name}_{dtype.short}"
-        assert {key, f"{key}_near", f"{key}_is_far"} <= set(defined(c_maths([name], [dtype])))
+        assert {key, f"{key}_near", f"{key}_is_far"} <= set(defined(prelude("c", [key])))
 
 
 def test_nothing_is_defined_twice():
-    names = defined(c_maths(NAMES, DType))
+    names = defined(MATHS)
     assert len(names) == len(set(names)) > 150
-
-
-def test_an_unknown_name_is_an_error_with_the_nearest():
-    assert str(error_of(lambda: c_maths(["exq2"], [F32]), ArgumentError)) == (
-        "c_maths: there is no function 'exq2'\nhint: did you mean 'exp2'?"
-    )
-    assert str(error_of(lambda: c_maths(["bessel"], [F32]), ArgumentError)) == (
-        f"c_maths: there is no function 'bessel'\nhint: one of {', '.join(NAMES)}"
-    )

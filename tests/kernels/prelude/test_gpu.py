@@ -17,8 +17,8 @@ from luminal_lab.devices.build import cache
 from luminal_lab.emulator import Call, emulate
 from luminal_lab.errors import DTypeError
 from luminal_lab.kernels.dialect import CUDA, METAL
-from luminal_lab.kernels.prelude import cuda as cuda_prelude
-from luminal_lab.kernels.prelude.gpu import prelude
+from luminal_lab.kernels.prelude.files import HERE
+from luminal_lab.kernels.prelude.prelude import prelude
 from tests.conftest import Golden
 from tests.expect import error_of
 
@@ -149,7 +149,7 @@ def source_of(dialect: Any) -> str:
             text += "\n\n" + passed
     for word, meaning in WORDS[dialect.name].items():
         text = re.sub(rf"\b{word}\b", meaning, text)
-    return f"{prelude(dialect, set(USED.findall(text)))}\n\n{text}\n"
+    return f"{prelude(dialect.name, set(USED.findall(text)))}\n\n{text}\n"
 
 
 @pytest.fixture(scope="module", params=[CUDA, METAL], ids=["cuda", "metal"])
@@ -198,20 +198,20 @@ def same(result: np.ndarray, expected: np.ndarray) -> None:
 def test_a_prelude_is_what_is_named_and_what_that_names(dialect: Any, golden: Golden) -> None:
     uses = {"lab_sigmoid_f32", "lab_block_max_f32", "lab_mma_f16", "lab_tile_a_f16", "lab_f16x8"}
     suffix = {"cuda": "cu", "metal": "metal"}[dialect.name]
-    golden(prelude(dialect, uses) + "\n", f"golden/gpu/prelude.{suffix}")
+    golden(prelude(dialect.name, uses) + "\n", f"golden/gpu/prelude.{suffix}")
 
 
 def test_what_is_not_known_is_left_alone() -> None:
-    assert prelude(CUDA, {"lab_fault", "lab_step", "x"}) == prelude(CUDA, set())
+    assert prelude("cuda", {"lab_fault", "lab_step", "x"}) == prelude("cuda", set())
 
 
 def test_a_prelude_does_not_depend_on_the_order_of_names() -> None:
     names = ["lab_tanh_f32", "lab_warp_sum_f32", "lab_cast_f32_bf16", "lab_mod_i8"]
-    assert prelude(METAL, names) == prelude(METAL, names[::-1])
+    assert prelude("metal", names) == prelude("metal", names[::-1])
 
 
 def test_metal_refuses_float64() -> None:
-    error = error_of(lambda: prelude(METAL, {"lab_cast_f32_f64", "lab_exp2_f64"}), DTypeError)
+    error = error_of(lambda: prelude("metal", {"lab_cast_f32_f64", "lab_exp2_f64"}), DTypeError)
     assert str(error) == (
         "metal: there is no float64 on Apple's GPUs, and a kernel calls lab_cast_f32_f64\n"
         "hint: cast to float32 for this device"
@@ -345,7 +345,8 @@ def check_tiles(run: Any, unit: str, kernel: str) -> None:
 
 
 def test_the_list_of_names_is_that_of_what_there_is() -> None:
-    listed = re.findall(r"^    ((?:lab|LAB)_.*)$", cuda_prelude.__doc__ or "", re.MULTILINE)
+    text = (HERE / "cuda.cu").read_text("utf-8")
+    listed = re.findall(r"^//     ((?:lab|LAB)_.*)$", text, re.MULTILINE)
     lines = [line for line in listed if "…" not in line.split("  ")[0]]  # Hopper's are elsewhere
     assert len(lines) > 25
     for line in lines:
@@ -354,6 +355,6 @@ def test_the_list_of_names_is_that_of_what_there_is() -> None:
             written = re.sub(r"_D\b", "_i32", name.replace("_F_D", "_exp2_f32"))
             written = re.sub(r"_U\b", "_f16", written.replace("cast_D_E", "cast_f32_i8"))
             written = written.replace("lab_Dx4", "lab_f32x4")
-            assert prelude(CUDA, {written}) != prelude(CUDA, set()), name
-            is_metals = prelude(METAL, {written}) != prelude(METAL, set())
+            assert prelude("cuda", {written}) != prelude("cuda", set()), name
+            is_metals = prelude("metal", {written}) != prelude("metal", set())
             assert is_metals is ("*" in is_both), name

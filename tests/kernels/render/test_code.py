@@ -8,7 +8,7 @@ from luminal_lab.core.dims import Symbol, minimum
 from luminal_lab.core.dtypes import DType
 from luminal_lab.kernels.dialect import CUDA, METAL, C
 from luminal_lab.kernels.nest.text import parse_nest
-from luminal_lab.kernels.prelude.gpu import prelude
+from luminal_lab.kernels.prelude.prelude import prelude
 from luminal_lab.kernels.render.c.nest import render_nest
 from luminal_lab.kernels.render.code import Code, printed
 from luminal_lab.kernels.render.gpu.render import render_gpu
@@ -79,7 +79,7 @@ nest k(x: f16[n, 64], i: i64[n]) -> (y: f16[n])
     (phase,) = made.phases
     assert (phase.draws, phase.faults) == (False, True)
     named = {*re.findall(r"\b(?:lab|LAB)_\w+|\bfloor(?:div|mod)\b", made.text)}
-    assert prelude(dialect, made.uses) == prelude(dialect, named)
+    assert prelude(dialect.name, made.uses) == prelude(dialect.name, named)
 
 
 def test_sums_and_maxima_of_16_bit_floats_in_memory():

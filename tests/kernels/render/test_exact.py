@@ -96,7 +96,7 @@ def test_vectors_round_as_single_numbers_do(dtype: str) -> None:
         f"  x[i < 512] = {term.format('i')}\n  y[i < 512] = {term.format('i')}\n"
         f"  k[i < 512] = {term.format('i')} < {term.format('i')}"
     )
-    kernel = Kernel("k", definition, c.text, c.phases, c.locals, c.scratch, nest, vectors=c.vectors)
+    kernel = Kernel("k", definition, c.text, c.phases, c.locals, c.scratch, nest, uses=c.uses)
     rng = np.random.default_rng(0)
     numpy = (DType.float32 if dtype == "f32" else DType.float64).numpy
     data: dict[str, Any] = {name: rng.standard_normal(512).astype(numpy) for name in "abcd"}
@@ -133,7 +133,7 @@ def test_fused_products_of_vectors_have_the_bits_of_single_ones(dtype: str, widt
             for name in "xy"
         )
     )
-    kernel = Kernel("k", definition, c.text, c.phases, c.locals, c.scratch, nest, vectors=c.vectors)
+    kernel = Kernel("k", definition, c.text, c.phases, c.locals, c.scratch, nest, uses=c.uses)
     rng = np.random.default_rng(0)
     numpy = (DType.float32 if dtype == "f32" else DType.float64).numpy
     data: dict[str, Any] = {name: rng.standard_normal(64).astype(numpy) for name in "ab"}

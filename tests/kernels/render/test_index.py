@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from luminal_lab.core.dims import Dim, evaluate, maximum, minimum, symbols
-from luminal_lab.kernels.prelude.c_indices import DIVISIONS, EXTREMA
+from luminal_lab.kernels.prelude.prelude import prelude
 from luminal_lab.kernels.render.index import index_c
 from tests.core.test_dims import GOLDEN, A, B, C, N, environments
 
@@ -28,7 +28,8 @@ def test_c_has_the_same_values(tmp_path: Path):
         for index, dim in enumerate(dims)
     )
     source, library = tmp_path / "dims.c", tmp_path / "dims.so"
-    source.write_text("\n".join(["typedef long long lab_i64;", DIVISIONS, EXTREMA, bodies]))
+    called = prelude("c", ["floordiv", "floormod", "lab_min", "lab_max"])
+    source.write_text(f"{called}\n\n{bodies}")
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source], check=True)
     functions = ctypes.CDLL(str(library))
     fixed = {"x": 37, "y": 11, "seq": 48}

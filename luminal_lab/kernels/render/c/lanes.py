@@ -15,6 +15,7 @@ from luminal_lab.core.views import row_major
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Apply, Number, Read, Term, walk
 from luminal_lab.kernels.nest.nest import Block, Fetch, Loop, Nest, Set, arrays_in
+from luminal_lab.kernels.prelude.rows import COMPUTED
 from luminal_lab.kernels.render.arrays import Arrays
 from luminal_lab.kernels.render.code import Code
 from luminal_lab.kernels.render.index import PRODUCT, SUM
@@ -28,8 +29,6 @@ class CArrays(Arrays):
 
     def __init__(self, nest: Nest, code: Code) -> None:
         super().__init__(nest, code)
-        self.vectors: set[tuple[DType, int]] = set()
-        """The vector types that were mentioned."""
         self.hidden: dict[str, Dim] = {}
         """For axes of loops around: the same place, as the compiler does not know it."""
         self.floats: dict[Read, str] = {}
@@ -54,8 +53,7 @@ class CArrays(Arrays):
 
     def vector(self, dtype: DType, width: int) -> str:
         """Return the name of a vector type."""
-        self.vectors.add((dtype, width))
-        return f"lab_{dtype.short}x{width}"
+        return self.code.use(f"lab_{dtype.short}x{width}")
 
     @override
     def place(self, name: str, index: Iterable[Dim]) -> str:
@@ -147,12 +145,12 @@ class Lanes:
         """Return a term for all lanes at once: a vector, or one value for all."""
         match term:
             case Number(value=value, dtype=dtype):
-                return number_c(value, dtype)
+                return number_c(value, dtype, self.code.uses)
             case Read(buffer=buffer, index=index):
                 found = self.lanes_at(buffer, index)
                 if found is not None:
                     return Text(found)
-            case Apply(op=Add() | Mul() as op, args=(a, b), dtype=dtype) if dtype in VECTORS:
+            case Apply(op=Add() | Mul() as op, args=(a, b), dtype=dtype) if dtype in COMPUTED:
                 sign, level = ("+", SUM) if isinstance(op, Add) else ("*", PRODUCT)
                 left, right = self.lanes(a), self.lanes(b)
                 text = f"{left.at(level)} {sign} {right.at(level + 1)}"
@@ -183,7 +181,3 @@ class Lanes:
         kind = self.arrays.vector(type.dtype, self.width)
         at = f"{c_name(name)} + {self.code.index(start, PRODUCT)}"
         return self.code.call("LAB_LANES", kind, at)
-
-
-VECTORS = DType.float32, DType.float64
-"""The dtypes whose vectors are computed with."""

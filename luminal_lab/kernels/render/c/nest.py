@@ -43,7 +43,7 @@ from luminal_lab.kernels.definition.terms import (
     walk as walk_terms,
 )
 from luminal_lab.kernels.dialect import C
-from luminal_lab.kernels.kernel import Kernel, Phase
+from luminal_lab.kernels.kernel import Phase
 from luminal_lab.kernels.nest.nest import (
     Block,
     Fetch,
@@ -55,10 +55,9 @@ from luminal_lab.kernels.nest.nest import (
     arrays_in,
     walk,
 )
-from luminal_lab.kernels.prelude.c_indices import EXTREMA
-from luminal_lab.kernels.prelude.c_maths import C_TYPES
-from luminal_lab.kernels.prelude.c_widen import TYPES as WIDE_TYPES, WIDEN
-from luminal_lab.kernels.render.c.lanes import VECTORS, CArrays, Lanes
+from luminal_lab.kernels.prelude.prelude import known_in
+from luminal_lab.kernels.prelude.rows import C_TYPES
+from luminal_lab.kernels.render.c.lanes import CArrays, Lanes
 from luminal_lab.kernels.render.c.phases import parts_of
 from luminal_lab.kernels.render.code import Code
 from luminal_lab.kernels.render.exact import exact_names
@@ -73,7 +72,7 @@ from luminal_lab.kernels.render.rendered import (
     rendered,
     without_loops,
 )
-from luminal_lab.kernels.render.values import c_type, least as least_of
+from luminal_lab.kernels.render.values import c_type
 from luminal_lab.kernels.render.writer import Writer
 
 STACK = 16384
@@ -105,15 +104,13 @@ def render_nest(
     kept, exact = kept_in_memory(nest), exact_names(nest, compared)
     functions: list[Function] = []
     scratch: Dim = 0
-    vectors: set[tuple[DType, int]] = set()
     for function, (block, tasks) in zip(function_names(name, parts), parts, strict=True):
         writer = _Writer(nest, kept, order, exact)
         writer.function(block)
         head = [f"{C.head.format(name=function)} {{"]
         functions.append(Function(Phase(function, tasks), head, writer.code))
         scratch = maximum(scratch, writer.scratch)
-        vectors |= writer.arrays.vectors
-    return replace(rendered(nest, functions), scratch=scratch, vectors=frozenset(vectors))
+    return replace(rendered(nest, functions), scratch=scratch)
 
 
 def _read_always(term: Term) -> Iterator[Read]:
@@ -161,7 +158,7 @@ def _widened_always(term: Term) -> Iterator[Read]:
     casts = [part.args[0] for part in walk_terms(term) if _is_widening(part)]
     reads = [part for part in walk_terms(term) if isinstance(part, Read)]
     for place in _read_always(term):
-        if place.dtype in WIDEN and (
+        if f"lab_widen_{place.dtype.short}" in known_in("c") and (
             place.dtype.is_half or reads.count(place) == casts.count(place)
         ):
             yield place
@@ -256,7 +253,7 @@ class _Writer(Writer):
             self.widen(one)
         with self.head(one):
             if one.kind == "unroll" and _adds_vectors(one):
-                self.code.raw("LAB_STEP;")
+                self.code.raw(f"{self.code.use('LAB_STEP')};")
             self.statements(one.body)
         self.arrays.floats, self.arrays.hidden = {}, hidden
 
@@ -322,82 +319,3 @@ class _Writer(Writer):
         at = self.code.index(row_major(self.types[one.name].shape, one.index))
         writes = int(any(output.name == one.name for output in self.nest.outputs))
         self.code.invoke("LAB_FETCH", c_name(one.name), at, writes)
-
-
-def prelude(kernels: Iterable[Kernel]) -> str:
-    """Return what nests need of C beside the maths: vectors, and maxima in simd loops."""
-    lines = [PRELUDE, EXTREMA]
-    listed = [*kernels]
-    vectors = {vector for kernel in listed for vector in kernel.vectors}
-    for dtype, width in sorted(vectors, key=lambda one: (one[0].short, one[1])):
-        name, base = f"lab_{dtype.short}x{width}", C_TYPES[dtype]
-        size = f"vector_size({width * dtype.itemsize})"
-        lines.append(f"typedef {base} {name} __attribute__(({size}));")
-        aligned = f"aligned({dtype.itemsize}), may_alias"
-        lines.append(f"typedef {base} {name}_at __attribute__(({size}, {aligned}));")
-        if dtype in VECTORS:
-            lines.append(_fma_lanes(dtype, width))
-    uses = {name for kernel in listed for name in kernel.uses}
-    widened = [dtype for dtype in WIDEN if f"lab_widen_{dtype.short}" in uses]
-    lines += [WIDE_TYPES] if widened else []
-    lines += [WIDEN[dtype] for dtype in widened]
-    for dtype in DType:
-        short = dtype.short
-        if f"reduction(lab_max_{short})" in uses:
-            lines.append(
-                f"#pragma omp declare reduction(lab_max_{short}: {C_TYPES[dtype]}: omp_out = "
-                f"lab_max_{short}(omp_out, omp_in)) initializer(omp_priv = {least_of(dtype)})"
-            )
-    return "\n".join(lines)
-
-
-FMA_LANES = {
-    (DType.float32, 16): [("__AVX512F__", "__builtin_ia32_vfmaddps512_mask(x, y, z, -1, 4)")],
-    (DType.float64, 8): [("__AVX512F__", "__builtin_ia32_vfmaddpd512_mask(x, y, z, -1, 4)")],
-    (DType.float32, 8): [("__FMA__", "__builtin_ia32_vfmaddps256(x, y, z)")],
-    (DType.float64, 4): [("__FMA__", "__builtin_ia32_vfmaddpd256(x, y, z)")],
-    (DType.float32, 4): [
-        ("__FMA__", "__builtin_ia32_vfmaddps(x, y, z)"),
-        ("__aarch64__", "__builtin_aarch64_fmav4sf(x, y, z)"),
-    ],
-    (DType.float64, 2): [
-        ("__FMA__", "__builtin_ia32_vfmaddpd(x, y, z)"),
-        ("__aarch64__", "__builtin_aarch64_fmav2df(x, y, z)"),
-    ],
-}
-"""Where there is an instruction for a vector, and what gcc calls it, as no operator does."""
-
-
-def _fma_lanes(dtype: DType, width: int) -> str:
-    """Return the function that adds products to all lanes of a vector, and rounds once if it can.
-
-    A loop over lanes is none: gcc 12 makes of it one that reads past the end of arrays.
-    """
-    name = f"lab_{dtype.short}x{width}"
-    lines = [f"static inline {name} {name}_fma({name} x, {name} y, {name} z) {{"]
-    lines += ["#if defined(__clang__)", "#pragma clang fp contract(fast)", "    return x * y + z;"]
-    for known, text in FMA_LANES.get((dtype, width), ()):
-        lines += [f"#elif defined({known})", f"    return ({name}){text};"]
-    return "\n".join([*lines, "#else", "    return x * y + z;", "#endif", "}"])
-
-
-PRELUDE = """\
-#if defined(__clang__)
-#define LAB_UNROLL(n) LAB_PRAGMA(unroll)
-#else
-#define LAB_UNROLL(n) LAB_PRAGMA(GCC unroll n)
-#endif
-#define LAB_PRAGMA(text) _Pragma(#text)
-#define LAB_ALIGNED __attribute__((aligned(64)))
-/* What the compiler is not to know of a number: all but its type. */
-#define LAB_HIDE(number) __asm__("" : "+r"(number))
-/* What one step of a sum has read is not kept for the next: the registers are for the sums. */
-#define LAB_STEP __asm__ volatile("" ::: "memory")
-#define LAB_LANES(type, at) (*(type##_at *)(at))
-/* x y + z, of which x or y may be one number for all lanes: less zeros, it is a vector of it. */
-#define LAB_FMA(type, x, y, z) type##_fma((x) - (type){0}, (y) - (type){0}, z)
-/* A number, as no pointer may be outside of its array, and this place may be. */
-#define LAB_FETCH(array, at, writes) \\
-    __builtin_prefetch((const void *)((__SIZE_TYPE__)(array) + sizeof *(array) * (at)), writes)
-#define LAB_INF __builtin_inff()
-#define LAB_NAN __builtin_nanf("")"""

@@ -13,13 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from luminal_lab.core.dtypes import DType
-from luminal_lab.kernels.kernel import GIVEN, Kernel, function_name
-from luminal_lab.kernels.prelude.c_indices import DIVISIONS, RANDOM
-from luminal_lab.kernels.prelude.c_maths import c_maths
-from luminal_lab.kernels.prelude.c_runtime import EXECUTE, RUNTIME
-from luminal_lab.kernels.render.c.nest import prelude
-from luminal_lab.kernels.render.values import maths_of
+from luminal_lab.kernels.kernel import Kernel, function_name
+from luminal_lab.kernels.prelude.files import whole
+from luminal_lab.kernels.prelude.prelude import prelude
 
 ENTRIES = ("lab_open", "lab_execute", "lab_cancel", "lab_close")
 """The functions that the library exports."""
@@ -39,20 +35,13 @@ class Use(NamedTuple):
     """What the outputs are."""
 
 
-def program_source(
-    kernels: Iterable[Kernel], uses: Sequence[Use], dtypes: Iterable[DType] = ()
-) -> str:
-    """Return the C source of all kernels, with what they need, and of the launches.
-
-    `dtypes` are those of kernels without definitions.
-    """
+def program_source(kernels: Iterable[Kernel], uses: Sequence[Use]) -> str:
+    """Return the C source of all kernels, with what they need, and of the launches."""
     kernels = list(kernels)
-    definitions = [kernel.definition for kernel in kernels if kernel.definition is not None]
-    names, known = maths_of(definitions)
-    parts = [c_maths(names, known | set(dtypes)), GIVEN, DIVISIONS, RANDOM, prelude(kernels)]
-    parts += [kernel.source for kernel in kernels]
-    parts += [RUNTIME.strip(), *map(_phases, kernels), _limits(kernels, uses), _launches(uses)]
-    return "\n\n".join([*parts, EXECUTE.strip()]) + "\n"
+    named = {"LAB_GIVEN"}.union(*(kernel.uses for kernel in kernels))
+    parts = [prelude("c", named), *(kernel.source for kernel in kernels)]
+    parts += [whole("pool.c"), whole("run.h"), *map(_phases, kernels)]
+    return "\n\n".join([*parts, _limits(kernels, uses), _launches(uses), whole("execute.c")]) + "\n"
 
 
 def most_phases(kernels: Iterable[Kernel]) -> int:

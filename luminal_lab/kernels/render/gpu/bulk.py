@@ -7,7 +7,7 @@
 
 An array in tiles has a place for each of some turns of a loop. At each lie rows of its last axis,
 in pieces of 128 bytes: all rows of the first 128 bytes, then all of the next. In a row of a piece
-each 16 bytes are elsewhere, as prelude/cuda_hopper.py says. The map of a matrix is an
+each 16 bytes are elsewhere, as prelude/hopper.cu says. The map of a matrix is an
 argument of the kernel's.
 """
 

@@ -11,7 +11,7 @@ from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.core.ops import Scatter, Update
 from luminal_lab.kernels.dialect import Dialect
 from luminal_lab.kernels.kernel import Kernel
-from luminal_lab.kernels.prelude.c_maths import C_TYPES
+from luminal_lab.kernels.prelude.rows import C_TYPES
 from luminal_lab.kernels.render.moving import AT, Moving, pieces
 from luminal_lab.kernels.render.names import c_name
 

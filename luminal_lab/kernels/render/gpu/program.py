@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from luminal_lab.kernels.dialect import CUDA, Dialect
 from luminal_lab.kernels.kernel import Kernel
-from luminal_lab.kernels.prelude.gpu import prelude
+from luminal_lab.kernels.prelude.prelude import prelude
 
 
 def gpu_source(kernels: Sequence[Kernel], dialect: Dialect = CUDA) -> str:
     """Return the whole source of kernels that are in one language."""
-    uses = {name for kernel in kernels for name in kernel.uses}
-    return "\n\n".join([prelude(dialect, uses), *(kernel.source for kernel in kernels)]) + "\n"
+    called = prelude(dialect.name, {name for kernel in kernels for name in kernel.uses})
+    return "\n\n".join([called, *(kernel.source for kernel in kernels)]) + "\n"

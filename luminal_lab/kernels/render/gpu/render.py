@@ -39,7 +39,7 @@ from luminal_lab.kernels.nest.nest import (
     arrays_in,
     walk,
 )
-from luminal_lab.kernels.prelude.c_maths import C_TYPES
+from luminal_lab.kernels.prelude.rows import C_TYPES
 from luminal_lab.kernels.render.code import CBlock, Code
 from luminal_lab.kernels.render.exact import exact_names
 from luminal_lab.kernels.render.gpu.ahead import Arrivals, arrivals, bulk_loops

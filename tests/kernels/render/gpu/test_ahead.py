@@ -6,7 +6,8 @@ import pytest
 from luminal_lab.emulator import Call, Trace, emulate
 from luminal_lab.kernels.dialect import CUDA, METAL, Dialect
 from luminal_lab.kernels.nest.text import parse_nest
-from luminal_lab.kernels.prelude.gpu import prelude
+from luminal_lab.kernels.prelude.files import NAME
+from luminal_lab.kernels.prelude.prelude import prelude
 from luminal_lab.kernels.render.gpu.render import render_gpu
 from luminal_lab.kernels.steps.schedule import parse_schedule
 from tests.kernels.steps.test_ahead import TURNED
@@ -15,7 +16,7 @@ from tests.kernels.steps.test_ahead import TURNED
 def source(count: int, dialect: Dialect = CUDA, text: str = TURNED) -> str:
     nest = parse_schedule(f"ahead k by {count}").apply(parse_nest(text))
     found = render_gpu(nest, "turned", ("n",), dialect)
-    return f"{prelude(dialect, found.uses)}\n\n{found.text}\n"
+    return f"{prelude(dialect.name, NAME.findall(found.text))}\n\n{found.text}\n"
 
 
 def run(text: str, n: int, dialect: Dialect = CUDA) -> tuple[Trace, bool]:
@@ -73,7 +74,7 @@ def test_what_others_use_too_is_waited_for_as_ever() -> None:
     text = str(nest).replace("y[l_4] = part[l_4]", "y[l_4] = part[l_4] + s[0, l_4] * 0.0")
     found = render_gpu(parse_nest(text), "turned", ("n",), CUDA)
     assert "lab_copy" not in found.text
-    trace, is_right = run(f"{prelude(CUDA, found.uses)}\n\n{found.text}\n", 5)
+    trace, is_right = run(f"{prelude('cuda', NAME.findall(found.text))}\n\n{found.text}\n", 5)
     assert not trace.findings
     assert is_right
 

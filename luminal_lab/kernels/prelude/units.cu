@@ -1,33 +1,29 @@
-"""CUDA's tensor units and asynchronous copies, in PTX; and what each lane of a warp holds.
+// CUDA's tensor units and asynchronous copies, in PTX; and what each lane of a warp holds.
+//
+// A warp multiplies a tile of 16 by 16 by one of 16 by 8 (of 16 by 8 and 8 by 8 for tf32), and adds to
+// one of 16 by 8. Lane 4 g + t has, of two 16-bit floats in a word each:
+//
+//          a: 16 rows, 16 of k                b: 16 of k, 8 columns      c: 16 rows, 8 columns
+//     a[0] = (g,     2 t), (g,     2 t + 1)   b[0] = (2 t,     g), …     c[0] = (g,     2 t)
+//     a[1] = (g + 8, 2 t), …                         (2 t + 1, g)        c[1] = (g,     2 t + 1)
+//     a[2] = (g,     2 t + 8), …              b[1] = (2 t + 8, g), …     c[2] = (g + 8, 2 t)
+//     a[3] = (g + 8, 2 t + 8), …                     (2 t + 9, g)        c[3] = (g + 8, 2 t + 1)
+//
+// and for tf32, of which a word holds one,
+//
+//     a[0] = (g, t)    a[1] = (g + 8, t)      b[0] = (t, g)              c as above
+//     a[2] = (g, t + 4)  a[3] = (g + 8, t + 4)  b[1] = (t + 4, g)
+//
+// So c of one product, its floats packed in pairs, is a of the next. PTX ISA, "Matrix Fragments for
+// mma.m16n8k16" and "…m16n8k8", and "ldmatrix". sm_75 has units for f16 alone, of half that depth: two
+// of those make one here, and for bf16 and tf32 its lanes pass each other what they need.
 
-A warp multiplies a tile of 16 by 16 by one of 16 by 8 (of 16 by 8 and 8 by 8 for tf32), and adds to
-one of 16 by 8. Lane 4 g + t has, of two 16-bit floats in a word each:
+static __device__ __forceinline__ int lab_tile_row(int e) { return (int)(threadIdx.x % 32) / 4 + e / 2 * 8; }
 
-         a: 16 rows, 16 of k                b: 16 of k, 8 columns      c: 16 rows, 8 columns
-    a[0] = (g,     2 t), (g,     2 t + 1)   b[0] = (2 t,     g), …     c[0] = (g,     2 t)
-    a[1] = (g + 8, 2 t), …                         (2 t + 1, g)        c[1] = (g,     2 t + 1)
-    a[2] = (g,     2 t + 8), …              b[1] = (2 t + 8, g), …     c[2] = (g + 8, 2 t)
-    a[3] = (g + 8, 2 t + 8), …                     (2 t + 9, g)        c[3] = (g + 8, 2 t + 1)
-
-and for tf32, of which a word holds one,
-
-    a[0] = (g, t)    a[1] = (g + 8, t)      b[0] = (t, g)              c as above
-    a[2] = (g, t + 4)  a[3] = (g + 8, t + 4)  b[1] = (t + 4, g)
-
-So c of one product, its floats packed in pairs, is a of the next. PTX ISA, "Matrix Fragments for
-mma.m16n8k16" and "…m16n8k8", and "ldmatrix". sm_75 has units for f16 alone, of half that depth: two
-of those make one here, and for bf16 and tf32 its lanes pass each other what they need.
-"""
-
-from collections.abc import Iterator
-
-UNITS = """\
-static inline int lab_tile_row(int e) { return (int)(threadIdx.x % 32) / 4 + e / 2 * 8; }
-
-static inline int lab_tile_column(int e) { return (int)(threadIdx.x % 4) * 2 + e % 2; }
+static __device__ __forceinline__ int lab_tile_column(int e) { return (int)(threadIdx.x % 4) * 2 + e % 2; }
 
 // To nearest, ties away from 0; before 8.0 there is no instruction for it.
-static inline lab_u32 lab_cast_f32_tf32(float x) {
+static __device__ __forceinline__ lab_u32 lab_cast_f32_tf32(float x) {
 #if __CUDA_ARCH__ >= 800
     lab_u32 y;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
@@ -39,15 +35,15 @@ static inline lab_u32 lab_cast_f32_tf32(float x) {
 }
 
 // The first is the low half.
-static inline lab_u32 lab_pack_f16(float x, float y) {
+static __device__ __forceinline__ lab_u32 lab_pack_f16(float x, float y) {
     return lab_cast_f32_f16(x) | (lab_u32)lab_cast_f32_f16(y) << 16;
 }
 
-static inline lab_u32 lab_pack_bf16(float x, float y) {
+static __device__ __forceinline__ lab_u32 lab_pack_bf16(float x, float y) {
     return lab_cast_f32_bf16(x) | (lab_u32)lab_cast_f32_bf16(y) << 16;
 }
 
-static inline void lab_mma_f16(float *c, const lab_u32 *a, const lab_u32 *b) {
+static __device__ __forceinline__ void lab_mma_f16(float *c, const lab_u32 *a, const lab_u32 *b) {
 #if __CUDA_ARCH__ >= 800
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -64,7 +60,7 @@ static inline void lab_mma_f16(float *c, const lab_u32 *a, const lab_u32 *b) {
 }
 
 // The products of rows with columns, whose parts lanes get from each other, one after another.
-static inline void lab_mma_passed(float *c, const lab_u32 *a, const lab_u32 *b, int halves) {
+static __device__ __forceinline__ void lab_mma_passed(float *c, const lab_u32 *a, const lab_u32 *b, int halves) {
     const int lane = (int)(threadIdx.x % 32), row = lane & 28, column = lane % 4 * 8;
     for (int t = 0; t < 4; t++) {
         lab_u32 rows[4], columns[4];
@@ -85,7 +81,7 @@ static inline void lab_mma_passed(float *c, const lab_u32 *a, const lab_u32 *b, 
     }
 }
 
-static inline void lab_mma_bf16(float *c, const lab_u32 *a, const lab_u32 *b) {
+static __device__ __forceinline__ void lab_mma_bf16(float *c, const lab_u32 *a, const lab_u32 *b) {
 #if __CUDA_ARCH__ >= 800
     asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -96,7 +92,7 @@ static inline void lab_mma_bf16(float *c, const lab_u32 *a, const lab_u32 *b) {
 #endif
 }
 
-static inline void lab_mma_tf32(float *c, const lab_u32 *a, const lab_u32 *b) {
+static __device__ __forceinline__ void lab_mma_tf32(float *c, const lab_u32 *a, const lab_u32 *b) {
 #if __CUDA_ARCH__ >= 800
     asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -108,7 +104,7 @@ static inline void lab_mma_tf32(float *c, const lab_u32 *a, const lab_u32 *b) {
 }
 
 // Past L1: what is copied is read from shared memory. Before 8.0 it is here at once.
-static inline void lab_copy_async_16(void *to, const void *from, int bytes) {
+static __device__ __forceinline__ void lab_copy_async_16(void *to, const void *from, int bytes) {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
         : : "r"((lab_u32)__cvta_generic_to_shared(to)),
@@ -122,14 +118,14 @@ static inline void lab_copy_async_16(void *to, const void *from, int bytes) {
 #endif
 }
 
-static inline void lab_copy_commit() {
+static __device__ __forceinline__ void lab_copy_commit() {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.commit_group;" : : : "memory");
 #endif
 }
 
 // What is waited for is this thread's; lab_sync() has the others' there too.
-static inline void lab_copy_wait(int groups) {
+static __device__ __forceinline__ void lab_copy_wait(int groups) {
 #if __CUDA_ARCH__ >= 800
     if (groups == 0) asm volatile("cp.async.wait_group 0;" : : : "memory");
     if (groups == 1) asm volatile("cp.async.wait_group 1;" : : : "memory");
@@ -140,49 +136,47 @@ static inline void lab_copy_wait(int groups) {
     if (groups == 6) asm volatile("cp.async.wait_group 6;" : : : "memory");
     if (groups == 7) asm volatile("cp.async.wait_group 7;" : : : "memory");
 #endif
-}"""
-"""Paragraphs of C++; `static inline` stands for `static __device__ __forceinline__`."""
+}
 
-TILES_16 = """\
 // Row r and k are at at[r * stride + k]. Rows of 16 bytes are read at once, where they begin at
 // multiples of that: of a shared array that is __align__(16) the compiler knows, and keeps one way.
-static inline void lab_tile_a_NAME(lab_u32 *a, const TYPE *at, int stride) {
+static __device__ __forceinline__ void lab_tile_a_$HALF(lab_u32 *a, const lab_$HALF *at, int stride) {
     const int lane = (int)(threadIdx.x % 32);
     if ((((lab_u32)__cvta_generic_to_shared(at) | (lab_u32)(2 * stride)) & 15) == 0) {
-        const TYPE *row = at + lane % 16 * stride + lane / 16 * 8;
+        const lab_$HALF *row = at + lane % 16 * stride + lane / 16 * 8;
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
             : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
             : "r"((lab_u32)__cvta_generic_to_shared(row)) : "memory");
     } else {
         for (int e = 0; e < 4; e++) {
-            const TYPE *pair = at + (lane / 4 + e % 2 * 8) * stride + lane % 4 * 2 + e / 2 * 8;
+            const lab_$HALF *pair = at + (lane / 4 + e % 2 * 8) * stride + lane % 4 * 2 + e / 2 * 8;
             a[e] = pair[0] | (lab_u32)pair[1] << 16;
         }
     }
 }
 
 // k and column c are at at[k * rows + c * columns].
-static inline void lab_tile_b_NAME(lab_u32 *b, const TYPE *at, int rows, int columns) {
+static __device__ __forceinline__ void lab_tile_b_$HALF(lab_u32 *b, const lab_$HALF *at, int rows, int columns) {
     const int lane = (int)(threadIdx.x % 32);
     const lab_u32 place = (lab_u32)__cvta_generic_to_shared(at);
     if (columns == 1 && ((place | (lab_u32)(2 * rows)) & 15) == 0) {
-        const TYPE *row = at + lane % 16 * rows;
+        const lab_$HALF *row = at + lane % 16 * rows;
         asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
             : "=r"(b[0]), "=r"(b[1]) : "r"((lab_u32)__cvta_generic_to_shared(row)) : "memory");
     } else if (rows == 1 && ((place | (lab_u32)(2 * columns)) & 15) == 0) {
-        const TYPE *column = at + lane % 8 * columns + lane / 8 % 2 * 8;
+        const lab_$HALF *column = at + lane % 8 * columns + lane / 8 % 2 * 8;
         asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
             : "=r"(b[0]), "=r"(b[1]) : "r"((lab_u32)__cvta_generic_to_shared(column)) : "memory");
     } else {
         for (int e = 0; e < 2; e++) {
-            const TYPE *pair = at + (lane % 4 * 2 + e * 8) * rows + lane / 4 * columns;
+            const lab_$HALF *pair = at + (lane % 4 * 2 + e * 8) * rows + lane / 4 * columns;
             b[e] = pair[0] | (lab_u32)pair[rows] << 16;
         }
     }
-}"""
-TILES_TF32 = """\
+}
+
 // Four floats are 16 bytes of a row: ldmatrix takes them for eight halves, and gives each lane one.
-static inline void lab_tile_a_tf32(lab_u32 *a, const float *at, int stride) {
+static __device__ __forceinline__ void lab_tile_a_tf32(lab_u32 *a, const float *at, int stride) {
     const int lane = (int)(threadIdx.x % 32);
     if ((((lab_u32)__cvta_generic_to_shared(at) | (lab_u32)(4 * stride)) & 15) == 0) {
         const float *row = at + lane % 16 * stride + lane / 16 * 4;
@@ -198,7 +192,7 @@ static inline void lab_tile_a_tf32(lab_u32 *a, const float *at, int stride) {
     for (int e = 0; e < 4; e++) a[e] = lab_cast_f32_tf32(__uint_as_float(a[e]));
 }
 
-static inline void lab_tile_b_tf32(lab_u32 *b, const float *at, int rows, int columns) {
+static __device__ __forceinline__ void lab_tile_b_tf32(lab_u32 *b, const float *at, int rows, int columns) {
     const int lane = (int)(threadIdx.x % 32);
     const lab_u32 place = (lab_u32)__cvta_generic_to_shared(at);
     if (rows == 1 && ((place | (lab_u32)(4 * columns)) & 15) == 0) {
@@ -211,13 +205,4 @@ static inline void lab_tile_b_tf32(lab_u32 *b, const float *at, int rows, int co
         }
     }
     for (int e = 0; e < 2; e++) b[e] = lab_cast_f32_tf32(__uint_as_float(b[e]));
-}"""
-
-
-def unit_pieces() -> Iterator[str]:
-    """Yield the paragraphs of the tensor units and of asynchronous copies."""
-    yield from UNITS.split("\n\n")
-    for name in ("f16", "bf16"):
-        text = TILES_16.replace("NAME", name).replace("TYPE", f"lab_{name}")
-        yield from text.split("\n\n")
-    yield from TILES_TF32.split("\n\n")
+}

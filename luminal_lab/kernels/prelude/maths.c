@@ -1,63 +1,37 @@
-"""The C functions behind generated CPU kernels: the primitives, and casts, as NumPy means them.
+// The primitives, and casts, as NumPy means them: C99 that includes nothing, and calls libm's `fmod`.
+//
+// All but the far functions are free of branches, tables and calls, so that loops over them become
+// vector code. They are written for `-O3 -march=native -ffp-contract=off -fno-math-errno
+// -fno-trapping-math`, and never `-ffast-math`: no compiler chooses which products are rounded before
+// they are added. Where a processor does both in one instruction, lab_fma_f32(x, y, z) is x y + z,
+// rounded once. Elsewhere it rounds twice, which all functions allow for, and calls no library.
+//
+// exp2, log2 and sin are a reduction of the argument and a polynomial (minimax, by Remez's exchange)
+// that only has to add a small term to an exact one; that keeps the error near half an ulp more than
+// rounding itself. `bench.studies.maths` measures it. recip and sqrt are correctly rounded.
+//
+// 16-bit floats are stored as their bits and computed in float32: their functions are the casts. Of
+// floats add and mul are C's own; of integers they wrap. Nothing is a multiple of 0 here, and all are
+// of -1, whose quotient might not fit.
+//
+// lab_sin_f64(x) is right everywhere, by a rare slow path with branches, and a loop over it is not
+// vector code; so with lab_cos_f64 and lab_mod of floats. A loop that is to be takes
+// lab_sin_f64_near(x) for a block of elements, collects lab_sin_f64_is_far(x), which is nonzero where
+// near may be wrong, by `|`, and where one was far does the block again:
+//
+//     for (lab_i64 from = 0; from < n; from += 256) {
+//         const lab_i64 to = from + 256 < n ? from + 256 : n;
+//         int far = 0;
+//         #pragma omp simd reduction(|:far)
+//         for (lab_i64 j = from; j < to; j++) {
+//             far |= lab_sin_f64_is_far(x[j]);
+//             y[j] = lab_sin_f64_near(x[j]);
+//         }
+//         for (lab_i64 j = from; far && j < to; j++) y[j] = lab_sin_f64(x[j]);
+//     }
+//
+// where y must not lie over what the second loop reads again.
 
-    c_maths(["exp2", "cast"], ["float32", "int8"])  ->  C text with lab_exp2_f32, lab_cast_f32_i8, …
-
-The text is C99 that includes nothing; beside the compiler's own it needs libm's `fmod`. All but the
-far functions (see `FAR`) are free of branches, tables and calls, so that loops over them become
-vector code. It is written for `-O3 -march=native -ffp-contract=off -fno-math-errno
--fno-trapping-math`, and never `-ffast-math`: no compiler chooses which products are rounded before
-they are added. Where a processor does both in one instruction, lab_fma_f32(x, y, z) is x y + z,
-rounded once. Elsewhere it rounds twice, which all functions allow for, and calls no library.
-
-exp2, log2 and sin are a reduction of the argument and a polynomial (minimax, by Remez's exchange)
-that only has to add a small term to an exact one; that keeps the error near half an ulp more than
-rounding itself. `bench.studies.maths` measures it. recip and sqrt are correctly rounded.
-
-16-bit floats are stored as their bits and computed in float32: their functions are the casts.
-"""
-
-import re
-from collections.abc import Iterable
-
-from luminal_lab.core.dtypes import DType, DTypeLike, as_dtype
-from luminal_lab.errors import ArgumentError, nearest
-from luminal_lab.kernels.prelude.c_composed import COMPOSED, COMPOSED_TEXT
-
-PRIMITIVE = ("exp2", "log2", "sin", "sqrt", "recip", "add", "mul", "mod", "max", "cast")
-"""What there are functions for; of floats add and mul are C's own, of integers they wrap."""
-
-NAMES = (*PRIMITIVE, "fma", *COMPOSED)
-"""All functions' names: lab_NAME_DTYPE is the function of an op NAME on a dtype."""
-
-FAR = {(name, dtype) for name in ("sin", "mod") for dtype in (DType.float32, DType.float64)}
-FAR.add(("cos", DType.float64))
-"""The functions with a rare slow path, which but for the float32 sine is scalar and has branches.
-
-lab_sin_f64(x) is right everywhere; a loop over it is not vector code. Who wants it to be takes
-lab_sin_f64_near(x) for a block of elements, collects lab_sin_f64_is_far(x), which is nonzero where
-near may be wrong, by `|`, and where one was far does the block again:
-
-    for (lab_i64 from = 0; from < n; from += 256) {
-        const lab_i64 to = from + 256 < n ? from + 256 : n;
-        int far = 0;
-        #pragma omp simd reduction(|:far)
-        for (lab_i64 j = from; j < to; j++) {
-            far |= lab_sin_f64_is_far(x[j]);
-            y[j] = lab_sin_f64_near(x[j]);
-        }
-        for (lab_i64 j = from; far && j < to; j++) y[j] = lab_sin_f64(x[j]);
-    }
-
-where y must not lie over what the second loop reads again.
-"""
-
-C_TYPES = {dtype: f"lab_{dtype.short}" for dtype in DType} | {
-    DType.float64: "double",
-    DType.float32: "float",
-}
-"""How each dtype is stored: 16-bit floats as their bits, bools as bytes that are 0 or 1."""
-
-_TYPES = """\
 typedef __INT8_TYPE__ lab_i8;
 typedef __INT16_TYPE__ lab_i16;
 typedef __INT32_TYPE__ lab_i32;
@@ -68,30 +42,16 @@ typedef __UINT32_TYPE__ lab_u32;
 typedef __UINT64_TYPE__ lab_u64;
 typedef lab_u16 lab_f16;
 typedef lab_u16 lab_bf16;
-typedef lab_u8 lab_bool;"""
+typedef lab_u8 lab_bool;
 
-# Paragraphs of C, a function each; its name is the first lab_… that a parenthesis follows.
-_FLOATS = """\
-static inline lab_u32 lab_bits_f32(float x) {
-    lab_u32 u;
+static inline lab_$BITS lab_bits_$REAL($TYPE x) {
+    lab_$BITS u;
     __builtin_memcpy(&u, &x, sizeof u);
     return u;
 }
 
-static inline lab_u64 lab_bits_f64(double x) {
-    lab_u64 u;
-    __builtin_memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-static inline float lab_from_f32(lab_u32 u) {
-    float x;
-    __builtin_memcpy(&x, &u, sizeof x);
-    return x;
-}
-
-static inline double lab_from_f64(lab_u64 u) {
-    double x;
+static inline $TYPE lab_from_$REAL(lab_$BITS u) {
+    $TYPE x;
     __builtin_memcpy(&x, &u, sizeof x);
     return x;
 }
@@ -118,9 +78,7 @@ static inline double lab_fma_f64(double x, double y, double z) {
 #endif
 }
 
-static inline float lab_sqrt_f32(float x) { return __builtin_sqrtf(x); }
-
-static inline double lab_sqrt_f64(double x) { return __builtin_sqrt(x); }
+static inline $TYPE lab_sqrt_$REAL($TYPE x) { return __builtin_sqrt$F(x); }
 
 static inline float lab_recip_f32(float x) { return 1.0f / x; }
 
@@ -439,13 +397,8 @@ static inline double lab_mod_f64(double x, double y) {
     return lab_mod_f64_near(x, y);
 }
 
-static inline float lab_max_f32(float x, float y) {
-    float larger = x > y ? x : y; /* one instruction, which takes y where either is NaN */
-    return x == x ? larger : x;
-}
-
-static inline double lab_max_f64(double x, double y) {
-    double larger = x > y ? x : y; /* one instruction, which takes y where either is NaN */
+static inline $TYPE lab_max_$REAL($TYPE x, $TYPE y) {
+    $TYPE larger = x > y ? x : y; /* one instruction, which takes y where either is NaN */
     return x == x ? larger : x;
 }
 
@@ -483,134 +436,38 @@ static inline lab_bf16 lab_cast_f32_bf16(float x) {
     lab_u32 u = lab_bits_f32(x);
     lab_u32 rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
     return (lab_bf16)((u & 0x7fffffff) > 0x7f800000 ? u >> 16 | 0x40 : rounded);
-}"""
-
-_INTEGERS = """\
-static inline TYPE lab_add_NAME(TYPE x, TYPE y) { return (TYPE)((WIDE)x + (WIDE)y); }
-
-static inline TYPE lab_mul_NAME(TYPE x, TYPE y) { return (TYPE)((WIDE)x * (WIDE)y); }
-
-static inline TYPE lab_max_NAME(TYPE x, TYPE y) { return x > y ? x : y; }
-"""
-
-# Nothing is a multiple of 0 here, and all are of -1, whose quotient might not fit.
-_MOD_NARROW = """
-/* Truncating the quotient of doubles is exact, and vector code, unlike division of integers. */
-static inline TYPE lab_mod_NAME(TYPE x, TYPE y) {
-    lab_i32 a = x, b = y;
-    b = ((b == 0) | (b == -1)) ? 1 : b;
-    lab_i32 r = a - (lab_i32)((double)a / (double)b) * b;
-    return (TYPE)(((r != 0) & ((r ^ b) < 0)) ? r + b : r);
 }
-"""
 
-_MOD_WIDE = """
+static inline lab_bool lab_add_bool(lab_bool x, lab_bool y) { return x | y; }
+
+static inline lab_bool lab_mul_bool(lab_bool x, lab_bool y) { return x & y; }
+
+static inline lab_bool lab_max_bool(lab_bool x, lab_bool y) { return x | y; }
+
+static inline lab_$INT lab_add_$INT(lab_$INT x, lab_$INT y) { return (lab_$INT)((lab_$WIDE)x + (lab_$WIDE)y); }
+
+static inline lab_$INT lab_mul_$INT(lab_$INT x, lab_$INT y) { return (lab_$INT)((lab_$WIDE)x * (lab_$WIDE)y); }
+
+static inline lab_$INT lab_max_$INT(lab_$INT x, lab_$INT y) { return x > y ? x : y; }
+
 static inline lab_i64 lab_mod_i64(lab_i64 x, lab_i64 y) {
     lab_i64 b = ((y == 0) | (y == -1)) ? 1 : y;
     lab_i64 r = x % b;
     return ((r != 0) & ((r ^ b) < 0)) ? r + b : r;
 }
-"""
 
-_BOOLS = """\
-static inline lab_bool lab_add_bool(lab_bool x, lab_bool y) { return x | y; }
+/* Truncating the quotient of doubles is exact, and vector code, unlike division of integers. */
+static inline lab_$NARROW lab_mod_$NARROW(lab_$NARROW x, lab_$NARROW y) {
+    lab_i32 a = x, b = y;
+    b = ((b == 0) | (b == -1)) ? 1 : b;
+    lab_i32 r = a - (lab_i32)((double)a / (double)b) * b;
+    return (lab_$NARROW)(((r != 0) & ((r ^ b) < 0)) ? r + b : r);
+}
 
-static inline lab_bool lab_mul_bool(lab_bool x, lab_bool y) { return x & y; }
+static inline lab_$INT lab_cast_$FLOAT_$INT($TYPE x) {
+    $TYPE y = x == x ? x : 0;
+    y = y > $LOW ? y : $LOW;
+    return y < $HIGH ? (lab_$INT)(lab_$SPAN)(y < $HIGH ? y : 0) : $LARGEST;
+}
 
-static inline lab_bool lab_max_bool(lab_bool x, lab_bool y) { return x | y; }"""
-
-# Within range the conversion truncates; outside it would be undefined.
-_SATURATE = """\
-static inline TYPE lab_cast_FROM_NAME(FLOAT x) {
-    FLOAT y = x == x ? x : 0;
-    y = y > LOW ? y : LOW;
-    return y < HIGH ? (TYPE)(WIDE)(y < HIGH ? y : 0) : MOST;
-}"""
-
-
-def c_maths(names: Iterable[str], dtypes: Iterable[DTypeLike]) -> str:
-    """Return the C text of the named functions for those of the dtypes that they take.
-
-    `cast` is the conversions between any two of the dtypes. A 16-bit float brings its casts to and
-    from float32, and all else in float32. The order of what is asked does not change the text.
-    """
-    asked = {as_dtype(dtype) for dtype in dtypes}
-    kept = [dtype for dtype in DType if dtype in asked]
-    counted = dict.fromkeys(DType.float32 if dtype.is_half else dtype for dtype in kept)
-    names = set(names)
-    for name in sorted(names.difference(NAMES)):
-        hint = nearest(name, NAMES) or f"one of {', '.join(NAMES)}"
-        raise ArgumentError(f"c_maths: there is no function {name!r}", hint=hint)
-    wanted: list[str] = []
-    for name in NAMES:
-        for dtype in counted if name in names else ():
-            suffixes = ("", "_near", "_is_far") if (name, dtype) in FAR else ("",)
-            wanted += [f"lab_{name}_{dtype.short}{suffix}" for suffix in suffixes]
-    for half in kept:
-        if half.is_half:
-            wanted += [f"lab_cast_{half.short}_f32", f"lab_cast_f32_{half.short}"]
-    if "cast" in names:
-        wanted += [f"lab_cast_{x.short}_{y.short}" for x in kept for y in kept]
-    found: dict[str, str] = {}
-    for name in wanted:
-        _collect(name, found)
-    return "\n\n".join([_TYPES, *found.values()]) + "\n"
-
-
-def _collect(name: str, found: dict[str, str]) -> None:
-    """Add the function to `found`, what it calls before it."""
-    if name in found or name not in _PIECES:
-        return
-    for called in _CALL.findall(_PIECES[name]):
-        if called != name:
-            _collect(called, found)
-    found[name] = _PIECES[name]
-
-
-def _pieces() -> dict[str, str]:
-    texts = [_FLOATS, COMPOSED_TEXT, _BOOLS]
-    for dtype in DType:
-        if dtype.kind == "int":
-            wide = "lab_u64" if dtype is DType.int64 else "lab_u32"
-            text = _INTEGERS + (_MOD_WIDE if dtype is DType.int64 else _MOD_NARROW)
-            texts.append(_filled(text, TYPE=C_TYPES[dtype], NAME=dtype.short, WIDE=wide))
-    texts += [_cast(x, y) for x in DType for y in DType]
-    pieces: dict[str, str] = {}
-    for text in "\n\n".join(texts).split("\n\n"):
-        pieces.setdefault(_CALL.findall(text)[0], text.strip())  # the casts to and from 16 bits
-    return pieces
-
-
-def _cast(x: DType, y: DType) -> str:
-    if x.is_float and y.kind == "int" and not x.is_half:
-        low, most = y.limits
-        suffix = "f" if x is DType.float32 else ""
-        return _filled(
-            _SATURATE,
-            TYPE=C_TYPES[y],
-            NAME=y.short,
-            WIDE="lab_i64" if y is DType.int64 else "lab_i32",
-            FROM=x.short,
-            FLOAT=C_TYPES[x],
-            LOW=f"{float(low)!r}{suffix}",
-            HIGH=f"{float(most + 1)!r}{suffix}",
-            MOST=f"0x{most:x}",
-        )
-    if x is y:
-        value = "x"
-    elif y is DType.bool_:
-        value = "(x & 0x7fff) != 0" if x.is_half else "x != 0"
-    elif x.is_half or y.is_half:
-        value = f"lab_cast_f32_{y.short}(lab_cast_{x.short}_f32(x))"
-    else:
-        value = f"({C_TYPES[y]})x"
-    head = f"static inline {C_TYPES[y]} lab_cast_{x.short}_{y.short}({C_TYPES[x]} x)"
-    return f"{head} {{ return {value}; }}"
-
-
-def _filled(text: str, **words: str) -> str:
-    return re.sub("[A-Z]{3,}", lambda match: words.get(match[0], match[0]), text)
-
-
-_CALL = re.compile(r"lab_\w+(?=\()")
-_PIECES = _pieces()
+static inline $MADE lab_cast_$FROM_$TO($GIVEN x) { return $VALUE; }

@@ -1,39 +1,19 @@
-"""The C around a program's kernels: a small pool of threads, and the function that runs launches.
+// The C around a program's kernels: a small pool of threads, and the function that runs launches.
+//
+// The tasks of a phase are counted down in one 64-bit word, whose upper half counts phases: a thread
+// that takes a task with compare-and-swap knows that it is one of the present phase, which cannot end
+// before that task is done. So nobody has to check in, and a thread that wakes up late harms nothing.
+//
+// Threads without work look for some for a while, so that runs that follow each other find them awake,
+// and then sleep. A phase of one task, or one that is marked as short, is run by the caller alone.
+// Some systems put a thread that wakes up onto the core of whoever woke it, and leave it there for
+// longer than a phase takes (virtual machines that pack their cores do): on Linux the caller looks
+// where each thread was last, and has those that would stand behind it, or each other, go elsewhere.
+// Ctrl-C sets a flag that is looked at before each task, up to the launch from which on inputs are
+// written over; from there on the run is finished.
+//
+// These lines come after the kernels, so that no name in a header meets one of theirs.
 
-The tasks of a phase are counted down in one 64-bit word, whose upper half counts phases: a thread
-that takes a task with compare-and-swap knows that it is one of the present phase, which cannot end
-before that task is done. So nobody has to check in, and a thread that wakes up late harms nothing.
-
-Threads without work look for some for a while, so that runs that follow each other find them awake,
-and then sleep. A phase of one task, or one that is marked as short, is run by the caller alone.
-Some systems put a thread that wakes up onto the core of whoever woke it, and leave it there for
-longer than a phase takes (virtual machines that pack their cores do): on Linux the caller looks
-where each thread was last, and has those that would stand behind it, or each other, go elsewhere.
-Ctrl-C sets a flag that is looked at before each task, up to the launch from which on inputs are
-written over; from there on the run is finished.
-
-These lines come after the kernels, so that no name in a header meets one of theirs.
-"""
-
-RUN = """
-typedef struct {
-    void *const *values;         // where each of the program's values is
-    const lab_i64 *dims;
-    const lab_i32 *launches;     // what is run, in order
-    const lab_i64 *tasks;        // LAB_PHASES for each; negative for those the caller runs alone
-    lab_i64 *times;              // begin and end of each in nanoseconds, or null
-    char *scratch;
-    lab_i64 scratch_bytes;       // of each thread
-    lab_i64 no_return;           // the first launch that writes over an input
-    lab_i64 fault;               // not 0: an index was out of range
-    lab_u32 step;
-    lab_i32 watching;            // whether Ctrl-C is for us
-    lab_i32 interrupted;         // whether it came
-} lab_run;
-"""
-"""What a run is given, in C."""
-
-POOL = r"""
 // -- the pool -------------------------------------------------------------------------------------
 
 #ifdef _WIN32
@@ -378,101 +358,3 @@ typedef struct {
 #define LAB_LIST(...) \
     sizeof((const lab_i32[]){__VA_ARGS__}) / sizeof(lab_i32), (const lab_i32[]){__VA_ARGS__}
 #define LAB_NONE 0, 0
-"""
-RUNTIME = POOL + RUN
-
-EXECUTE = r"""
-// Runs the launches from first to last. Returns how many of them are done: less than asked for if
-// an index was out of range, or if it was cancelled.
-LAB_EXPORT lab_i64 lab_execute(lab_pool *pool, lab_run *run, lab_i64 first, lab_i64 last) {
-    lab_before before;
-    if (pool->process != lab_process()) lab_begin_pool(pool);   // a fork has none of our threads
-    lab_set(&pool->cancelled, 0);
-    const int watching = run->watching && lab_watch(&before, &pool->cancelled);
-    void *buffers[LAB_BUFFERS];
-    lab_i64 dims[LAB_DIMS], at = first;
-    lab_phase *phase = &pool->phase;
-    phase->buffers = buffers;
-    phase->dims = dims;
-    phase->fault = &run->fault;
-    phase->scratch = run->scratch;
-    phase->scratch_bytes = run->scratch_bytes;
-    phase->step = run->step;
-    for (; at < last; at++) {
-        const lab_launch *launch = &lab_program[run->launches[at]];
-        phase->may_stop = at < run->no_return;
-        for (int k = 0; k < launch->buffer_count; k++) buffers[k] = run->values[launch->buffers[k]];
-        for (int k = 0; k < launch->dim_count; k++) dims[k] = run->dims[launch->dims[k]];
-        if (run->times) run->times[2 * at] = lab_now();
-        for (int k = 0; k < launch->phase_count; k++) {
-            const lab_i64 tasks = run->tasks[at * LAB_PHASES + k];
-            phase->function = launch->phases[k];
-            lab_run_phase(pool, tasks < 0 ? -tasks : tasks, tasks < 0);
-        }
-        if (run->times) run->times[2 * at + 1] = lab_now();
-        if (run->fault || (phase->may_stop && lab_get(&pool->cancelled))) break;
-    }
-    if (watching) lab_unwatch(&before);
-    run->interrupted = lab_get(&pool->cancelled);
-    return at - first;
-}
-
-LAB_EXPORT lab_pool *lab_open(int threads) {
-    lab_pool *pool;
-    const size_t size = sizeof(lab_pool) + (size_t)threads * sizeof(lab_worker);
-#ifdef _WIN32
-    pool = _aligned_malloc(size, 64);
-    if (!pool) return 0;
-#else
-    if (posix_memalign((void **)&pool, 64, size)) return 0;
-#endif
-    pool->threads = threads;
-    lab_begin_pool(pool);
-    return pool;
-}
-
-// Has a run that is going on in another thread end soon.
-LAB_EXPORT void lab_cancel(lab_pool *pool) {
-    lab_set(&pool->cancelled, 1);
-}
-
-LAB_EXPORT void lab_close(lab_pool *pool) {
-    if (pool->process == lab_process()) {
-        lab_lock_take(&pool->lock);
-        lab_set(&pool->stop, 1);
-        lab_bell_ring(&pool->bell);
-        lab_lock_give(&pool->lock);
-        for (int k = 0; k < pool->running - 1; k++) lab_thread_join(&pool->workers[k]);
-    }
-#ifdef _WIN32
-    _aligned_free(pool);
-#else
-    free(pool);
-#endif
-}
-"""
-
-TRIED = r"""
-// Runs the tasks of one launch one after another, from the last to the first if asked to, and notes
-// which phase and task it is.
-LAB_EXPORT void lab_tried(lab_run *run, lab_i64 at, lab_i64 backwards, volatile lab_i64 *told) {
-    const lab_launch *launch = &lab_program[run->launches[at]];
-    void *buffers[LAB_BUFFERS];
-    lab_i64 dims[LAB_DIMS];
-    for (int k = 0; k < launch->buffer_count; k++) buffers[k] = run->values[launch->buffers[k]];
-    for (int k = 0; k < launch->dim_count; k++) dims[k] = run->dims[launch->dims[k]];
-    for (int k = 0; k < launch->phase_count; k++) {
-        lab_i64 tasks = run->tasks[at * LAB_PHASES + k];
-        if (tasks < 0) tasks = -tasks;
-        for (lab_i64 turn = 0; turn < tasks; turn++) {
-            const lab_i64 task = backwards ? tasks - 1 - turn : turn;
-            told[0] = k;
-            told[1] = task;
-            // What another task has left in the memory of a thread's own is nothing to go by.
-            if (run->scratch_bytes)
-                __builtin_memset(run->scratch, backwards ? 0x3F : 0xFF, run->scratch_bytes);
-            launch->phases[k](buffers, dims, run->step, &run->fault, task, run->scratch);
-        }
-    }
-}
-"""

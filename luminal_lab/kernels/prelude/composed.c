@@ -1,32 +1,9 @@
-"""C functions for what tensors compose of the primitives: exp, tanh, gelu, floor and the like.
+// What tensors compose of the primitives: exp, tanh, gelu, floor and the like.
+//
+// Each costs about as much as one exp2: one reduction of the argument, one polynomial, at most one
+// division. All are free of branches, tables and calls but the float64 cosine, whose far arguments are
+// the sine's, in maths.c.
 
-Each costs about as much as one exp2: one reduction of the argument, one polynomial, at most one
-division. All are free of branches, tables and calls but the float64 cosine, whose far arguments are
-the sine's: see `FAR` in `maths.py`, which takes the functions out of this text as it does its own.
-"""
-
-COMPOSED = (
-    "exp",
-    "expm1",
-    "tanh",
-    "sigmoid",
-    "silu",
-    "gelu",
-    "gelu_tanh",
-    "erf",
-    "cos",
-    "floor",
-    "ceil",
-    "trunc",
-    "round",
-    "abs",
-    "relu",
-    "maximum",
-    "minimum",
-)
-"""What there are functions for, of float32 and float64."""
-
-COMPOSED_TEXT = """\
 /* e^x = 2^n e^f with n whole and |f| <= ln(2)/2; the product of n and the first part of ln(2) is
    exact. e^f = 1 + f + f^2 p. As in exp2, 2^n is two factors, and x is kept within -105 and 89 by
    minima of its bits. */
@@ -170,25 +147,25 @@ static inline float lab_cos_f32(float x) {
     return lab_sin_turned_f32(__builtin_fabsf(x), 1, 0);
 }
 
-static inline float lab_floor_f32(float x) { return __builtin_floorf(x); }
+static inline $TYPE lab_floor_$REAL($TYPE x) { return __builtin_floor$F(x); }
 
-static inline float lab_ceil_f32(float x) { return __builtin_ceilf(x); }
+static inline $TYPE lab_ceil_$REAL($TYPE x) { return __builtin_ceil$F(x); }
 
-static inline float lab_trunc_f32(float x) { return __builtin_truncf(x); }
+static inline $TYPE lab_trunc_$REAL($TYPE x) { return __builtin_trunc$F(x); }
 
-static inline float lab_round_f32(float x) { return __builtin_rintf(x); }
+static inline $TYPE lab_round_$REAL($TYPE x) { return __builtin_rint$F(x); }
 
-static inline float lab_abs_f32(float x) { return __builtin_fabsf(x); }
+static inline $TYPE lab_abs_$REAL($TYPE x) { return __builtin_fabs$F(x); }
 
 static inline float lab_relu_f32(float x) { return x <= 0.0f ? 0.0f : x; }
 
-static inline float lab_maximum_f32(float x, float y) {
-    float larger = x > y ? x : y;
+static inline $TYPE lab_maximum_$REAL($TYPE x, $TYPE y) {
+    $TYPE larger = x > y ? x : y;
     return x == x ? larger : x;
 }
 
-static inline float lab_minimum_f32(float x, float y) {
-    float smaller = x < y ? x : y;
+static inline $TYPE lab_minimum_$REAL($TYPE x, $TYPE y) {
+    $TYPE smaller = x < y ? x : y;
     return x == x ? smaller : x;
 }
 
@@ -353,24 +330,4 @@ static inline double lab_cos_f64(double x) {
     return lab_cos_f64_is_far(x) ? lab_sin_turned_f64_far(x, 1, 0) : lab_cos_f64_near(x);
 }
 
-static inline double lab_floor_f64(double x) { return __builtin_floor(x); }
-
-static inline double lab_ceil_f64(double x) { return __builtin_ceil(x); }
-
-static inline double lab_trunc_f64(double x) { return __builtin_trunc(x); }
-
-static inline double lab_round_f64(double x) { return __builtin_rint(x); }
-
-static inline double lab_abs_f64(double x) { return __builtin_fabs(x); }
-
 static inline double lab_relu_f64(double x) { return x <= 0.0 ? 0.0 : x; }
-
-static inline double lab_maximum_f64(double x, double y) {
-    double larger = x > y ? x : y;
-    return x == x ? larger : x;
-}
-
-static inline double lab_minimum_f64(double x, double y) {
-    double smaller = x < y ? x : y;
-    return x == x ? smaller : x;
-}"""

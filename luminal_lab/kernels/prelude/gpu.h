@@ -1,11 +1,9 @@
-"""Maths for both languages of GPUs, where what CPUs do is slow there: no double, and no tables.
+// Maths for both languages of GPUs, where what CPUs do is slow there: no double, and no tables.
+//
+// Functions here stand in for those of the same names in maths.c. Consumer cards are 64
+// times as slow in double as in float, and Apple's have none. `fmaf` is meant as it is written:
+// its product is not rounded. tests/kernels/prelude/test_gpu.py holds it to 2 ulp, or exactly.
 
-The text is C as in c_maths.py, whose functions of the same names it replaces. Consumer cards are 64
-times as slow in double as in float, and Apple's have none. `fmaf` is meant as it is written:
-its product is not rounded. tests/kernels/prelude/test_gpu_maths.py holds it to 2 ulp, or exactly.
-"""
-
-GPU_MATHS = """\
 static inline float lab_fma_f32(float x, float y, float z) { return fmaf(x, y, z); }
 
 static inline lab_u32 lab_two_over_pi(lab_u32 place) {
@@ -103,12 +101,20 @@ static inline float lab_random(lab_u32 k0, lab_u32 k1, lab_i64 at, lab_u32 step)
         y += (group % 3 == 0 ? k2 : group % 3 == 1 ? k0 : k1) + group + 1;
     }
     return (float)(x >> 8) * 0x1p-24f;
-}"""
+}
 
-GPU_MOD = """\
-static inline TYPE lab_mod_NAME(TYPE x, TYPE y) {
+static inline lab_$NARROW lab_mod_$NARROW(lab_$NARROW x, lab_$NARROW y) {
     lab_i32 b = ((y == 0) | (y == -1)) ? 1 : y;
     lab_i32 r = x % b;
-    return (TYPE)(((r != 0) & ((r ^ b) < 0)) ? r + b : r);
-}"""
-"""Remainders of narrow integers; nothing is a multiple of 0 here, and all are of -1."""
+    return (lab_$NARROW)(((r != 0) & ((r ^ b) < 0)) ? r + b : r);
+}
+
+static inline $TYPE lab_warp_$WHICH_$NAME($TYPE x, int lanes) {
+    for (int apart = lanes / 2; apart > 0; apart /= 2) {
+        $TYPE other = lab_shuffle_xor_$NAME(x, apart);
+        x = $JOINED;
+    }
+    return x;
+}
+
+struct alignas($LOADED) lab_$VECTOR { $TYPE at[$WIDTH]; };

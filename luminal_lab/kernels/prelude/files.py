@@ -1,0 +1,114 @@
+"""Files of C, CUDA and Metal as paragraphs, and of those what a program calls.
+
+    // Sums of lanes.
+
+    /* Wraps around. */
+    static inline lab_$INT lab_add_$INT(lab_$INT x, lab_$INT y) { … }
+
+The first paragraph says what the file is for. Each other one defines functions, types or macros;
+a paragraph that defines nothing belongs to the next. `$INT` stands for something: its paragraph is
+written once for each row of `rows.py` that has all of its words. Compilers take `$` in names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+HERE: Final = Path(__file__).parent
+NAME: Final = re.compile(r"\b(?:lab|LAB)_\w+|\bfloor(?:div|mod)\b")
+"""What a text may name of the prelude."""
+DEFINED: Final = re.compile(
+    r"^static .*?\b((?:lab_|floor)[\w$]+)\("
+    r"|^#define ([\w$]+)"
+    r"|^struct .*?\b(lab_[\w$]+) \{"
+    r"|^typedef .*?\b(lab_[\w$]+)(?: __attribute__.*)?;"
+    r"|^#pragma omp declare (reduction\([\w$]+)",
+    re.MULTILINE,
+)
+WORD: Final = re.compile(r"\$([A-Z]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """What belongs together in a file, with the names that it defines."""
+
+    text: str
+    names: tuple[str, ...]
+    words: frozenset[str]
+    """The words in it that stand for something."""
+
+    def filled(self, row: Mapping[str, str]) -> Paragraph:
+        """Return it with all words replaced."""
+        text, *names = (
+            WORD.sub(lambda match: row[match[1]], text) for text in (self.text, *self.names)
+        )
+        return Paragraph(text, tuple(names), frozenset())
+
+
+@cache
+def whole(file: str) -> str:
+    """Return a file without the paragraph that says what it is for."""
+    return (HERE / file).read_text("utf-8").partition("\n\n")[2].rstrip()
+
+
+@cache
+def paragraphs(file: str) -> tuple[Paragraph, ...]:
+    """Return the paragraphs of a file, as they are written there."""
+    listed: list[Paragraph] = []
+    text = ""
+    for part in whole(file).split("\n\n"):
+        text += part
+        found = (name for match in DEFINED.findall(text) for name in match if name)
+        names = tuple(f"{name})" if "(" in name else name for name in found)
+        if names:
+            listed.append(Paragraph(text, names, frozenset(WORD.findall(text))))
+        text = "" if names else f"{text}\n\n"
+    return tuple(listed)
+
+
+def definitions(files: Iterable[str], rows: Iterable[Mapping[str, str]]) -> dict[str, Paragraph]:
+    """Return paragraphs by the names that they define; of two with one name the first is kept."""
+    rows = [*rows]
+    known: dict[str, Paragraph] = {}
+    for file in files:
+        for paragraph in paragraphs(file):
+            for filled in _written(paragraph, rows):
+                for name in filled.names:
+                    known.setdefault(name, filled)
+    return known
+
+
+def _written(paragraph: Paragraph, rows: list[Mapping[str, str]]) -> Iterator[Paragraph]:
+    """Yield a paragraph for each row that has all of its words."""
+    if not paragraph.words:
+        yield paragraph
+        return
+    for row in rows:
+        if paragraph.words <= row.keys():
+            yield paragraph.filled(row)
+
+
+def taken(
+    names: Iterable[str], known: Mapping[str, Paragraph], spelled: Callable[[str], str]
+) -> dict[str, None]:
+    """Return the texts of what is named, as a language spells them, each behind its needs."""
+    texts: dict[str, None] = {}
+    begun: set[str] = set()
+
+    def take(name: str) -> None:
+        if name not in known or known[name].text in begun:
+            return
+        begun.add(known[name].text)
+        text = spelled(known[name].text)
+        for named in NAME.findall(text):
+            take(named)
+        texts[text] = None
+
+    for name in names:
+        take(name)
+    return texts

@@ -1,0 +1,87 @@
+"""What kernels call, as the text that stands before them: only what they name, and what that names.
+
+    prelude("cuda", {"lab_exp2_f32", "lab_warp_sum_f32"})
+
+The maths is one text for all, but where a language, or GPUs, have something of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from functools import cache, partial
+from typing import Final
+
+import numpy as np
+
+from luminal_lab.errors import DTypeError
+from luminal_lab.kernels.prelude.files import Paragraph, definitions, taken
+from luminal_lab.kernels.prelude.rows import rows, rows_of
+
+MATHS: Final = ("indices.c", "maths.c", "composed.c")
+"""What all languages have, in C."""
+OWN: Final = {
+    "c": ("nests.c",),
+    "cuda": ("cuda.cu", "units.cu", "hopper.cu", "gpu.h"),
+    "metal": ("metal.metal", "gpu.h"),
+}
+"""What a language has beside that, or instead of it."""
+HEXADECIMAL: Final = re.compile(r"-?\b0x[\da-f]+(?:\.[\da-f]*)?p[+-]?\d+f\b")
+CUDA: Final = (
+    (r"__builtin_(fabsf?|sqrtf?|fmodf?|floorf?|ceilf?|truncf?|rintf?|copysignf?)\b", r"\1"),
+    (r"__builtin_inff\(\)", "LAB_INF"),
+    (r'__builtin_nanf\(""\)', "LAB_NAN"),
+    (r"__builtin_inf\(\)", "__longlong_as_double(0x7ff0000000000000LL)"),
+    (r'__builtin_nan\(""\)', "__longlong_as_double(0x7ff8000000000000LL)"),
+    (r"static inline", "static __device__ __forceinline__"),
+)
+METAL: Final = (
+    (r"__builtin_(fabs|sqrt|floor|ceil|trunc|rint|copysign)f\b", r"\1"),
+    (r"\bfmaf\b", "fma"),
+    (r"__builtin_inff\(\)", "INFINITY"),
+    (r'__builtin_nanf\(""\)', "NAN"),
+)
+"""How a language spells what the maths says in C."""
+SPELLINGS: Final = {"c": (), "cuda": CUDA, "metal": METAL}
+
+
+def prelude(language: str, uses: Collection[str]) -> str:
+    """Return the text of what kernels name, and of what that names.
+
+    >>> print(prelude("cuda", {"lab_recip_f32"}).splitlines()[-1])
+    static __device__ __forceinline__ float lab_recip_f32(float x) { return 1.0f / x; }
+    """
+    if language == "metal":
+        wide = sorted(name for name in uses if re.search(r"_f64(_|$)|^lab_f64x", name))
+        if wide:
+            raise DTypeError(
+                f"metal: there is no float64 on Apple's GPUs, and a kernel calls {wide[0]}",
+                hint="cast to float32 for this device",
+            )
+    known = known_in(language) | definitions(OWN[language], rows_of(uses))
+    spelled = partial(_spelled, language)
+    return "\n\n".join(taken(["lab_i8", *sorted(uses)], known, spelled))
+
+
+@cache
+def known_in(language: str) -> dict[str, Paragraph]:
+    """Return all that there is in a language but what is written for each shape, by its names."""
+    return definitions((*OWN[language], *MATHS), rows())
+
+
+@cache
+def _spelled(language: str, text: str) -> str:
+    """Return a paragraph of C as a language spells it.
+
+    >>> _spelled("metal", "static inline float f(float x) { return __builtin_fabsf(x) * 0x1p3f; }")
+    'static inline float f(float x) { return fabs(x) * 8.0f; }'
+    """
+    for pattern, spelling in SPELLINGS[language]:
+        text = re.sub(pattern, spelling, text)
+    return HEXADECIMAL.sub(lambda match: _decimal(match[0]), text) if language == "metal" else text
+
+
+def _decimal(text: str) -> str:
+    """Return a hexadecimal float, which is none before C++17, with as many digits as it takes."""
+    value = np.float32(float.fromhex(text.removesuffix("f")))
+    return f"{float(str(value))!r}f"

@@ -1,0 +1,169 @@
+"""What the words of the files stand for: a row for each type, or shape, that they are written for.
+
+lab_$INT lab_add_$INT(…)   with   {"INT": "i8", "WIDE": "u32"}   is   lab_i8 lab_add_i8(…)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import product
+from typing import Final, TypeAlias
+
+from luminal_lab.core.dtypes import SHORT, DType
+
+Row: TypeAlias = dict[str, str]
+
+C_TYPES: Final = {dtype: f"lab_{dtype.short}" for dtype in DType} | {
+    DType.float64: "double",
+    DType.float32: "float",
+}
+"""How each dtype is stored: 16-bit floats as their bits, bools as bytes that are 0 or 1."""
+INTEGERS: Final = [dtype for dtype in DType if dtype.kind == "int"]
+EXCHANGED: Final = (DType.float32, DType.float64, DType.int32, DType.int64)
+"""The dtypes that lanes of a warp exchange."""
+METAL_UNITS: Final = (
+    ("f16", "lab_f16", "half"),
+    ("bf16", "lab_bf16", "float"),
+    ("tf32", "float", "float"),
+)
+"""What Metal's units multiply: its name, what lies in memory, and bfloat16 as float32."""
+COMPUTED: Final = (DType.float32, DType.float64)
+"""The dtypes whose vectors a CPU computes with."""
+VECTOR: Final = re.compile(r"lab_([a-z]+\d*)x(\d+)")
+WGMMA: Final = re.compile(r"lab_wgmma_(f16|bf16|tf32)_n(\d+)(_own)?(_rows)?")
+REGISTERS: Final = re.compile(r"lab_registers_(rise|fall)_(\d+)")
+FMA: Final = {
+    "f32x16": {"__AVX512F__": "ia32_vfmaddps512_mask(x, y, z, -1, 4)"},
+    "f64x8": {"__AVX512F__": "ia32_vfmaddpd512_mask(x, y, z, -1, 4)"},
+    "f32x8": {"__FMA__": "ia32_vfmaddps256(x, y, z)"},
+    "f64x4": {"__FMA__": "ia32_vfmaddpd256(x, y, z)"},
+    "f32x4": {"__FMA__": "ia32_vfmaddps(x, y, z)", "__aarch64__": "aarch64_fmav4sf(x, y, z)"},
+    "f64x2": {"__FMA__": "ia32_vfmaddpd(x, y, z)", "__aarch64__": "aarch64_fmav2df(x, y, z)"},
+}
+"""Where there is an instruction for a vector, and what gcc calls it, as no operator does."""
+
+
+@cache
+def rows() -> tuple[Row, ...]:
+    """Return the rows of all dtypes."""
+    return (
+        {"REAL": "f32", "TYPE": "float", "BITS": "u32", "F": "f"},
+        {"REAL": "f64", "TYPE": "double", "BITS": "u64", "F": ""},
+        *map(_integer, INTEGERS),
+        *(_saturated(x, y) for x in (DType.float32, DType.float64) for y in INTEGERS),
+        *(_cast(x, y) for x, y in product(DType, DType)),
+        *(row for dtype in EXCHANGED for row in _exchanged(dtype)),
+        *({"HALF": dtype.short} for dtype in DType if dtype.is_half),
+        *({"UNIT": name, "STORED": type, "FACTOR": kind} for name, type, kind in METAL_UNITS),
+        *({"MOST": d.short, "TYPE": C_TYPES[d], "LEAST": least(d)} for d in DType if not d.is_half),
+    )
+
+
+def least(dtype: DType) -> str:
+    """Return the least number of a dtype in C."""
+    if dtype.is_float:
+        return "-LAB_INF"
+    return "0" if dtype.limits[0] == 0 else f"({C_TYPES[dtype]})(-{dtype.limits[1]} - 1)"
+
+
+def _integer(dtype: DType) -> Row:
+    if dtype is DType.int64:
+        return {"INT": dtype.short, "WIDE": "u64"}
+    return {"INT": dtype.short, "WIDE": "u32", "NARROW": dtype.short}
+
+
+def _saturated(x: DType, y: DType) -> Row:
+    """Return the words of a cast between whose bounds numbers are kept."""
+    low, most = y.limits
+    suffix = "f" if x is DType.float32 else ""
+    return {
+        "FLOAT": x.short,
+        "TYPE": C_TYPES[x],
+        "INT": y.short,
+        "SPAN": "i64" if y is DType.int64 else "i32",
+        "LOW": f"{float(low)!r}{suffix}",
+        "HIGH": f"{float(most + 1)!r}{suffix}",
+        "LARGEST": f"0x{most:x}",
+    }
+
+
+def _cast(x: DType, y: DType) -> Row:
+    if x is y:
+        value = "x"
+    elif y is DType.bool_:
+        value = "(x & 0x7fff) != 0" if x.is_half else "x != 0"
+    elif x.is_half or y.is_half:
+        value = f"lab_cast_f32_{y.short}(lab_cast_{x.short}_f32(x))"
+    else:
+        value = f"({C_TYPES[y]})x"
+    words = {"FROM": x.short, "GIVEN": C_TYPES[x], "TO": y.short, "MADE": C_TYPES[y]}
+    return words | {"VALUE": value}
+
+
+def _exchanged(dtype: DType) -> Iterator[Row]:
+    """Yield the words of sums and maxima over lanes."""
+    words = {"NAME": dtype.short, "TYPE": C_TYPES[dtype]}
+    add = "x + other" if dtype.is_float else f"lab_add_{dtype.short}(x, other)"
+    yield words | {"WHICH": "sum", "JOINED": add, "LEAST": "0"}
+    more = f"lab_max_{dtype.short}(x, other)"
+    yield words | {"WHICH": "max", "JOINED": more, "LEAST": least(dtype)}
+
+
+def rows_of(names: Iterable[str]) -> Iterator[Row]:
+    """Yield the rows of the shapes that are named: vectors, and what four warps do."""
+    for name in names:
+        if match := VECTOR.fullmatch(name):
+            if match[1] in SHORT:
+                yield _vector(SHORT[match[1]], int(match[2]))
+        elif match := WGMMA.fullmatch(name):
+            unit, columns, own, rows = match[1], int(match[2]), match[3], match[4]
+            if columns in range(8, 257, 8) and (unit != "tf32" or not rows):
+                yield _group(name, unit, columns, own=bool(own), rows=bool(rows))
+        elif (match := REGISTERS.fullmatch(name)) and int(match[2]) in range(24, 257, 8):
+            way = "inc" if match[1] == "rise" else "dec"
+            yield {"CHANGE": match[1], "WAY": way, "COUNT": match[2]}
+
+
+def _vector(dtype: DType, width: int) -> Row:
+    """Return the words of neighbours in a vector."""
+    name, size = f"{dtype.short}x{width}", width * dtype.itemsize
+    words = {"VECTOR": name, "TYPE": C_TYPES[dtype], "WIDTH": str(width)}
+    words |= {"SIZE": str(size), "LOADED": str(min(16, size)), "ITEM": str(dtype.itemsize)}
+    if dtype not in COMPUTED:
+        return words
+    cases = (
+        f"\n#elif defined({known})\n    return (lab_{name})__builtin_{call};"
+        for known, call in FMA.get(name, {}).items()
+    )
+    return words | {"FUSED": "".join(cases)}
+
+
+def _group(name: str, unit: str, columns: int, *, own: bool, rows: bool) -> Row:
+    """Return the words of a product of 64 rows and so many columns."""
+    count = columns // 2
+    operands = [f"%{place}" for place in range(count + (6 if own else 3))]
+    sums, rest = operands[:count], operands[count:]
+    left = f"{{{', '.join(rest[:4])}}}" if own else rest[0]
+    turned = "" if unit == "tf32" else f", {int(rows)}" if own else f", 0, {int(rows)}"
+    given = ", ".join(f'"r"(a[{place}])' for place in range(4)) if own else '"l"(a)'
+    bound = [f'"+f"(c[{place}])' for place in range(count)]
+    return {
+        "PRODUCT": name.removeprefix("lab_wgmma_"),
+        "LEFT": "const lab_u32 *a" if own else "lab_u64 a",
+        "MORE": rest[-1],
+        "SHAPE": f"m64n{columns}k{8 if unit == 'tf32' else 16}",
+        "UNIT": unit,
+        "SUMS": "\n".join(f'        "{line}"' for line in _broken(sums)).lstrip(),
+        "MATRICES": f"{left}, {rest[-2]}",
+        "TURNED": turned,
+        "BOUND": "\n          ".join(_broken(bound)),
+        "GIVEN": given,
+    }
+
+
+def _broken(words: list[str], most: int = 6) -> list[str]:
+    """Return words with commas between them, so many in a line."""
+    lines = [", ".join(words[at : at + most]) for at in range(0, len(words), most)]
+    return [f"{line}," for line in lines[:-1]] + lines[-1:]
