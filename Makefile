@@ -94,17 +94,17 @@ bench: .venv/.installed-bench
 	$(BIN)/luminal-lab bench $(BENCH_ARGS)
 
 bench-core: .venv/.installed-bench
-	$(BIN)/python benchmarks/core.py
-	$(BIN)/python benchmarks/passes.py
+	DEV=NULL $(BIN)/python -m luminal_lab.bench.studies.core
+	$(BIN)/python -m luminal_lab.bench.studies.passes
 
 bench-viz: .venv/.installed-test
-	$(BIN)/python benchmarks/viz.py
+	$(BIN)/python -m luminal_lab.bench.studies.viz
 
 dev: .venv/.installed-dev
 
 clean:
 	rm -rf .venv build dist frontend/node_modules luminal_lab/viz/static .pytest_cache .ruff_cache .hypothesis
-	find luminal_lab tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+	find luminal_lab tests -name __pycache__ -prune -exec rm -rf {} +
 
 # A stamp for each extra: installing happens again only when pyproject.toml has changed.
 .venv/.installed-%: pyproject.toml | $(BIN)/pip

@@ -44,7 +44,7 @@ PASSES_ON = "luminal_lab.devices.build.toolchain"
 """What starts compilers in its own environment, but for where temporary files go."""
 ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
 # What is read to understand the graph; the catalogue of ops is looked things up in.
-CORE_LINES = 3_450
+CORE_LINES = 3_400
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -415,8 +415,8 @@ def test_lawful_sources_have_no_faults():
         ),
         pytest.param(
             "luminal_lab.core.long",
-            '"""A docstring\nof two lines."""\n' + "x = 1\n" * 3_450,
-            "core has 3,456 lines without docstrings; 3,450 are its limit",
+            '"""A docstring\nof two lines."""\n' + "x = 1\n" * 3_400,
+            "core has 3,406 lines without docstrings; 3,400 are its limit",
             id="too-long",
         ),
     ],

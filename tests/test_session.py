@@ -8,12 +8,14 @@ import sys
 import textwrap
 import threading
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import luminal_lab as ll
 from luminal_lab.core.interpret import Step
 from luminal_lab.core.ops import Slice, Update
 from luminal_lab.core.parse import parse
@@ -32,6 +34,8 @@ from luminal_lab.session import PUBLIC, Graph
 from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.running import run
 from tests.expect import error_of, state
+
+lab: Any = ll
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -1234,3 +1238,49 @@ def test_an_input_takes_one_value():
     error = error_of(lambda: cx.transfer([a, b], [c, c]), GraphError)
     assert error.message == "transfer: %c (2,) is to take two values"
     assert a.tolist() == b.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda cx: cx.compile(licence=3),
+        lambda cx: cx.compile(licence=[None]),
+        lambda cx: cx.compile(check=np.array([1, 2])),
+        lambda cx: cx.compile(1.5),
+        lambda cx: cx.execute(keep_all=np.array([1, 2])),
+        lambda cx: cx.execute(keep_all=1),
+        lambda cx: cx.save("\ud800"),
+        lambda cx: cx.to_pandas(3),
+        lambda cx: cx.to_pandas({"n": "two"}),
+        lambda cx: cx.time(dims=np.array([1, 2])),
+        lambda cx: cx.workbench(dialects=None),
+        lambda cx: cx.workbench(dialects="cuda"),
+        lambda cx: cx.display(show_shapes=np.array([1, 2])),
+        lambda cx: cx.compile("simplify")[None],
+        lambda cx: cx.compile("simplify").find(3.5),
+        lambda cx: cx.compile("simplify").to_pandas([1]),
+        lambda cx: lab.CPUCompiler(reuse_outputs=(1,)),
+        lambda cx: lab.CPUCompiler(thread=1),
+        lambda cx: lab.HalfPrecision(weights=np.array([1, 2])),
+        lambda cx: lab.Quantised(weights=3),
+        lambda cx: lab.Pipeline(3),
+        lambda cx: lab.Pipeline(rounds=None),
+        lambda cx: lab.Pipeline(rounds=2.5),
+        lambda cx: lab.Pipeline(rounds=True),
+        lambda cx: lab.Rule(None, None, None),
+        lambda cx: lab.Symbol(None),
+        lambda cx: lab.parse_pipeline(None),
+        lambda cx: lab.run(None),
+        lambda cx: lab.open("\ud800"),
+    ],
+)
+def test_an_argument_of_a_wrong_kind_is_an_error_of_ours(asked: Callable[[Any], object]) -> None:
+    cx = ll.Graph()
+    cx.tensor((2, 3), name="x").set(np.ones((2, 3))).sum(1).retrieve()
+    with pytest.raises(ll.LabError):
+        asked(cx)
+
+
+def test_what_is_no_node_is_in_no_graph() -> None:
+    nothing: Any = None
+    assert nothing not in ll.parse("graph g(%x: f32[2]) -> (%x) {\n}")

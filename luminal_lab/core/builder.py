@@ -1,6 +1,5 @@
 """A graph that grows: appends nodes with their origin and scope, and takes back failed calls."""
 
-import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -11,14 +10,13 @@ from typing import Any, Self, cast
 from luminal_lab.core.dims import Dim, Expr, Shape, Symbol, free_name, parse_dim, symbols
 from luminal_lab.core.dtypes import DType, DTypeLike, as_dtype
 from luminal_lab.core.ir import IR, NO_META, Derivation, Meta, Node, Signature, Table
-from luminal_lab.core.op import Op, TensorType
+from luminal_lab.core.op import NAME, Op, TensorType
 from luminal_lab.core.ops import Input
 from luminal_lab.core.origin import here
-from luminal_lab.core.printer import unique
+from luminal_lab.core.printer import bounds_text, unique
 from luminal_lab.errors import DimError, Explained, GraphError, ShapeError
-from luminal_lab.interrupts import Blocks, held, is_on_stack
+from luminal_lab.interrupts import OpenBlocks, held, is_on_stack
 
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 DimLike = int | str | Expr
 id_of = id  # where `id` is a node's
 # What Node(…) does, in half the time.
@@ -41,7 +39,9 @@ class Builder(ABC):
         self._names: dict[str, int] = {}
         self._dims: dict[str, Symbol] = {}
         self._scope = ""
-        self._blocks: Blocks[tuple[str, Meta]] = Blocks()  # scopes that go on, and what was before
+        self._blocks: OpenBlocks[tuple[str, Meta]] = (
+            OpenBlocks()
+        )  # scopes that go on, and what was before
         self._metas: dict[tuple[int, str], Meta] = {}
         self.meta = NO_META
         """What the nodes of the call that is under way say of themselves."""
@@ -300,8 +300,8 @@ class Builder(ABC):
             known = self._dims.setdefault(name, symbol)
             if known != symbol and name in self.snapshot((), ()).symbols:
                 raise DimError(
-                    f"dim {name!r}: it is declared as {_bounds(known)}, and again as "
-                    f"{_bounds(symbol)}",
+                    f"dim {name!r}: it is declared as {bounds_text(known)}, and again as "
+                    f"{bounds_text(symbol)}",
                     hint="declare a dim once, before it is first used",
                 )
             self._dims[name] = symbol
@@ -335,8 +335,8 @@ class Builder(ABC):
                     known = self._dims[free_name(symbol.name)] = symbol
                 if known != symbol:
                     raise DimError(
-                        f"dim {symbol.name!r}: in this graph it is {_bounds(known)}, and here "
-                        f"{_bounds(symbol)}",
+                        f"dim {symbol.name!r}: in this graph it is {bounds_text(known)}, and here "
+                        f"{bounds_text(symbol)}",
                         hint="make the dim with this graph's dim(...)",
                     )
             return like
@@ -435,9 +435,3 @@ def check_name(name: object, what: str) -> str:
             hint="a name is letters, digits, '_' and '.', and starts with a letter or '_'",
         )
     return name
-
-
-def _bounds(symbol: Symbol) -> str:
-    high = "" if symbol.high is None else str(symbol.high)
-    by = "" if symbol.multiple_of == 1 else f" by {symbol.multiple_of}"
-    return f"{symbol.low}..{high}{by}"

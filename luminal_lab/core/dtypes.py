@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
+from functools import reduce
 from typing import Literal, TypeAlias
 
 import ml_dtypes
@@ -143,20 +144,13 @@ def promote_all(
     As in PyTorch a tensor with axes outweighs one without, and both outweigh a scalar, unless
     the lighter one is of a higher kind (bool, then integers, then floats).
     """
-    groups: list[DType | None] = [None, None, None]
-    for dtype, rank in tensors:
-        level = 0 if rank else 1
-        known = groups[level]
-        groups[level] = dtype if known is None else promote(known, dtype)
-    for value in scalars:
-        dtype, known = scalar_dtype(value), groups[2]
-        groups[2] = dtype if known is None else promote(known, dtype)
-    result: DType | None = None
-    for dtype in groups:
-        if dtype is not None and (
-            result is None or KIND_ORDER[dtype.kind] > KIND_ORDER[result.kind]
-        ):
-            result = dtype
-    if result is None:
+    given = list(tensors)
+    groups = (
+        [dtype for dtype, rank in given if rank],
+        [dtype for dtype, rank in given if not rank],
+        [scalar_dtype(value) for value in scalars],
+    )
+    common = [reduce(promote, group) for group in groups if group]
+    if not common:
         raise DTypeError("promotion: there is nothing to promote")
-    return result
+    return max(common, key=lambda dtype: KIND_ORDER[dtype.kind])

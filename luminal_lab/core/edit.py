@@ -84,8 +84,7 @@ def _apply(ir: IR, steps: Iterable[tuple[Sequence[Node], Sequence[Node], Signatu
 
 
 def _changed(ir: IR, table: Table, signature: Signature) -> IR:
-    inputs, outputs, carries, schedule = signature
-    return IR(table, inputs, outputs, name=ir.name, carries=carries, schedule=schedule)
+    return IR(table, name=ir.name, **signature._asdict())
 
 
 class Edit(Lookup):

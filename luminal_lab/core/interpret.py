@@ -111,7 +111,8 @@ class _Run:
         self.values = dict(known)
         self.results: dict[int, Sequence[Array]] = {}  # of calls
         self.trace = trace
-        self.needed = self._needed()
+        behind = ir.ancestors(wanted, known)
+        self.needed = {node.id: node for node in ir.nodes if node.id in behind}
         self.users: dict[int, list[Node]] = {}
         for node in self.needed.values():
             for id in node.sources:
@@ -121,16 +122,6 @@ class _Run:
         self.shapes = {id: value.shape for id, value in known.items()}
         self.depths: dict[int, int] = {}  # of what is deferred
         self.now: Node | None = None
-
-    def _needed(self) -> dict[int, Node]:
-        found: set[int] = set()
-        todo = list(self.wanted)
-        while todo:
-            id = todo.pop()
-            if id not in found and id not in self.values:
-                found.add(id)
-                todo.extend(self.ir[id].sources)
-        return {node.id: node for node in self.ir.nodes if node.id in found}
 
     def run(self) -> dict[int, Array]:
         with self._blame():

@@ -6,7 +6,7 @@ are copied only when one of their records changes.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import is_
 from typing import NamedTuple, TypeAlias, final
@@ -18,7 +18,7 @@ from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import Op, TensorType, mentioned
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import print_ir
-from luminal_lab.display import Drawn
+from luminal_lab.display import DrawnGraph
 from luminal_lab.errors import GraphError, nearest
 
 
@@ -234,6 +234,8 @@ class Lookup:
             return key.removeprefix("%") in self.names
         if isinstance(key, int):
             return self.table.get(key) is not None
+        if not isinstance(key, Node):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+            return False
         node = self.table.get(key.id)
         return node is not None and node.is_version_of(key)
 
@@ -265,7 +267,7 @@ class Lookup:
 
 
 @final
-class IR(Lookup, Drawn):
+class IR(Lookup, DrawnGraph):
     """A graph that never changes: nodes in an order in which sources come before users.
 
     >>> from luminal_lab.core.parse import parse
@@ -326,13 +328,13 @@ class IR(Lookup, Drawn):
         types = {type for node in self.table for type in node.types}
         return mentioned(types, {node.op for node in self.table})
 
-    def ancestors(self, nodes: Iterable[NodeLike]) -> set[int]:
-        """Return the ids of the given nodes and of all that they are computed from."""
+    def ancestors(self, nodes: Iterable[NodeLike], known: Container[int] = ()) -> set[int]:
+        """Return the ids of nodes and of all that they are computed from, but for what is known."""
         found: set[int] = set()
         todo = [self[node].id for node in nodes]
         while todo:
             id = todo.pop()
-            if id not in found:
+            if id not in found and id not in known:
                 found.add(id)
                 todo.extend(self[id].sources)
         return found

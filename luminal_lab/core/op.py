@@ -14,6 +14,7 @@ from typing import (
     Any,
     ClassVar,
     Final,
+    Literal,
     TypeAlias,
     cast,
     final,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 
 Scalar: TypeAlias = bool | int | float | Expr
+Domain: TypeAlias = Literal["anywhere", "nonzero", "non_negative"]
+Slope: TypeAlias = Literal["even", "steep", "jumps"]
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 """What the text form can write as a name."""
 FIELD_TYPES = (int, float, bool, str, DType, Dim, Shape, tuple[int, ...], Scalar)
@@ -123,6 +126,15 @@ class Op:
     commutative: ClassVar[bool] = False
     in_type: ClassVar[tuple[str, ...]] = ()
     """Fields that the result's type says already, so that the text does not say them again."""
+    cost: ClassVar[int] = 0
+    """What one element of the result costs, in additions."""
+    ulps: ClassVar[int] = 4
+    """How many units in the last place a device may be off: 0 if the op rounds nothing, 1 if it
+    rounds the exact result once, more for a function that each library computes in its own way."""
+    domain: ClassVar[Domain] = "anywhere"
+    """Where the last source must lie; rules may assume that it does."""
+    slope: ClassVar[Slope] = "even"
+    """Whether a small change of a source may change the result much, or make it jump."""
 
     # Each op states its own sources, so that the base can only say "any"; that is what
     # a type checker takes to be compatible with every signature.
@@ -268,9 +280,13 @@ def _key(op: Op) -> tuple[object, ...]:
 
 def mentioned(types: Iterable[TensorType], ops: Iterable[Op]) -> dict[str, Symbol]:
     """Return the symbolic dims that types and ops mention, by name."""
-    found = {symbol for type in types for dim in type.shape for symbol in symbols(dim)}
-    found.update(symbol for op in ops for symbol in op.symbols())
-    return {symbol.name: symbol for symbol in sorted(found, key=str)}
+    return {symbol.name: symbol for symbol in sorted({*mentions(types, ops)}, key=str)}
+
+
+def mentions(types: Iterable[TensorType], ops: Iterable[Op]) -> list[Symbol]:
+    """Return each mention of a symbolic dim in types and ops."""
+    found = [symbol for type in types for dim in type.shape for symbol in symbols(dim)]
+    return found + [symbol for op in ops for symbol in op.symbols()]
 
 
 def one_result_each(sources: "Sequence[Node]") -> list[TensorType]:
@@ -316,6 +332,7 @@ class Elementwise(Op):
 
     __slots__ = ()
     c_form: ClassVar[str]
+    cost: ClassVar[int] = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,12 +376,14 @@ class Source(Op):
     """An op without sources."""
 
     __slots__ = ()
+    ulps: ClassVar[int] = 0
 
 
 class View(Op):
     """An op that only says where each element is read from; it moves no data."""
 
     __slots__ = ()
+    ulps: ClassVar[int] = 0
 
 
 # -- what the shape rules share ------------------------------------------------------------------

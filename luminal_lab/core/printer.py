@@ -91,8 +91,13 @@ def op_text(op: Op, bodies: "Mapping[IR, str] | None" = None) -> str:
 
 
 def dim_declaration(symbol: Symbol) -> str:
-    """Return the bounds of a symbol as the header shows them."""
-    text = f"{symbol.name}: {symbol.low}..{'' if symbol.high is None else symbol.high}"
+    """Return a symbol with its bounds as the header shows it."""
+    return f"{symbol.name}: {bounds_text(symbol)}"
+
+
+def bounds_text(symbol: Symbol) -> str:
+    """Return the bounds of a symbol: `1..64 by 8`."""
+    text = f"{symbol.low}..{'' if symbol.high is None else symbol.high}"
     return text if symbol.multiple_of == 1 else f"{text} by {symbol.multiple_of}"
 
 

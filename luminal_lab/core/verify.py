@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import NoReturn
 
-from luminal_lab.core.dims import Symbol, symbols
+from luminal_lab.core.dims import Symbol
 from luminal_lab.core.ir import IR, Node, check_ir
-from luminal_lab.core.op import NAME, TensorType, result_types
+from luminal_lab.core.op import NAME, TensorType, mentions, result_types
 from luminal_lab.core.ops import Input
 from luminal_lab.core.printer import dim_declaration, print_node
 from luminal_lab.errors import LabError, VerifyError
@@ -118,8 +118,7 @@ def _is_right(node: Node, sources: Sequence[Node], known: IR) -> bool:
         found = result_types(node.op, sources)
     except LabError:
         return False
-    mentioned = {s for type in found for dim in type.shape for s in symbols(dim)}
-    dims = {*mentioned, *node.op.symbols()}
+    dims = mentions(found, [node.op])
     return found == node.types and all(known.symbols.get(dim.name) == dim for dim in dims)
 
 
@@ -139,8 +138,7 @@ def _verify_name(ir: IR, node: Node, name: str, names: set[str]) -> None:
 
 
 def _verify_dims(ir: IR, node: Node, dims: dict[str, Symbol]) -> None:
-    mentioned = [s for type in node.types for dim in type.shape for s in symbols(dim)]
-    for symbol in (*mentioned, *node.op.symbols()):
+    for symbol in mentions(node.types, [node.op]):
         other = dims.setdefault(symbol.name, symbol)
         if other != symbol:
             both = f"{dim_declaration(symbol)}, but elsewhere {dim_declaration(other)}"

@@ -1,9 +1,15 @@
-"""How the languages of GPUs spell what kernels say: CUDA C++ and Metal's."""
+"""How C, CUDA C++ and Metal's language spell what kernels say: a table each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+LIMIT = 100
+"""How long a line may be."""
+Space: TypeAlias = Literal["own", "aligned", "shared"]
+"""What an array is that a function declares: its thread's own, for vectors too, or its block's."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,7 @@ class Tiles:
 class Dialect:
     """The spellings of one language.
 
-    >>> CUDA.shared.format(type="float", name="tile", size=64)
+    >>> CUDA.arrays["shared"].format(type="float", name="tile", size=64)
     '__shared__ __align__(16) float tile[64];'
     """
 
@@ -50,34 +56,80 @@ class Dialect:
     head: str
     """What stands before the name of a kernel's function."""
     pointer: str
-    """A buffer among its arguments."""
+    """A buffer that a function is given."""
     dim: str
-    """A dim or a count among its arguments."""
-    positions: tuple[str, ...]
+    """A dim or a count that a function is given."""
+    arrays: Mapping[Space, str]
+    """The declarations of arrays, by whose they are."""
+    pragmas: Mapping[str, str]
+    """What stands before a loop that is unrolled, or that runs in lanes."""
+    restrict: str = ""
+    """Said of a pointer: nothing else points to what it does."""
+    barrier: str = "lab_sync"
+    """The function in which the threads of a block wait for each other."""
+    positions: tuple[str, ...] = ()
     """Arguments that say which block and thread it is."""
-    block: str
+    block: str = ""
     """The number of the block."""
-    thread: str
+    thread: str = ""
     """The number of the thread in its block."""
-    shared: str
-    """An array that a block shares, where vectors of it are."""
-    tile: Tiles
+    tile: Tiles = field(default_factory=lambda: Tiles((0, 0), {}, {}, {}))
     """What its tensor units multiply."""
     has_float64: bool = True
     copies_ahead: bool = False
     """Whether it has copies into shared memory that go on while threads work."""
 
+    def buffer(
+        self, name: str, type: str, place: int, const: str = "", *, is_alone: bool = True
+    ) -> str:
+        """Return how a function is given a buffer; nothing else points to one that is alone."""
+        restrict = self.restrict if is_alone else ""
+        return self.pointer.format(
+            const=const, type=type, restrict=restrict, name=name, place=place
+        )
 
+    def numbers(self, place: int, given: Sequence[tuple[str, str]]) -> list[str]:
+        """Return how a function is given numbers, as types and names, from a place on."""
+        return [
+            self.dim.format(type=type, name=name, place=place + more)
+            for more, (type, name) in enumerate(given)
+        ]
+
+    def function(self, name: str, threads: int, given: Sequence[str]) -> list[str]:
+        """Return the first lines of a function that is given what these texts say."""
+        given = [*given, *self.positions]
+        start = self.head.format(name=name, threads=threads)
+        whole = f"{start}({', '.join(given)}) {{"
+        if len(whole) <= LIMIT:
+            return [whole]
+        return [f"{start}(", *(f"    {one}," for one in given[:-1]), f"    {given[-1]}", ") {"]
+
+
+C = Dialect(
+    name="c",
+    version="1",
+    head="static void {name}(LAB_GIVEN)",
+    pointer="{const}{type} *{restrict}{name} = lab_buffers[{place}];",
+    dim="const {type} {name} = lab_dims[{place}];",
+    block="lab_task",
+    arrays={"own": "{type} {name}[{size}];", "aligned": "{type} {name}[{size}] LAB_ALIGNED;"},
+    pragmas={"unroll": "{indent}LAB_UNROLL({0})", "simd": "#pragma omp simd{0}"},
+    restrict="restrict ",
+)
 CUDA = Dialect(
     name="cuda",
     version="1",
     head='extern "C" __global__ void __launch_bounds__({threads}) {name}',
-    pointer="{const}{type} *__restrict__ {name}",
+    pointer="{const}{type} *{restrict}{name}",
     dim="const {type} {name}",
-    positions=(),
+    arrays={
+        "own": "{type} {name}[{size}];",
+        "shared": "__shared__ __align__(16) {type} {name}[{size}];",
+    },
+    pragmas={"unroll": "{indent}#pragma unroll"},
+    restrict="__restrict__ ",
     block="blockIdx.x",
     thread="threadIdx.x",
-    shared="__shared__ __align__(16) {type} {name}[{size}];",
     tile=Tiles(
         (16, 8),
         depth={"f16": 16, "bf16": 16, "tf32": 8},
@@ -94,13 +146,17 @@ METAL = Dialect(
     head="kernel void {name}",
     pointer="device {const}{type} *{name} [[buffer({place})]]",
     dim="constant {type} &{name} [[buffer({place})]]",
+    arrays={
+        "own": "{type} {name}[{size}];",
+        "shared": "threadgroup __attribute__((aligned(16))) {type} {name}[{size}];",
+    },
+    pragmas={"unroll": "{indent}#pragma unroll"},
     positions=(
         "uint lab_block [[threadgroup_position_in_grid]]",
         "uint lab_thread [[thread_position_in_threadgroup]]",
     ),
     block="lab_block",
     thread="lab_thread",
-    shared="threadgroup __attribute__((aligned(16))) {type} {name}[{size}];",
     tile=Tiles(
         (8, 8),
         depth={"f16": 8, "bf16": 8},

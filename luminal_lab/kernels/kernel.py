@@ -39,7 +39,7 @@ from luminal_lab.kernels.steps.applied import Changes, ScheduleLike, applied, re
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choices
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.kernels.tile_map import TileMap
-from luminal_lab.machines.resources import Compiled, Resources
+from luminal_lab.machines.resources import CompiledCUDA, Resources
 from luminal_lab.tables import Table, frame
 
 LANGUAGES: Mapping[str, str] = {"c": "C", "cuda": "CUDA", "metal": "Metal"}
@@ -68,6 +68,10 @@ class Phase:
     """The bytes of shared memory that a launch is asked for, beside what the source declares."""
     maps: tuple[TileMap, ...] = ()
     """The maps of matrices that it is given behind all else, for bulk copies."""
+    draws: bool = False
+    """Whether it is given the count of runs, on a GPU."""
+    faults: bool = False
+    """Whether it is given where to report an index out of range, on a GPU."""
 
 
 @dataclass(frozen=True)
@@ -134,12 +138,12 @@ class Kernel(Displayed):
     dialect: str = "c"
     """The language of its source: c, cuda or metal."""
     uses: frozenset[str] = frozenset()
-    """What its source takes of the prelude, by name; for GPUs."""
+    """What its source takes of the prelude, by name."""
     choices: Choices = field(default_factory=Choices, compare=False)
     """The numbers that its schedule might take others of, and what it took."""
     make: Maker | None = field(default=None, compare=False)
     """Makes the same kernel by another schedule, or by the default one with other choices."""
-    compile: Callable[[Kernel], Compiled] | None = field(default=None, compare=False)
+    compile: Callable[[Kernel], CompiledCUDA] | None = field(default=None, compare=False)
     """Compiles it, for the GPU that it was made for; only CUDA's compiler is on any machine."""
     emulator: Emulator | None = field(default=None, compare=False)
     """Runs it on the CPU as a GPU would; for GPUs."""
@@ -199,7 +203,7 @@ class Kernel(Displayed):
         return replace(made, compile=self.compile, emulator=self.emulator)
 
     @property
-    def compiled(self) -> Compiled:
+    def compiled(self) -> CompiledCUDA:
         """What CUDA's compiler makes of it, which is made when it is first asked for."""
         if self.compile is None:
             languages = {"c": "C, for a CPU", "metal": "in Metal's language", "cuda": "CUDA"}

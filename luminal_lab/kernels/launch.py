@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -190,13 +189,6 @@ class Launches(tuple[Launch, ...]):
     def __repr__(self) -> str:
         many = f"{len(self)} launch{'es' * (len(self) != 1)}"
         return f"<Launches: {many}; print(…) shows them>"
-
-
-def takes(kernel: Kernel, function: str) -> tuple[bool, bool]:
-    """Return whether a function is given the count of runs, and where to report an index."""
-    head = re.search(rf"\b{re.escape(function)}\(([^{{]*)\{{", kernel.source)
-    given = head[1] if head else ""
-    return bool(re.search(r"\blab_step\b", given)), bool(re.search(r"\blab_fault\b", given))
 
 
 def numbers_of(kernel: Kernel, dims: Mapping[str, int]) -> tuple[np.generic, ...]:

@@ -66,6 +66,7 @@ def with_compared(kernel: Kernel, compared: AbstractSet[str]) -> Kernel:
         locals=c.locals,
         scratch=c.scratch,
         vectors=c.vectors,
+        uses=c.uses,
         ops_of_line=(*((),) * len(top.splitlines()), *c.ops_of_line),
         make=make,
     )

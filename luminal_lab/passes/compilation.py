@@ -24,8 +24,9 @@ from luminal_lab.passes.rows import Of, pass_table
 from luminal_lab.passes.rule import Rule
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.passes.stored import Storage
-from luminal_lab.passes.story import Story, rules_of, told, told_why_not
+from luminal_lab.passes.story import Story, rules_of, told as story_of, told_why_not
 from luminal_lab.tables import Table
+from luminal_lab.tensor.arguments import told
 
 LINE = re.compile(r"(.*?)(?:,\s*line\s+|:)(\d+)$")
 
@@ -273,6 +274,7 @@ class Compilation(Charted, Examined):
             hint=nearest(file, known) or f"they come from {', '.join(sorted(known)) or 'nowhere'}",
         )
 
+    @partial(told, whole=True)
     def first_with(self, node: NodeLike) -> int:
         """Return the index of the first snapshot that has a node."""
         id = node if isinstance(node, (int, str)) else node.id
@@ -286,6 +288,7 @@ class Compilation(Charted, Examined):
             hint=nearest(str(node).removeprefix("%"), names),
         )
 
+    @partial(told, whole=True)
     def find(self, node: NodeLike) -> Node:
         """Return a node as it is in the last snapshot that has it."""
         self.first_with(node)
@@ -301,8 +304,9 @@ class Compilation(Charted, Examined):
 
     def why(self, node: Following) -> Story:
         """Tell in sentences where a node, or that of a launch or a kernel, comes from."""
-        return told(self.snapshots, self.find(self.node_of("why", node)))
+        return story_of(self.snapshots, self.find(self.node_of("why", node)))
 
+    @partial(told, whole=True)
     def why_not(self, rule: Rule | str, node: Following) -> Story:
         """Tell why a rule did not fire at a node: its pattern, its condition, or the licence."""
         found = self.find(self.node_of("why_not", node))
@@ -310,6 +314,7 @@ class Compilation(Charted, Examined):
 
     # -- shown -------------------------------------------------------------------------------------
 
+    @partial(told, whole=True)
     def to_pandas(self, of: Of = "passes") -> Table:
         """Return a table of pandas: a row for each pass, each firing, or each rule of a pass."""
         return pass_table("compilation", self.snapshots, of)

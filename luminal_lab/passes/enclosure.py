@@ -16,26 +16,19 @@ import numpy.typing as npt
 
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.ir import Node
-from luminal_lab.core.op import Op, Source, View
+from luminal_lab.core.op import Op, Source
 from luminal_lab.core.ops import (
     Add,
     Cast,
     Constant,
-    Contiguous,
-    Exp2,
-    Gather,
-    Input,
     LessThan,
     Log2,
-    MaxReduce,
     Mod,
     Mul,
     Recip,
     Sin,
     Sqrt,
-    StopGradient,
     SumReduce,
-    Update,
     Where,
 )
 from luminal_lab.errors import Interrupted
@@ -43,10 +36,6 @@ from luminal_lab.passes.corners import limits_of
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
-KEPT = (Input, Constant, View, MaxReduce, Where, Contiguous, Gather, Update, StopGradient)
-"""Ops that round nothing."""
-COARSE = (Exp2, Log2, Sin)
-"""Functions whose last bits differ from library to library."""
 LARGEST = float(np.finfo(np.float64).max)
 
 
@@ -77,7 +66,7 @@ def enclosures(
             bounds = _bounds(node, sources, values[node.id])
             if node.dtype.is_float:
                 calculated = isinstance(node.op, Constant) and node.id not in given
-                exact = isinstance(node.op, KEPT) and not calculated
+                exact = node.op.ulps == 0 and not calculated
                 if calculated and not overflows:
                     bounds = _finite(bounds, limits_of(node.dtype).largest)
                 bounds = _rounded(bounds, node, sources, exact=exact, overflows=overflows)
@@ -195,7 +184,7 @@ def _rounded(
         room = _room(node.op.axis, *sources) * eps
     low, high = bounds
     if not exact:
-        eps *= 4 if isinstance(node.op, COARSE) else 1
+        eps *= max(1, node.op.ulps)
         low, high = low - _step(low, node, eps, least), high + _step(high, node, eps, least)
     low, high = low - room, high + room
     if not overflows:

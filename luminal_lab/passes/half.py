@@ -37,26 +37,19 @@ from luminal_lab.core.ops import (
     Call,
     Cast,
     Constant,
-    Exp2,
     Gather,
     Input,
     Iota,
-    Log2,
-    Recip,
-    Sin,
-    Sqrt,
     Stored,
 )
 from luminal_lab.core.parse import parse
-from luminal_lab.errors import DTypeError, PassError
+from luminal_lab.errors import DTypeError, PassError, flag
 from luminal_lab.passes.base import Pass, spec_text
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.passes.recognition.reading import Reading
 from luminal_lab.passes.recognition.recognise import RECOGNISERS, Recognise
 from luminal_lab.passes.rereading import readers, reread, sweep
 
-STEEP = (Exp2, Log2, Sin, Recip, Sqrt)
-"""Ops that make much of a small difference in what they are given, or whose values are such."""
 Kind: TypeAlias = tuple[str, tuple[tuple[str, int], ...]]
 """What a call is called, and the names of its sources with their places."""
 NO_KIND: Kind = ("", ())
@@ -85,7 +78,7 @@ class HalfPrecision(Pipeline):
 
     def __init__(self, dtype: str = "bfloat16", *, weights: bool = True) -> None:
         object.__setattr__(self, "dtype", str(_half(dtype)))
-        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "weights", flag("half: weights", weights))
         super().__init__([Recognise(), Halves(self.dtype, weights)])
 
     @override
@@ -282,7 +275,7 @@ class Nature:
         for node in reversed(ir.nodes):
             for user in ir.users(node):
                 passes_on = isinstance(user.op, (Elementwise, View)) and user.id in self.steep
-                if passes_on or isinstance(user.op, STEEP) or self._is_one(user, STEEP_KINDS):
+                if passes_on or user.op.slope == "steep" or self._is_one(user, STEEP_KINDS):
                     self.steep.add(node.id)
                 if isinstance(user.op, View) and user.id in self.seen:
                     self.seen.add(node.id)
@@ -318,7 +311,7 @@ class Nature:
         if isinstance(op, Call):
             is_smooth = self._is_one(node, PRODUCTS + SMOOTH_KINDS)
         elif is_plain:
-            is_smooth = not isinstance(op, STEEP) and self.smooth.issuperset(sources)
+            is_smooth = op.slope != "steep" and self.smooth.issuperset(sources)
         else:
             is_smooth = not isinstance(op, Reduce)
         if is_smooth:

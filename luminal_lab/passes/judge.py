@@ -20,18 +20,13 @@ import numpy.typing as npt
 from luminal_lab.core.dtypes import BY_NUMPY, Array, DType
 from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ir import IR, Node
-from luminal_lab.core.op import Elementwise, Unary, View
+from luminal_lab.core.op import Domain, Elementwise, View
 from luminal_lab.core.ops import (
     Add,
     Cast,
     MaxReduce,
-    Mod,
     Mul,
-    Recip,
-    Sqrt,
-    StopGradient,
     SumReduce,
-    Where,
 )
 
 Floats = npt.NDArray[np.float64]
@@ -50,16 +45,14 @@ READINGS = 24
 """In how many other ways a graph is read, at most."""
 WIDTH = 4.0
 """How far values may be apart, in distances between the readings of a graph."""
-ULPS = 4.0
-"""How many units in the last place a function may be off; one op of arithmetic: one."""
-ROUNDED = Add, Mul, Recip, Sqrt, Mod
-"""Ops that have one result, the exact one rounded once, by whatever they are computed."""
 MIX = 0x9E3779B97F4A7C15
 """An odd number that spreads bits."""
 SMALLER = 2.0**-64
 """By what terms are multiplied so that no sum of them overflows."""
 LANES = {2: 1, 6: 4, 10: 8, 14: 16}
 """The readings that add up terms one after another, and in how many partial sums."""
+MIXED = 8
+"""From this reading on sums that may overflow do so each in a way of its own."""
 PARTS = 8.0
 """How many units in the last place of all its terms a short sum may be off."""
 
@@ -277,12 +270,11 @@ class _Reading:
             up, down = (np.asarray(view.eval(one), np.float64) for one in (inner.up, inner.down))
             terms = up, down
         elif self._is_rounded_otherwise(node, given):
-            ulps = ULPS if isinstance(op, Unary) else 1.0
             # Below the smallest normal number roundings are of one size.
             size = np.maximum(abs(made), limits_of(dtype).normal)
             is_rounded = np.isfinite(made) & ((made != 0) | _underflows(node, given))
             size = np.where(is_rounded, size, 0.0)
-            made = made + size * self._same_noise(made) * ulps * limits_of(dtype).step
+            made = made + size * self._same_noise(made) * op.ulps * limits_of(dtype).step
         if self._is_free and self.number % 8 >= 4:
             # What is never rounded is not infinite because it is large.
             is_kept = (
@@ -331,9 +323,9 @@ class _Reading:
             exact = 0 if isinstance(op, Add) else 1
             if any((abs(one.astype(np.float64)) == exact).all() for one in sources):
                 return False
-        if isinstance(op, ROUNDED):
+        if op.ulps == 1:
             return self.freedom.order or node in self.summed
-        return not isinstance(op, (Where, StopGradient))
+        return op.ulps > 0
 
     def _same_noise(self, made: Floats) -> Floats:
         """Return numbers from -1 to 1, the same for the same value: what is equal stays equal."""
@@ -379,21 +371,21 @@ class _Reading:
             ordered = _added(x.astype(wide.numpy), axis, lanes).astype(np.float64)
             near = np.where(np.isfinite(ordered), ordered * SMALLER, near)
         inner = np.where(np.isfinite(made), near * 2.0**64, made)
-        match self.number % 4:
-            case 0:
-                ends = near * 2.0**64
-            case 1:
-                ends = np.where(over, np.inf, near * 2.0**64)
-            case 2:
-                ends = np.where(under, -np.inf, near * 2.0**64)
-            case _:
-                ends = np.where(over & under, np.nan, near * 2.0**64)
+        # In the first readings all sums end alike, in later ones each in a way of its own.
+        ways = np.full(near.shape, self.number % 4.0)
+        if self.number >= MIXED:
+            kinds = 4 if self.number % 8 < 4 else 3
+            ways = np.floor(kinds / 2 * (self._same_noise(near) + 1.0))
+        ends = near * 2.0**64
+        ends = np.where((ways == 1) & over, np.inf, ends)
+        ends = np.where((ways == 2) & under, -np.inf, ends)
+        ends = np.where((ways == 3) & over & under, np.nan, ends)
         is_up, is_down = ((x == end).any(axis, keepdims=True) for end in (np.inf, -np.inf))
         is_nan = np.isnan(x).any(axis, keepdims=True)
         # An infinity that is a term itself comes first, or meets the one that others come to.
         with np.errstate(invalid="ignore"):
             met = np.where(is_up, np.inf, 0.0) - np.where(is_down, np.inf, 0.0)
-            ends = met + np.where((met != 0) & (self.number % 4 == 0), 0.0, ends)
+            ends = met + np.where((met != 0) & (ways == 0), 0.0, ends)
         return np.where((over | under) & ~is_nan, ends, inner)
 
 
@@ -428,6 +420,12 @@ def _all_finite(node: Node, sources: Sequence[Array]) -> Bools:
     return np.logical_and.reduce(finite)
 
 
+def is_outside(domain: Domain, value: Array) -> Bools:
+    """Return which elements are not in the domain of an op."""
+    outside = {"nonzero": np.equal, "non_negative": np.less}[domain]
+    return np.asarray(outside(value, 0), bool)
+
+
 def broken_facts(node: Node, value: Array, sources: Sequence[Array | None]) -> Iterator[str]:
     """Yield the facts that licences may grant, and that do not hold of a value."""
     if not node.dtype.is_float:
@@ -436,9 +434,7 @@ def broken_facts(node: Node, value: Array, sources: Sequence[Array | None]) -> I
         yield "no_nan"
     if np.isinf(value.astype(np.float64)).any():
         yield "no_inf"
-    if node.op.name in ("recip", "sqrt", "log2") and sources[0] is not None:
-        given = sources[0].astype(np.float64)
-        if node.op.name == "recip" and (given == 0).any():
-            yield "nonzero"
-        if node.op.name != "recip" and (given < 0).any():
-            yield "non_negative"
+    domain = node.op.domain
+    source = None if domain == "anywhere" else sources[-1]
+    if source is not None and is_outside(domain, source).any():
+        yield domain

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from math import isfinite
 from typing import (
@@ -28,11 +29,12 @@ import luminal_lab.passes
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, Step
 from luminal_lab.core.ir import IR
-from luminal_lab.errors import LabError, ParseError, PassError, nearest
+from luminal_lab.errors import LabError, ParseError, PassError, nearest, whole_number
 from luminal_lab.passes.base import Option, Pass, fault, option_types, options_of, spec_text
 from luminal_lab.passes.rewrite import Rewrite
 from luminal_lab.passes.rule import FACTS, Rule, RuleSet
 from luminal_lab.reading import REAL, WHOLE
+from luminal_lab.tensor.arguments import told
 
 LICENCE = ("contract", "no_signed_zero")
 """What a pipeline may assume unless it says otherwise: that nobody asks for the sign of a zero."""
@@ -75,6 +77,7 @@ class Pipeline:
     licence: tuple[str, ...] | None = None
     """The facts about values that rules may assume; None: those of the pipeline around it."""
 
+    @partial(told, name="Pipeline", whole=True)
     def __init__(
         self,
         passes: Iterable[PassLike] = (),
@@ -82,10 +85,11 @@ class Pipeline:
         rounds: int = 1,
         licence: Iterable[str] | None = None,
     ) -> None:
-        if rounds < 1:
-            raise PassError(f"pipeline: it cannot have {rounds} rounds", hint="give 1 or more")
+        count = whole_number(rounds)
+        if count is None or count < 1:
+            raise PassError(f"pipeline: it cannot have {rounds!r} rounds", hint="give 1 or more")
         object.__setattr__(self, "passes", tuple(as_pass(one) for one in passes))
-        object.__setattr__(self, "rounds", rounds)
+        object.__setattr__(self, "rounds", count)
         if licence is not None:
             licence = tuple(sorted({licence} if isinstance(licence, str) else set(licence)))
             for fact in licence:
@@ -95,6 +99,11 @@ class Pipeline:
                         hint=nearest(fact, FACTS) or f"the facts: {', '.join(FACTS)}",
                     )
         object.__setattr__(self, "licence", licence)
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = told(cls.__init__, cls.__name__, whole=True)
 
     @property
     def has_options(self) -> bool:
@@ -226,6 +235,7 @@ def known_passes() -> dict[str, type[Pass] | type[Pipeline]]:
     return found
 
 
+@partial(told, whole=True)
 def parse_pipeline(text: str) -> Pipeline:
     """Return the pipeline that text spells, as `str` of it does.
 
@@ -258,8 +268,10 @@ def all_passes() -> dict[str, type[Pass] | type[Pipeline]]:
 class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens = [(m.group(1), m.start(1)) for m in TOKEN.finditer(text)]
-        self.tokens.append(("", len(text.rstrip())))
+        # Spaces that no token follows would be read once from each of them.
+        bare = text.rstrip()
+        self.tokens = [(m.group(1), m.start(1)) for m in TOKEN.finditer(bare)]
+        self.tokens.append(("", len(bare)))
         self.place = 0
         self.depth = 0
         self.count = 0

@@ -21,7 +21,7 @@ from luminal_lab.core.edit import Edit
 from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Elementwise, Scalar, TensorType, ints
-from luminal_lab.core.ops import Cast, Constant, Gather, Input, Log2, Mod, Recip, Scatter, Sqrt
+from luminal_lab.core.ops import Cast, Constant, Gather, Input, Scatter
 from luminal_lab.core.printer import as_text
 from luminal_lab.errors import ArgumentError, Interrupted, LabError, LabWarning
 from luminal_lab.passes.corners import (
@@ -35,6 +35,7 @@ from luminal_lab.passes.corners import (
     simple,
 )
 from luminal_lab.passes.enclosure import enclosures
+from luminal_lab.passes.judge import is_outside
 from luminal_lab.passes.pattern import Pattern, build
 from luminal_lab.passes.rule import Rule
 from luminal_lab.passes.trials import DTYPES, Trial, numbers_of, trials
@@ -298,10 +299,8 @@ def _broken(rule: Rule, node: Node, values: Mapping[int, Array]) -> Bools:
             broken |= np.isnan(value)
         if "no_inf" in rule.assumes:
             broken |= np.isinf(value)
-    if isinstance(node.op, (Recip, Mod)) and "nonzero" in rule.assumes:
-        broken |= np.equal(values[node.sources[-1]], 0)
-    if isinstance(node.op, (Sqrt, Log2)) and "non_negative" in rule.assumes:
-        broken |= np.less(values[node.sources[0]], 0)
+    if node.op.domain in rule.assumes:
+        broken |= is_outside(node.op.domain, values[node.sources[-1]])
     return broken
 
 

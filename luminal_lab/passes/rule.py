@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeAlias
 
 from typing_extensions import override
@@ -31,6 +31,7 @@ from luminal_lab.passes.pattern import (
     build,
     find,
 )
+from luminal_lab.tensor.arguments import told
 
 FACTS: Mapping[str, str] = {
     "no_nan": "no value is NaN",
@@ -68,6 +69,7 @@ class Rule:
     assumes: frozenset[str] = frozenset()
     condition: Condition | None = None
 
+    @partial(told, name="Rule", whole=True)
     def __init__(
         self,
         name: str,

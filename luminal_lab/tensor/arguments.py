@@ -128,11 +128,17 @@ def unfit(
 
 
 def told(
-    function: Callable[P, R], name: str | None = None, *, on: str = "", of_arguments: bool = True
+    function: Callable[P, R],
+    name: str | None = None,
+    *,
+    on: str = "",
+    of_arguments: bool = True,
+    whole: bool = False,
 ) -> Callable[P, R]:
     """Have a public function answer in our words where its arguments do not fit.
 
-    `on` is what a hint writes before its name, such as "cx.".
+    `on` is what a hint writes before its name, such as "cx.". The errors of a function that is
+    `whole` pass as they are: they need no line of the user's.
     """
     written = name or function.__name__
 
@@ -141,7 +147,7 @@ def told(
         try:
             return function(*args, **kwargs)
         except LabError as error:
-            error.where = error.where or str(here() or "") or None
+            error.where = error.where or (None if whole else str(here() or "")) or None
             raise
         except Exception as error:
             wrong = as_ours(

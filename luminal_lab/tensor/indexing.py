@@ -348,8 +348,12 @@ class Indexing(Reduction):
         if reduce == "prod":
             return self._put_back(part, base * values.prod(-1).movedim(-1, axis).cast(self.dtype))
         values = base.movedim(axis, -1).unsqueeze(-1).concat(values, -1)
-        done = values.max(-1) if reduce == "amax" else values.min(-1)
-        return self._put_back(part, done.movedim(-1, axis))
+        done = values.amax(-1, True) if reduce == "amax" else values.amin(-1, True)
+        if self.dtype.is_float:
+            own = mine.any(-1, True).logical_not()
+            own = own.full_like(True) if include_self else own
+            done = done._spells("scattered", values, own.concat(mine, -1))
+        return self._put_back(part, done.squeeze(-1).movedim(-1, axis))
 
     @operation
     def index_add(self, axis: int, index: Index, source: Operand, alpha: float = 1) -> Self:

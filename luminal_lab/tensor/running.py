@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set as AbstractSet
+from functools import partial
 from typing import NamedTuple
 
 from typing_extensions import override
@@ -13,7 +14,8 @@ from luminal_lab.core.interpret import Environment, Step, interpret
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.printer import as_text
 from luminal_lab.errors import InputError, nearest
-from luminal_lab.tensor.sizes import bind_dims
+from luminal_lab.tensor.arguments import told
+from luminal_lab.tensor.sizes import bind_dims, named_sizes
 
 
 class Request(NamedTuple):
@@ -67,6 +69,7 @@ class Run(NamedTuple):
         return f"<Run: {len(self.steps)} steps, {self.seconds * 1e3:.3f} ms; print(…) shows them>"
 
 
+@partial(told, whole=True)
 def run(
     ir: IR,
     data: Mapping[str, object] | None = None,
@@ -96,7 +99,7 @@ def run(
         known = [node.name for node in ir.inputs]
         raise InputError(f"run: the graph has no input {name!r}", hint=nearest(name, known))
     shapes = {node: arrays[node.id].shape for node in ir.inputs}
-    sizes = bind_dims(ir, {node.id for node in ir}, shapes, dims or {})
+    sizes = bind_dims(ir, {node.id for node in ir}, shapes, named_sizes("run", dims))
 
     def data_of(node: Node) -> Array:
         return arrays[node.id]

@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from luminal_lab.core.binding import contradicts, solve_shape
 from luminal_lab.core.dims import Symbol, check_bounds, substitute, symbols
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import tuple_text
-from luminal_lab.errors import DimError
+from luminal_lab.errors import ArgumentError, DimError, whole_number
 
 Mentioned: TypeAlias = tuple[tuple[Symbol, Node], ...]
 """Symbols, each with a node that mentions it."""
+
+
+def named_sizes(what: str, like: object) -> dict[str, int]:
+    """Return sizes of dims that somebody gave by name; none were for None."""
+    if like is None:
+        return {}
+    if not isinstance(like, Mapping):
+        raise ArgumentError(
+            f"{what}: dims is {like!r}, which names no dim",
+            hint='give dims and their sizes, as in {"seq": 128}',
+        )
+    sizes: dict[str, int] = {}
+    for dim, size in cast("Mapping[object, object]", like).items():
+        name, number = str(dim), whole_number(size)
+        if number is None or number.bit_length() > 63:
+            raise ArgumentError(
+                f"{what}: dims gives the dim {name!r} the size {size!r}",
+                hint=f'give one whole number, as in {{"{name}": 128}}',
+            )
+        sizes[name] = number
+    return sizes
 
 
 def bind_dims(

@@ -25,6 +25,7 @@ from luminal_lab.errors import (
     Interrupted,
     LabError,
     NotComputedError,
+    flag,
     nearest,
     whole_number,
 )
@@ -344,6 +345,8 @@ class Store(Sources):
         With `keep_all` every value on the way is kept and can be read; with `trace` the time and
         the bytes of each node are returned.
         """
+        flag("execute: keep_all", keep_all)
+        flag("execute: trace", trace)
         if self.running:
             raise self.busy("execute")
         program, step = self.program(), self.step

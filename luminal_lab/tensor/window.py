@@ -18,6 +18,7 @@ from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import Reduce, Scalar, never, size_of, tuple_text
 from luminal_lab.core.ops import Gather, MaxReduce, SumReduce, Window
 from luminal_lab.errors import ShapeError, nearest
+from luminal_lab.tensor import formulas
 from luminal_lab.tensor.arithmetic import Operand
 from luminal_lab.tensor.functions import number, widened
 from luminal_lab.tensor.movement import whole
@@ -334,7 +335,7 @@ class Windowed(Product):
                 hint="it is [batch, channels * kernel, places], as unfold2d makes it",
             )
         x = self if self.ndim == 3 else self.unsqueeze(0)
-        x = widened(x).reshape(x.shape[0], -1, *sizes, *space)
+        x = widened(x).reshape(x.shape[0], rows // math.prod(sizes), *sizes, *space)
         x = x.permute(0, 1, *(axis for k in range(count) for axis in (2 + k, 2 + count + k)))
         x = x._overlapped(wanted, steps, gaps, pads).cast(self.dtype)
         return x if self.ndim == 3 else x.squeeze(0)
@@ -440,7 +441,11 @@ class Windowed(Product):
         p = number("lp_pool", "norm_type", norm_type)
         mean = widened(self._as_float()).pow(p).avg_pool(kernel_size, stride, 0, ceil_mode)
         size = math.prod(each("lp_pool", self.ndim - 2, kernel_size=kernel_size)[0])
-        return (mean * size).pow(1 / p).cast(self._as_float().dtype)
+        total = mean * size
+        root = total.pow(1 / p)
+        if p > 0:  # the slope of a root is infinite at 0, where PyTorch's is 0
+            root = formulas.is_zero(total).where(0.0, root)
+        return root.cast(self._as_float().dtype)
 
     max_pool1d, max_pool2d, max_pool3d = over(1, max_pool), over(2, max_pool), over(3, max_pool)
     avg_pool1d, avg_pool2d, avg_pool3d = over(1, avg_pool), over(2, avg_pool), over(3, avg_pool)

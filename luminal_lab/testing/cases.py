@@ -5,11 +5,12 @@ A case is a graph, data for its inputs, and how near to the interpreter's the re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from typing_extensions import override
@@ -17,48 +18,43 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.ir import IR, Node, Table
-from luminal_lab.core.op import Op, Scalar, result_types
+from luminal_lab.core.op import OPS, Binary, Op, Scalar, TensorType, Unary, result_types
 from luminal_lab.core.ops import (
     Add,
     Cast,
     Constant,
     Contiguous,
-    Exp2,
     Expand,
     Flip,
     Gather,
     Input,
     Iota,
-    LessThan,
-    Log2,
     MaxReduce,
-    Mod,
     Mul,
     Pad,
     Permute,
     Random,
-    Recip,
     Reshape,
     Scatter,
-    Sin,
     Slice,
-    Sqrt,
     SumReduce,
     Update,
     Where,
     Window,
 )
+from luminal_lab.errors import LabError
 from luminal_lab.passes.corners import corners, limits_of, neighbours
 
-Nearness: TypeAlias = Literal["exact", "ulps", "rounded"]
-"""How near a result must be.
+Nearness: TypeAlias = int | None
+"""By how many units in the last place a result may be off.
 
-`exact` is to the bit but for the sign of a zero, `ulps` a few units in the last place, `rounded`
-the dtype's tolerance of values of typical size: sums may be in any order.
+With None it is the dtype's tolerance of values of typical size, as sums may be in any order.
 """
 FLOATS = tuple(dtype for dtype in DType if dtype.is_float)
 INTEGERS = tuple(dtype for dtype in DType if dtype.kind == "int")
 F32 = DType.float32
+PRIMITIVE = Add.__module__
+"""Where the ops are that graphs are written with and that are tried alone."""
 TAILS = (1, 7, 8, 9, 15, 16, 17, 33, 130)
 """Lengths around those of vectors, and of the blocks that sums are cut into."""
 
@@ -80,7 +76,7 @@ class Case:
     family: str
     ir: IR
     runs: tuple[Run, ...]
-    near: Nearness = "exact"
+    near: Nearness = 0
     op: str | None = None
     """The op that is on trial, where it is one."""
 
@@ -208,7 +204,7 @@ def between(dtype: DType, target: DType) -> Array:
 # -- cases of one op -------------------------------------------------------------------------------
 
 
-def one(op: Op, *data: Array, near: Nearness = "exact", family: str, note: str = "") -> Case:
+def one(op: Op, *data: Array, family: str, note: str = "") -> Case:
     """Return a case in which one op reads inputs that hold these values."""
     writer = Writer()
     sources = [writer.input(DType(array.dtype.name), array.shape) for array in data]
@@ -218,28 +214,47 @@ def one(op: Op, *data: Array, near: Nearness = "exact", family: str, note: str =
     runs = tuple(Run(given, {}, step) for step in steps)
     read = ", ".join(f"{node.type}" for node in sources) or f"→ {made.type}"
     name = f"{op.name} {read}" + (f" {note}" if note else "")
-    return Case(name, family, writer.graph(made), runs, near, op.name)
+    return Case(name, family, writer.graph(made), runs, nearness(op, *data), op.name)
+
+
+def nearness(op: Op, *data: Array) -> Nearness:
+    """Return how near a device must come to the result of an op for this data."""
+    match op:
+        case SumReduce(axis=axis):
+            terms = data[0].shape[axis]
+        case Scatter(mode="add"):
+            terms = data[1].size
+        case _:
+            terms = 0
+    if terms > 2 and DType(data[0].dtype.name).is_float:  # of two there is one order
+        return None
+    return op.ulps if op.ulps > 1 else 0  # what is rounded once has one result
+
+
+def alone(op: Op) -> Iterator[Case]:
+    """Yield an elementwise op on each dtype that it takes: on special values, and on drawn ones."""
+    count = len(inspect.signature(op.infer).parameters)
+    for dtype in DType:
+        try:
+            op.infer(*[TensorType(dtype, (1,))] * count)
+        except LabError:
+            continue
+        if count == 1:
+            few = [special(dtype), *([corners(dtype)] if dtype.is_float else [])]
+            yield one(op, np.concatenate(few), family="elementwise", note="special")
+        if count == 2:
+            yield one(op, *pairs(dtype), family="elementwise", note="special")
+        if count != 2:
+            drawn = [tame(dtype, (100,), seed) for seed in range(count)]
+            yield one(op, *drawn, family="elementwise")
 
 
 def elementwise() -> Iterator[Case]:
     """Yield unary and binary ops and choice, on special values and on odd lengths."""
-    functions: tuple[tuple[Callable[[], Op], Nearness], ...] = (
-        (Exp2, "ulps"),
-        (Log2, "ulps"),
-        (Sin, "ulps"),
-        (Sqrt, "exact"),
-        (Recip, "exact"),
-    )
-    for dtype in FLOATS:
-        for op, near in functions:
-            drawn = tame(dtype, (100,))
-            few = np.concatenate([special(dtype), corners(dtype)])
-            yield one(op(), few, near=near, family="elementwise", note="special")
-            yield one(op(), drawn, near=near, family="elementwise")
+    for op in OPS.values():
+        if op.__module__ == PRIMITIVE and issubclass(op, (Unary, Binary)):
+            yield from alone(op())
     for dtype in DType:
-        for op in (Add, Mul, LessThan, Mod):
-            if op is not Mod or dtype is not DType.bool_:
-                yield one(op(), *pairs(dtype), family="elementwise", note="special")
         yield one(Contiguous(), special(dtype), family="elementwise")
         x, y = pairs(dtype)
         chosen = np.arange(len(x)) % 3 == 1
@@ -292,30 +307,20 @@ def sources() -> Iterator[Case]:
 
 def reductions() -> Iterator[Case]:
     """Yield sums and maxima: every dtype, axis and length that is cut otherwise than its like."""
-    kinds: list[tuple[type[SumReduce | MaxReduce], Nearness]]
     for dtype in DType:
-        kinds = [(MaxReduce, "exact")]
-        if dtype is not DType.bool_:
-            kinds.append((SumReduce, "rounded" if dtype.is_float else "exact"))
-        for op, near in kinds:
+        for op in (MaxReduce,) if dtype is DType.bool_ else (MaxReduce, SumReduce):
             for axis in (0, 1):
-                few = tame(dtype, (5, 6))
-                yield one(op(axis), few, near=near, family="reduction", note=f"axis {axis}")
-            x, y = pairs(dtype)
-            both = np.stack([x, y], axis=1)  # of two, no order of adding gives another sum
+                yield one(op(axis), tame(dtype, (5, 6)), family="reduction", note=f"axis {axis}")
+            both = np.stack(pairs(dtype), axis=1)
             yield one(op(1), both, family="reduction", note="axis 1, special")
-    kinds = [(SumReduce, "rounded"), (MaxReduce, "exact")]
-    for op, near in kinds:
-        for size in (1, 8, 15, 17, 33, 130):
-            for axis, shape in ((0, (size, 3)), (1, (3, size))):
-                note = f"axis {axis}"
-                yield one(op(axis), tame(F32, shape), near=near, family="reduction", note=note)
-        for axis, shape in ((0, (0, 3)), (1, (0, 3)), (0, (1,)), (0, (0,))):
-            note = f"axis {axis}"
-            yield one(op(axis), tame(F32, shape), near=near, family="reduction", note=note)
-        for axis in range(4):
-            drawn = tame(F32, (2, 3, 2, 5))
-            yield one(op(axis), drawn, near=near, family="reduction", note=f"axis {axis}")
+    sizes = (1, 8, 15, 17, 33, 130)
+    shapes: list[tuple[int, tuple[int, ...]]] = [(0, (size, 3)) for size in sizes]
+    shapes += [(1, (3, size)) for size in sizes]
+    shapes += [(0, (0, 3)), (1, (0, 3)), (0, (1,)), (0, (0,))]
+    shapes += [(axis, (2, 3, 2, 5)) for axis in range(4)]
+    for op in (SumReduce, MaxReduce):
+        for axis, shape in shapes:
+            yield one(op(axis), tame(F32, shape), family="reduction", note=f"axis {axis}")
 
 
 def indexing() -> Iterator[Case]:
@@ -330,9 +335,8 @@ def indexing() -> Iterator[Case]:
         yield one(Gather(1), values, where, family="indexing")
         yield one(Scatter(1, "set"), values, where, rows, family="indexing", note="set")
         if dtype is not DType.bool_:
-            near: Nearness = "rounded" if dtype.is_float else "exact"
             op = Scatter(1, "add")
-            yield one(op, values, where, rows, near=near, family="indexing", note="add")
+            yield one(op, values, where, rows, family="indexing", note="add")
         yield one(Update(1, 1), values, values[:, :2][:, ::-1].copy(), family="indexing")
     none = np.zeros((0, 3), np.int64)
     yield one(Gather(0), x, none, family="indexing")

@@ -40,8 +40,6 @@ from luminal_lab.testing.result import Conformance, Row
 
 BATCH = 100
 """How many cases are compiled as one graph."""
-ULPS = 4
-"""How many units in the last place a function may be off."""
 EPSILON = {
     DType.float64: 2.0**-52,
     DType.float32: 2.0**-23,
@@ -84,6 +82,8 @@ class Device(Protocol):
         ...
 
 
+AnOp: TypeAlias = str | type[Op] | Op
+"""An op by its name or class; by its value, if it has fields."""
 Results: TypeAlias = list[list[Array]]
 """For each run of a case its outputs."""
 
@@ -99,7 +99,7 @@ def conformance(
     device: Device | PassLike,
     *,
     only: str | Iterable[str] = (),
-    ops: str | type[Op] | Iterable[str | type[Op]] = (),
+    ops: AnOp | Iterable[AnOp] = (),
     dtypes: DTypeLike | Iterable[DTypeLike] = (),
     unsupported: Mapping[str, str] | None = None,
     trial: bool = False,
@@ -107,7 +107,8 @@ def conformance(
     """Run the cases on a device, and say which it gets right.
 
     A device is what `cx.compile` takes, or has a method `run(ir, inputs)`. `only` takes families or
-    names, as in "view" or "sum_reduce*"; `ops` and `dtypes` select cases that need no others.
+    names, as in "view" or "sum_reduce*"; `ops` and `dtypes` select cases that need no others. An
+    elementwise op of your own is tried where `ops` has it: its class, or a value if it has fields.
     What is not supported is declared by its words, each with a reason: an op, a dtype, a family, or
     "symbolic", here or as the device's attribute of that name. With `trial` kernels run apart from
     this process, as with check="values", where the device can have them there. The signs of zeros
@@ -141,12 +142,12 @@ def conformance(
 
 def selected(
     only: str | Iterable[str] = (),
-    ops: str | type[Op] | Iterable[str | type[Op]] = (),
+    ops: AnOp | Iterable[AnOp] = (),
     dtypes: DTypeLike | Iterable[DTypeLike] = (),
 ) -> list[Case]:
     """Return the cases that are chosen; all, if nothing is said."""
     patterns = [only] if isinstance(only, str) else list(only)
-    listed = [ops] if isinstance(ops, (str, type)) else list(ops)
+    listed = [ops] if isinstance(ops, (str, type, Op)) else list(ops)
     names = [op if isinstance(op, str) else op.name for op in listed]
     one = isinstance(dtypes, (str, type, np.dtype))
     kinds = {as_dtype(dtype) for dtype in ([dtypes] if one else dtypes)}
@@ -155,7 +156,7 @@ def selected(
             raise ArgumentError(f"conformance: there is no op {name!r}", hint=nearest(name, OPS))
     found = [
         case
-        for case in cases()
+        for case in (*cases(), *chain.from_iterable(map(_own, listed)))
         if (not names or set(case.ops or ("input",)) <= set(names))
         and (not kinds or set(case.dtypes) <= kinds)
         and (not patterns or any(_matches(case, pattern) for pattern in patterns))
@@ -168,6 +169,14 @@ def selected(
             hint=hint or f"the families are {', '.join(sorted(words))}",
         )
     return found
+
+
+def _own(op: AnOp) -> Iterator[Case]:
+    """Yield the cases of an op that the table does not have."""
+    cls = OPS[op] if isinstance(op, str) else op if isinstance(op, type) else type(op)
+    if issubclass(cls, Elementwise) and not any(case.op == cls.name for case in cases()):
+        with np.errstate(all="ignore"):
+            yield from table.alone(op if isinstance(op, Op) else cls())
 
 
 def _matches(case: Case, pattern: str) -> bool:
@@ -338,7 +347,7 @@ class _Kit:
             else:
                 count, got = tried, found
             tried = (count + failing) // 2
-        near = "ulps" if case.near == "ulps" else "rounded"
+        near = case.near or None
         for node, a, b in zip(nodes, expected(ir, run, nodes), got, strict=False):
             signs = self._asks_signs(case.ops)
             if wrong_places(near, a, b, signs=signs).any():
@@ -424,16 +433,16 @@ def wrong_places(near: table.Nearness, want: Array, got: Array, *, signs: bool =
     """Return where a result is not as near to what it should be as it must be."""
     if want.shape != got.shape or want.dtype != got.dtype:
         return np.ones(want.shape or (1,), bool)
-    if near == "rounded":
+    if near is None:
         return differences(want, got, scaled=True, signs=signs)
     dtype = DType(want.dtype.name)
     if not dtype.is_float:
         return np.asarray(want != got)
     x, y = want.astype(np.float64), got.astype(np.float64)
     same = (x == y) | (np.isnan(x) & np.isnan(y))
-    if near == "ulps":
+    if near:
         with np.errstate(all="ignore"):
-            same |= abs(x - y) <= ULPS * np.maximum(EPSILON[dtype] * abs(x), LEAST[dtype])
+            same |= abs(x - y) <= near * np.maximum(EPSILON[dtype] * abs(x), LEAST[dtype])
     if signs:
         same &= (x != y) | (x != 0) | (np.signbit(x) == np.signbit(y))
     return np.asarray(~same)

@@ -93,7 +93,7 @@ EQUIVALENT = [
         r"_o < \(lab_min\(.*\) \+ \d+\) / \d+",
         program="attention",
     ),
-    Right(BEFORE, "comparison|unguarded|whole number", r": \(1 < j \? a", program="views"),
+    Right(BEFORE, "comparison|unguarded|whole number", r": \(1 < j.* \? a\[", program="views"),
     Right(
         "a place in a tile is below its size", "no tail", r"keys_j_i_i < lab_min", "", "attention"
     ),

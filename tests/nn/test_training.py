@@ -51,7 +51,7 @@ the graph was executed.
 
 
 def test_a_gpt_learns_a_text_by_heart():
-    """It takes seconds: a hundred steps of a transformer; `benchmarks/training.py` does a page."""
+    """It takes seconds: a hundred steps of a transformer; `bench.studies.training` does a page."""
     letters = sorted(set(TEXT))
     codes = np.array([letters.index(letter) for letter in TEXT])
     model = models.GPT2(layers=1, heads=2, width=32, vocab=len(letters), context=16)

@@ -147,6 +147,23 @@ def test_a_sum_of_sums_is_one_sum_in_any_order():
     assert left(SUM_OF_SUMS, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [np.inf], NONE) == [True]
 
 
+def test_each_of_several_sums_may_overflow_in_a_way_of_its_own():
+    apart = """graph g(%x: f32[2, 5]) -> (%y) {
+      %1 = slice{start = [0, 0], stop = [2, 4], step = [1, 1]} %x : f32[2, 4]
+      %2 = mul %1, %1 : f32[2, 4]
+      %3 = mul %2, %1 : f32[2, 4]
+      %4 = sum_reduce{axis = 1} %3 : f32[2, 1]
+      %5 = slice{start = [0, 4], stop = [2, 5], step = [1, 1]} %x : f32[2, 1]
+      %6 = mul %4, %5 : f32[2, 1]
+      %y = sum_reduce{axis = 0} %6 : f32[1, 1]
+    }"""
+    unrounded = Freedom(order=True, functions=True, contract=True)
+    for found in (np.inf, -np.inf):
+        terms = [3e18, 2e18, -3e18, 2e18, 1.0, 2e18, 3e18, -3.1e18, 2e18, -1.0]
+        assert left(apart, terms, [found], unrounded) == [False]
+    assert left(apart, [1.0] * 10, [np.inf], unrounded) == [True]
+
+
 def test_a_graph_of_scalars_is_read_like_any_other():
     text = "graph g(%x: f32[]) -> (%y) { %y = exp2 %x : f32[] }"
     assert left(text, [1.0], [np.nextafter(np.float32(2), np.float32(3))], ROUNDINGS) == [False]

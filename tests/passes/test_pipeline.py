@@ -225,3 +225,7 @@ def test_text_knows_what_comes_with_the_library_before_anybody_has_used_it():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.strip() == names
+
+
+def test_spaces_at_the_end_are_read_once() -> None:
+    assert str(parse_pipeline("dce" + " " * 99_000)) == "dce"

@@ -247,6 +247,7 @@ def test_unfold_and_fold(torch, options):
     theirs = lambda c: functional(torch, "fold")(c, (6, 7), **options)  # noqa: E731
     against(torch, lambda c: c.fold((6, 7), **options), theirs, columns)
     against(torch, lambda c: c.fold((6, 7), **options), theirs, columns[0])
+    against(torch, lambda c: c.fold((6, 7), **options), theirs, columns[:0])
 
 
 # -- what they are made of and of what size --------------------------------------------------------

@@ -11,7 +11,7 @@ the symbols' bounds.
     (3*seq + 8, 0, '1', True)
 
 expression.py says what an expression is, arithmetic.py keeps it canonical, limits.py knows how
-large it can be, values.py puts numbers in, text.py reads it and writes C.
+large it can be, values.py puts numbers in, text.py reads it.
 """
 
 from luminal_lab.core.dims.arithmetic import (
@@ -32,7 +32,6 @@ from luminal_lab.core.dims.limits import bounds as bounds, known as known
 from luminal_lab.core.dims.text import (
     free_name as free_name,
     parse_dim as parse_dim,
-    render_c as render_c,
 )
 from luminal_lab.core.dims.values import (
     check_bounds as check_bounds,

@@ -15,7 +15,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from typing_extensions import override
 
@@ -139,6 +139,8 @@ class Atom(Expr):
     """What a polynomial is over: a symbol or a function of expressions."""
 
     __slots__ = ("arguments", "depth", "order")
+    sign: str
+    """What an atom that is no symbol does with its arguments, as it is written."""
 
     def __init__(self, *key: object, arguments: Shape = ()) -> None:
         super().__init__(*key)
@@ -161,7 +163,8 @@ class Symbol(Atom):
     def __init__(
         self, name: str, low: int = 1, high: Dim | None = None, multiple_of: int = 1
     ) -> None:
-        if not NAME.fullmatch(name) or not RESERVED.isdisjoint(name.split(".")):
+        is_text = isinstance(name, str)  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+        if not is_text or not NAME.fullmatch(name) or not RESERVED.isdisjoint(name.split(".")):
             raise ShapeError(
                 f"{name!r} cannot be the name of a dim",
                 hint="a name is letters, digits and '_', is not a word of Python, "
@@ -194,7 +197,6 @@ class Division(Atom):
     """A quotient or a remainder, of floor division as Python has it."""
 
     __slots__ = ("d", "x")
-    sign: ClassVar[str]
 
     def __init__(self, x: Dim, d: Dim) -> None:
         self.x, self.d = x, d
@@ -225,10 +227,11 @@ class Remainder(Division):
 class Extremum(Atom):
     """min(…) or max(…) of two or more expressions."""
 
-    __slots__ = ("args", "which")
+    __slots__ = ("args", "sign", "which")
 
     def __init__(self, which: str, args: tuple[Dim, ...]) -> None:
-        self.which, self.args = which, args
+        self.which = self.sign = which
+        self.args = args
         super().__init__(which, args, arguments=args)
 
     @override
@@ -241,6 +244,7 @@ class Negative(Atom):
     """1 where x < 0, else 0: what every comparison becomes."""
 
     __slots__ = ("x",)
+    sign = "<"
 
     def __init__(self, x: Dim) -> None:
         self.x = x

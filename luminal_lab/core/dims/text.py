@@ -1,4 +1,4 @@
-"""Read expressions from the text that `str` writes, and write them in C."""
+"""Read expressions from the text that `str` writes."""
 
 import ast
 import re
@@ -6,17 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 
 from luminal_lab.core.dims.arithmetic import both, either, extremum, floordiv, less, mod, negate
-from luminal_lab.core.dims.expression import (
-    NAME,
-    Atom,
-    Dim,
-    Division,
-    Extremum,
-    Negative,
-    Symbol,
-    products,
-)
-from luminal_lab.core.dims.limits import interval
+from luminal_lab.core.dims.expression import NAME, Dim, Symbol
 from luminal_lab.errors import DimError, ParseError, nearest
 
 Names = Callable[[str], Dim]
@@ -27,7 +17,6 @@ WORDS = re.compile(
     rf"""|[]<>=*/%(),[~&|^!:+-])*+"""
 )
 """What an expression is made of: Python's parser would take more numbers than ours."""
-CALLS = {"//": "floordiv", "%": "floormod"}
 BINARY: Mapping[type[ast.AST], Callable[[Dim, Dim], Dim]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
@@ -103,33 +92,3 @@ def _read(tree: ast.expr, named: Names) -> Dim:
                 f"{ast.unparse(tree)!r} cannot stand in a dim",
                 hint="a dim may use + - * // % min max < <= > >= and or not",
             )
-
-
-def render_c(dim: Dim) -> str:
-    """Return a C expression in 64-bit integers.
-
-    Where the signs are not known, it calls `floordiv(a, b)` and `floormod(a, b)`.
-    """
-    terms: list[str] = []
-    for factor, parts in products(dim):
-        number = f"{factor}LL" if abs(factor) >> 24 else str(factor)
-        words = [number] if factor != 1 or not parts else []
-        terms.append("*".join([*words, *map(_atom_c, parts)]))
-    return f"({' + '.join(terms)})" if len(terms) > 1 else (terms or ["0"])[0]
-
-
-def _atom_c(atom: Atom) -> str:
-    match atom:
-        case Symbol(name=name):
-            return name.replace(".", "_")
-        case Division(x=x, d=d, sign=sign):
-            if interval(x)[0] >= 0 and interval(d)[0] >= 1:
-                return f"({render_c(x)} {sign[0]} {render_c(d)})"
-            return f"{CALLS[sign]}({render_c(x)}, {render_c(d)})"
-        case Extremum(which=which, args=args):
-            sign = "<" if which == "min" else ">"
-            return reduce(lambda a, b: f"({a} {sign} {b} ? {a} : {b})", map(render_c, args))
-        case Negative(x=x):
-            return f"({render_c(x)} < 0)"
-        case _:
-            raise AssertionError(atom)

@@ -1,26 +1,20 @@
 """Put values into expressions: other dims, numbers, arrays; and solve for a symbol."""
 
-from collections.abc import Mapping
-from functools import lru_cache, reduce
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial, reduce
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from luminal_lab.core.dims.arithmetic import extremum, floordiv, less, mod
-from luminal_lab.core.dims.expression import (
-    Atom,
-    Dim,
-    Extremum,
-    Quotient,
-    Remainder,
-    Symbol,
-    products,
-)
+from luminal_lab.core.dims.arithmetic import floordiv, less, maximum, minimum, mod
+from luminal_lab.core.dims.expression import Dim, Symbol, products
 from luminal_lab.errors import DimError
 
 Ints: TypeAlias = npt.NDArray[np.int64]
+Functions: TypeAlias = Mapping[str, Callable[..., Any]]
+"""What atoms do with their arguments, by their signs."""
 
 
 @lru_cache(1 << 15)
@@ -34,32 +28,42 @@ def symbols(dim: Dim) -> tuple[Symbol, ...]:
     return tuple(sorted(found, key=lambda symbol: symbol.order))
 
 
-def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
-    """Return the expression with symbols, by name, replaced by other dims."""
-    if isinstance(dim, int):
-        return dim
-    total: Dim = 0
+def _worked_out(
+    dim: Dim,
+    named: Callable[[Symbol], Any],
+    functions: Functions,
+    number: Callable[[int], Any] = int,
+) -> Any:  # noqa: ANN401  # of whatever type the symbols' values are
+    """Return a dim with values for its symbols, and with functions for all but + and *."""
+    total = number(0)
     for factor, parts in products(dim):
-        term: Dim = factor
+        term = number(factor)
         for atom in parts:
-            term = term * _substitute(atom, values)
+            if isinstance(atom, Symbol):
+                term = term * named(atom)
+            else:
+                inner = [_worked_out(x, named, functions, number) for x in atom.arguments]
+                term = term * functions[atom.sign](*inner)
         total = total + term
     return total
 
 
-def _substitute(atom: Atom, values: Mapping[str, Dim]) -> Dim:
-    arguments = [substitute(argument, values) for argument in atom.arguments]
-    match atom:
-        case Symbol(name=name):
-            return values.get(name, atom)
-        case Quotient():
-            return floordiv(*arguments)
-        case Remainder():
-            return mod(*arguments)
-        case Extremum(which=which):
-            return extremum(which, arguments)
-        case _:
-            return less(*arguments)
+_array = partial(np.asarray, dtype=np.int64)
+OF_DIMS: Functions = {"//": floordiv, "%": mod, "min": minimum, "max": maximum, "<": less}
+OF_ARRAYS: Functions = {
+    "//": np.floor_divide,
+    "%": np.mod,
+    "min": lambda *args: reduce(np.minimum, args),
+    "max": lambda *args: reduce(np.maximum, args),
+    "<": lambda *args: _array(args[0] < 0),
+}
+
+
+def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
+    """Return the expression with symbols, by name, replaced by other dims."""
+    if isinstance(dim, int):
+        return dim
+    return _worked_out(dim, lambda symbol: values.get(symbol.name, symbol), OF_DIMS)
 
 
 def evaluate(dim: Dim, env: Mapping[str, int]) -> int:
@@ -76,28 +80,7 @@ def evaluate(dim: Dim, env: Mapping[str, int]) -> int:
 
 def evaluate_array(dim: Dim, env: Mapping[str, Ints | int]) -> Ints:
     """Return the values of an expression for arrays of values of its symbols."""
-    total = np.asarray(0, np.int64)
-    for factor, parts in products(dim):
-        term = np.asarray(factor, np.int64)
-        for atom in parts:
-            term = term * _atom_array(atom, env)
-        total = total + term
-    return total
-
-
-def _atom_array(atom: Atom, env: Mapping[str, Ints | int]) -> Ints:
-    arguments = [evaluate_array(argument, env) for argument in atom.arguments]
-    match atom:
-        case Symbol(name=name):
-            return np.asarray(env[name], np.int64)
-        case Quotient():
-            return np.floor_divide(*arguments)
-        case Remainder():
-            return np.mod(*arguments)
-        case Extremum(which=which):
-            return reduce(np.minimum if which == "min" else np.maximum, arguments)
-        case _:
-            return (arguments[0] < 0).astype(np.int64)
+    return _worked_out(dim, lambda symbol: _array(env[symbol.name]), OF_ARRAYS, _array)
 
 
 def evaluate_float(dim: Dim, env: Mapping[str, float]) -> float:

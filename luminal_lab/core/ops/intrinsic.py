@@ -14,7 +14,7 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.op import Binary, Elementwise, Unary
+from luminal_lab.core.op import Binary, Elementwise, Slope, Unary
 from luminal_lab.core.ops.primitive import Mul
 
 PREFIX = "math."
@@ -24,6 +24,22 @@ class Intrinsic(Elementwise):
     """An elementwise op on floats for which C has a function: lab_exp_f32 is that of `math.exp`."""
 
     __slots__ = ()
+    cost: ClassVar[int] = 10
+
+
+class Simple(Intrinsic):
+    """A function that costs no more than an addition and rounds nothing."""
+
+    __slots__ = ()
+    cost: ClassVar[int] = 1
+    ulps: ClassVar[int] = 0
+
+
+class Whole(Simple):
+    """A function whose results are whole numbers."""
+
+    __slots__ = ()
+    slope: ClassVar[Slope] = "jumps"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +181,7 @@ class Cos(Unary, Intrinsic):
 
 
 @dataclass(frozen=True, slots=True)
-class Floor(Unary, Intrinsic):
+class Floor(Unary, Whole):
     """The next whole number at or below x."""
 
     name: ClassVar[str] = "math.floor"
@@ -177,7 +193,7 @@ class Floor(Unary, Intrinsic):
 
 
 @dataclass(frozen=True, slots=True)
-class Ceil(Unary, Intrinsic):
+class Ceil(Unary, Whole):
     """The next whole number at or above x."""
 
     name: ClassVar[str] = "math.ceil"
@@ -189,7 +205,7 @@ class Ceil(Unary, Intrinsic):
 
 
 @dataclass(frozen=True, slots=True)
-class Trunc(Unary, Intrinsic):
+class Trunc(Unary, Whole):
     """The next whole number at or towards 0."""
 
     name: ClassVar[str] = "math.trunc"
@@ -201,7 +217,7 @@ class Trunc(Unary, Intrinsic):
 
 
 @dataclass(frozen=True, slots=True)
-class Round(Unary, Intrinsic):
+class Round(Unary, Whole):
     """The nearest whole number, and of two the even one."""
 
     name: ClassVar[str] = "math.round"
@@ -213,7 +229,7 @@ class Round(Unary, Intrinsic):
 
 
 @dataclass(frozen=True, slots=True)
-class Abs(Unary, Intrinsic):
+class Abs(Unary, Simple):
     """x without its sign."""
 
     name: ClassVar[str] = "math.abs"
@@ -225,7 +241,7 @@ class Abs(Unary, Intrinsic):
 
 
 @dataclass(frozen=True, slots=True)
-class Relu(Unary, Intrinsic):
+class Relu(Unary, Simple):
     """x where it is above 0, else 0; NaN stays, and -0.0 becomes 0.0."""
 
     name: ClassVar[str] = "math.relu"
@@ -238,7 +254,7 @@ class Relu(Unary, Intrinsic):
 
 
 @dataclass(frozen=True, slots=True)
-class Maximum(Binary, Intrinsic):
+class Maximum(Binary, Simple):
     """The larger of x and y; NaN where either is."""
 
     name: ClassVar[str] = "math.maximum"
@@ -251,7 +267,7 @@ class Maximum(Binary, Intrinsic):
 
 
 @dataclass(frozen=True, slots=True)
-class Minimum(Binary, Intrinsic):
+class Minimum(Binary, Simple):
     """The smaller of x and y; NaN where either is."""
 
     name: ClassVar[str] = "math.minimum"

@@ -8,7 +8,7 @@ import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import BY_NUMPY, Array, DType
-from luminal_lab.core.op import Binary, Op, Reduce, TensorType, Unary
+from luminal_lab.core.op import Binary, Domain, Op, Reduce, Slope, TensorType, Unary
 from luminal_lab.errors import DTypeError
 
 
@@ -17,6 +17,9 @@ class Log2(Unary):
     """Logarithm to base 2: -inf at zero, NaN below."""
 
     name: ClassVar[str] = "log2"
+    cost: ClassVar[int] = 10
+    domain: ClassVar[Domain] = "non_negative"
+    slope: ClassVar[Slope] = "steep"
     c_form: ClassVar[str] = "log2({0})"
 
     @override
@@ -29,6 +32,8 @@ class Exp2(Unary):
     """2 to the power of x."""
 
     name: ClassVar[str] = "exp2"
+    cost: ClassVar[int] = 10
+    slope: ClassVar[Slope] = "steep"
     c_form: ClassVar[str] = "exp2({0})"
 
     @override
@@ -41,6 +46,8 @@ class Sin(Unary):
     """Sine of x in radians, for every finite x however large."""
 
     name: ClassVar[str] = "sin"
+    cost: ClassVar[int] = 10
+    slope: ClassVar[Slope] = "steep"
     c_form: ClassVar[str] = "sin({0})"
 
     @override
@@ -53,6 +60,10 @@ class Sqrt(Unary):
     """Square root: NaN below zero."""
 
     name: ClassVar[str] = "sqrt"
+    cost: ClassVar[int] = 5
+    ulps: ClassVar[int] = 1
+    domain: ClassVar[Domain] = "non_negative"
+    slope: ClassVar[Slope] = "steep"
     c_form: ClassVar[str] = "sqrt({0})"
 
     @override
@@ -65,6 +76,10 @@ class Recip(Unary):
     """1 / x, correctly rounded: ±inf at ±0."""
 
     name: ClassVar[str] = "recip"
+    cost: ClassVar[int] = 5
+    ulps: ClassVar[int] = 1
+    domain: ClassVar[Domain] = "nonzero"
+    slope: ClassVar[Slope] = "steep"
     c_form: ClassVar[str] = "(1 / {0})"
 
     @override
@@ -77,6 +92,7 @@ class Add(Binary):
     """x + y; integers wrap around, bools are "or"."""
 
     name: ClassVar[str] = "add"
+    ulps: ClassVar[int] = 1
     c_form: ClassVar[str] = "({0} + {1})"
     commutative: ClassVar[bool] = True
 
@@ -90,6 +106,7 @@ class Mul(Binary):
     """x · y; integers wrap around, bools are "and"."""
 
     name: ClassVar[str] = "mul"
+    ulps: ClassVar[int] = 1
     c_form: ClassVar[str] = "({0} * {1})"
     commutative: ClassVar[bool] = True
 
@@ -103,6 +120,10 @@ class Mod(Binary):
     """Remainder with the sign of the divisor; an integer modulo 0 is 0."""
 
     name: ClassVar[str] = "mod"
+    cost: ClassVar[int] = 5
+    ulps: ClassVar[int] = 1
+    domain: ClassVar[Domain] = "nonzero"
+    slope: ClassVar[Slope] = "jumps"
     c_form: ClassVar[str] = "mod({0}, {1})"
 
     @override
@@ -124,6 +145,8 @@ class LessThan(Binary):
     """x < y as a bool; False where either is NaN."""
 
     name: ClassVar[str] = "less_than"
+    ulps: ClassVar[int] = 0
+    slope: ClassVar[Slope] = "jumps"
     c_form: ClassVar[str] = "({0} < {1})"
 
     @override
@@ -140,6 +163,7 @@ class SumReduce(Reduce):
     """Sum over one axis, which stays as size 1; 16-bit floats are summed in float32."""
 
     name: ClassVar[str] = "sum_reduce"
+    ulps: ClassVar[int] = 1
 
     @override
     def infer(self, x: TensorType) -> TensorType:
@@ -165,6 +189,7 @@ class MaxReduce(Reduce):
     """
 
     name: ClassVar[str] = "max_reduce"
+    ulps: ClassVar[int] = 0
 
     @override
     def eval(self, x: Array) -> Array:
@@ -178,6 +203,7 @@ class Contiguous(Op):
     """The same value, written out in row-major order."""
 
     name: ClassVar[str] = "contiguous"
+    ulps: ClassVar[int] = 0
 
     @override
     def infer(self, x: TensorType) -> TensorType:

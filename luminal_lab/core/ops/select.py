@@ -31,6 +31,8 @@ class Cast(Elementwise):
     """
 
     name: ClassVar[str] = "cast"
+    cost: ClassVar[int] = 0
+    ulps: ClassVar[int] = 1
     c_form: ClassVar[str] = "cast({0})"
     dtype: DType
 
@@ -60,6 +62,7 @@ class Where(Elementwise):
     """The first value where the condition holds, else the second."""
 
     name: ClassVar[str] = "where"
+    ulps: ClassVar[int] = 0
     c_form: ClassVar[str] = "({0} ? {1} : {2})"
 
     @override
@@ -83,6 +86,8 @@ class Gather(Op):
     """result[i, j] = x[index[i, j], j] for axis 0, and so for any axis and rank."""
 
     name: ClassVar[str] = "gather"
+    cost: ClassVar[int] = 2
+    ulps: ClassVar[int] = 0
     axis: int
 
     @override
@@ -104,6 +109,7 @@ class Scatter(Op):
     """
 
     name: ClassVar[str] = "scatter"
+    ulps: ClassVar[int] = 1
     axis: int
     mode: Literal["set", "add"]
 
@@ -134,6 +140,7 @@ class Update(Op):
     """A copy of a buffer in which `rows` stand from position `at` of an axis on."""
 
     name: ClassVar[str] = "update"
+    ulps: ClassVar[int] = 0
     axis: int
     at: Dim
 

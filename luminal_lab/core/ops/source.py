@@ -91,6 +91,7 @@ class Random(Source):
     """
 
     name: ClassVar[str] = "random"
+    cost: ClassVar[int] = 10
     in_type: ClassVar[tuple[str, ...]] = ("shape",)
     seed: int
     stream: int

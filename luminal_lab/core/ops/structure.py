@@ -133,6 +133,7 @@ class GraphBreak(Op):
     """The same value; nothing is fused across it."""
 
     name: ClassVar[str] = "graph_break"
+    ulps: ClassVar[int] = 0
 
     @override
     def infer(self, x: TensorType) -> TensorType:
@@ -148,6 +149,7 @@ class After(Op):
     """The first source's value, but only after the others have been computed."""
 
     name: ClassVar[str] = "after"
+    ulps: ClassVar[int] = 0
 
     @override
     def infer(self, x: TensorType, *others: TensorType) -> TensorType:
@@ -163,6 +165,8 @@ class StopGradient(Elementwise):
     """The same value, through which no gradient goes."""
 
     name: ClassVar[str] = "stop_gradient"
+    cost: ClassVar[int] = 0
+    ulps: ClassVar[int] = 0
     c_form: ClassVar[str] = "{0}"
 
     @override

@@ -109,8 +109,8 @@ def threads(answer: object) -> Verdict:
         return _findings(run[0]) or ("" if run[0].agrees else str(run[0]).splitlines()[-2].strip())
 
     def many() -> str:
-        found = [launch.threads for launch in run[0].launches]
-        return "" if found == [THREADS] else f"it has {', '.join(map(str, found))}"
+        threads = [launch.threads for launch in run[0].launches]
+        return "" if threads == [THREADS] else f"it has {', '.join(map(str, threads))}"
 
     return Verdict.all(
         (
@@ -148,8 +148,8 @@ def bound(answer: object) -> Verdict:
         return "" if model[0].bound == "compute" else f"it is bound by {model[0].bound}"
 
     def fits() -> str:
-        found = model[0].bytes
-        return "" if found <= ROOM else f"it takes {found >> 20:,} MiB"
+        size = model[0].bytes
+        return "" if size <= ROOM else f"it takes {size >> 20:,} MiB"
 
     return Verdict.all(
         ("it is one launch of one kernel", single),
@@ -178,10 +178,10 @@ def _in_dialect(answer: KernelCall, dialect: str) -> str:
 def _emulated(call: KernelCall, shape: tuple[int, ...]) -> Emulated:
     """Return what a kernel makes of drawn numbers in the emulator, each access recorded."""
     cx = Graph()
-    made = call(cx.tensor(shape, name="x"))
-    results = cast("tuple[Tensor, ...]", made if isinstance(made, tuple) else (made,))
-    for one in results:
-        one.retrieve()
+    outputs = call(cx.tensor(shape, name="x"))
+    results = cast("tuple[Tensor, ...]", outputs if isinstance(outputs, tuple) else (outputs,))
+    for result in results:
+        result.retrieve()
     cx.compile(CUDACompiler() if call.dialect == "cuda" else MetalCompiler())
     return cx.kernels[call.name].emulate(trace=True, limit=LIMIT)
 

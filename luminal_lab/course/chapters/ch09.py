@@ -30,12 +30,12 @@ def counted(
     wanted: Callable[[int, int], float],
 ) -> str:
     """Return for which numbers a function first returns something else than is wanted."""
-    for one in places:
-        found = cast("Callable[..., object]", answer)(*one)
-        said = " and ".join(f"{name} = {value}" for name, value in zip(names, one, strict=True))
-        if not isinstance(found, int | float | np.integer | np.floating):
-            return f"for {said} it returns {kind(found)}, and a number is wanted"
-        fault = equal(cast("object", found), wanted(*one), name=f"for {said} it")
+    for indices in places:
+        result = cast("Callable[..., object]", answer)(*indices)
+        said = " and ".join(f"{name} = {value}" for name, value in zip(names, indices, strict=True))
+        if not isinstance(result, int | float | np.integer | np.floating):
+            return f"for {said} it returns {kind(result)}, and a number is wanted"
+        fault = equal(cast("object", result), wanted(*indices), name=f"for {said} it")
         if fault:
             return fault
     return ""
@@ -76,12 +76,14 @@ def needed(rows: int, vectors: int) -> int:
 def chosen(answer: object) -> Verdict:
     """Is it the tile that does most for each fetch, of those that fit?"""
     hint = "answer = (rows, vectors), two whole numbers from 1 up"
-    found: object = answer
+    given_pair: object = answer
     pair = cast("Sequence[object]", answer) if isinstance(answer, tuple | list) else ()
     if len(pair) != 2:
-        return Verdict.no(f"the answer is {kind(found)}, and a pair of numbers is wanted", hint)
-    numbers = [whole_number(one) for one in pair]
-    rows, vectors = (one or 0 for one in numbers)
+        return Verdict.no(
+            f"the answer is {kind(given_pair)}, and a pair of numbers is wanted", hint
+        )
+    numbers = [whole_number(item) for item in pair]
+    rows, vectors = (count or 0 for count in numbers)
     if min(rows, vectors) < 1:
         return Verdict.no("rows and vectors are not both whole numbers from 1 up", hint)
     sizes = range(1, REGISTERS)
@@ -141,12 +143,12 @@ def product() -> Graph:
 
 def sums(block: Sequence[Statement], around: tuple[Loop, ...] = ()) -> Iterator[tuple[Loop, ...]]:
     """Find the loops around each statement that adds to something, the outer ones first."""
-    for one in block:
-        if isinstance(one, Loop):
-            yield from sums(one.body, (*around, one))
-        elif isinstance(one, When):
-            yield from sums(one.body, around)
-        elif isinstance(one, Set) and one.how == "+=":
+    for statement in block:
+        if isinstance(statement, Loop):
+            yield from sums(statement.body, (*around, statement))
+        elif isinstance(statement, When):
+            yield from sums(statement.body, around)
+        elif isinstance(statement, Set) and statement.how == "+=":
             yield around
 
 
@@ -182,7 +184,7 @@ def tiled(answer: object) -> Verdict:
         ),
         (
             "it is in registers",
-            any(one.space == "registers" and one.type.shape for one in nest.locals.values()),
+            any(local.space == "registers" and local.type.shape for local in nest.locals.values()),
             "fission makes of one sum an array of them",
         ),
         (

@@ -4,32 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from luminal_lab.core.dims import Dim, Symbol, bounds, evaluate, symbols
-from luminal_lab.core.op import Elementwise, Op, size_of
-from luminal_lab.core.ops import (
-    Cast,
-    Exp2,
-    Gather,
-    Log2,
-    Mod,
-    Mul,
-    Random,
-    Recip,
-    Sin,
-    Sqrt,
-    StopGradient,
-    Where,
-)
-from luminal_lab.core.ops.intrinsic import (
-    Abs,
-    Ceil,
-    Floor,
-    Intrinsic,
-    Maximum,
-    Minimum,
-    Relu,
-    Round,
-    Trunc,
-)
+from luminal_lab.core.op import size_of
+from luminal_lab.core.ops import Cast, Mul, Where
 from luminal_lab.kernels.definition.definition import (
     Apply,
     Definition,
@@ -42,17 +18,10 @@ from luminal_lab.kernels.definition.definition import (
 from luminal_lab.kernels.definition.terms import free, softmaxes
 
 NO_DIMS: Mapping[str, int] = {}
-WORK: Mapping[type[Op], int] = {
-    **dict.fromkeys((Exp2, Log2, Sin, Random), 10),
-    **dict.fromkeys((Recip, Sqrt, Mod), 5),
-    **dict.fromkeys((Cast, StopGradient), 0),
-    Gather: 2,
-}
-"""What an element costs where it is not one addition or nothing, in additions."""
-PLAIN = (Abs, Ceil, Floor, Maximum, Minimum, Relu, Round, Trunc)
-"""Functions that cost no more than an addition."""
+COSTLY = 5
+"""From this cost on, computing an op twice is a waste."""
 TYPICAL = 512
-"""What a dim counts as where a number is needed before it is known."""
+"""The size assumed for a dim before it is known."""
 Visited: TypeAlias = tuple[Term, Dim]
 
 
@@ -108,18 +77,6 @@ def bytes_moved(definition: Definition, dims: Mapping[str, int] = NO_DIMS) -> in
     return total
 
 
-def work(op: Op) -> int:
-    """Return what an op costs for each element, in additions.
-
-    >>> from luminal_lab.core.ops import Add
-    >>> work(Add()), work(Exp2()), work(Cast("f16"))
-    (1, 10, 0)
-    """
-    if isinstance(op, Intrinsic) and not isinstance(op, PLAIN):
-        return WORK[Exp2]
-    return WORK.get(type(op), int(isinstance(op, Elementwise)))
-
-
 def typical(dim: Dim) -> int:
     """Return a size as a number: a symbol is 512, or as near to it as its bounds allow."""
     return dim if isinstance(dim, int) else evaluate(dim, {s.name: _near(s) for s in symbols(dim)})
@@ -148,24 +105,24 @@ def amount(size: Dim) -> str:
 def _visited(definition: Definition) -> Iterator[Visited]:
     """Yield each term with the number of points of the axes around it, once for the same axes."""
     for line in definition.lines:
-        found: list[Visited] = []
-        _visit(line.term, size_of(line.type.shape), set(), found.append)
+        visited: list[Visited] = []
+        _visit(line.term, size_of(line.type.shape), set(), visited.append)
         for fold in softmaxes(line.term):
             # Its weights are worked out once for all values that they weigh.
             weight = fold.states.next[1].parts[1]
             axes = zip(line.axes, line.type.shape, strict=True)
             scored = [size for axis, size in axes if axis.name in free(weight)]
-            _visit(weight, size_of(scored) * fold.size, set(), found.append)
-        yield from found
+            _visit(weight, size_of(scored) * fold.size, set(), visited.append)
+        yield from visited
 
 
-def _visit(term: Term, points: Dim, seen: set[Term], found: Callable[[Visited], None]) -> None:
+def _visit(term: Term, points: Dim, seen: set[Term], visit: Callable[[Visited], None]) -> None:
     if term not in seen:
         seen.add(term)
-        found((term, points))
+        visit((term, points))
         inner, within = (
             (points * term.size, set[Term]()) if isinstance(term, Fold) else (points, seen)
         )
         parts = (term.body,) if isinstance(term, Fold) else term.parts
         for part in parts:
-            _visit(part, inner, within, found)
+            _visit(part, inner, within, visit)

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from luminal_lab.core.dims import Dim, Symbol, evaluate_float, substitute, symbols
 from luminal_lab.core.dims.expression import Atom, Negative, terms_of
+from luminal_lab.core.ops.intrinsic import Intrinsic
 from luminal_lab.core.views import row_major
+from luminal_lab.kernels.definition.cost import COSTLY
 from luminal_lab.kernels.definition.terms import Apply, Term, walk as walk_terms
 from luminal_lab.kernels.nest.nest import Block, Loop, Nest, Set, reads_of
 
@@ -14,8 +16,6 @@ USUAL = 1024
 """What a dim without a number is taken to be."""
 MANY = 1 << 20
 """What a dim without a bound may well become."""
-COSTLY = ("exp2", "log2", "sin", "recip", "sqrt")
-"""Ops that take about as long as four others; so do all that C has functions of its own for."""
 
 
 def about(dim: Dim) -> float:
@@ -59,7 +59,8 @@ def work_of(body: Block, size_of: Callable[[Dim], float] = about) -> float:
 
 
 def _is_costly(term: Term) -> bool:
-    return isinstance(term, Apply) and (term.op.name in COSTLY or term.op.name.startswith("math."))
+    """Return whether a term takes about as long as four others, as every call of C's maths may."""
+    return isinstance(term, Apply) and (isinstance(term.op, Intrinsic) or term.op.cost >= COSTLY)
 
 
 def perfect(loop: Loop) -> Iterator[Loop]:

@@ -11,7 +11,7 @@ from luminal_lab.core.parse import TYPE, Piece, skip
 from luminal_lab.errors import ParseError, nearest
 from luminal_lab.kernels.definition.definition import Buffer, axis_of
 from luminal_lab.kernels.definition.terms import Read, Term
-from luminal_lab.kernels.definition.text import DEEPEST, FOLD, STATED, WORD, Reader
+from luminal_lab.kernels.definition.text import DEEPEST, FOLD, STATED, WORD, DefinitionReader
 from luminal_lab.kernels.nest.nest import (
     Block,
     Fetch,
@@ -56,7 +56,7 @@ def parse_nest(text: str) -> Nest:
     return NestReader(text).nest()
 
 
-class NestReader(Reader):
+class NestReader(DefinitionReader):
     """Reads nests: statements line by line, with the terms of definitions."""
 
     def __init__(self, text: str) -> None:

@@ -11,7 +11,7 @@ rounded once. Elsewhere it rounds twice, which all functions allow for, and call
 
 exp2, log2 and sin are a reduction of the argument and a polynomial (minimax, by Remez's exchange)
 that only has to add a small term to an exact one; that keeps the error near half an ulp more than
-rounding itself. `benchmarks/maths.py` measures it. recip and sqrt are correctly rounded.
+rounding itself. `bench.studies.maths` measures it. recip and sqrt are correctly rounded.
 
 16-bit floats are stored as their bits and computed in float32: their functions are the casts.
 """
@@ -419,8 +419,9 @@ static inline float lab_mod_f32(float x, float y) {
     return lab_mod_f32_near(x, y);
 }
 
+/* k y is at most 2 x, and so below infinity where x is not near it. */
 static inline int lab_mod_f64_is_far(double x, double y) {
-    return !(__builtin_fabs(x / y) < 0x1p25);
+    return !((__builtin_fabs(x / y) < 0x1p25) & (__builtin_fabs(x) < 0x1p1023));
 }
 
 /* As in float32, y in two parts of at most 27 bits; |x|, since a product must not be fused. */

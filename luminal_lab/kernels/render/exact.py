@@ -15,14 +15,11 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import TypeAlias
 
-from luminal_lab.core.ops import Cast, LessThan, Mod
-from luminal_lab.core.ops.intrinsic import Ceil, Floor, Round, Trunc
+from luminal_lab.core.ops import Cast
 from luminal_lab.kernels.definition.terms import Apply, Lookup, Read, Term, walk
 from luminal_lab.kernels.nest.nest import Nest, Set
 
 Terms: TypeAlias = AbstractSet[Term]
-JUMPING = (LessThan, Mod, Floor, Ceil, Trunc, Round)
-"""The ops whose results are far apart for arguments that are close."""
 
 
 def jumps(term: Term) -> bool:
@@ -30,7 +27,7 @@ def jumps(term: Term) -> bool:
     if not isinstance(term, Apply) or not term.args[0].dtype.is_float:
         return False
     is_whole = isinstance(term.op, Cast) and not term.dtype.is_float
-    return is_whole or isinstance(term.op, JUMPING)
+    return is_whole or term.op.slope == "jumps"
 
 
 def exact_names(nest: Nest, compared: AbstractSet[str] = frozenset()) -> AbstractSet[str]:

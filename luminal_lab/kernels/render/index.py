@@ -21,8 +21,10 @@ LEAST, LESS, SUM, PRODUCT, UNARY, ATOM = range(6)
 """How tightly the operators of C bind: a ? b : c, a < b, a + b, a * b, -a, and what is whole."""
 
 
-def index_c(dim: Dim, least: int = LEAST) -> str:
+def index_c(dim: Dim, least: int = LEAST, uses: set[str] | None = None) -> str:
     """Return index arithmetic in C, in brackets if it binds less tightly than asked.
+
+    The functions that it calls are added to `uses`.
 
     >>> i, n = Symbol("i", 0, 9), Symbol("n")
     >>> index_c(64 - 6 * i), index_c((i + 1) // 4 * 2), index_c((n - i) // 4, ATOM)
@@ -34,13 +36,14 @@ def index_c(dim: Dim, least: int = LEAST) -> str:
     terms = list(products(dim))
     if not terms:
         return "0"
+    uses = set() if uses is None else uses
     # What counts most comes first: rows before columns.
     terms.sort(key=lambda term: (-len(term[1]) if term[1] else 1, -abs(term[0])))
     first = next((place for place, (factor, _) in enumerate(terms) if factor > 0), 0)
     terms.insert(0, terms.pop(first))
     text, level = "", SUM
     for factor, parts in terms:
-        words, binds = _product(abs(factor), parts)
+        words, binds = _product(abs(factor), parts, uses)
         if binds < PRODUCT and (len(terms) > 1 or factor < 0):
             words, binds = f"({words})", ATOM
         if text:
@@ -51,32 +54,35 @@ def index_c(dim: Dim, least: int = LEAST) -> str:
     return text if level >= least else f"({text})"
 
 
-def _product(factor: int, parts: list[Atom]) -> tuple[str, int]:
+def _product(factor: int, parts: list[Atom], uses: set[str]) -> tuple[str, int]:
     number = f"{factor}LL" if factor >> 24 else str(factor)
     if not parts:
         return number, ATOM
     if factor == 1 and len(parts) == 1:
-        return _atom(parts[0])
+        return _atom(parts[0], uses)
     words = [number] if factor != 1 else []
     for part in parts:
-        text, level = _atom(part)
+        text, level = _atom(part, uses)
         words.append(text if level == ATOM else f"({text})")
     return "*".join(words), PRODUCT
 
 
-def _atom(atom: Atom) -> tuple[str, int]:
+def _atom(atom: Atom, uses: set[str]) -> tuple[str, int]:
     match atom:
         case Symbol(name=name):
             return c_name(name), ATOM
         case Division(x=x, d=d, sign=sign):
             if _is_from_zero(x) and interval(d)[0] >= 1:
-                return f"{index_c(x, PRODUCT)} {sign[0]} {index_c(d, ATOM)}", PRODUCT
-            return f"{CALLS[sign]}({index_c(x)}, {index_c(d)})", ATOM
+                parts = index_c(x, PRODUCT, uses), index_c(d, ATOM, uses)
+                return f"{parts[0]} {sign[0]} {parts[1]}", PRODUCT
+            uses.add(CALLS[sign])
+            return f"{CALLS[sign]}({index_c(x, LEAST, uses)}, {index_c(d, LEAST, uses)})", ATOM
         case Extremum(which=which, args=args):
-            call = "lab_min" if which == "min" else "lab_max"
-            return reduce(lambda a, b: f"{call}({a}, {b})", map(index_c, args)), ATOM
+            uses.add(f"lab_{which}")
+            words = [index_c(arg, LEAST, uses) for arg in args]
+            return reduce(lambda a, b: f"lab_{which}({a}, {b})", words), ATOM
         case Negative(x=x):
-            return _less(x), LESS
+            return _less(x, uses), LESS
         case _:
             raise AssertionError(atom)
 
@@ -95,25 +101,26 @@ def _is_from_zero(dim: Dim) -> bool:
     return False
 
 
-def condition_c(holds: Dim) -> str:
-    """Return a condition on indices in C.
+def condition_c(holds: Dim, uses: set[str] | None = None) -> str:
+    """Return a condition on indices in C; the functions that it calls are added to `uses`.
 
     >>> i, n = Symbol("i", 0, 9), Symbol("n")
     >>> condition_c((i < n) * (i + 1 > 3))
     '2 < i && i < n'
     """
+    uses = set() if uses is None else uses
     if isinstance(holds, Expr) and len(holds.terms) == 1:
         ((atoms, factor),) = holds.terms
         if factor == 1 and all(isinstance(atom, Negative) for atom in atoms):
-            return " && ".join(_less(atom.x) for atom in atoms if isinstance(atom, Negative))
-    return index_c(holds)
+            return " && ".join(_less(atom.x, uses) for atom in atoms if isinstance(atom, Negative))
+    return index_c(holds, LEAST, uses)
 
 
-def _less(dim: Dim) -> str:
+def _less(dim: Dim, uses: set[str]) -> str:
     """Return `dim < 0` with what is taken away on the other side."""
     sides: list[Dim] = [
         made((monomial, sign * factor) for monomial, factor in terms_of(dim) if factor * sign > 0)
         for sign in (1, -1)
     ]
-    left, right = (index_c(side, SUM) for side in sides)
+    left, right = (index_c(side, SUM, uses) for side in sides)
     return f"{left} < {right}"

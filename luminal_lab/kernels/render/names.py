@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import re
 
-from luminal_lab.core.dims import Dim, Symbol, render_c, substitute, symbols
-
 KEYWORDS = frozenset(
     """
     alignas alignof asm auto bool break case char complex const constexpr continue default do
@@ -47,18 +45,3 @@ def c_name(name: str) -> str:
     if name in KEYWORDS or name in TAKEN or name.endswith("_") or RESERVED.fullmatch(name):
         return f"{name}_"
     return name
-
-
-def c_dim(dim: Dim) -> str:
-    """Return a dim as C, with the names that C may have.
-
-    >>> from luminal_lab.core.dims import Symbol
-    >>> c_dim(Symbol("int") * 2 + 1)
-    '(2*int_ + 1)'
-    """
-    renamed = {
-        symbol.name: Symbol(c_name(symbol.name), symbol.low, symbol.high, symbol.multiple_of)
-        for symbol in symbols(dim)
-        if c_name(symbol.name) != symbol.name
-    }
-    return render_c(substitute(dim, renamed) if renamed else dim)

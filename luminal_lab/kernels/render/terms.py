@@ -8,18 +8,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Set as AbstractSet
+from collections.abc import Mapping, Set as AbstractSet
 from typing import NamedTuple
 
 import numpy as np
 
-from luminal_lab.core.dims import Dim, Symbol, bounds
+from luminal_lab.core.dims import Symbol, bounds
 from luminal_lab.core.dtypes import DType
-from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import Add, Cast, LessThan, Mul, Where
 from luminal_lab.core.ops.intrinsic import FusedMul
-from luminal_lab.core.views import row_major
 from luminal_lab.kernels.definition.terms import (
     Apply,
     Count,
@@ -30,25 +27,21 @@ from luminal_lab.kernels.definition.terms import (
     Read,
     Term,
 )
-from luminal_lab.kernels.nest.nest import Nest, Set
-from luminal_lab.kernels.render.index import (
-    ATOM,
-    LEAST,
-    LESS,
-    PRODUCT,
-    SUM,
-    UNARY,
-    condition_c,
-    index_c,
+from luminal_lab.kernels.nest.nest import Set
+from luminal_lab.kernels.render.arrays import Arrays
+from luminal_lab.kernels.render.code import Code
+from luminal_lab.kernels.render.index import ATOM, LEAST, LESS, PRODUCT, SUM, UNARY
+from luminal_lab.kernels.render.values import (
+    c_type,
+    function_of,
+    functions_in,
+    key_word,
+    number,
 )
-from luminal_lab.kernels.render.lines import Lines
-from luminal_lab.kernels.render.names import c_name
-from luminal_lab.kernels.render.values import c_type, converted, function_of, key_word, number
 
 WIDTH = 72
 """How long an expression may grow before its parts get names."""
-PLAIN = re.compile(r"-?\w+|-?[\d.]+(e[-+]?\d+)?f?")
-SPECIAL = {"inf": "LAB_INF", "-inf": "-LAB_INF", "nan": "LAB_NAN"}
+SPECIAL = {"inf": "LAB_INF", "-inf": "LAB_INF", "nan": "LAB_NAN"}
 
 
 class Text(NamedTuple):
@@ -57,15 +50,12 @@ class Text(NamedTuple):
     text: str
     level: int = ATOM
     ops: tuple[str, ...] = ()
+    is_plain: bool = False
+    """Whether it is a name or a number."""
 
     def at(self, least: int) -> str:
         """Return it as it stands where something binds so tightly."""
         return self.text if self.level >= least else f"({self.text})"
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether it is a name or a number."""
-        return self.level >= UNARY and PLAIN.fullmatch(self.text) is not None
 
 
 Known = dict[Term, Text]
@@ -75,13 +65,10 @@ Uses = Mapping[Term, int]
 
 
 class Terms:
-    """Writes terms of a nest; what they need first goes into lines."""
+    """Writes terms of a nest; what they need first goes into the code."""
 
-    def __init__(self, nest: Nest) -> None:
-        self.nest = nest
-        self.types: Mapping[str, TensorType] = nest.types
-        self.code = Lines()
-        self.count = 0
+    def __init__(self, code: Code, arrays: Arrays) -> None:
+        self.code, self.arrays = code, arrays
         self.exact: AbstractSet[Term] = frozenset()
         """The terms, of what is being written, in which each op rounds."""
 
@@ -94,10 +81,21 @@ class Terms:
 
     def added(self, one: Set, old: str, exact: AbstractSet[Term]) -> Text | None:
         """Return what a sum is with a product added that need not be rounded before; else None."""
-        product = fused(one, self.types[one.name].dtype)
+        product = fused(one, self.arrays.types[one.name].dtype)
         if product is None:
             return None
         return self.applied(product, {}, self.uses(product, exact), onto=old)
+
+    def stored(self, term: Term, dtype: DType, exact: AbstractSet[Term]) -> Text:
+        """Return a term as it is put into memory; what has been rounded is not rounded again."""
+        if dtype.is_half:
+            bits = self.arrays.bits(term)
+            if bits is not None:
+                return Text(bits)
+            if isinstance(term, Apply) and term.op == Cast(dtype):
+                return self.applied(term, {}, self.uses(term, exact), as_bits=True)
+        value = self.text(term, exact)
+        return value._replace(text=self.code.stored(value.text, dtype))
 
     def uses(self, term: Term, exact: AbstractSet[Term]) -> Uses:
         """Begin to write a term: return how often each part stands in it."""
@@ -114,20 +112,13 @@ class Terms:
                     uses[inner] = uses.get(inner, 0) + 1
         return uses
 
-    def fresh(self) -> str:
-        """Return a name for a value."""
-        while f"v{self.count}" in self.nest.names:
-            self.count += 1
-        self.count += 1
-        return f"v{self.count - 1}"
-
     def named(self, text: Text, dtype: DType) -> Text:
         """Give a value a name, and return that."""
         if text.is_plain:
             return text
-        name = self.fresh()
-        self.code.add(f"const {c_type(dtype)} {name} = {text.text};", text.ops)
-        return Text(name)
+        name = self.code.fresh()
+        self.code.constant(c_type(dtype), name, text.text, text.ops)
+        return Text(name, is_plain=True)
 
     def value(self, term: Term, known: Known, uses: Uses) -> Text:
         """Return a term as an expression; one that is used again gets a name."""
@@ -142,20 +133,23 @@ class Terms:
 
     def worked_out(self, term: Term, known: Known, uses: Uses) -> Text:
         """Return a term as an expression, whether it has a name or not."""
+        code = self.code
         match term:
             case Number(value=value, dtype=dtype):
-                return number_c(value, dtype)
+                return number_c(value, dtype, code.uses)
             case Read(buffer=buffer, index=index):
-                return Text(self.element(buffer, index))
+                is_plain = self.arrays.is_scalar(buffer)
+                return Text(self.arrays.element(buffer, index), is_plain=is_plain)
             case Lookup():
                 return self.looked_up(term, known, uses)
             case Count(at=at, dtype=dtype):
-                place = index_c(at)
-                text = converted(place, DType.int64, dtype)
+                place = code.index(at)
+                text = code.cast(place, DType.int64, dtype)
                 return Text(text, LEAST if text == place else ATOM, ("iota",))
             case Draw(seed=seed, stream=stream, at=at):
-                key = f"{seed & 0xFFFFFFFF}u, {key_word(seed, stream)}u"
-                return Text(f"lab_random({key}, {index_c(at)}, lab_step)", ATOM, ("random",))
+                keys = f"{seed & 0xFFFFFFFF}u", f"{key_word(seed, stream)}u"
+                text = code.call("lab_random", *keys, code.index(at), "lab_step")
+                return Text(text, ATOM, ("random",))
             case Apply():
                 return self.applied(term, known, uses)
             case Guard():
@@ -165,36 +159,18 @@ class Terms:
 
     # -- elements ----------------------------------------------------------------------------------
 
-    def is_scalar(self, name: str) -> bool:
-        """Return whether a name is a plain variable in C."""
-        local = self.nest.locals.get(name)
-        return local is not None and not local.type.shape and local.space != "memory"
-
-    def place(self, name: str, index: Iterable[Dim]) -> str:
-        """Return an element of an array as C writes it."""
-        if self.is_scalar(name):
-            return c_name(name)
-        flat = row_major(self.types[name].shape, tuple(index))
-        return f"{c_name(name)}[{index_c(flat)}]"
-
-    def element(self, name: str, index: Iterable[Dim]) -> str:
-        """Return an element of an array, as a value to compute with."""
-        dtype, place = self.types[name].dtype, self.place(name, index)
-        if dtype.is_half and not self.is_scalar(name):
-            return f"lab_cast_{dtype.short}_f32({place})"
-        return place
-
     def looked_up(self, term: Lookup, known: Known, uses: Uses) -> Text:
         """Read where a value says, and note one that is no position."""
+        code = self.code
         position = self.value(term.position, known, uses)
-        name, size = self.fresh(), index_c(term.size, SUM)
+        name, size = code.fresh(), code.index(term.size, SUM)
         wrong = f"{name} < 0 || {name} >= {size}"
-        self.code.add(f"lab_i64 {name} = {position.text};", position.ops)
-        self.code.add(f"lab_wrong |= {wrong};")
-        self.code.add(f"{name} = {wrong} ? 0 : {name};")
+        code.declare("lab_i64", name, position.text, position.ops)
+        code.assign("lab_wrong", wrong, "|=")
+        code.assign(name, f"{wrong} ? 0 : {name}")
         at = Symbol(name, 0)
         index = (*term.index[: term.axis], at, *term.index[term.axis + 1 :])
-        read = self.element(term.buffer, index)
+        read = self.arrays.element(term.buffer, index)
         low, _ = bounds(term.size)
         if low is not None and low > 0:
             return Text(read, ATOM, ("gather",))
@@ -203,25 +179,33 @@ class Terms:
 
     def guarded(self, term: Guard, known: Known, uses: Uses) -> Text:
         """Return a term where a condition holds, else 0; elsewhere nothing of it is looked at."""
-        holds, inner = condition_c(term.holds), term.term
+        inner = term.term
+        if self.arrays.is_zero_elsewhere(term):
+            return self.worked_out(inner, {}, uses)
+        holds = self.code.condition(self.arrays.asked(term.holds))
         if isinstance(inner, (Read, Number)):
             # It has no name of its own: that would be read everywhere.
             return Text(f"{holds} ? {self.worked_out(inner, {}, uses).at(LESS)} : 0", LEAST)
-        name = self.fresh()
-        self.code.add(f"{c_type(term.dtype)} {name} = 0;")
-        with self.code.block(f"if ({holds})"):
+        name = self.code.fresh()
+        self.code.declare(c_type(term.dtype), name, "0")
+        with self.code.branch(holds):
             value = self.value(inner, dict(known), uses)
-            self.code.add(f"{name} = {value.text};", value.ops)
-        return Text(name)
+            self.code.assign(name, value.text, ops=value.ops)
+        return Text(name, is_plain=True)
 
     # -- ops ---------------------------------------------------------------------------------------
 
-    def applied(self, term: Apply, known: Known, uses: Uses, *, onto: str = "") -> Text:
+    def applied(
+        self, term: Apply, known: Known, uses: Uses, *, onto: str = "", as_bits: bool = False
+    ) -> Text:
         """Return an op on values; where that gets too long, the longest of them have names.
 
-        With `onto` it is a product that is added to that.
+        With `onto` it is a product that is added to that; a cast may be wanted as its 16 bits.
         """
         op, sign, args = term.op, "", list(term.args)
+        near = self.arrays.converted(term)
+        if near is not None:
+            return Text(near, ops=(op.name,))
         dtype = DType.float32 if term.dtype.is_half else term.dtype
         if dtype.is_float and isinstance(op, (Add, Mul)) and not onto:
             sign, args = self.signed(op, args, uses)
@@ -231,30 +215,32 @@ class Terms:
                 value if arg in self.exact else self.rounded(arg, value)
                 for arg, value in zip(args, values, strict=True)
             ]
+        # Bits are as long as the float that they are.
+        room = WIDTH - len(f"lab_cast_{term.dtype.short}_f32()") * as_bits
         while True:
-            text, level = _written(term, sign, values, onto)
+            text = self.written(term, sign, values, onto, as_bits=as_bits)
             longest = max(range(len(values)), key=lambda place: len(values[place].text))
-            if len(text) <= WIDTH or values[longest].is_plain:
+            if len(text.text) <= room or values[longest].is_plain:
                 break
             if not values[longest].ops and len(values[longest].text) <= WIDTH // 2:
                 break
             values[longest] = self.named(values[longest], args[longest].dtype)
         # What the graph has is a product, whether a sum takes it as it is or not.
         own = Mul.name if isinstance(op, Mul) else op.name
-        ops = tuple(dict.fromkeys([*(one for value in values for one in value.ops), own]))
-        return Text(text, level, ops)
+        ops = dict.fromkeys([*(one for value in values for one in value.ops), own])
+        return text._replace(ops=tuple(ops))
 
     def rounded(self, term: Term, value: Text) -> Text:
         """Return a value as its dtype holds it: of a 16-bit float there is more in float32."""
         if not term.dtype.is_half or self.is_exact(term):
             return value
-        return Text(converted(value.text, DType.float32, term.dtype), ATOM, value.ops)
+        return Text(self.code.cast(value.text, DType.float32, term.dtype), ATOM, value.ops)
 
     def is_exact(self, term: Term) -> bool:
         """Return whether a 16-bit float was rounded when it was read, written down or cast."""
         match term:
             case Read(buffer=buffer):
-                return not self.is_scalar(buffer)
+                return not self.arrays.is_wide(buffer)
             case Guard(term=inner):
                 return self.is_exact(inner)
             case Apply(op=Where(), args=(_, *results)):
@@ -281,6 +267,44 @@ class Terms:
                 return "-", [one, taken]
         return "+", args
 
+    def written(
+        self, term: Apply, sign: str, values: list[Text], onto: str, *, as_bits: bool
+    ) -> Text:
+        """Return an op on values in C."""
+        op, dtype = term.op, DType.float32 if term.dtype.is_half else term.dtype
+        texts = [value.text for value in values]
+        if onto:
+            return Text(self.code.call(f"lab_fma_{dtype.short}", *texts, onto))
+        if sign:
+            if len(values) == 1:
+                is_plain = values[0].is_plain and values[0].level == ATOM
+                return Text(f"-{values[0].at(ATOM)}", UNARY, is_plain=is_plain)
+            level = PRODUCT if sign == "*" else SUM
+            return Text(f"{values[0].at(level)} {sign} {values[1].at(level + 1)}", level)
+        match op:
+            case LessThan():
+                return Text(f"{values[0].at(SUM)} < {values[1].at(SUM)}", LESS)
+            case Where():
+                test, one, other = (value.at(LESS) for value in values)
+                return Text(f"{test} ? {one} : {other}", LEAST)
+            case Cast():
+                source = term.args[0].dtype
+                if as_bits:
+                    return Text(self.code.narrowed(texts[0], source, term.dtype))
+                text = self.code.cast(texts[0], source, term.dtype)
+                return values[0] if text == texts[0] else Text(text)
+            case _:
+                function = op.name if isinstance(op, (Add, Mul)) else function_of(op)
+                if function is not None:
+                    return Text(self.code.call(f"lab_{function}_{dtype.short}", *texts))
+                # A form of the user's may do anything with a number, which has its type there.
+                forms = [
+                    number(arg.value, arg.dtype) if isinstance(arg, Number) else value.at(ATOM)
+                    for arg, value in zip(term.args, values, strict=True)
+                ]
+                self.code.uses |= functions_in(op.c_form)
+                return Text(op.c_form.format(*forms), LEAST)
+
 
 def fused(one: Set, dtype: DType) -> Apply | None:
     """Return the product that a statement adds to a sum, if it need not be rounded before."""
@@ -301,43 +325,8 @@ def _taken(term: Term) -> Term | None:
             return None
 
 
-def _written(term: Apply, sign: str, values: list[Text], onto: str) -> tuple[str, int]:
-    """Return an op on values in C, and how tightly it binds."""
-    op, dtype = term.op, DType.float32 if term.dtype.is_half else term.dtype
-    if onto:
-        return f"lab_fma_{dtype.short}({values[0].text}, {values[1].text}, {onto})", ATOM
-    if sign:
-        if len(values) == 1:
-            return f"-{values[0].at(ATOM)}", UNARY
-        level = PRODUCT if sign == "*" else SUM
-        return f"{values[0].at(level)} {sign} {values[1].at(level + 1)}", level
-    match op:
-        case Add() | Mul():
-            inside = ", ".join(value.text for value in values)
-            return f"lab_{op.name}_{dtype.short}({inside})", ATOM
-        case LessThan():
-            return f"{values[0].at(SUM)} < {values[1].at(SUM)}", LESS
-        case Where():
-            test, one, other = (value.at(LESS) for value in values)
-            return f"{test} ? {one} : {other}", LEAST
-        case Cast():
-            found = converted(values[0].text, term.args[0].dtype, term.dtype)
-            return found, values[0].level if found == values[0].text else ATOM
-        case _:
-            function = function_of(op)
-            if function is None:
-                # A form of the user's may do anything with a number, which has its type there.
-                forms = [
-                    number(arg.value, arg.dtype) if isinstance(arg, Number) else value.at(ATOM)
-                    for arg, value in zip(term.args, values, strict=True)
-                ]
-                return op.c_form.format(*forms), LEAST
-            inside = ", ".join(value.text for value in values)
-            return f"lab_{function}_{dtype.short}({inside})", ATOM
-
-
-def number_c(value: bool | int | float, dtype: DType) -> Text:
-    """Return a number in C.
+def number_c(value: bool | int | float, dtype: DType, uses: set[str] | None = None) -> Text:
+    """Return a number in C; the macro that it may be is added to `uses`.
 
     >>> number_c(0.5, DType.float32).text, number_c(-2, DType.int64).text
     ('0.5f', '-2')
@@ -347,6 +336,11 @@ def number_c(value: bool | int | float, dtype: DType) -> Text:
     near = np.float64 if dtype is DType.float64 else np.float32
     text = str(near(value)) if dtype.is_float else str(int(value))
     level = UNARY if text.startswith("-") else ATOM
-    if dtype.is_float:
-        text = SPECIAL.get(text) or (text if dtype is DType.float64 else f"{text}f")
-    return Text(text, level)
+    if text in SPECIAL:
+        macro = SPECIAL[text]
+        if uses is not None:
+            uses.add(macro)
+        text = f"-{macro}" if level == UNARY else macro
+    elif dtype.is_float and dtype is not DType.float64:
+        text = f"{text}f"
+    return Text(text, level, is_plain=True)

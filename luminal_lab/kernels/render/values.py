@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import Op
-from luminal_lab.core.ops import Add, Cast, LessThan, Mul, Where
 from luminal_lab.core.ops.intrinsic import PREFIX, Intrinsic
 from luminal_lab.kernels.definition.definition import Apply, Definition, walk
 from luminal_lab.kernels.definition.terms import worked_out
@@ -52,44 +52,15 @@ def least(dtype: DType) -> str:
     return number(-float("inf") if dtype.is_float else dtype.limits[0], dtype)
 
 
-def converted(value: str, source: DType, target: DType) -> str:
-    """Return a value in another dtype; a 16-bit float is one that its dtype has, in a float."""
-    near = DType.float32 if source.is_half else source
-    if target.is_half:
-        return f"lab_cast_{target.short}_f32(lab_cast_{near.short}_{target.short}({value}))"
-    return value if near is target else f"lab_cast_{near.short}_{target.short}({value})"
-
-
-def stored(value: str, dtype: DType) -> str:
-    """Return a value as it is put into memory."""
-    return f"lab_cast_f32_{dtype.short}({value})" if dtype.is_half else value
-
-
-def applied(term: Apply, values: list[str]) -> str:
-    """Return an op on values."""
-    op, dtype = term.op, DType.float32 if term.dtype.is_half else term.dtype
-    match op:
-        case Add() | Mul():
-            if dtype.is_float:
-                return f"{values[0]} {'+' if isinstance(op, Add) else '*'} {values[1]}"
-            return f"lab_{op.name}_{dtype.short}({', '.join(values)})"
-        case LessThan():
-            return f"{values[0]} < {values[1]}"
-        case Where():
-            return f"{values[0]} ? {values[1]} : {values[2]}"
-        case Cast():
-            return converted(values[0], term.args[0].dtype, term.dtype)
-        case _:
-            function = function_of(op)
-            if function is None:
-                return op.c_form.format(*values)
-            return f"lab_{function}_{dtype.short}({', '.join(values)})"
-
-
 def function_of(op: Op) -> str | None:
     """Return which C function computes an op, as `c_maths` calls it; None for a user's own op."""
     name = op.name.removeprefix(PREFIX) if isinstance(op, Intrinsic) else op.name
     return name if name in (COMPOSED if isinstance(op, Intrinsic) else PRIMITIVE) else None
+
+
+def functions_in(form: str) -> set[str]:
+    """Return what an op's own form in C takes of the prelude."""
+    return {*re.findall(r"\b(?:lab|LAB)_\w+", form)}
 
 
 def key_word(seed: int, stream: int) -> int:

@@ -346,9 +346,20 @@ def alike(x: Tensor, y: Tensor) -> Tensor:
     return x.eq(y) | (x.isnan() & y.isnan())
 
 
+@derivative
+def scattered(node: Forward[Any], g: Tensor) -> Given:
+    """Return g in equal parts where x is the extreme of its row, among what belongs there."""
+    x, belongs = node[0], node[1]
+    return parts(alike(x, node.result) & belongs, x, (x.ndim - 1,), g), None
+
+
 def shared(x: Tensor, total: Tensor, axes: tuple[int, ...], g: Tensor) -> Tensor:
     """Return g in equal parts where x is the total, and 0 elsewhere."""
-    there = alike(x, total)
+    return parts(alike(x, total), x, axes, g)
+
+
+def parts(there: Tensor, x: Tensor, axes: tuple[int, ...], g: Tensor) -> Tensor:
+    """Return g in equal parts at some places of x, and 0 elsewhere."""
     count = widened(there.cast(x.dtype)).sum(axes, True)
     return there.where((g * count.recip()).cast(g.dtype), 0.0)
 

@@ -10,7 +10,7 @@ import luminal_lab as ll
 from luminal_lab import nn
 from luminal_lab.core.interpret import Environment
 from luminal_lab.devices.cuda import engine as cuda_engine
-from luminal_lab.devices.gpu.engine import Emulated
+from luminal_lab.devices.gpu.engine import EmulatorEngine
 from luminal_lab.errors import (
     ArgumentError,
     DeviceError,
@@ -266,7 +266,7 @@ def test_an_index_out_of_range(device):
 
 @pytest.mark.parametrize("is_carried", [False, True])
 def test_ctrl_c_stops_a_run_but_not_half_way_through_state(monkeypatch, is_carried):
-    launch = Emulated.launch
+    launch = EmulatorEngine.launch
 
     def interrupted(engine: Any, launches: Any, *args: Any, **named: Any) -> None:
         launch(engine, launches, *args, **named)
@@ -280,7 +280,7 @@ def test_ctrl_c_stops_a_run_but_not_half_way_through_state(monkeypatch, is_carri
         cx.carry(new, state)
     cx.compile(ll.CUDACompiler(emulate=True))
     with monkeypatch.context() as patch:
-        patch.setattr(Emulated, "launch", interrupted)
+        patch.setattr(EmulatorEngine, "launch", interrupted)
         error_of(cx.execute, Interrupted)
     cx.execute()
     assert new.numpy()[0] == (2 if is_carried else 1)

@@ -20,9 +20,9 @@ from luminal_lab.devices.cuda import (
 from luminal_lab.devices.cuda.engine import CuPyEngine
 from luminal_lab.devices.cuda.library import Choice
 from luminal_lab.devices.gpu import plan as gpu_plan
-from luminal_lab.devices.gpu.engine import Place
+from luminal_lab.devices.gpu.engine import Location
 from luminal_lab.errors import DeviceError, Interrupted, RangeError
-from luminal_lab.machines.resources import Compiled
+from luminal_lab.machines.resources import CompiledCUDA
 from tests.devices.stand_ins.cupy_stand_in import (
     BINDINGS,
     ENUMS,
@@ -45,8 +45,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[CuPy]:
 def standing(monkeypatch: pytest.MonkeyPatch, gpu: CuPy) -> Iterator[CuPy]:
     """Have the engine call a stand-in, whose kernels are their own source."""
 
-    def compiled(source: str, arch: str) -> Compiled:
-        return Compiled(arch, source, source.encode(), "", {})
+    def compiled(source: str, arch: str) -> CompiledCUDA:
+        return CompiledCUDA(arch, source, source.encode(), "", {})
 
     place = gpu_plan.GPUBound._placed
 
@@ -54,7 +54,7 @@ def standing(monkeypatch: pytest.MonkeyPatch, gpu: CuPy) -> Iterator[CuPy]:
         found = place(*args)
         for one in found:
             for argument in one.arguments:
-                if isinstance(argument, Place):
+                if isinstance(argument, Location):
                     gpu.sizes[argument.address] = argument.bytes
         return found
 

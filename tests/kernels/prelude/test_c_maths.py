@@ -227,6 +227,15 @@ def test_near_sine_is_the_sine_wherever_it_is_not_far(floats, dtype):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
+def test_mod_near_the_largest_numbers_has_a_product_beyond_them(floats, dtype):
+    info = np.finfo(dtype.numpy)
+    x = RNG.uniform(0.25, 1, 4000).astype(dtype.numpy) * info.max * RNG.choice([-1, 1], 4000)
+    y = RNG.uniform(0.1, 1, 4000).astype(dtype.numpy) * info.max * RNG.choice([-1, 1], 4000)
+    x, y = x.astype(dtype.numpy), y.astype(dtype.numpy)
+    same(called(floats, f"mod_{dtype.short}", dtype.numpy, x, y), Mod().eval(x, y), x, y)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_mod_is_the_interpreters_to_the_last_bit(floats, dtype):
     x, y = pairs(dtype)
     expected, short = Mod().eval(x, y), dtype.short

@@ -8,7 +8,8 @@ import pytest
 from luminal_lab.core.dims import Symbol, parse_dim
 from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.errors import ShapeError
-from luminal_lab.kernels.render.names import KEYWORDS, TAKEN, c_dim, c_name
+from luminal_lab.kernels.render.index import index_c
+from luminal_lab.kernels.render.names import KEYWORDS, TAKEN, c_name
 from tests.expect import error_of
 
 BAD = [
@@ -63,12 +64,12 @@ def test_what_comes_out_is_a_name_in_c(tmp_path):
 def test_dims_are_renamed_with_their_bounds():
     table = {"int": Symbol("int", 1, 8, 2), "h.n": Symbol("h.n", 0), "n": Symbol("n")}
     dim = parse_dim("int*h.n + (int + n) // 2", table)
-    text = c_dim(dim)
+    text = index_c(dim)
     assert "floordiv" not in text
     assert set(text.replace("(", " ").replace(")", " ").replace("*", " ").split()) == {
         *["int_", "dot1_h_n", "n", "+", "/", "2"]
     }
-    assert c_dim(7) == "7"
+    assert index_c(7) == "7"
 
 
 def test_words_of_python_are_no_names_of_dims():

@@ -60,3 +60,22 @@ def test_a_branch_not_taken_counts_for_nothing():
     slope = ll.grad(safe.sum(), x).retrieve()
     cx.execute()
     np.testing.assert_allclose(slope.numpy(), [np.e, 0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("reduce", ["amax", "amin"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("include_self", [True, False])
+def test_extremes_of_what_is_scattered_are_shared_among_what_is_there(reduce, dtype, include_self):
+    worst = -np.inf if reduce == "amax" else np.inf
+    cx = Graph()
+    x = cx.tensor((4,), dtype, "x").set([worst, worst, 0, 5])
+    index = cx.tensor((5,), "int64", "index").set([1, 1, 2, 2, 3])
+    source = cx.tensor((5,), dtype, "source").set([worst, worst, 0, 0, np.nan])
+    done = x.scatter_reduce(0, index, source, reduce, include_self=include_self)
+    slopes = ll.grad((done * cx.arange(1, 5)).sum(), [x, source])
+    cx.retrieve(slopes)
+    cx.execute()
+    own = [1, 2 / 3, 1, 0] if include_self else [1, 0, 0, 0]
+    theirs = [2 / 3, 2 / 3, 1, 1, 4] if include_self else [1, 1, 1.5, 1.5, 4]
+    np.testing.assert_allclose(slopes[0].numpy(), own, rtol=1e-3)
+    np.testing.assert_allclose(slopes[1].numpy(), theirs, rtol=1e-3)

@@ -1,5 +1,6 @@
 """Gradients of convolutions, pools, patches and resizing against PyTorch's."""
 
+import numpy as np
 import pytest
 
 from tests.passes.gradients.against import against
@@ -85,3 +86,10 @@ def test_resizing(torch, mode, size):
     theirs = lambda x: functional(torch, "interpolate")(x, size, mode=mode)  # noqa: E731
     ours = lambda x: x.interpolate(size, mode=mode)  # noqa: E731
     against(torch, ours, theirs, wide(1, 2, 3, 4), rtol=1e-6)
+
+
+@pytest.mark.parametrize("norm_type", [1, 2, 3])
+def test_lp_pools_at_zero(torch, norm_type):
+    theirs = functional(torch, "lp_pool1d")
+    x = np.array([[[0.0, 0.0, 1.0, -1.0, 0.0, 2.0]]])
+    against(torch, lambda x: x.lp_pool1d(norm_type, 2), lambda x: theirs(x, norm_type, 2), x)

@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set as AbstractSet
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 
 from typing_extensions import override
 
-from luminal_lab.core.dims import Dim, Symbol, substitute
+from luminal_lab.core.dims import Dim, substitute
 from luminal_lab.core.dtypes import DType
-from luminal_lab.core.ops import Add, Mul
+from luminal_lab.core.ops import Add, Cast, Mul
 from luminal_lab.core.views import row_major
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Apply, Number, Read, Term, walk
-from luminal_lab.kernels.nest.nest import Nest, Set, arrays_in
-from luminal_lab.kernels.render.index import PRODUCT, SUM, index_c
+from luminal_lab.kernels.nest.nest import Block, Fetch, Loop, Nest, Set, arrays_in
+from luminal_lab.kernels.render.arrays import Arrays
+from luminal_lab.kernels.render.code import Code
+from luminal_lab.kernels.render.index import PRODUCT, SUM
 from luminal_lab.kernels.render.names import c_name
-from luminal_lab.kernels.render.terms import Terms, Text, fused, number_c
+from luminal_lab.kernels.render.terms import Text, fused, number_c
+from luminal_lab.kernels.render.writer import FOLDED
 
 
-class Lanes(Terms):
-    """Writes statements of vector loops."""
+class CArrays(Arrays):
+    """The arrays of a nest on a CPU: some in registers are vectors."""
 
-    def __init__(self, nest: Nest, exact: AbstractSet[str] = frozenset()) -> None:
-        super().__init__(nest)
-        self.exact_names = exact
-        """The arrays of whose elements each op rounds."""
+    def __init__(self, nest: Nest, code: Code) -> None:
+        super().__init__(nest, code)
         self.vectors: set[tuple[DType, int]] = set()
         """The vector types that were mentioned."""
-        self.axis: Symbol | None = None
-        """The axis whose positions are the lanes, inside a vector loop."""
-        self.width = 0
+        self.hidden: dict[str, Dim] = {}
+        """For axes of loops around: the same place, as the compiler does not know it."""
+        self.floats: dict[Read, str] = {}
+        """The reads that have been made floats ahead of a loop, and where these are."""
 
     @cached_property
     def as_vectors(self) -> Mapping[str, int]:
@@ -49,6 +52,11 @@ class Lanes(Terms):
                         )
         return found
 
+    def vector(self, dtype: DType, width: int) -> str:
+        """Return the name of a vector type."""
+        self.vectors.add((dtype, width))
+        return f"lab_{dtype.short}x{width}"
+
     @override
     def place(self, name: str, index: Iterable[Dim]) -> str:
         width = self.as_vectors.get(name)
@@ -56,12 +64,45 @@ class Lanes(Terms):
             return super().place(name, index)
         # One lane of an array of vectors.
         flat = row_major(self.types[name].shape, tuple(index))
-        return f"{c_name(name)}[{index_c(flat // width)}][{index_c(flat % width)}]"
+        return f"{c_name(name)}[{self.code.index(flat // width)}][{self.code.index(flat % width)}]"
 
-    def vector(self, dtype: DType, width: int) -> str:
-        """Return the name of a vector type."""
-        self.vectors.add((dtype, width))
-        return f"lab_{dtype.short}x{width}"
+    @override
+    def element(self, name: str, index: Iterable[Dim]) -> str:
+        index = tuple(index)
+        found = self.floats.get(Read(name, index, self.types[name].dtype)) if self.floats else None
+        return super().element(name, index) if found is None else found
+
+    @override
+    def converted(self, term: Apply) -> str | None:
+        is_widened = self.floats and term.op == Cast(DType.float32)
+        read = term.args[0]
+        return self.floats.get(read) if is_widened and isinstance(read, Read) else None
+
+    @override
+    def asked(self, holds: Dim) -> Dim:
+        return substitute(holds, self.hidden)
+
+
+class Lanes:
+    """Writes a vector loop: its statements for all lanes."""
+
+    def __init__(self, arrays: CArrays, loop: Loop) -> None:
+        assert isinstance(loop.size, int)
+        self.arrays, self.code = arrays, arrays.code
+        self.types = arrays.types
+        self.axis, self.width = loop.axis, loop.size
+
+    def statements(self, block: Block, fetch: Callable[[Fetch], None]) -> None:
+        """Write statements; an element that is fetched is that of the first lane."""
+        for one in block:
+            match one:
+                case Set():
+                    self.set(one)
+                case Fetch(index=index):
+                    first = tuple(substitute(place, {self.axis.name: 0}) for place in index)
+                    fetch(replace(one, index=first))
+                case _:
+                    raise self.refuse("lanes can only be assigned and added to")
 
     def refuse(self, why: str) -> ScheduleError:
         """Return the error that says why a loop cannot be one of vectors."""
@@ -69,9 +110,9 @@ class Lanes(Terms):
             f"vector {self.axis}: {why}", hint="a simd loop leaves it to the compiler"
         )
 
-    def set_vector(self, one: Set, ops: Iterable[str]) -> None:
+    def set(self, one: Set) -> None:
         """Write an assignment to all lanes."""
-        dtype = self.types[one.name].dtype
+        dtype, ops = self.types[one.name].dtype, FOLDED[one.how]
         place = self.lanes_at(one.name, one.index, write=True)
         if place is None:
             raise self.refuse(f"neighbours along it do not lie side by side in {one.name}")
@@ -82,22 +123,23 @@ class Lanes(Terms):
         product = fused(one, dtype)
         if product is not None:
             left, right = (self.lanes(arg) for arg in product.args)
-            inside = f"{self.vector(dtype, self.width)}, {left.text}, {right.text}, {place}"
-            self.code.add(f"{place} = LAB_FMA({inside});", (*left.ops, *right.ops, Mul.name, *ops))
+            kind = self.arrays.vector(dtype, self.width)
+            text = self.code.call("LAB_FMA", kind, left.text, right.text, place)
+            self.code.assign(place, text, ops=(*left.ops, *right.ops, Mul.name, *ops))
             return
         value = self.lanes(one.term)
         text = value.text
         if one.how == "=" and not self.varies(one.term):
-            zeros = f"({self.vector(dtype, self.width)}){{0}}"
+            zeros = f"({self.arrays.vector(dtype, self.width)}){{0}}"
             # Less zeros, as -0.0 plus zero would be another.
             text = zeros if one.term == Number(0, dtype) else f"{value.at(SUM)} - {zeros}"
-        self.code.add(f"{place} {one.how} {text};", (*value.ops, *ops))
+        self.code.assign(place, text, one.how, (*value.ops, *ops))
 
     def varies(self, term: Term) -> bool:
         """Return whether a term is a vector, and not one value for all lanes."""
         return any(
             isinstance(part, Read)
-            and (part.buffer in self.as_vectors or self.stride(part.buffer, part.index) != 0)
+            and (part.buffer in self.arrays.as_vectors or self.stride(part.buffer, part.index) != 0)
             for part in walk(term)
         )
 
@@ -121,27 +163,26 @@ class Lanes(Terms):
 
     def stride(self, name: str, index: Iterable[Dim]) -> Dim:
         """Return how far apart in an array neighbours along the lanes are."""
-        assert self.axis is not None
         flat = row_major(self.types[name].shape, tuple(index))
         return substitute(flat, {self.axis.name: self.axis + 1}) - flat
 
     def lanes_at(self, name: str, index: Iterable[Dim], *, write: bool = False) -> str | None:
         """Return the elements of an array along the axis of lanes, or one that all read."""
-        assert self.axis is not None
-        if self.is_scalar(name):
+        if self.arrays.is_scalar(name):
             return None if write else c_name(name)
         type, place = self.types[name], tuple(index)
         stride = self.stride(name, place)
         start = substitute(row_major(type.shape, place), {self.axis.name: 0})
         if stride == 0 and not write:
-            one = f"{c_name(name)}[{index_c(start)}]"
-            return one if name not in self.as_vectors and not type.dtype.is_half else None
+            one = f"{c_name(name)}[{self.code.index(start)}]"
+            return one if name not in self.arrays.as_vectors and not type.dtype.is_half else None
         if stride != 1:
             return None
-        if name in self.as_vectors:
-            return f"{c_name(name)}[{index_c(start // self.width)}]"
-        kind = self.vector(type.dtype, self.width)
-        return f"LAB_LANES({kind}, {c_name(name)} + {index_c(start, PRODUCT)})"
+        if name in self.arrays.as_vectors:
+            return f"{c_name(name)}[{self.code.index(start // self.width)}]"
+        kind = self.arrays.vector(type.dtype, self.width)
+        at = f"{c_name(name)} + {self.code.index(start, PRODUCT)}"
+        return self.code.call("LAB_LANES", kind, at)
 
 
 VECTORS = DType.float32, DType.float64

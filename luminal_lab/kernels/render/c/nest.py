@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from typing import TypeGuard
 
@@ -41,6 +42,7 @@ from luminal_lab.kernels.definition.terms import (
     Term,
     walk as walk_terms,
 )
+from luminal_lab.kernels.dialect import C
 from luminal_lab.kernels.kernel import Kernel, Local as KernelLocal, Phase
 from luminal_lab.kernels.nest.nest import (
     Block,
@@ -50,7 +52,6 @@ from luminal_lab.kernels.nest.nest import (
     Nest,
     Set,
     Statement,
-    When,
     accesses,
     arrays_in,
     mapped,
@@ -60,13 +61,14 @@ from luminal_lab.kernels.nest.nest import (
 from luminal_lab.kernels.prelude.c_indices import EXTREMA
 from luminal_lab.kernels.prelude.c_maths import C_TYPES
 from luminal_lab.kernels.prelude.c_widen import TYPES as WIDE_TYPES, WIDEN
-from luminal_lab.kernels.render.c.lanes import VECTORS, Lanes
+from luminal_lab.kernels.render.c.lanes import VECTORS, CArrays, Lanes
 from luminal_lab.kernels.render.c.phases import parts_of
-from luminal_lab.kernels.render.exact import exact_names, exact_terms
-from luminal_lab.kernels.render.index import PRODUCT, condition_c, index_c
+from luminal_lab.kernels.render.code import Code, Line, joined, written
+from luminal_lab.kernels.render.exact import exact_names
+from luminal_lab.kernels.render.index import PRODUCT
 from luminal_lab.kernels.render.names import c_name
-from luminal_lab.kernels.render.terms import Known, Text, Uses
-from luminal_lab.kernels.render.values import c_type, least as least_of, stored
+from luminal_lab.kernels.render.values import c_type, least as least_of
+from luminal_lab.kernels.render.writer import Writer
 
 STACK = 16384
 """The most bytes of an array in scratch that is put on the stack."""
@@ -76,8 +78,6 @@ MOST_WRITTEN_OUT = 16
 """The copies of a loop's body that a compiler may write out one behind the other."""
 WIDEST = 64
 """The bytes of the widest vectors."""
-FOLDED = {"=": (), "+=": ("sum_reduce",), "max=": ("max_reduce",)}
-"""The ops behind the ways to assign."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,8 @@ class Rendered:
     """A kernel as C."""
 
     text: str
+    ops_of_line: tuple[tuple[str, ...], ...]
+    """For each line of the text the names of the ops that it computes."""
     phases: tuple[Phase, ...]
     locals: tuple[KernelLocal, ...]
     """The arrays between inputs and outputs that it is given, with their bytes."""
@@ -92,8 +94,8 @@ class Rendered:
     """The bytes that each thread lends to a task."""
     vectors: frozenset[tuple[DType, int]]
     """The vector types that it mentions."""
-    ops_of_line: tuple[tuple[str, ...], ...]
-    """For each line of the text the names of the ops that it computes."""
+    uses: frozenset[str]
+    """What it takes of the prelude, by name."""
 
 
 def render_nest(
@@ -111,24 +113,24 @@ def render_nest(
     nest, parts = parts_of(nest)
     kept = [one for one in nest.locals.values() if one.space == "memory"]
     exact = exact_names(nest, compared)
-    lines: list[str] = []
-    ops: list[tuple[str, ...]] = []
+    functions: list[list[Line]] = []
     phases: list[Phase] = []
     scratch: Dim = 0
     vectors: set[tuple[DType, int]] = set()
+    uses: set[str] = set()
     for place, (block, tasks) in enumerate(parts):
         function = name if len(parts) == 1 else f"{name}__{place}"
         writer = _Writer(nest, [one.name for one in kept], order, exact)
         writer.function(block)
-        if lines:
-            lines, ops = [*lines, ""], [*ops, ()]
-        lines += [f"static void {function}(LAB_GIVEN) {{", *writer.code.lines, "}"]
-        ops += [(), *writer.code.ops, ()]
+        functions.append([*written([f"{C.head.format(name=function)} {{"], writer.code)])
         phases.append(Phase(function, tasks))
         scratch = maximum(scratch, writer.scratch)
-        vectors |= writer.vectors
+        vectors |= writer.arrays.vectors
+        uses |= writer.code.uses
     sizes = tuple(KernelLocal(one.name, _bytes(one.type)) for one in kept)
-    return Rendered("\n".join(lines), tuple(phases), sizes, scratch, frozenset(vectors), tuple(ops))
+    return Rendered(
+        *joined(functions), tuple(phases), sizes, scratch, frozenset(vectors), frozenset(uses)
+    )
 
 
 def _without_loop(one: Statement) -> Statement | Block:
@@ -197,7 +199,7 @@ def _is_widening(term: Term) -> TypeGuard[Apply]:
     return isinstance(term, Apply) and term.op == Cast(DType.float32)
 
 
-def _looks_up(block: Block) -> bool:
+def looks_up(block: Block) -> bool:
     """Return whether a place in an array is a value, which may be no position."""
     return any(
         isinstance(part, Lookup)
@@ -217,18 +219,15 @@ def _adds_vectors(loop: Loop) -> bool:
     )
 
 
-class _Writer(Lanes):
+class _Writer(Writer):
     """The C of one phase."""
 
     def __init__(
         self, nest: Nest, kept: list[str], dims: Sequence[str], exact: AbstractSet[str]
     ) -> None:
-        super().__init__(nest, exact)
+        self.arrays: CArrays = CArrays(nest, Code(C, nest.names))
+        super().__init__(self.arrays, exact)
         self.kept, self.dims = kept, dims
-        self.hidden: dict[str, Dim] = {}
-        """For axes of loops around: the same place, as the compiler does not know it."""
-        self.widened: dict[Read, str] = {}
-        """The reads that have been made floats, and where these are."""
         self.scratch: Dim = 0
 
     def function(self, block: Block) -> None:
@@ -237,105 +236,57 @@ class _Writer(Lanes):
         used |= {one.name for one in walk(block) if isinstance(one, Fetch)}
         given = [buffer.name for buffer in self.nest.inputs]
         made = [buffer.name for buffer in self.nest.outputs]
-        written = {access.name for access in accesses(block) if access.how != "read"}
+        set_here = {access.name for access in accesses(block) if access.how != "read"}
         for place, buffer in enumerate([*given, *self.kept, *made]):
             if buffer in used:
-                const = "" if buffer in written else "const "
-                type = C_TYPES[self.types[buffer].dtype]
-                code.add(f"{const}{type} *restrict {c_name(buffer)} = lab_buffers[{place}];")
-        mentioned = self.mentioned(block)
-        for place, dim in enumerate(self.dims):
-            if dim in mentioned:
-                code.add(f"const lab_i64 {c_name(dim)} = lab_dims[{place}];")
-        wrong = _looks_up(block)
+                const, type = "const " * (buffer not in set_here), self.types[buffer].dtype
+                code.raw(C.buffer(c_name(buffer), C_TYPES[type], place, const))
+        dims = {dim: partial("lab_dims[{}]".format, place) for place, dim in enumerate(self.dims)}
+        with code.constants("lab_i64", dims):
+            self.body(block)
+
+    def body(self, block: Block) -> None:
+        """Write what a task does."""
+        wrong = looks_up(block)
         if wrong:
-            code.add("int lab_wrong = 0;")
+            self.code.declare("int", "lab_wrong", "0")
         match block:
             case (Loop(axis=axis, kind="parallel", body=body),):
-                code.add(f"const lab_i64 {c_name(axis.name)} = lab_task;")
-                self.block(body)
+                self.code.constant("lab_i64", c_name(axis.name), C.block)
+                self.statements(body)
             case _:
-                self.block(block)
+                self.statements(block)
         if wrong:
-            code.add("if (lab_wrong) *lab_fault = 1;")
-
-    def mentioned(self, block: Block) -> set[str]:
-        """Return the dims that a phase mentions."""
-        inner = Nest("", (), (), block)
-        found = set(inner.dims)
-        fetched = {one.name for one in walk(block) if isinstance(one, Fetch)}
-        for name in arrays_in(block) | fetched:
-            found |= {s.name for d in self.types[name].shape for s in symbols(d)}
-        return found
+            self.code.raw("if (lab_wrong) *lab_fault = 1;")
 
     # -- statements --------------------------------------------------------------------------------
 
-    def block(self, block: Block) -> None:
-        """Write statements; a scalar is declared where it gets its first value."""
-        declared: Local | None = None
-        for one, after in zip(block, (*block[1:], None), strict=True):
-            if isinstance(one, Local) and self._starts(one, after):
-                declared = one
-                continue
-            if declared is not None:
-                assert isinstance(one, Set)
-                value = self.text(one.term, exact_terms(one, self.exact_names))
-                start = f"{c_type(declared.type.dtype)} {c_name(declared.name)}"
-                self.code.add(f"{start} = {value.text};", value.ops)
-                declared = None
-                continue
-            self.statement(one)
+    @override
+    def counter(self, loop: Loop) -> str:
+        return "int" if isinstance(loop.size, int) and loop.kind == "unroll" else "lab_i64"
 
-    def _starts(self, local: Local, after: Statement | None) -> bool:
-        """Return whether a scalar gets a value right behind its declaration."""
-        return (
-            self.is_scalar(local.name)
-            and isinstance(after, Set)
-            and (after.name, after.how) == (local.name, "=")
-        )
+    @override
+    def pragma(self, one: Loop) -> tuple[str, str] | None:
+        return ("simd", self.reductions(one)) if one.kind == "simd" else super().pragma(one)
 
-    def statement(self, one: Statement) -> None:
-        """Write a statement."""
-        match one:
-            case Loop():
-                self.loop(one)
-            case When(holds=holds, body=inner):
-                with self.code.block(f"if ({condition_c(holds)})"):
-                    self.block(inner)
-            case Local():
-                self.local(one)
-            case Set():
-                self.set(one)
-            case Fetch():
-                self.fetch(one)
-
+    @override
     def loop(self, one: Loop) -> None:
-        """Write a loop."""
-        name, size = c_name(one.name), index_c(one.size)
         if one.kind == "vector":
-            width = one.size
-            assert isinstance(width, int)
-            self.axis, self.width = one.axis, width
-            self.block(one.body)
-            self.axis, self.width = None, 0
+            Lanes(self.arrays, one).statements(one.body, self.fetch)
             return
-        hidden = dict(self.hidden)
+        hidden = dict(self.arrays.hidden)
         if _reads_where_it_holds(one, self.nest.loops):
-            unknown = self.fresh()
-            self.code.add(f"lab_i64 {unknown} = 0;")
-            self.code.add(f"LAB_HIDE({unknown});")
-            self.hidden[one.name] = one.axis + Symbol(unknown, 0, 1)
-        if one.kind == "unroll":
-            self.code.add(f"LAB_UNROLL({size})")
-        elif one.kind == "simd":
+            unknown = self.code.fresh()
+            self.code.declare("lab_i64", unknown, "0")
+            self.code.invoke("LAB_HIDE", unknown)
+            self.arrays.hidden[one.name] = one.axis + Symbol(unknown, 0, 1)
+        if one.kind == "simd":
             self.widen(one)
-            self.code.directive(f"#pragma omp simd{self.reductions(one)}")
-        kind = "int" if isinstance(one.size, int) and one.kind == "unroll" else "lab_i64"
-        with self.code.block(f"for ({kind} {name} = 0; {name} < {size}; {name}++)"):
+        with self.head(one):
             if one.kind == "unroll" and _adds_vectors(one):
-                self.code.add("LAB_STEP;")
-            self.block(one.body)
-        self.widened, self.hidden = {}, hidden
+                self.code.raw("LAB_STEP;")
+            self.statements(one.body)
+        self.arrays.floats, self.arrays.hidden = {}, hidden
 
     def widen(self, loop: Loop) -> None:
         """Write what makes floats of the narrow neighbours that a loop adds up, ahead of it.
@@ -348,41 +299,19 @@ class _Writer(Lanes):
         added = [one for one in loop.body if isinstance(one, Set) and one.how == "+="]
         if len(added) < len(loop.body):
             return
+        code, arrays = self.code, self.arrays
         written = {one.name for one in added}
         for one in added:
             for place in _widened_always(one.term):
                 flat = row_major(self.types[place.buffer].shape, place.index)
                 stride = substitute(flat, {loop.name: loop.axis + 1}) - flat
-                known = place in self.widened or place.buffer in written
-                if stride == 1 and not known and not self.is_scalar(place.buffer):
-                    name, start = self.fresh(), index_c(substitute(flat, {loop.name: 0}), PRODUCT)
-                    given = f"{name}, {c_name(place.buffer)} + {start}, {loop.size}"
-                    self.code.add(f"float {name}[{loop.size}] LAB_ALIGNED;")
-                    self.code.add(f"lab_widen_{place.dtype.short}({given});")
-                    self.widened[place] = f"{name}[{c_name(loop.name)}]"
-
-    @override
-    def element(self, name: str, index: Iterable[Dim]) -> str:
-        place = tuple(index)
-        if self.widened:
-            found = self.widened.get(Read(name, place, self.types[name].dtype))
-            if found is not None:
-                return found
-        return super().element(name, place)
-
-    @override
-    def applied(self, term: Apply, known: Known, uses: Uses, *, onto: str = "") -> Text:
-        if self.widened and isinstance(term.op, Cast) and isinstance(term.args[0], Read):
-            found = self.widened.get(term.args[0])
-            if found is not None and term.dtype is DType.float32:
-                return Text(found, ops=(term.op.name,))
-        return super().applied(term, known, uses, onto=onto)
-
-    @override
-    def guarded(self, term: Guard, known: Known, uses: Uses) -> Text:
-        return super().guarded(
-            replace(term, holds=substitute(term.holds, self.hidden)), known, uses
-        )
+                known = place in arrays.floats or place.buffer in written
+                if stride == 1 and not known and not arrays.is_scalar(place.buffer):
+                    name, start = code.fresh(), substitute(flat, {loop.name: 0})
+                    given = f"{c_name(place.buffer)} + {code.index(start, PRODUCT)}"
+                    code.array("float", name, loop.size, "aligned")
+                    code.invoke(f"lab_widen_{place.dtype.short}", name, given, loop.size)
+                    arrays.floats[place] = f"{name}[{c_name(loop.name)}]"
 
     def reductions(self, loop: Loop) -> str:
         """Return what a simd loop says of the scalars that it adds to."""
@@ -392,74 +321,35 @@ class _Writer(Lanes):
             if isinstance(one, Set) and one.how != "=" and not one.index and one.name not in inner:
                 dtype = self.types[one.name].dtype
                 which = "+" if one.how == "+=" else f"lab_max_{dtype.short}"
+                self.code.use(f"reduction({which})")
                 clauses.setdefault(f"reduction({which}:{c_name(one.name)})")
-        if _looks_up(loop.body):
+        if looks_up(loop.body):
             clauses.setdefault("reduction(|:lab_wrong)")
         return "".join(f" {clause}" for clause in clauses)
 
+    @override
     def local(self, one: Local) -> None:
-        """Write the declaration of a local array."""
-        size, type, name = size_of(one.type.shape), C_TYPES[one.type.dtype], c_name(one.name)
-        if one.space == "registers" and one.name in self.as_vectors:
-            width = self.as_vectors[one.name]
+        code, dtype, name = self.code, one.type.dtype, c_name(one.name)
+        size = size_of(one.type.shape)
+        if one.space == "registers" and one.name in self.arrays.as_vectors:
+            width = self.arrays.as_vectors[one.name]
             assert isinstance(size, int)
-            self.code.add(f"{self.vector(one.type.dtype, width)} {name}[{size // width}];")
+            code.array(self.arrays.vector(dtype, width), name, size // width)
         elif not one.type.shape:
-            self.code.add(f"{c_type(one.type.dtype)} {name};")
-        elif isinstance(size, int) and size * one.type.dtype.itemsize <= STACK:
-            self.code.add(f"{type} {name}[{size}] LAB_ALIGNED;")
+            code.declare(c_type(dtype), name)
+        elif isinstance(size, int) and size * dtype.itemsize <= STACK:
+            code.array(C_TYPES[dtype], name, size, "aligned")
         else:
-            offset = "" if self.scratch == 0 else f" + {index_c(self.scratch)}"
-            start = f"(void *)(lab_scratch{offset})" if offset else "(void *)lab_scratch"
-            self.code.add(f"{type} *restrict {name} = {start};")
+            offset = "" if self.scratch == 0 else f" + {code.index(self.scratch)}"
+            start = f"(lab_scratch{offset})" if offset else "lab_scratch"
+            code.declare(f"{C_TYPES[dtype]} *restrict", name, f"(void *){start}")
             self.scratch = self.scratch + (_bytes(one.type) + 63) // 64 * 64
 
+    @override
     def fetch(self, one: Fetch) -> None:
-        """Write what brings an element near."""
-        index = [
-            substitute(place, {self.axis.name: 0}) if self.axis else place for place in one.index
-        ]
-        at = index_c(row_major(self.types[one.name].shape, index))
+        at = self.code.index(row_major(self.types[one.name].shape, one.index))
         writes = int(any(output.name == one.name for output in self.nest.outputs))
-        self.code.add(f"LAB_FETCH({c_name(one.name)}, {at}, {writes});")
-
-    def set(self, one: Set) -> None:
-        """Write an assignment."""
-        dtype, ops = self.types[one.name].dtype, FOLDED[one.how]
-        if self.axis is not None:
-            self.set_vector(one, ops)
-            return
-        scalar = self.is_scalar(one.name)
-        place, exact = self.place(one.name, one.index), exact_terms(one, self.exact_names)
-        if (fused := self.added(one, place, exact)) is not None:
-            self.code.add(f"{place} = {fused.text};", (*fused.ops, *ops))
-            return
-        value = self.text(one.term, exact)
-        if one.how == "+=" and dtype in IN_PLACE:
-            self.code.add(f"{place} += {value.text};", (*value.ops, *ops))
-            return
-        if one.how != "=":
-            near = DType.float32 if dtype.is_half else dtype
-            old = self.element(one.name, one.index)
-            joined = f"lab_{'max' if one.how == 'max=' else 'add'}_{near.short}"
-            text = f"{joined}({old}, {value.text})"
-            if one.how == "+=" and near.is_float:
-                text = f"{old} + {value.at(PRODUCT)}"
-            value = Text(text, ops=value.ops)
-        text = value.text if scalar else self.stored(one.term, value.text, dtype)
-        self.code.add(f"{place} = {text};", (*value.ops, *ops))
-
-    def stored(self, term: Term, text: str, dtype: DType) -> str:
-        """Return a value as it is put into memory; what has been rounded is not rounded again."""
-        back = f"lab_cast_{dtype.short}_f32("
-        whole = isinstance(term, Read) or (isinstance(term, Apply) and term.op == Cast(dtype))
-        if whole and text.startswith(back):
-            return text[len(back) : -1]
-        return stored(text, dtype)
-
-
-IN_PLACE = DType.float32, DType.float64, DType.int32, DType.int64
-"""The dtypes whose sums C's own += makes."""
+        self.code.invoke("LAB_FETCH", c_name(one.name), at, writes)
 
 
 def prelude(kernels: Iterable[Kernel]) -> str:
@@ -475,12 +365,13 @@ def prelude(kernels: Iterable[Kernel]) -> str:
         lines.append(f"typedef {base} {name}_at __attribute__(({size}, {aligned}));")
         if dtype in VECTORS:
             lines.append(_fma_lanes(dtype, width))
-    widened = [d for d in WIDEN if any(f"lab_widen_{d.short}(" in k.source for k in listed)]
+    uses = {name for kernel in listed for name in kernel.uses}
+    widened = [dtype for dtype in WIDEN if f"lab_widen_{dtype.short}" in uses]
     lines += [WIDE_TYPES] if widened else []
     lines += [WIDEN[dtype] for dtype in widened]
     for dtype in DType:
         short = dtype.short
-        if any(f"reduction(lab_max_{short}:" in kernel.source for kernel in listed):
+        if f"reduction(lab_max_{short})" in uses:
             lines.append(
                 f"#pragma omp declare reduction(lab_max_{short}: {C_TYPES[dtype]}: omp_out = "
                 f"lab_max_{short}(omp_out, omp_in)) initializer(omp_priv = {least_of(dtype)})"

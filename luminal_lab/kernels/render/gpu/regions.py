@@ -10,55 +10,38 @@ across l < 64:                  y[4*i + j] = …;
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set as AbstractSet
-from dataclasses import replace
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from functools import partial
 
 from luminal_lab.core.dims import Dim, Symbol
 from luminal_lab.core.dtypes import DType
 from luminal_lab.errors import ScheduleError
-from luminal_lab.kernels.dialect import Dialect
 from luminal_lab.kernels.nest.lowering import least
-from luminal_lab.kernels.nest.nest import Block, Local, Loop, Set, walk
-from luminal_lab.kernels.render.c.nest import FOLDED
-from luminal_lab.kernels.render.gpu.nest import WARP, Along, Phase, Region
-from luminal_lab.kernels.render.gpu.threads import mentioned
-from luminal_lab.kernels.render.gpu.waiting import NONE, Touch, Touches, meet, touches
-from luminal_lab.kernels.render.gpu.warps import Warps
-from luminal_lab.kernels.render.index import index_c
-from luminal_lab.kernels.render.names import c_name
-from luminal_lab.kernels.render.terms import number_c
+from luminal_lab.kernels.nest.nest import Local, Loop, Set, walk
+from luminal_lab.kernels.render.code import Declare
+from luminal_lab.kernels.render.exact import exact_terms
+from luminal_lab.kernels.render.gpu.arrays import ThreadArrays
+from luminal_lab.kernels.render.gpu.nest import WARP, Along, Region
+from luminal_lab.kernels.render.gpu.threads import Threads
+from luminal_lab.kernels.render.gpu.waiting import NONE, Touch, Waits, touches
+from luminal_lab.kernels.render.index import LESS
+from luminal_lab.kernels.render.terms import Text, number_c
 from luminal_lab.kernels.render.values import c_type
+from luminal_lab.kernels.render.writer import FOLDED
 
 
-class Regions(Warps):
-    """The source of one phase: what threads do in each region, and how they wait for each other."""
+class Regions:
+    """Writes what threads do in each region, and what they exchange."""
 
-    def __init__(self, phase: Phase, dialect: Dialect, exact: AbstractSet[str]) -> None:
-        super().__init__(phase, dialect, exact)
-        self.open: Touches = NONE
-        """What threads have read and written since they last waited for each other."""
-        self.bytes: int = 0
-        """The bytes that the threads of a block share."""
-        self.exchanges: dict[str, str] = {}
-        """Declarations of the shared memory through which threads exchange what they have."""
-
-    # -- waiting -----------------------------------------------------------------------------------
-
-    def group(self) -> None:
-        """Make a group of the copies that have begun, so that threads can wait for them."""
-        if self.begun:
-            self.code.add("lab_copy_commit();")
-            self.begun = False
-
-    def wait_for(self, comes: Touches) -> None:
-        """Have threads wait for each other if what comes needs what others did."""
-        if self.phase.threads > 1 and meet(self.open, comes):
-            if any(one.arrives for one in self.open):
-                self.group()
-                self.code.add("lab_copy_wait(0);")
-            self.code.add("lab_sync();")
-            self.open = NONE
-        self.open |= comes
+    def __init__(self, writer: Threads, arrays: ThreadArrays, waits: Waits) -> None:
+        self.writer, self.arrays, self.waits = writer, arrays, waits
+        self.phase, self.code = arrays.phase, arrays.code
+        self.dialect = self.code.dialect
+        self.exchanges: dict[str, Declare] = {}
+        """The shared memory through which threads exchange what they have."""
+        self.bytes = 0
+        """How much of that there is."""
 
     # -- what threads do ---------------------------------------------------------------------------
 
@@ -66,19 +49,12 @@ class Regions(Warps):
         """Write what each thread does."""
         if region.size == 0:
             return
-        self.wait_for(touches(self.phase, region.body, region))
+        self.waits.wait_for(touches(self.phase, region.body, region))
         if region.fold is not None:
             self.exchange(region, region.fold)
             return
-        begun, self.begun = self.begun, False
-        self.work(region)
-        if self.begun:
-            self.open = frozenset(self.arriving(one) for one in self.open)
-        self.begun |= begun
-
-    def arriving(self, one: Touch) -> Touch:
-        """Return what is open as copies that go on, if there are some into that array."""
-        return replace(one, arrives=one.arrives or (one.is_write and one.array in self.ahead))
+        with self.waits.copying():
+            self.work(region)
 
     def work(self, region: Region) -> None:
         """Write what each thread does by itself."""
@@ -87,15 +63,14 @@ class Regions(Warps):
         kept = {name for name in sets if self.phase.is_kept(name)}
         guards = self.guards(region)
         if guards and not kept:
-            with self.code.block(f"if ({' && '.join(guards)})"):
-                self.positions(region, region.body, is_guarded=True)
-                self.statements(region.body)
+            asked = self.code.branch(" && ".join(guards))
+            with asked, self.positions(region, is_guarded=True):
+                self.writer.statements(region.body)
             return
-        self.positions(region, region.body)
-        self.first = " && ".join(guards) if sets - kept else ""
-        with self.multiplying(region):
-            self.statements(region.body)
-        self.first = ""
+        self.writer.first = " && ".join(guards) if sets - kept else ""
+        with self.positions(region), self.writer.warps.multiplying(region):
+            self.writer.statements(region.body)
+        self.writer.first = ""
 
     def guards(self, region: Region) -> list[str]:
         """Return what holds of the first threads that do the work of a region."""
@@ -122,25 +97,23 @@ class Regions(Warps):
         return text if below == self.phase.threads else f"{text} % {below}"
 
     def positions(
-        self, region: Region, body: Block, also: Iterable[str] = (), *, is_guarded: bool = False
-    ) -> None:
-        """Say which positions a thread has, as far as it matters."""
-        used = mentioned(body, self.phase) | {*also}
-        places = self.phase.places(region)
-        digits = self.digits(region)
-        for loop in region.loops:
-            if loop.name not in used:
-                continue
+        self, region: Region, *, is_guarded: bool = False
+    ) -> AbstractContextManager[None]:
+        """Say which positions a thread has, as far as what is added meanwhile mentions them."""
+        places, digits = self.phase.places(region), self.digits(region)
+
+        def position(loop: Loop) -> str:
             one = places[loop.name]
             if one.size == 1:
-                text = "0"
-            else:
-                text = self.dialect.thread
-                text = text if one.stride == 1 else f"{text} / {one.stride}"
-                is_last = one == digits[0] and (is_guarded or one.end == self.phase.threads)
-                text = text if is_last else f"{text} % {one.room or one.size}"
-                text = f"{text} % {one.size}" if one.room and not is_guarded else text
-            self.code.add(f"const int {c_name(loop.name)} = {text};")
+                return "0"
+            text = self.dialect.thread
+            text = text if one.stride == 1 else f"{text} / {one.stride}"
+            is_last = one == digits[0] and (is_guarded or one.end == self.phase.threads)
+            text = text if is_last else f"{text} % {one.room or one.size}"
+            return f"{text} % {one.size}" if one.room and not is_guarded else text
+
+        positions = {loop.name: partial(position, loop) for loop in region.loops}
+        return self.code.constants("int", positions)
 
     # -- exchanges ---------------------------------------------------------------------------------
 
@@ -149,76 +122,80 @@ class Regions(Warps):
         one = region.body[0]
         if len(region.body) != 1 or not isinstance(one, Set) or one.how == "=":
             raise ScheduleError(
-                f"nest {self.nest.name}: across {fold.name} does more than adding up",
+                f"nest {self.phase.nest.name}: across {fold.name} does more than adding up",
                 hint="fission takes it apart",
             )
         if not self.phase.is_kept(one.name):
             raise ScheduleError(
-                f"nest {self.nest.name}: across {fold.name} adds to {one.name}, which is not in "
-                "registers",
+                f"nest {self.phase.nest.name}: across {fold.name} adds to {one.name}, which is "
+                "not in registers",
                 hint=f"stage {one.name} in a loop around it",
             )
-        dtype = self.types[one.name].dtype
+        dtype = self.arrays.types[one.name].dtype
         near = DType.float32 if dtype.is_half else dtype
         along = self.phase.places(region)[fold.name]
-        if along.size == 1:
-            self.positions(region, (one,), (fold.name,))
-            self.set(one)
-            return
-        which = "sum" if one.how == "+=" else "max"
         is_wide = along.stride > 1 or WARP % along.size != 0
         is_alone = along.stride == 1 and all(loop.size == 1 for loop in region.axes)
-        by_slots = is_wide and not is_alone
-        self.positions(region, (one,), [loop.name for loop in region.axes] if by_slots else ())
-        if by_slots:
-            self.by_slots(region, one, along, near)
-            return
-        value = self.value_of(one)
-        threads, dialect = self.phase.threads, self.dialect
+        with self.positions(region):
+            if along.size == 1:
+                self.writer.set(one)
+            elif is_wide and not is_alone:
+                self.by_slots(region, one, along, near)
+            else:
+                self.by_words(one, along, near, is_wide=is_wide)
+
+    def by_words(self, one: Set, along: Along, near: DType, *, is_wide: bool) -> None:
+        """Have the threads of a warp, or of a block, hand each other what they have."""
+        which = "sum" if one.how == "+=" else "max"
+        value, threads = self.value_of(one), self.phase.threads
         # Threads hand each other words: what is narrower travels as one.
         word = DType.int32 if near.itemsize < DType.int32.itemsize else near
         if not is_wide:
-            found = f"lab_warp_{which}_{word.short}({value.text}, {along.size})"
+            found = self.code.call(f"lab_warp_{which}_{word.short}", value.text, along.size)
         else:
             text = value.text
             if along.size < threads:
-                none = number_c(0 if which == "sum" else least(near), word).text
-                text = f"{dialect.thread} < {along.size} ? {value.at(1)} : {none}"
+                none = number_c(0 if which == "sum" else least(near), word, self.code.uses).text
+                text = f"{self.dialect.thread} < {along.size} ? {value.at(LESS)} : {none}"
             slots = self.slots("shared", word, max(1, threads // WARP))
-            found = f"lab_block_{which}_{word.short}({text}, {slots}, {threads})"
+            found = self.code.call(f"lab_block_{which}_{word.short}", text, slots, threads)
         self.joined(one, near, found, value.ops)
         if is_wide and threads > WARP:
-            self.open = NONE  # all have waited in it
+            self.waits.open = NONE  # all have waited in it
 
     def by_slots(self, region: Region, one: Set, along: Along, near: DType) -> None:
         """Let each thread of a group read what the others have left in shared memory."""
         value = self.value_of(one)
         slots = self.slots("slots", near, self.phase.threads)
-        self.wait_for(frozenset([Touch(slots, is_write=True)]))
-        self.code.add(f"{slots}[{self.dialect.thread}] = {value.text};", value.ops)
-        self.wait_for(frozenset([Touch(slots, is_write=False)]))
-        places, name = self.phase.places(region), self.fresh()
+        self.waits.wait_for(frozenset([Touch(slots, is_write=True)]))
+        self.code.assign(f"{slots}[{self.dialect.thread}]", value.text, ops=value.ops)
+        self.waits.wait_for(frozenset([Touch(slots, is_write=False)]))
+        places, name = self.phase.places(region), self.code.fresh()
         axes = {loop.name: places[loop.name].stride for loop in region.axes}
-        at = index_c(_sum_of({**axes, name: along.stride}))
-        with self.code.block(f"for (int {name} = 0; {name} < {along.size}; {name}++)"):
+        at = self.code.index(_sum_of({**axes, name: along.stride}))
+        with self.code.repeat("int", name, along.size):
             self.joined(one, near, f"{slots}[{at}]", ())
 
     def joined(self, one: Set, near: DType, found: str, ops: tuple[str, ...]) -> None:
         """Write how a sum or maximum gets what the threads have."""
-        place, old = self.place(one.name, one.index), self.element(one.name, one.index)
-        if one.how == "max=":
-            text = f"{place} = lab_max_{near.short}({old}, {found});"
-        elif near.is_float:
-            text = f"{place} += {found};"
+        place, ops = self.arrays.place(one.name, one.index), (*ops, *FOLDED[one.how])
+        if one.how == "+=" and near.is_float:
+            self.code.assign(place, found, "+=", ops)
         else:
-            text = f"{place} = lab_add_{near.short}({old}, {found});"
-        self.code.add(text, (*ops, *FOLDED[one.how]))
+            which = "max" if one.how == "max=" else "add"
+            self.code.assign(
+                place, self.code.call(f"lab_{which}_{near.short}", place, found), ops=ops
+            )
+
+    def value_of(self, one: Set) -> Text:
+        """Return what a statement assigns; what decides where something jumps is rounded."""
+        return self.writer.terms.text(one.term, exact_terms(one, self.writer.exact))
 
     def slots(self, word: str, dtype: DType, count: int) -> str:
         """Return the shared memory through which threads exchange what they have."""
         name = f"lab_{word}_{dtype.short}"
         self.bytes += 0 if name in self.exchanges else count * dtype.itemsize
-        self.exchanges[name] = self.dialect.shared.format(type=c_type(dtype), name=name, size=count)
+        self.exchanges[name] = Declare(c_type(dtype), name, size=count, space="shared")
         return name
 
 

@@ -18,7 +18,6 @@ what waiting, in regions.py. Functions whose names begin with lab_ are the prelu
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -43,24 +42,20 @@ from luminal_lab.kernels.nest.nest import (
     walk,
 )
 from luminal_lab.kernels.prelude.c_maths import C_TYPES
+from luminal_lab.kernels.render.code import CBlock, Code, Line, joined, written
 from luminal_lab.kernels.render.exact import exact_names
 from luminal_lab.kernels.render.gpu.ahead import Arrivals, arrivals, bulk_loops
+from luminal_lab.kernels.render.gpu.arrays import ThreadArrays
 from luminal_lab.kernels.render.gpu.bulk import ARRIVED, TILES
 from luminal_lab.kernels.render.gpu.nest import Phase, phases
 from luminal_lab.kernels.render.gpu.regions import Regions
-from luminal_lab.kernels.render.gpu.waiting import (
-    meet,
-    next_turn,
-    no_turn,
-    touches,
-)
-from luminal_lab.kernels.render.index import condition_c, index_c
-from luminal_lab.kernels.render.lines import Lines
+from luminal_lab.kernels.render.gpu.threads import Threads
+from luminal_lab.kernels.render.gpu.waiting import Waits, meet, next_turn, no_turn, touches
+from luminal_lab.kernels.render.index import ATOM
 from luminal_lab.kernels.render.names import c_name
 
 APART = "bulk", "tensor"
 """The kinds of loops that are one operation of many elements."""
-PRELUDE = re.compile(r"\b(?:(?:lab|LAB)_\w+|floordiv|floormod)\b")
 
 
 @dataclass(frozen=True)
@@ -68,11 +63,11 @@ class GPURendered:
     """A kernel as the source of a GPU."""
 
     text: str
+    ops_of_line: tuple[tuple[str, ...], ...]
+    """For each line of the text the names of the ops that it computes."""
     phases: tuple[KernelPhase, ...]
     locals: tuple[KernelLocal, ...]
     """The arrays between inputs and outputs that it is given, with their bytes."""
-    ops_of_line: tuple[tuple[str, ...], ...]
-    """For each line of the text the names of the ops that it computes."""
     uses: frozenset[str]
     """What it takes of the prelude, by name."""
     shared: int = 0
@@ -95,31 +90,35 @@ def render_gpu(
     nest = replace(nest, body=mapped(nest.body, _once))
     listed = phases(nest)
     exact = exact_names(nest, compared)
-    lines: list[str] = []
-    ops: list[tuple[str, ...]] = []
-    made: list[KernelPhase] = []
+    functions: list[list[Line]] = []
+    launches: list[KernelPhase] = []
+    uses: set[str] = set()
     shared = 0
     for place, phase in enumerate(listed):
         function = name if len(listed) == 1 else f"{name}__{place}"
-        writer = _Writer(phase, [one.name for one in kept], order, dialect, exact)
-        head = writer.function(function)
-        if lines:
-            lines, ops = [*lines, ""], [*ops, ()]
-        shared = max(shared, writer.bytes)
-        lines += [*head, *writer.code.lines, "}"]
-        ops += [*((),) * len(head), *writer.code.ops, ()]
-        maps = tuple(writer.maps)
-        made.append(KernelPhase(function, phase.tasks, phase.threads, writer.tiles_bytes, maps))
+        blocks = Blocks(phase, [one.name for one in kept], order, dialect, exact)
+        functions.append(blocks.function(function))
+        uses |= blocks.code.uses
+        shared = max(shared, blocks.bytes + blocks.regions.bytes)
+        launches.append(
+            KernelPhase(
+                function,
+                phase.tasks,
+                phase.threads,
+                blocks.tiles_bytes,
+                tuple(blocks.threads.warps.maps),
+                blocks.draws,
+                blocks.faults,
+            )
+        )
     sizes = tuple(
         KernelLocal(one.name, size_of(one.type.shape) * one.type.dtype.itemsize) for one in kept
     )
-    text = "\n".join(lines)
-    uses = frozenset(PRELUDE.findall(text))
-    return GPURendered(text, tuple(made), sizes, tuple(ops), uses, shared)
+    return GPURendered(*joined(functions), tuple(launches), sizes, frozenset(uses), shared)
 
 
-class _Writer(Regions):
-    """The source of one phase: its head, and what blocks go through."""
+class Blocks:
+    """Writes one phase: the head of its function, and what blocks go through."""
 
     def __init__(
         self,
@@ -129,46 +128,54 @@ class _Writer(Regions):
         dialect: Dialect,
         exact: AbstractSet[str],
     ) -> None:
-        super().__init__(phase, dialect, exact)
         phase.check()
-        self.dims = dims
-        self.buffers = [
-            *(buffer.name for buffer in self.nest.inputs),
-            *kept,
-            *(buffer.name for buffer in self.nest.outputs),
-        ]
+        self.phase, self.nest, self.types = phase, phase.nest, phase.nest.types
+        self.dialect, self.dims = dialect, dims
+        self.code = Code(dialect, self.nest.names)
+        inputs, outputs = (
+            [buffer.name for buffer in some] for some in (self.nest.inputs, self.nest.outputs)
+        )
+        self.buffers = [*inputs, *kept, *outputs]
+        self.arrays, self.waits = ThreadArrays(phase, self.code), Waits(phase, self.code)
+        self.threads = Threads(self.arrays, exact, self.waits, self.buffers)
+        self.regions = Regions(self.threads, self.arrays, self.waits)
+        self.bytes = 0
+        """The bytes that the threads of a block declare that they share."""
         self.tiles_bytes = 0
         """The bytes of shared memory that a launch is asked for."""
-        self.count: int = 0
+        terms = [*_terms(phase.body)]
+        self.draws = any(isinstance(part, Draw) for part in terms)
+        self.faults = any(isinstance(part, Lookup) for part in terms)
         self.arrivals: Mapping[str, Arrivals] = {}
         """The loops whose copies go on while threads work."""
         if dialect.copies_ahead:
             self.arrivals = arrivals(phase.nest, phase.body)
-            self.ahead = frozenset[str]().union(*(one.arrays for one in self.arrivals.values()))
+            self.waits.ahead = frozenset[str]().union(
+                *(one.arrays for one in self.arrivals.values())
+            )
 
     # -- the function ------------------------------------------------------------------------------
 
-    def function(self, name: str) -> list[str]:
-        """Write what stands between the braces; return the lines before."""
-        phase, code = self.phase, self.code
+    def function(self, name: str) -> list[Line]:
+        """Return the lines of the function."""
+        code, body = self.code, self.phase.body
         self.check(name)
-        wrong = any(isinstance(part, Lookup) for part in _terms(phase.body))
-        for one in walk(phase.body):
-            if isinstance(one, Local) and one.space == "shared":
+        declared = [one for one in walk(body) if isinstance(one, Local)]
+        for one in declared:
+            if one.space == "shared":
                 self.shared(one)
-        self.tiles([one for one in walk(phase.body) if isinstance(one, Local)])
-        declared = len(code.lines)
-        if wrong:
-            code.add("int lab_wrong = 0;")
-        self.blocks(phase.blocks)
-        self.barriers()
-        self.block(phase.body)
-        for line in self.exchanges.values():
-            code.lines.insert(declared, f"    {line}")
-            code.ops.insert(declared, ())
-        if wrong:
-            code.add("if (lab_wrong) *lab_fault = 1;")
-        return self.head(name, wrong=wrong)
+        self.tiles(declared)
+        inner: CBlock = []
+        with code.inside(inner):
+            if self.faults:
+                code.declare("int", "lab_wrong", "0")
+            self.positions(self.phase.blocks)
+            self.barriers()
+            self.block(body)
+            if self.faults:
+                code.raw("if (lab_wrong) *lab_fault = 1;")
+        code.block += [*self.regions.exchanges.values(), *inner]
+        return [*written(self.head(name), code)]
 
     def check(self, name: str) -> None:
         """Refuse what the dialect has no word for."""
@@ -180,47 +187,34 @@ class _Writer(Regions):
                 hint="cast it to float32, as in x.cast('float32')",
             )
 
-    def head(self, name: str, *, wrong: bool) -> list[str]:
+    def head(self, name: str) -> list[str]:
         """Return the lines that say what a function is called and given."""
-        dialect, body = self.dialect, self.phase.body
-        written = {one.name for one in walk(body) if isinstance(one, Set)}
-        given: list[str] = []
-        for buffer in self.buffers:
-            const = "" if buffer in written else "const "
-            kind, name_c = C_TYPES[self.types[buffer].dtype], c_name(buffer)
-            given.append(
-                dialect.pointer.format(const=const, type=kind, name=name_c, place=len(given))
-            )
-        for dim in self.dims:
-            given.append(dialect.dim.format(type="lab_i64", name=c_name(dim), place=len(given)))
-        if any(isinstance(part, Draw) for part in _terms(body)):
-            given.append(dialect.dim.format(type="lab_u32", name="lab_step", place=len(given)))
-        if wrong:
-            given.append(
-                dialect.pointer.format(const="", type="int", name="lab_fault", place=len(given))
-            )
-        given += [f"const __grid_constant__ lab_tensor_map {name}" for name in self.maps.values()]
-        given += dialect.positions
-        start = dialect.head.format(name=name, threads=self.phase.threads)
-        whole = f"{start}({', '.join(given)}) {{"
-        if len(whole) <= 100:
-            return [whole]
-        return [f"{start}(", *(f"    {one}," for one in given[:-1]), f"    {given[-1]}", ") {"]
+        dialect, given = self.dialect, list[str]()
+        set_here = {one.name for one in walk(self.phase.body) if isinstance(one, Set)}
+        for place, buffer in enumerate(self.buffers):
+            const, type = "const " * (buffer not in set_here), self.types[buffer].dtype
+            given.append(dialect.buffer(c_name(buffer), C_TYPES[type], place, const))
+        numbers = [("lab_i64", c_name(dim)) for dim in self.dims]
+        given += dialect.numbers(len(given), numbers + [("lab_u32", "lab_step")] * self.draws)
+        if self.faults:
+            given.append(dialect.buffer("lab_fault", "int", len(given)))
+        maps = self.threads.warps.maps.values()
+        given += [f"const __grid_constant__ lab_tensor_map {name}" for name in maps]
+        return dialect.function(name, self.phase.threads, given)
 
-    def blocks(self, loops: Sequence[Loop]) -> None:
+    def positions(self, loops: Sequence[Loop]) -> None:
         """Say which positions the block has."""
         below: Dim = 1
-        lines: list[str] = []
+        texts: dict[str, str] = {}
         for place, loop in reversed([*enumerate(loops)]):
-            text = (
-                self.dialect.block if below == 1 else f"{self.dialect.block} / {index_c(below, 5)}"
-            )
+            text = self.dialect.block
+            text = text if below == 1 else f"{text} / {self.code.index(below, ATOM)}"
             if place:
-                text = "0" if loop.size == 1 else f"{text} % {index_c(loop.size, 5)}"
-            lines.append(f"const {self.whole} {c_name(loop.name)} = {text};")
+                text = "0" if loop.size == 1 else f"{text} % {self.code.index(loop.size, ATOM)}"
+            texts[c_name(loop.name)] = text
             below = below * loop.size
-        for line in reversed(lines):
-            self.code.add(line)
+        for name, text in reversed(texts.items()):
+            self.code.constant(self.threads.whole, name, text)
 
     def shared(self, one: Local) -> None:
         """Write the declaration of an array that the threads of a block share."""
@@ -231,17 +225,16 @@ class _Writer(Regions):
                 "is not known before it runs",
                 hint=f"place {one.name} in memory",
             )
-        kind = C_TYPES[one.type.dtype]
         self.bytes += size * one.type.dtype.itemsize
-        self.code.add(self.dialect.shared.format(type=kind, name=c_name(one.name), size=size))
+        self.code.array(C_TYPES[one.type.dtype], c_name(one.name), size, "shared")
 
     def tiles(self, found: Sequence[Local]) -> None:
         """Write where arrays in tiles are, and the barriers at which their copies arrive."""
         kept = [one for one in found if one.space == "tiles"]
         bulk = bulk_loops(self.phase.body)
         copied = {one.name for one in walk(tuple(bulk)) if isinstance(one, Set)}
-        lost = [one.name for one in kept if one.name not in self.ahead | copied]
-        alone = [name for name in sorted(copied) if name not in self.ahead]
+        lost = [one.name for one in kept if one.name not in self.waits.ahead | copied]
+        alone = [name for name in sorted(copied) if name not in self.waits.ahead]
         if lost or alone:
             raise ScheduleError(
                 f"nest {self.nest.name}: {(lost or alone)[0]} is in tiles, and no loop copies "
@@ -249,18 +242,19 @@ class _Writer(Regions):
                 hint="bind the loops that copy it to bulk, and take the loop around them ahead",
             )
         for name in _by_threads(self.phase.body):
-            self.check_place(name)
+            self.arrays.check_place(name)
         if not kept:
             return
-        self.code.add(f"extern __shared__ __align__(1024) lab_u8 {TILES}[];")
+        self.code.raw(f"extern __shared__ __align__(1024) lab_u8 {TILES}[];")
         for one in kept:
             kind, size = C_TYPES[one.type.dtype], size_of(one.type.shape)
             assert isinstance(size, int)
             at = f"({TILES} + {self.tiles_bytes})" if self.tiles_bytes else TILES
-            self.code.add(f"{kind} *const {c_name(one.name)} = ({kind} *){at};")
+            self.code.declare(f"{kind} *const", c_name(one.name), f"({kind} *){at}")
             self.tiles_bytes += -(-size * one.type.dtype.itemsize // 1024) * 1024
         places = sum(one.count + 1 for one in self.arrivals.values() if one.bulk)
-        self.code.add(f"lab_u64 *const {ARRIVED} = (lab_u64 *)({TILES} + {self.tiles_bytes});")
+        at = f"(lab_u64 *)({TILES} + {self.tiles_bytes})"
+        self.code.declare("lab_u64 *const", ARRIVED, at)
         self.tiles_bytes += 8 * places
 
     def barriers(self) -> None:
@@ -276,10 +270,10 @@ class _Writer(Regions):
                 hint="a nest like this has its copies in shared, by threads",
             )
         (one,) = bulk
-        with self.code.block(f"if ({self.dialect.thread} == 0)"):
-            with self.code.block(f"for (int lab_i = 0; lab_i < {one.count + 1}; lab_i++)"):
-                self.code.add(f"lab_barrier_init(&{ARRIVED}[lab_i], {one.bulk});")
-            self.code.add("lab_barrier_seen();")
+        with self.code.branch(f"{self.dialect.thread} == 0"):
+            with self.code.repeat("int", "lab_i", one.count + 1):
+                self.code.invoke("lab_barrier_init", f"&{ARRIVED}[lab_i]", one.bulk)
+            self.code.invoke("lab_barrier_seen")
 
     # -- what blocks do ----------------------------------------------------------------------------
 
@@ -288,48 +282,48 @@ class _Writer(Regions):
         for one in block:
             match one:
                 case Loop() if id(one) in self.phase.regions:
-                    self.region(self.phase.regions[id(one)])
+                    self.regions.region(self.phase.regions[id(one)])
                 case Loop() if self.phase.has_regions(one.body):
                     self.loop(one)
                 case When(holds=holds, body=body) if self.phase.has_regions(body):
-                    self.group()
+                    self.waits.group()
                     self.wait_for_first(body)
-                    before = self.open
-                    with self.code.block(f"if ({condition_c(holds)})"):
+                    before = self.waits.open
+                    with self.code.branch(self.code.condition(holds)):
                         self.block(body)
-                    self.open |= before
+                    self.waits.open |= before
                 case Local(space="shared" | "tiles"):
                     pass
                 case Local():
-                    self.local(one)
+                    self.threads.local(one)
                 case _:
                     self.alike(one)
 
     def loop(self, one: Loop) -> None:
         """Write a loop that all threads go through."""
-        self.group()
-        before, arriving = self.open, self.arrivals.get(one.name)
+        code, waits, body = self.code, self.waits, one.body
+        waits.group()
+        before, arriving = waits.open, self.arrivals.get(one.name)
         if arriving is None:
             self.again(one)
-        with self.loop_head(one):
-            body = one.body
-            if arriving is not None and arriving.bulk:
-                self.code.add("lab_sync();")
-                self.open = arriving.open
+        with self.threads.head(one):
+            if arriving is not None:
+                if not arriving.bulk:
+                    code.invoke("lab_copy_wait", arriving.left)
+                code.wait()
+                waits.open = arriving.open
                 self.block(body[:1])
-                turn, phase = one.axis % (arriving.count + 1), one.axis // (arriving.count + 1) % 2
-                self.code.add(f"lab_barrier_wait(&{ARRIVED}[{index_c(turn)}], {index_c(phase)});")
                 body = body[1:]
-            elif arriving is not None:
-                self.code.add(f"lab_copy_wait({arriving.left});")
-                self.code.add("lab_sync();")
-                self.open = arriving.open
-                self.block(body[:1])
-                self.begun, body = True, body[1:]  # a group each time, be it empty
-                self.group()
+                if arriving.bulk:
+                    places = arriving.count + 1
+                    at = f"&{ARRIVED}[{code.index(one.axis % places)}]"
+                    code.invoke("lab_barrier_wait", at, code.index(one.axis // places % 2))
+                else:
+                    waits.begun = True  # a group each time, be it empty
+                    waits.group()
             self.block(body)
-            self.group()
-        self.open = no_turn(self.open | before, one.name)
+            waits.group()
+        waits.open = no_turn(waits.open | before, one.name)
 
     def wait_for_first(self, block: Block) -> None:
         """Have threads wait before they ask whether they do something, and not within it."""
@@ -337,34 +331,30 @@ class _Writer(Regions):
         if first is not None and id(first) in self.phase.regions:
             region = self.phase.regions[id(first)]
             found = touches(self.phase, region.body, region)
-            if meet(self.open, found):
-                before = self.open
-                self.wait_for(found)
-                self.open &= before
+            if meet(self.waits.open, found):
+                before = self.waits.open
+                self.waits.wait_for(found)
+                self.waits.open &= before
 
     def alike(self, one: Statement) -> None:
         """Write what needs no thread of its own: all do it, or the first if others see it."""
         found = touches(self.phase, (one,))
-        self.wait_for(found)
-        if self.phase.threads == 1 or not any(touch.is_write for touch in found):
-            self.statement(one)
-            return
-        with self.code.block(f"if ({self.dialect.thread} == 0)"):
-            self.statement(one)
+        self.waits.wait_for(found)
+        is_seen = self.phase.threads > 1 and any(touch.is_write for touch in found)
+        with self.code.branch(f"{self.dialect.thread} == 0" if is_seen else ""):
+            self.threads.statement(one)
 
     def again(self, loop: Loop) -> None:
         """Take what is open behind a loop's body as open before it: it is run some times."""
-        code, count, pending = self.code, self.count, dict(self.pending)
+        waits = self.waits
         while True:
-            before = self.open
-            self.code, self.count = Lines(), count
-            self.code.depth = code.depth
-            self.block(loop.body)
-            self.begun = False
-            self.open = before | next_turn(self.open, loop.name)
-            if self.open == before:
+            before = waits.open
+            with self.code.aside():
+                self.block(loop.body)
+            waits.begun = False
+            waits.open = before | next_turn(waits.open, loop.name)
+            if waits.open == before:
                 break
-        self.code, self.count, self.pending = code, count, pending
 
 
 def _by_threads(block: Block) -> Iterable[str]:

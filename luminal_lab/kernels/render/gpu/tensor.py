@@ -32,14 +32,6 @@ WORDS = {DType.float16: "f16", DType.bfloat16: "bf16", DType.float32: "tf32"}
 
 
 @dataclass(frozen=True)
-class Tile:
-    """Where in a tile a lane is."""
-
-    name: str
-    element: Dim
-
-
-@dataclass(frozen=True)
 class Elements:
     """What is done to each element of a tile."""
 

@@ -11,13 +11,15 @@ of an array with a place for each of some turns of a loop: s[(k + 1)%2] is not s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 from luminal_lab.core.dims import Dim, Shape, Symbol, substitute, symbols
 from luminal_lab.core.dims.expression import Remainder
 from luminal_lab.kernels.nest.nest import Access, Statement, accesses, axes_in
+from luminal_lab.kernels.render.code import Code
 from luminal_lab.kernels.render.gpu.nest import Phase, Region
 from luminal_lab.kernels.steps.step import apart, private
 
@@ -151,3 +153,44 @@ def _mine(phase: Phase, region: Region, use: Access) -> Mine:
         if loop.size != 1 and not apart(phase.nest, use, use, loop.axis, fixed):
             return None
     return tuple(substitute(place, names) for place in use.index)
+
+
+class Waits:
+    """Writes where threads wait, and knows what they have done since."""
+
+    def __init__(self, phase: Phase, code: Code) -> None:
+        self.phase, self.code = phase, code
+        self.open: Touches = NONE
+        """What threads have read and written since they last waited for each other."""
+        self.ahead: AbstractSet[str] = frozenset()
+        """The arrays into which what is copied arrives while threads go on."""
+        self.begun = False
+        """Whether such copies have begun since they were last made a group."""
+
+    def group(self) -> None:
+        """Make a group of the copies that have begun, so that threads can wait for them."""
+        if self.begun:
+            self.code.invoke("lab_copy_commit")
+            self.begun = False
+
+    def wait_for(self, comes: Touches) -> None:
+        """Have threads wait for each other if what comes needs what others did."""
+        if self.phase.threads > 1 and meet(self.open, comes):
+            if any(one.arrives for one in self.open):
+                self.group()
+                self.code.invoke("lab_copy_wait", 0)
+            self.code.wait()
+            self.open = NONE
+        self.open |= comes
+
+    @contextmanager
+    def copying(self) -> Generator[None]:
+        """Take what is copied ahead meanwhile as copies that go on."""
+        begun, self.begun = self.begun, False
+        yield
+        if self.begun:
+            self.open = frozenset(
+                replace(one, arrives=one.arrives or (one.is_write and one.array in self.ahead))
+                for one in self.open
+            )
+        self.begun |= begun

@@ -8,77 +8,61 @@ unroll i < 4:                         lab_u32 v1[4][2];  for j: lab_tile_b_f16(v
 
 from __future__ import annotations
 
-from collections.abc import Generator, Set as AbstractSet
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from functools import partial
 
-from typing_extensions import override
-
-from luminal_lab.core.dims import Symbol, symbols
+from luminal_lab.core.dims import Dim, Symbol, symbols
 from luminal_lab.core.op import size_of
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
-from luminal_lab.kernels.dialect import Dialect
-from luminal_lab.kernels.nest.nest import Loop, Set, Statement, walk
+from luminal_lab.kernels.nest.nest import Loop, Set, walk
+from luminal_lab.kernels.render.gpu.arrays import ThreadArrays
 from luminal_lab.kernels.render.gpu.bulk import ARRIVED, bulk_copy, tiled
-from luminal_lab.kernels.render.gpu.nest import GROUP, Phase, Region
-from luminal_lab.kernels.render.gpu.tensor import GroupProduct, Product, Tile, product_of
-from luminal_lab.kernels.render.gpu.threads import Threads, mentioned
-from luminal_lab.kernels.render.index import index_c
+from luminal_lab.kernels.render.gpu.nest import GROUP, Region
+from luminal_lab.kernels.render.gpu.tensor import GroupProduct, Product, product_of
+from luminal_lab.kernels.render.index import PRODUCT
 from luminal_lab.kernels.render.names import c_name
+from luminal_lab.kernels.render.writer import Writer
 from luminal_lab.kernels.tile_map import SWIZZLED, TileMap
 
+MULTIPLIED = "mul", "sum_reduce"
+"""The ops of a product of tiles."""
 
-class Warps(Threads):
-    """The source of one phase: what a thread does, by itself or with its warp."""
 
-    def __init__(
-        self, phase: Phase, dialect: Dialect, exact: AbstractSet[str] = frozenset()
-    ) -> None:
-        super().__init__(phase, dialect, exact)
-        self.buffers: list[str] = []
+class Warps:
+    """Writes what a thread does together with its warp, or with three others."""
+
+    def __init__(self, writer: Writer, arrays: ThreadArrays, buffers: list[str]) -> None:
+        self.writer, self.arrays, self.code = writer, arrays, arrays.code
+        self.nest, self.types, self.phase = arrays.nest, arrays.types, arrays.phase
+        self.tiles = self.code.dialect.tile
+        self.buffers = buffers
         """What the function is given, in order."""
         self.maps: dict[TileMap, str] = {}
         """The maps by which bulk copies find their tiles, and what the function calls them."""
 
-    @override
-    def statement(self, one: Statement) -> None:
-        match one:
-            case Loop(kind="tensor"):
-                self.tensor(one)
-            case Loop(kind="bulk"):
-                self.bulk(one)
-            case Loop() if self.grid(one):
-                pass
-            case _:
-                super().statement(one)
-
     def tensor(self, loop: Loop) -> None:
         """Write what the lanes of a warp do to a tile together."""
-        found = product_of(self.nest, loop, self.dialect.tile)
+        found = product_of(self.nest, loop, self.tiles)
         if isinstance(found, Product):
             self.product(found)
             return
         if isinstance(found, GroupProduct):
             self.group_product(found)
             return
-        row, column = found.axes
-        used = mentioned(found.body, self.phase)
-        of = "group" if self.dialect.tile.is_group(*found.sizes) else "tile"
-        with self.each_element(*found.sizes):
-            assert self.tile is not None
-            for axis, word in ((row, "row"), (column, "column")):
-                if axis.name not in used:
-                    continue
-                self.code.add(f"const int {c_name(axis.name)} = lab_{of}_{word}({self.tile.name});")
-            self.statements(found.body)
-        self.tile = None
-
-    def each_element(self, rows: int, columns: int) -> AbstractContextManager[None]:
-        """Write the head of a loop over the elements of a tile that a lane has."""
-        name, own = self.fresh(), self.dialect.tile.own(rows, columns)
-        self.tile = Tile(name, Symbol(name, 0, own - 1))
-        self.unrolled()
-        return self.code.block(f"for (int {name} = 0; {name} < {own}; {name}++)")
+        (row, column), sizes = found.axes, found.sizes
+        of = "group" if self.tiles.is_group(*sizes) else "tile"
+        name, own = self.code.fresh(), self.tiles.own(*sizes)
+        self.arrays.tile = Symbol(name, 0, own - 1)
+        places = {
+            row.name: partial(self.code.call, f"lab_{of}_row", name),
+            column.name: partial(self.code.call, f"lab_{of}_column", name),
+        }
+        elements = self.code.repeat("int", name, own, ("unroll", str(own)))
+        with elements, self.code.constants("int", places):
+            self.writer.statements(found.body)
+        self.arrays.tile = None
 
     def grid(self, outer: Loop) -> bool:
         """Write products of some tiles with some others, each of which is loaded once.
@@ -91,27 +75,28 @@ class Warps(Threads):
         one = inner.body[0] if len(inner.body) == 1 else inner
         if not isinstance(one, Loop) or one.kind != "tensor":
             return False
-        found = product_of(self.nest, one, self.dialect.tile)
+        found = product_of(self.nest, one, self.tiles)
         if not isinstance(found, Product):
             return False
         if inner.axis in symbols(found.left.start) or outer.axis in symbols(found.right.start):
             return False
-        left, right, name = self.fresh(), self.fresh(), c_name(inner.name)
-        self.code.add(f"lab_u32 {right}[{inner.size}][{self.dialect.tile.right[found.word]}];")
-        with self.loop_head(inner):
+        code, head = self.code, self.writer.head
+        left, right, name = code.fresh(), code.fresh(), c_name(inner.name)
+        code.array("lab_u32", f"{right}[{inner.size}]", self.tiles.right[found.word])
+        with head(inner):
             self.load_right(found, f"{right}[{name}]")
-        with self.loop_head(outer):
-            self.code.add(f"lab_u32 {left}[{self.dialect.tile.left[found.word]}];")
+        with head(outer):
+            code.array("lab_u32", left, self.tiles.left[found.word])
             self.load_left(found, left)
-            with self.loop_head(inner):
+            with head(inner):
                 self.multiply(found, left, f"{right}[{name}]")
         return True
 
     def product(self, found: Product) -> None:
         """Write a product of tiles, which is added to one."""
-        own, word = self.dialect.tile, found.word
-        left, right = self.fresh(), self.fresh()
-        self.code.add(f"lab_u32 {left}[{own.left[word]}], {right}[{own.right[word]}];")
+        own, word = self.tiles, found.word
+        left, right = self.code.fresh(), self.code.fresh()
+        self.code.raw(f"lab_u32 {left}[{own.left[word]}], {right}[{own.right[word]}];")
         self.load_left(found, left)
         self.load_right(found, right)
         self.multiply(found, left, right)
@@ -120,21 +105,20 @@ class Warps(Threads):
         """Write how lanes get their parts of a tile's rows."""
         of, (row, step) = found.left, found.left.strides
         assert step == 1
-        at = f"{c_name(of.name)} + {index_c(of.start, 3)}"
-        self.code.add(f"lab_tile_a_{found.word}({into}, {at}, {index_c(row)});")
+        at = f"{c_name(of.name)} + {self.code.index(of.start, PRODUCT)}"
+        self.code.invoke(f"lab_tile_a_{found.word}", into, at, self.code.index(row))
 
     def load_right(self, found: Product, into: str) -> None:
         """Write how lanes get their parts of a tile's columns."""
         of, (down, along) = found.right, found.right.strides
-        at = f"{c_name(of.name)} + {index_c(of.start, 3)}"
-        self.code.add(f"lab_tile_b_{found.word}({into}, {at}, {index_c(down)}, {index_c(along)});")
+        at = f"{c_name(of.name)} + {self.code.index(of.start, PRODUCT)}"
+        steps = self.code.index(down), self.code.index(along)
+        self.code.invoke(f"lab_tile_b_{found.word}", into, at, *steps)
 
     def multiply(self, found: Product, left: str, right: str) -> None:
         """Write the product of what lanes have, which is added to a tile."""
-        self.tile = Tile("", 0)
-        place = self.place(found.into, found.index)
-        self.tile = None
-        self.code.add(f"lab_mma_{found.word}(&{place}, {left}, {right});", ("mul", "sum_reduce"))
+        place = f"&{self.arrays.tile_at(found.into, found.index)}"
+        self.code.invoke(f"lab_mma_{found.word}", place, left, right, ops=MULTIPLIED)
 
     # -- four warps, and what is copied for them ---------------------------------------------------
 
@@ -153,43 +137,44 @@ class Warps(Threads):
         if not groups:
             yield
             return
-        kept = [
-            f"lab_wgmma_keep({c_name(name)}, {size_of(self.own_shape(name))});"
-            for name in sorted({one.name for one in sums})
-        ]
-        for line in (*kept, "lab_wgmma_begin();"):
-            self.code.add(line)
+        kept = {
+            name: size_of(self.arrays.own_shape(name)) for name in sorted({s.name for s in sums})
+        }
+        self.keep(kept)
+        self.code.invoke("lab_wgmma_begin")
         yield
-        for line in ("lab_wgmma_commit();", "lab_wgmma_wait(0);", *kept):
-            self.code.add(line)
+        self.code.invoke("lab_wgmma_commit")
+        self.code.invoke("lab_wgmma_wait", 0)
+        self.keep(kept)
+
+    def keep(self, sums: Mapping[str, Dim]) -> None:
+        """Have the compiler leave sums where they are while they are added to."""
+        for name, size in sums.items():
+            self.code.invoke("lab_wgmma_keep", c_name(name), size)
 
     def group_product(self, found: GroupProduct) -> None:
         """Write a product of tiles in shared memory, which is added to that of four warps."""
-        self.tile = Tile("", 0)
-        place = self.place(found.into, found.index)
-        self.tile = None
-        ways = "_rows" if found.leading else ""
-        matrices = [
-            f"lab_wgmma_matrix({c_name(name)} + {index_c(start, 3)}, {leading}, {8 * SWIZZLED}, 1)"
-            for (name, start), leading in ((found.left, 16), (found.right, found.leading or 16))
-        ]
-        call = f"lab_wgmma_{found.word}_n{found.columns}{ways}"
-        self.code.add(f"{call}(&{place}, {', '.join(matrices)}, 1);", ("mul", "sum_reduce"))
+        place = f"&{self.arrays.tile_at(found.into, found.index)}"
+        matrices: list[str] = []
+        for (name, start), leading in ((found.left, 16), (found.right, found.leading or 16)):
+            at = f"{c_name(name)} + {self.code.index(start, PRODUCT)}"
+            matrices.append(self.code.call("lab_wgmma_matrix", at, leading, 8 * SWIZZLED, 1))
+        call = f"lab_wgmma_{found.word}_n{found.columns}{'_rows' if found.leading else ''}"
+        self.code.invoke(call, place, *matrices, 1, ops=MULTIPLIED)
 
     def bulk(self, loop: Loop) -> None:
         """Write how a tile is copied; what it arrives at counts its bytes."""
         found = bulk_copy(self.nest, loop)
         lies = tiled(self.nest, found.into)
         shape, dtype = self.types[found.into].shape, self.types[found.into].dtype
-        at = f"&{ARRIVED}[{index_c(found.index[0])}]"
-        self.code.add(f"lab_barrier_expect({at}, {lies.size * dtype.itemsize});")
+        at = f"&{ARRIVED}[{self.code.index(found.index[0])}]"
+        self.code.invoke("lab_barrier_expect", at, lies.size * dtype.itemsize)
         place = self.buffers.index(found.of)
-        made = TileMap(found.of, place, dtype, found.width, found.height, lies.rows)
+        tile_map = TileMap(found.of, place, dtype, found.width, found.height, lies.rows)
         name = unique(f"lab_map_{c_name(found.of)}", {*self.maps.values()})
-        name = self.maps.setdefault(made, name)
+        name = self.maps.setdefault(tile_map, name)
         for column in range(0, lies.columns, lies.piece):
-            to = lies.start((*found.index[:-1], column), shape)
-            places = f"{index_c(found.x + column)}, {index_c(found.y)}"
-            self.code.add(
-                f"lab_bulk_tile(&{c_name(found.into)}[{index_c(to)}], &{name}, {places}, {at});"
-            )
+            to = self.code.index(lies.start((*found.index[:-1], column), shape))
+            places = self.code.index(found.x + column), self.code.index(found.y)
+            into = f"&{c_name(found.into)}[{to}]"
+            self.code.invoke("lab_bulk_tile", into, f"&{name}", *places, at)

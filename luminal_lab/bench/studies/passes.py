@@ -1,28 +1,24 @@
 """What passes cost: snapshots and verification beside the passes themselves, and whole pipelines.
 
-    python benchmarks/passes.py
+    python -m luminal_lab.bench.studies.passes
 
 Every figure is measured in this one run.
 """
 
 import gc
-import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import luminal_lab as ll
+from luminal_lab.bench.studies import gpt2
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR
 from luminal_lab.core.verify import verify
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.pipeline import LICENCE, Pipeline
-
-sys.path.insert(0, str(Path(__file__).parent))
-import gpt2
 
 NODES = 10_000
 # Each round drops some of the arithmetic, and then what nobody reads: 30 passes, all with work.
@@ -32,8 +28,8 @@ THIRTY = Pipeline(["simplify{limit = 100}, cse, dce"] * 10)
 def main() -> None:
     """Print one line a figure."""
     for group in (snapshots, generic, gradients):
-        for what, value in group():
-            print(f"{what:<66} {value}", flush=True)
+        for title, value in group():
+            print(f"{title:<66} {value}", flush=True)
 
 
 def best(call: Callable[[], object], rounds: int = 5) -> float:
@@ -62,9 +58,9 @@ def chain() -> IR:
 
 def passes_alone(ir: IR) -> IR:
     """Run the passes as the manager does, but keep nothing of what they did."""
-    for one in THIRTY.flat():
+    for pass_ in THIRTY.flat():
         edit = Edit(ir.bare(), licence=LICENCE)
-        one.run(edit.base, edit)
+        pass_.run(edit.base, edit)
         ir = edit.ir().bare()
     return ir
 

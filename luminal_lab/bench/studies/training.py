@@ -1,9 +1,10 @@
 """How long training takes in the interpreter: a step of an MLP beside PyTorch's, a GPT and a page.
 
-    python benchmarks/training.py
+    python -m luminal_lab.bench.studies.training
 
 Every figure is measured in this one run, on two cores at most; without torch its lines are absent.
 """
+# pyright: basic
 
 import statistics
 import time
@@ -120,8 +121,8 @@ def page(letters: int = 800, context: int = 32, batch: int = 8, steps: int = 350
     )
 
 
-def report(what: str, value: str) -> None:
-    print(f"{what:<96} {value}", flush=True)
+def report(title: str, value: str) -> None:
+    print(f"{title:<96} {value}", flush=True)
 
 
 if __name__ == "__main__":

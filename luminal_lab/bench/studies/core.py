@@ -1,12 +1,14 @@
 """How fast the core is: import, building, tracing beside peers, text, snapshots, the interpreter.
 
-    python benchmarks/core.py
+    DEV=NULL python -m luminal_lab.bench.studies.core
+
+tinygrad reads DEV: tracing needs no device, and without a clang tinygrad has none.
 
 Every figure is measured in this one run; a peer that is not installed is named as absent.
 """
+# pyright: basic, reportMissingImports=false
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -15,15 +17,12 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from difflib import unified_diff
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 
 import luminal_lab as ll
+from luminal_lab.bench.studies import gpt2
 from luminal_lab.core.ops import Add, Exp2
-
-sys.path.insert(0, str(Path(__file__).parent))
-import gpt2
 
 DEPENDENCIES = "numpy, numpy.lib.stride_tricks, ml_dtypes, typing_extensions"
 TOKENS = 64
@@ -40,8 +39,8 @@ def main() -> None:
         local_edits,
         interpreter_memory,
     ):
-        for what, value in group():
-            print(f"{what:<66} {value}", flush=True)
+        for title, value in group():
+            print(f"{title:<66} {value}", flush=True)
 
 
 def best(call: Callable[[], object], rounds: int = 5) -> float:
@@ -97,8 +96,8 @@ def building() -> Iterator[tuple[str, str]]:
 
     yield "nodes built a second, x + y (goal: 150,000)", f"{count / best(chain):,.0f}"
     nodes = mixed()
-    what = "nodes built a second, unary, scalar, reduction, views (goal: 150,000)"
-    yield what, f"{nodes / best(mixed):,.0f}"
+    title = "nodes built a second, unary, scalar, reduction, views (goal: 150,000)"
+    yield title, f"{nodes / best(mixed):,.0f}"
 
 
 def lab_model(config: gpt2.Config, seq: int) -> tuple[ll.Graph, dict[str, ll.Tensor]]:
@@ -139,8 +138,6 @@ def tracing() -> Iterator[tuple[str, str]]:
     if find_spec("tinygrad") is None:
         yield f"{name}tinygrad", "absent"
     else:
-        # Tracing needs no device, and tinygrad finds none where there is no clang.
-        os.environ.setdefault("DEV", "NULL")
         from tinygrad.dtype import dtypes
         from tinygrad.tensor import Tensor
 
@@ -234,9 +231,8 @@ def local_edits() -> Iterator[tuple[str, str]]:
 PEAK = """
 import resource, sys, time
 from pathlib import Path
-sys.path[:0] = [{here!r}]
 import numpy as np, luminal_lab as ll
-import core, gpt2
+from luminal_lab.bench.studies import core, gpt2
 config = gpt2.Config()
 cx, weights = core.lab_model(config, {tokens})
 rng = np.random.default_rng(0)
@@ -261,7 +257,7 @@ print((after - before) / 2**20, size / 2**30, seconds)
 
 def interpreter_memory() -> Iterator[tuple[str, str]]:
     """Measure the memory that GPT-2 small's arithmetic takes in the interpreter."""
-    code = PEAK.format(here=str(Path(__file__).parent), tokens=TOKENS)
+    code = PEAK.format(tokens=TOKENS)
     peak, weights, seconds = map(float, in_process(code).split())
     yield (
         f"GPT-2 small, {TOKENS} tokens, interpreter: peak beyond weights (goal: 4 GiB)",

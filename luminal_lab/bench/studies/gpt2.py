@@ -1,4 +1,5 @@
 """GPT-2's forward pass, spelled for luminal_lab and for the peers that trace it beside it."""
+# pyright: basic, reportMissingImports=false
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -9,8 +9,8 @@ from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import Scatter, Update
 from luminal_lab.emulator import Call, emulate
 from luminal_lab.kernels.dialect import CUDA, METAL
+from luminal_lab.kernels.render.gpu.moving import gpu_moving_kernel
 from luminal_lab.kernels.render.gpu.program import gpu_source
-from luminal_lab.kernels.render.gpu.update import gpu_moving_kernel
 
 DIALECTS = [CUDA, METAL]
 
@@ -34,11 +34,9 @@ def run(op, arrays, dialect, dims=None, *, in_place=False):
     fault = np.zeros(1, np.int32)
     calls = []
     for phase in kernel.phases:
-        start = kernel.source.index(f"{phase.function}(")
-        faults = "lab_fault" in kernel.source[start:].partition("{")[0]
         given = [*arrays, *inner, result, *(np.int64(sizes[name]) for name in kernel.dims)]
         blocks = evaluate(phase.tasks, sizes)
-        calls.append(Call(phase.function, blocks, phase.threads, given + [fault] * faults))
+        calls.append(Call(phase.function, blocks, phase.threads, given + [fault] * phase.faults))
     emulate(gpu_source([kernel], dialect), dialect.name, calls)
     return result, bool(fault[0])
 

@@ -1,0 +1,1 @@
+"""Scripts that each measure one part: the core, passes, pictures, functions, training."""

@@ -1,0 +1,61 @@
+"""Where the elements of a nest's arrays are, as source; a language may have places of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from luminal_lab.core.dims import Dim
+from luminal_lab.core.op import TensorType
+from luminal_lab.core.views import row_major
+from luminal_lab.kernels.definition.terms import Apply, Guard, Read, Term
+from luminal_lab.kernels.nest.nest import Nest
+from luminal_lab.kernels.render.code import Code
+from luminal_lab.kernels.render.names import c_name
+
+
+class Arrays:
+    """The arrays of a nest, each row by row."""
+
+    def __init__(self, nest: Nest, code: Code) -> None:
+        self.nest, self.code = nest, code
+        self.types: Mapping[str, TensorType] = nest.types
+
+    def is_scalar(self, name: str) -> bool:
+        """Return whether a name is a plain variable in C."""
+        local = self.nest.locals.get(name)
+        return local is not None and not local.type.shape and local.space != "memory"
+
+    def is_wide(self, name: str) -> bool:
+        """Return whether 16-bit floats are float32 in an array."""
+        return self.is_scalar(name)
+
+    def place(self, name: str, index: Iterable[Dim]) -> str:
+        """Return an element of an array as C writes it."""
+        if self.is_scalar(name):
+            return c_name(name)
+        flat = row_major(self.types[name].shape, tuple(index))
+        return f"{c_name(name)}[{self.code.index(flat)}]"
+
+    def element(self, name: str, index: Iterable[Dim]) -> str:
+        """Return an element of an array, as a value to compute with."""
+        place = self.place(name, index)
+        return place if self.is_wide(name) else self.code.widened(place, self.types[name].dtype)
+
+    def bits(self, term: Term) -> str | None:
+        """Return the 16 bits of a term that lie in memory, if there are such."""
+        if not isinstance(term, Read) or not term.dtype.is_half or self.is_wide(term.buffer):
+            return None
+        return self.place(term.buffer, term.index)
+
+    def converted(self, term: Apply) -> str | None:
+        """Return a cast that has been made already, if it has."""
+        del term
+
+    def asked(self, holds: Dim) -> Dim:
+        """Return a condition as it is asked."""
+        return holds
+
+    def is_zero_elsewhere(self, term: Guard) -> bool:
+        """Return whether what a guard reads is 0 where the guard does not hold."""
+        del term
+        return False

@@ -1,0 +1,358 @@
+"""Statements of C, CUDA and Metal: the tree that renderers build, and the writer that prints it.
+
+    Declare("float", "t", "0.0f")                             float t = 0.0f;
+    Repeat("int", "j", "4", [                                 #pragma unroll
+        Assign("t", "x[j]", "+="),                       →    for (int j = 0; j < 4; j++) {
+    ], ("unroll", "4"))                                           t += x[j];
+                                                              }
+
+How a dialect spells an array, a pragma or a barrier stands in its table (`kernels/dialect.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple, TypeAlias
+
+from luminal_lab.core.dims import Dim, symbols
+from luminal_lab.core.dtypes import DType
+from luminal_lab.kernels.dialect import LIMIT, Dialect, Space
+from luminal_lab.kernels.render.index import LEAST, condition_c, index_c
+from luminal_lab.kernels.render.names import c_name
+
+Ops: TypeAlias = tuple[str, ...]
+"""The names of the ops that a statement computes."""
+
+
+class Declare(NamedTuple):
+    """A variable, or an array of `size` elements."""
+
+    type: str
+    name: str
+    value: str = ""
+    ops: Ops = ()
+    is_const: bool = False
+    size: int | str = ""
+    space: Space = "own"
+
+
+class Assign(NamedTuple):
+    """A value put into a variable or an element."""
+
+    place: str
+    value: str
+    how: str = "="
+    ops: Ops = ()
+
+
+class Repeat(NamedTuple):
+    """A loop that counts from 0."""
+
+    type: str
+    name: str
+    size: str
+    body: CBlock
+    pragma: tuple[str, str] | None = None
+    """A word of the dialect's table, and what it says."""
+
+
+class Branch(NamedTuple):
+    """Statements that are run if a condition holds."""
+
+    condition: str
+    body: CBlock
+
+
+class Group(NamedTuple):
+    """Constants that are declared once it is known which of them are mentioned."""
+
+    body: CBlock
+
+
+class Barrier(NamedTuple):
+    """The place where the threads of a block wait for each other."""
+
+
+class Invoke(NamedTuple):
+    """A call whose result nobody wants."""
+
+    call: str
+    ops: Ops = ()
+
+
+class Raw(NamedTuple):
+    """A line as it stands."""
+
+    text: str
+
+
+CStatement: TypeAlias = Declare | Assign | Repeat | Branch | Group | Barrier | Invoke | Raw
+CBlock: TypeAlias = list[CStatement]
+
+
+class Code:
+    """Statements as they are written one after another, and the functions that they call."""
+
+    def __init__(self, dialect: Dialect, taken: Collection[str] = ()) -> None:
+        self.dialect = dialect
+        self.taken = taken
+        """Names that a fresh one must not be."""
+        self.count = 0
+        self.block: CBlock = []
+        """The block that is being written."""
+        self.uses: set[str] = set()
+        """What is taken of the prelude, by name."""
+        self.mentioned: set[str] = set()
+        """The dims and axes in index arithmetic."""
+
+    # -- statements --------------------------------------------------------------------------------
+
+    def declare(self, type: str, name: str, value: str = "", ops: Iterable[str] = ()) -> None:
+        """Add the declaration of a variable."""
+        self.block.append(Declare(type, name, value, tuple(ops)))
+
+    def constant(self, type: str, name: str, value: str, ops: Iterable[str] = ()) -> None:
+        """Add the declaration of a variable that nothing sets again."""
+        self.block.append(Declare(type, name, value, tuple(ops), is_const=True))
+
+    def array(self, type: str, name: str, size: int | str, space: Space = "own") -> None:
+        """Add the declaration of an array."""
+        self.block.append(Declare(type, name, size=size, space=space))
+
+    def assign(self, place: str, value: str, how: str = "=", ops: Iterable[str] = ()) -> None:
+        """Add an assignment."""
+        self.block.append(Assign(place, value, how, tuple(ops)))
+
+    def invoke(self, function: str, *args: object, ops: Iterable[str] = ()) -> None:
+        """Add a call whose result nobody wants."""
+        self.block.append(Invoke(self.call(function, *args), tuple(ops)))
+
+    def wait(self) -> None:
+        """Have the threads of a block wait for each other."""
+        self.use(self.dialect.barrier)
+        self.block.append(Barrier())
+
+    def raw(self, text: str) -> None:
+        """Add a line as it stands."""
+        self.block.append(Raw(text))
+
+    @contextmanager
+    def inside(self, block: CBlock) -> Generator[None]:
+        """Put what is added meanwhile into a block."""
+        outer, self.block = self.block, block
+        yield
+        self.block = outer
+
+    @contextmanager
+    def repeat(
+        self, type: str, name: str, size: object, pragma: tuple[str, str] | None = None
+    ) -> Generator[None]:
+        """Add a loop, and put what is added meanwhile into it."""
+        loop = Repeat(type, name, str(size), [], pragma)
+        self.block.append(loop)
+        with self.inside(loop.body):
+            yield
+
+    @contextmanager
+    def branch(self, condition: str) -> Generator[None]:
+        """Add a condition, and what is added meanwhile under it; without one, as it stands."""
+        if not condition:
+            yield
+            return
+        branch = Branch(condition, [])
+        self.block.append(branch)
+        with self.inside(branch.body):
+            yield
+
+    @contextmanager
+    def constants(self, type: str, values: Mapping[str, Callable[[], str]]) -> Generator[None]:
+        """Declare those dims and axes that are mentioned in what is added meanwhile."""
+        group, mentioned = Group([]), self.mentioned
+        self.block.append(group)
+        self.mentioned = set()
+        yield
+        with self.inside(group.body):
+            for name in values:
+                if name in self.mentioned:
+                    self.constant(type, c_name(name), values[name]())
+        self.mentioned |= mentioned
+
+    @contextmanager
+    def aside(self) -> Generator[None]:
+        """Throw away what is added meanwhile."""
+        count = self.count
+        with self.inside([]):
+            yield
+        self.count = count
+
+    def undeclared(self, name: str, since: int) -> str:
+        """Take back a scalar's declaration, for its first value; return its type, or nothing.
+
+        The value's own statements begin at `since`; before it only constants may have come.
+        """
+        for at in reversed(range(since)):
+            statement = self.block[at]
+            if isinstance(statement, Group):
+                continue
+            if not isinstance(statement, Declare):
+                break
+            if not statement.is_const:
+                if statement.name != name or statement.value or statement.size != "":
+                    break
+                del self.block[at]
+                return statement.type
+        return ""
+
+    # -- expressions -------------------------------------------------------------------------------
+
+    def fresh(self) -> str:
+        """Return a name for a value."""
+        while f"v{self.count}" in self.taken:
+            self.count += 1
+        self.count += 1
+        return f"v{self.count - 1}"
+
+    def use(self, name: str) -> str:
+        """Note that a name of the prelude is mentioned, and return it."""
+        self.uses.add(name)
+        return name
+
+    def call(self, function: str, *args: object) -> str:
+        """Return a call of the prelude's."""
+        return f"{self.use(function)}({', '.join(map(str, args))})"
+
+    def index(self, dim: Dim, least: int = LEAST) -> str:
+        """Return index arithmetic, as tightly bound as asked."""
+        self.mentioned.update(symbol.name for symbol in symbols(dim))
+        return index_c(dim, least, self.uses)
+
+    def condition(self, holds: Dim) -> str:
+        """Return a condition on indices."""
+        self.mentioned.update(symbol.name for symbol in symbols(holds))
+        return condition_c(holds, self.uses)
+
+    def cast(self, value: str, source: DType, target: DType) -> str:
+        """Return a value in another dtype; a 16-bit float is one that its dtype has, in a float."""
+        if target.is_half:
+            return self.widened(self.narrowed(value, source, target), target)
+        near = DType.float32 if source.is_half else source
+        return value if near is target else self.narrowed(value, source, target)
+
+    def narrowed(self, value: str, source: DType, target: DType) -> str:
+        """Return a value in another dtype as it lies in memory."""
+        near = DType.float32 if source.is_half else source
+        return self.call(f"lab_cast_{near.short}_{target.short}", value)
+
+    def widened(self, bits: str, dtype: DType) -> str:
+        """Return what is computed with, of a value as it lies in memory."""
+        return self.call(f"lab_cast_{dtype.short}_f32", bits) if dtype.is_half else bits
+
+    def stored(self, value: str, dtype: DType) -> str:
+        """Return a value as it is put into memory."""
+        return self.call(f"lab_cast_f32_{dtype.short}", value) if dtype.is_half else value
+
+
+# -- as text ---------------------------------------------------------------------------------------
+
+
+class Line(NamedTuple):
+    """A line of source, and the names of the ops that it computes."""
+
+    text: str
+    ops: Ops = ()
+
+
+def written(head: Iterable[str], code: Code) -> Iterator[Line]:
+    """Yield the lines of a function, given the first."""
+    yield from map(Line, head)
+    yield from printed(code.block, code.dialect)
+    yield Line("}")
+
+
+def joined(functions: Iterable[Iterable[Line]]) -> tuple[str, tuple[Ops, ...]]:
+    """Return functions as one text, and the ops of each of its lines."""
+    lines = [line for function in functions for line in (Line(""), *function)][1:]
+    return "\n".join(line.text for line in lines), tuple(line.ops for line in lines)
+
+
+def printed(block: Iterable[CStatement], dialect: Dialect, depth: int = 1) -> Iterator[Line]:
+    """Yield the lines of statements, none too long."""
+    indent = "    " * depth
+    for statement in block:
+        match statement:
+            case Repeat() | Branch():
+                if isinstance(statement, Repeat):
+                    type, name, size, body, pragma = statement
+                    head = f"for ({type} {name} = 0; {name} < {size}; {name}++)"
+                    if pragma is not None:
+                        yield Line(dialect.pragmas[pragma[0]].format(pragma[1], indent=indent))
+                else:
+                    head, body = f"if ({statement.condition})", statement.body
+                yield from map(Line, broken(f"{indent}{head} {{"))
+                yield from printed(body, dialect, depth + 1)
+                yield Line(f"{indent}}}")
+            case Group(body=body):
+                yield from printed(body, dialect, depth)
+            case Barrier():
+                yield Line(f"{indent}{dialect.barrier}();")
+            case Raw(text=text):
+                yield from map(Line, broken(indent + text))
+            case _:
+                for part in broken(indent + _simple(statement, dialect)):
+                    yield Line(part, statement.ops)
+
+
+def _simple(statement: Declare | Assign | Invoke, dialect: Dialect) -> str:
+    match statement:
+        case Declare(type=type, name=name, value=value, is_const=is_const, size=size):
+            if size != "":
+                return dialect.arrays[statement.space].format(type=type, name=name, size=size)
+            start = f" = {value}" if value else ""
+            return f"{'const ' * is_const}{type} {name}{start};"
+        case Assign(place=place, value=value, how=how):
+            return f"{place} {how} {value};"
+        case Invoke(call=call):
+            return f"{call};"
+
+
+RANKS = {"?": 1, ":": 1, "||": 2, "&&": 3, "<": 4, ">=": 4, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6}
+"""Before what a line is cut, rather than before what binds more tightly."""
+
+
+def broken(line: str) -> list[str]:
+    """Return a line in parts that are not too long, cut outside of brackets if that is enough.
+
+    >>> print("\\n".join(broken("y[i] = " + "lab_exp2_f32(first_value[i]) + " * 4 + "1.0f;")))
+    y[i] =
+        lab_exp2_f32(first_value[i]) + lab_exp2_f32(first_value[i]) + lab_exp2_f32(first_value[i])
+        + lab_exp2_f32(first_value[i]) + 1.0f;
+    """
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    found: list[str] = []
+    while len(line) > LIMIT:
+        cuts = list(_cuts(line, len(indent)))
+        if not cuts:
+            break
+        place = min(cuts)[-1]
+        found.append(line[:-place].rstrip())
+        line = indent + line[-place:].lstrip()
+    return [*found, line]
+
+
+def _cuts(line: str, start: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the spaces where a line may be cut: brackets around, rank, and how far from the end.
+
+    An assignment, a comma and a semicolon end a line; other operators begin one.
+    """
+    depth = 0
+    for place, letter in enumerate(line[:LIMIT]):
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter != " " or place <= start:
+            continue
+        if line[place - 1] in "=,;" and line[place - 2] not in "<>=!":
+            yield depth, int(line[place - 1] == ","), len(line) - place
+        else:
+            word = line[place + 1 :].partition(" ")[0]
+            if word in RANKS:
+                yield depth, RANKS[word], len(line) - place

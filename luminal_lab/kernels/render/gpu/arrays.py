@@ -1,0 +1,128 @@
+"""Where the elements of a nest's arrays are, as one thread of a GPU has or sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from typing_extensions import override
+
+from luminal_lab.core.dims import Dim, Shape, Symbol, known, substitute
+from luminal_lab.core.op import size_of
+from luminal_lab.core.views import row_major
+from luminal_lab.errors import ScheduleError
+from luminal_lab.kernels.definition.terms import Guard, Read, Term
+from luminal_lab.kernels.nest.nest import Local
+from luminal_lab.kernels.render.arrays import Arrays
+from luminal_lab.kernels.render.code import Code
+from luminal_lab.kernels.render.gpu.nest import Phase
+from luminal_lab.kernels.render.names import c_name
+
+WIDTHS = 2, 4, 8, 16
+"""The bytes that are loaded and stored as one."""
+
+
+class ThreadArrays(Arrays):
+    """The arrays of a phase: of those in registers a thread has a part."""
+
+    def __init__(self, phase: Phase, code: Code) -> None:
+        super().__init__(phase.nest, code)
+        self.phase = phase
+        self.lanes: dict[tuple[str, Shape], str] = {}
+        """Inside of a vector loop: what is loaded and stored as a whole, by its place."""
+        self.zeroed: dict[tuple[str, Shape], Dim] = {}
+        """On what condition that was loaded; else it is 0."""
+        self.tile: Dim | None = None
+        """Inside of tensor loops: which element of a warp's tile a lane is at."""
+
+    @override
+    def is_scalar(self, name: str) -> bool:
+        return self.is_wide(name) and not self.own_shape(name)
+
+    @override
+    def is_wide(self, name: str) -> bool:
+        local = self.nest.locals.get(name)
+        return local is not None and local.space == "registers"
+
+    def own_shape(self, name: str) -> Shape:
+        """Return the shape of what each thread has of an array in registers."""
+        shape = self.phase.own(name, self.types[name].shape)
+        if name in self.phase.tiles:
+            rows, columns = self.types[name].shape[-2:]
+            assert isinstance(rows, int)
+            assert isinstance(columns, int)
+            return (*shape[:-2], self.code.dialect.tile.own(rows, columns))
+        return shape
+
+    def own_size(self, one: Local) -> int:
+        """Return how many elements of an array each thread has."""
+        size = size_of(self.own_shape(one.name))
+        if not isinstance(size, int):
+            raise ScheduleError(
+                f"nest {self.nest.name}: {one.name} has {size} elements in registers, which is "
+                "not known before it runs",
+                hint=f"place {one.name} in memory",
+            )
+        return size
+
+    @override
+    def place(self, name: str, index: Iterable[Dim]) -> str:
+        index = tuple(index)
+        vector = self.lanes.get((name, index))
+        if vector is not None:
+            return vector
+        self.check_place(name)
+        shape = self.types[name].shape
+        if self.is_wide(name):
+            shape, index = self.own_shape(name), self.phase.own(name, index)
+            if name in self.phase.tiles:
+                assert self.tile is not None
+                index = (*index[:-2], self.tile)
+            if not shape:
+                return c_name(name)
+        return f"{c_name(name)}[{self.code.index(row_major(shape, index))}]"
+
+    def tile_at(self, name: str, index: Shape) -> str:
+        """Return the first element that a lane has of a tile."""
+        self.tile = 0
+        place = self.place(name, index)
+        self.tile = None
+        return place
+
+    def check_place(self, name: str) -> None:
+        """Refuse what does not lie row by row."""
+        local = self.nest.locals.get(name)
+        if local is not None and local.space == "tiles":
+            raise ScheduleError(
+                f"nest {self.nest.name}: {name} is in tiles, which bulk copies write and four "
+                "warps multiply, and here a thread uses it",
+                hint=f"place {name} in shared",
+            )
+
+    @override
+    def bits(self, term: Term) -> str | None:
+        if not isinstance(term, Guard):
+            return super().bits(term)
+        bits = super().bits(term.term)
+        if bits is None or self.is_zero_elsewhere(term):
+            return bits
+        return f"{self.code.condition(term.holds)} ? {bits} : lab_{term.dtype.short}(0)"
+
+    @override
+    def is_zero_elsewhere(self, term: Guard) -> bool:
+        read = term.term
+        return isinstance(read, Read) and self.zeroed.get((read.buffer, read.index)) == term.holds
+
+    def space(self, array: str) -> str:
+        """Return how the words for loads and stores end, by where an array is."""
+        local = self.nest.locals.get(array)
+        return "_SHARED" if local is not None and local.space == "shared" else ""
+
+    def start(self, name: str, index: Shape, axis: Symbol, width: int) -> Dim | None:
+        """Return where the neighbours along an axis begin in memory, if they are one vector."""
+        if self.is_wide(name) or width * self.types[name].dtype.itemsize not in WIDTHS:
+            return None
+        flat = row_major(self.types[name].shape, index)
+        start = substitute(flat, {axis.name: 0})
+        if substitute(flat, {axis.name: axis + 1}) - flat != 1:
+            return None
+        return start if known((start % width) < 1) is True else None

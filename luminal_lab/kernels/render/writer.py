@@ -1,0 +1,118 @@
+"""Statements of a nest as source, as all languages have them: loops, conditions, sets, updates."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager
+
+from luminal_lab.core.dtypes import DType
+from luminal_lab.kernels.dialect import Dialect
+from luminal_lab.kernels.nest.nest import Block, Fetch, Local, Loop, Nest, Set, Statement, When
+from luminal_lab.kernels.render.arrays import Arrays
+from luminal_lab.kernels.render.exact import exact_terms
+from luminal_lab.kernels.render.index import PRODUCT
+from luminal_lab.kernels.render.names import c_name
+from luminal_lab.kernels.render.terms import Terms, Text
+
+FOLDED = {"=": (), "+=": ("sum_reduce",), "max=": ("max_reduce",)}
+"""The ops behind the ways to assign."""
+IN_PLACE = DType.float32, DType.float64, DType.int32, DType.int64
+"""The dtypes whose sums C's own += makes."""
+
+
+class Writer:
+    """Writes the statements of a nest; loops of a kind may be written by others."""
+
+    def __init__(self, arrays: Arrays, exact: AbstractSet[str]) -> None:
+        self.arrays, self.code = arrays, arrays.code
+        self.nest: Nest = arrays.nest
+        self.types = arrays.types
+        self.dialect: Dialect = self.code.dialect
+        self.terms = Terms(self.code, arrays)
+        self.exact = exact
+        """The arrays of whose elements each op rounds."""
+        self.first = ""
+        """What holds of the one thread among several alike that sets what others see."""
+
+    def statements(self, block: Block) -> None:
+        """Write statements in order."""
+        for one in block:
+            self.statement(one)
+
+    def statement(self, one: Statement) -> None:
+        """Write a statement."""
+        match one:
+            case Loop():
+                self.loop(one)
+            case When(holds=holds, body=body):
+                with self.code.branch(self.code.condition(holds)):
+                    self.statements(body)
+            case Local():
+                self.local(one)
+            case Set():
+                self.set(one)
+            case Fetch():
+                self.fetch(one)
+
+    def counter(self, loop: Loop) -> str:
+        """Return the type of a loop's index."""
+        raise NotImplementedError
+
+    def local(self, one: Local) -> None:
+        """Write the declaration of a local array."""
+        raise NotImplementedError
+
+    def fetch(self, one: Fetch) -> None:
+        """Write what brings an element near, where that helps."""
+
+    def loop(self, one: Loop) -> None:
+        """Write a loop."""
+        with self.head(one):
+            self.statements(one.body)
+
+    def head(self, one: Loop) -> AbstractContextManager[None]:
+        """Write the head of a loop; what is added next stands in it."""
+        size = self.code.index(one.size)
+        return self.code.repeat(self.counter(one), c_name(one.name), size, self.pragma(one))
+
+    def pragma(self, one: Loop) -> tuple[str, str] | None:
+        """Return what the compiler is told of a loop: a word of the dialect's, and more."""
+        return ("unroll", str(one.size)) if one.kind == "unroll" else None
+
+    def set(self, one: Set) -> None:
+        """Write an assignment."""
+        code, is_wide = self.code, self.arrays.is_wide(one.name)
+        dtype, ops = self.types[one.name].dtype, FOLDED[one.how]
+        with code.branch("" if is_wide else self.first):
+            place, exact = self.arrays.place(one.name, one.index), exact_terms(one, self.exact)
+            if (fused := self.terms.added(one, place, exact)) is not None:
+                code.assign(place, fused.text, ops=(*fused.ops, *ops))
+                return
+            if one.how == "=":
+                since = len(code.block)
+                if is_wide:
+                    value = self.terms.text(one.term, exact)
+                else:
+                    value = self.terms.stored(one.term, dtype, exact)
+                type = code.undeclared(place, since) if is_wide else ""
+                if type:
+                    code.declare(type, place, value.text, value.ops)
+                else:
+                    code.assign(place, value.text, ops=value.ops)
+                return
+            value = self.terms.text(one.term, exact)
+            if one.how == "+=" and dtype in IN_PLACE:
+                code.assign(place, value.text, "+=", (*value.ops, *ops))
+                return
+            joined = self.joined(one, dtype, value)
+            text = joined if is_wide else code.stored(joined, dtype)
+            code.assign(place, text, ops=(*value.ops, *ops))
+
+    def joined(self, one: Set, dtype: DType, value: Text) -> str:
+        """Return what is in a place and a value, added up or the larger of both."""
+        near = DType.float32 if dtype.is_half else dtype
+        old = self.arrays.element(one.name, one.index)
+        if one.how == "+=" and near.is_float:
+            return f"{old} + {value.at(PRODUCT)}"
+        which = "max" if one.how == "max=" else "add"
+        return self.code.call(f"lab_{which}_{near.short}", old, value.text)
