@@ -261,9 +261,9 @@ def test_a_race_with_a_copy_is_found(old: str, new: str) -> None:
     [
         ("lab_wgmma_wait(0);", ""),
         ("lab_wgmma_commit();", ""),
-        ("16, 1024, 1)", "16, 512, 1)"),
+        ("  1024, 1),", "  512, 1),"),
         ("8192, 1024, 1)", "8192, 2048, 1)"),
-        ("64*k_step + 128, 64*i_block", "64*k_step + 64, 64*i_block"),
+        ("&lab_map_a, 64*k_step + 128,", "&lab_map_a, 64*k_step + 64,"),
     ],
     ids=["no wait", "no group", "rows' stride", "columns' stride", "another tile"],
 )
