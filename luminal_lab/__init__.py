@@ -220,14 +220,14 @@ LATE = {
     "trace": "tracing",
     "variables": "passes.pattern",
 }
-"""What is loaded when it is first used, and the module that it is in."""
+"""Names loaded on first use, with the module that defines each."""
 
 
 def _shown_by(name: str, table: str = "viz.shown") -> "Callable[..., Shown]":
-    """Return what makes the picture of a class: `viz` is loaded when it is first needed."""
+    """Return the function that draws a class; `viz` is loaded on first use."""
 
-    def shown(*what: object, **how: object) -> Shown:
-        return import_module(f"luminal_lab.{table}").FORMATTERS[name](*what, **how)
+    def shown(*things: object, **how: object) -> Shown:
+        return import_module(f"luminal_lab.{table}").FORMATTERS[name](*things, **how)
 
     return shown
 
@@ -246,7 +246,7 @@ DISPLAYS["accesses.explore"] = _shown_by("accesses.explore", "viz.live.accesses"
 
 
 def __getattr__(name: str) -> object:
-    """Load what is not needed at once when it is first used."""
+    """Load names on first use."""
     if name in ("devices", "nn"):
         return import_module(f"luminal_lab.{name}")
     if name in LATE:
@@ -266,6 +266,6 @@ def load_ipython_extension(shell: object) -> None:
 
 
 def __dir__() -> list[str]:
-    """Return what completion shows: what is for users, loaded or not."""
+    """Return the public names for completion, loaded or not."""
     own = (name for name in globals() if name[:2] == "__")
     return sorted({*own, *__all__, "open"})

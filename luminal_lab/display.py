@@ -17,27 +17,27 @@ class Shown(Protocol):
 
     @property
     def html(self) -> str:
-        """What is shown, as HTML without a script."""
+        """The picture as HTML without a script."""
         ...
 
     @property
     def text(self) -> str:
-        """What is shown, in words."""
+        """The picture in words."""
         ...
 
     def save(self, path: str | Path) -> None:
-        """Write it to a file, of the kind that the file's name ends in."""
+        """Write it to a file, in the format that the file's suffix names."""
         ...
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]: ...
 
 
 class Alive(Protocol):
-    """A picture that is alive: what is selected in it is read, set and listened to here."""
+    """A live picture, whose selection can be read, set and observed."""
 
     @property
     def subjects(self) -> tuple[Any, ...]:  # of io, which is above
-        """The graphs and compiles that it shows."""
+        """The graphs and compiles on show."""
         ...
 
     @property
@@ -47,24 +47,24 @@ class Alive(Protocol):
 
     @property
     def stage(self) -> Any:  # noqa: ANN401  # of passes, which are above
-        """The snapshot that is looked at."""
+        """The snapshot on show."""
         ...
 
     @property
     def selected(self) -> Any:  # noqa: ANN401  # nodes, a line, a kernel, …
-        """What is selected."""
+        """The selection."""
         ...
 
     def go(self, to: Any = None, *, firing: int | None = None, run: int = -1) -> None:  # noqa: ANN401  # a name, a number or a snapshot
-        """Look at the graph after a pass, or after so many of its firings."""
+        """Show the graph after a pass, or after the given number of its firings."""
         ...
 
-    def select(self, what: Any) -> None:  # noqa: ANN401  # likewise
-        """Select something: it lights up wherever it is shown."""
+    def select(self, target: Any) -> None:  # noqa: ANN401  # likewise
+        """Select something, which is highlighted wherever it appears."""
         ...
 
     def observe(self, call: Callable[[Any], object]) -> Callable[[], None]:
-        """Have a function called with what is selected; what is returned ends that."""
+        """Call a function on each new selection; calling the result ends that."""
         ...
 
     def display(self) -> None:
@@ -72,7 +72,7 @@ class Alive(Protocol):
         ...
 
     def export(self, path: str | Path, *, theme: Theme = "auto") -> None:
-        """Write one page of HTML that needs no kernel and no network."""
+        """Write one HTML page that needs neither a kernel nor a network."""
         ...
 
 
@@ -86,7 +86,7 @@ class ShownGraph(Shown, Protocol):
 
     @property
     def payload(self) -> Any:  # noqa: ANN401  # a class of viz
-        """What is shown, as plain data."""
+        """The picture as plain data."""
         ...
 
     def to_svg(self, path: str | Path) -> None:
@@ -94,30 +94,30 @@ class ShownGraph(Shown, Protocol):
         ...
 
     def to_png(self, path: str | Path | None = None) -> bytes:
-        """Return it as a PNG, which a browser on this machine draws."""
+        """Return a PNG, drawn by a browser on this machine."""
         ...
 
     def to_dot(self) -> Any:  # noqa: ANN401  # a class of graphviz
-        """Return the graph as it is shown, for the `graphviz` package."""
+        """Return the graph as shown, for the `graphviz` package."""
         ...
 
     def to_mermaid(self) -> str:
-        """Return the graph as it is shown, as text of Mermaid."""
+        """Return the graph as shown, as Mermaid text."""
         ...
 
     def to_model_explorer(self) -> dict[str, Any]:
-        """Return the graph as it is shown, as Model Explorer's JSON of graphs."""
+        """Return the graph as shown, as Model Explorer's graph JSON."""
         ...
 
     def to_node_data(self) -> dict[str, Any]:
-        """Return what the overlay says, as Model Explorer's JSON of node data."""
+        """Return the overlay as Model Explorer's node data JSON."""
         ...
 
 
 DISPLAYS: dict[str, Callable[..., Any]] = {}
-"""What makes the picture of a thing, by the name of its class; `viz` is where they come from.
+"""Functions of `viz` that draw a picture, by the name of the class drawn.
 
-`CLASS.explore` and `CLASS.workbench` make those that are alive.
+`CLASS.explore` and `CLASS.workbench` make live ones.
 """
 
 
@@ -126,7 +126,7 @@ class Displayed:
 
     __slots__ = ()
     shows_itself: ClassVar[bool] = True
-    """Whether a cell that ends in it shows the picture, and not the text alone."""
+    """Whether a cell that ends in it shows the picture beside the text."""
 
     def display(self, *, theme: Theme = "auto") -> Shown:
         """Return a picture or a table of it, which the last line of a cell shows."""
@@ -139,42 +139,42 @@ class Displayed:
 
 
 class Explored:
-    """Something that is a graph, or several, and can be looked at as a picture that is alive."""
+    """One graph or several, which can be explored as a live picture."""
 
     __slots__ = ()
 
     def explore(self) -> Alive:
-        """Return it as a picture that is alive: a notebook shows it, `.export` writes a page."""
+        """Return a live picture: a notebook shows it, `.export` writes a page."""
         return DISPLAYS[f"{type(self).__name__}.explore"](self)
 
 
 class Examined(Explored):
-    """Something that is a compile, or several, and can be looked at with all that is known."""
+    """One compile or several, which can be examined in a workbench."""
 
     __slots__ = ()
 
     def workbench(self) -> Alive:
-        """Return all of it, alive: a notebook shows it, `.export` writes it as a page."""
+        """Return a live workbench: a notebook shows it, `.export` writes a page."""
         return DISPLAYS[f"{type(self).__name__}.workbench"](self)
 
 
 class Charted:
-    """Something with numbers, which a chart shows."""
+    """Something with numbers to chart."""
 
     __slots__ = ()
 
-    def plot(self, *, theme: Theme = "auto") -> Any:  # noqa: ANN401  # a figure of plotly's
-        """Return a chart of it, a figure of plotly's, which the last line of a cell shows."""
+    def plot(self, *, theme: Theme = "auto") -> Any:  # noqa: ANN401  # a plotly figure
+        """Return a chart, as a plotly figure, which the last line of a cell shows."""
         return DISPLAYS[f"{type(self).__name__}.plot"](self, theme=theme)
 
 
-class Drawn(Displayed):
-    """Something that is a graph, or two."""
+class DrawnGraph(Displayed):
+    """One graph or two."""
 
     __slots__ = ()
 
     def to_pandas(self) -> Any:  # noqa: ANN401  # a table of pandas
-        """Return a table of pandas, a row for each node, or for each firing of a pass."""
+        """Return a pandas table with a row for each node, or for each firing of a pass."""
         return DISPLAYS[f"{type(self).__name__}.to_pandas"](self)
 
     def display(
@@ -191,8 +191,8 @@ class Drawn(Displayed):
     ) -> ShownGraph:
         """Return a picture of it, which the last line of a cell shows.
 
-        Scopes are open down to a depth, or as far as it stays readable. `select` shows some nodes
-        alone and `highlight` rings some: by name, scope, tensor, or a function of a node. `overlay`
+        Scopes are open down to a depth, or as far as it stays readable. `select` shows only some
+        nodes and `highlight` rings some: by name, scope, tensor, or a function of a node. `overlay`
         puts numbers on nodes: a dict by name, timings, or a file of Model Explorer's node data.
         """
         shown = DISPLAYS[type(self).__name__](

@@ -6,24 +6,24 @@ LabError
 │   └── AxisError       (IndexError)         an unknown axis, or one given twice
 ├── UnknownNameError    (AttributeError)     a method or attribute that is not there
 ├── DTypeError          (TypeError)          a dtype that the op or the data does not allow
-├── ArgumentError       (TypeError, ValueError)  an argument of a kind that it cannot be
+├── ArgumentError       (TypeError, ValueError)  an argument of the wrong kind
 ├── RangeError          (IndexError)         an index in data that is out of range or not a number
-├── InputError          (ValueError)         an input never set, or set with what does not fit
-├── GraphError          (ValueError)         a tensor of another graph, or used as what it is not
+├── InputError          (ValueError)         an input never set, or set to a misfit
+├── GraphError          (ValueError)         a tensor of another graph, or one misused
 ├── NotComputedError    (RuntimeError)       a value read before it exists
 ├── DefinitionError     (TypeError)          an op, pass or rule that cannot be accepted
 ├── ParseError          (ValueError)         text that is not in the grammar
 ├── VerifyError         (ValueError)         a graph that breaks a law of the IR
-├── PassError           (RuntimeError)       a pass that failed or returned what it may not
+├── PassError           (RuntimeError)       a pass that failed or returned a forbidden result
 ├── ScheduleError       (ValueError)         a step that a kernel's loops do not allow
 ├── DeviceError         (RuntimeError)       a device or a toolchain that is missing or failed
 ├── RecordingError      (ValueError)         a recording that is damaged or of another version
-└── TrustError          (RuntimeError)       code that a file brought along, and nobody said to run
+└── TrustError          (RuntimeError)       code from a file that nobody has allowed to run
 
 KeyboardInterrupt
 └── Interrupted         (KeyboardInterrupt)  Ctrl-C while a graph was running
 
-Interrupted is no LabError, and no Exception either: code that handles errors must not mistake
+Interrupted is neither a LabError nor an Exception: code that handles errors must not mistake
 Ctrl-C for one.
 
 The text has a fixed form: what is wrong with both values, then where, then one `hint:`.
@@ -40,13 +40,13 @@ UNSEEN = re.compile(
     "\r(?!\n)|[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e"
     "\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-"""What a terminal obeys, or a reader does not see: controls, turned directions, no letters."""
+"""Characters that a terminal obeys or a reader cannot see: controls, changes of direction."""
 
 
 def visible(text: str) -> str:
-    r"""Return a text that a terminal only shows: what it would obey is written as JSON does it.
+    r"""Return a text that a terminal only shows: control characters are escaped as in JSON.
 
-    All that somebody else has named or written goes through here before it is printed.
+    Names and texts from elsewhere go through here before they are printed.
 
     >>> print(visible("run \x1b[2J \u202e.lab"))
     run \u001b[2J \u202e.lab
@@ -54,18 +54,18 @@ def visible(text: str) -> str:
     return text if text.isprintable() else UNSEEN.sub(_spelled, text)
 
 
-def _spelled(found: re.Match[str]) -> str:
-    words = found[0].encode("utf-16-be", "surrogatepass").hex()
+def _spelled(match: re.Match[str]) -> str:
+    words = match[0].encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{words[at : at + 4]}" for at in range(0, len(words), 4))
 
 
 LONGEST_WORD = 200
 LONGEST_LINE = 2_000
-"""Letters of a line of an error, which may quote what somebody else's file has in the place."""
+"""The most characters in a line of an error, which may quote a foreign file."""
 
 
 def cut(text: str) -> str:
-    """Return a text whose long lines have their beginning and their end alone.
+    """Return a text with the middle of long lines left out.
 
     >>> cut("it is 'xxxx" + "x" * 5_000 + "x', no dim").replace("x" * 900, "…").replace("x", "")
     "it is '… […] …', no dim"
@@ -80,7 +80,7 @@ def cut(text: str) -> str:
 
 
 class Explained(BaseException):
-    """What is raised with `message`, `where` (the user's line, or a window of text), `hint`."""
+    """An exception with `message`, `where` (the user's line, or a window of text) and `hint`."""
 
     def __init__(self, message: str, *, where: str | None = None, hint: str | None = None) -> None:
         super().__init__(message)
@@ -97,9 +97,9 @@ class Explained(BaseException):
         return visible(cut(text))
 
     def _render_traceback_(self) -> list[str]:
-        """Return what a notebook shows: the message, which has the line, and no frames of ours.
+        """Return what a notebook shows: the message, with the user's line, without our own frames.
 
-        What an error of somebody else's is behind, in a user's own pass say, is shown whole.
+        A foreign cause, as in a user's own pass, is shown with its full traceback.
         """
         cause = self.__cause__
         foreign = cause is not None and not isinstance(cause, Explained)
@@ -134,7 +134,7 @@ class DTypeError(LabError, TypeError):
 
 
 class ArgumentError(LabError, TypeError, ValueError):
-    """An argument of a kind that it cannot be, such as an array where a flag is meant."""
+    """An argument of the wrong kind, such as an array where a flag is meant."""
 
 
 class RangeError(LabError, IndexError):
@@ -142,11 +142,11 @@ class RangeError(LabError, IndexError):
 
 
 class InputError(LabError, ValueError):
-    """An input that was never set, or was set with what does not fit."""
+    """An input that was never set, or was set to a value that does not fit."""
 
 
 class GraphError(LabError, ValueError):
-    """A tensor of another graph, or one used as what it is not."""
+    """A tensor of another graph, or one misused."""
 
 
 class NotComputedError(LabError, RuntimeError):
@@ -166,11 +166,11 @@ class VerifyError(LabError, ValueError):
 
 
 class PassError(LabError, RuntimeError):
-    """A pass that failed, or returned what it may not; `snapshots` are those before it."""
+    """A pass that failed or returned a forbidden result; `snapshots` are those before it."""
 
     snapshots: Sequence[Any] = ()
     inputs: Mapping[str, object] = {}
-    """For a pass that changes values: the data of the inputs, by name, that show it."""
+    """For a pass that changes values: inputs, by name, that show it."""
 
 
 class ScheduleError(LabError, ValueError):
@@ -192,27 +192,27 @@ class RecordingError(LabError, ValueError):
 
 
 class TrustError(LabError, RuntimeError):
-    """Code that came from a file, and that nobody here has said to run."""
+    """Code from a file that nobody here has allowed to run."""
 
     carried: Sequence[Any] = ()
-    """What it is about: for each, its digest, what it is, and its first line."""
+    """The pieces of code: digest, description and first line of each."""
     snapshots: Sequence[Any] = ()
     """For a compile that ends with it: those of its passes."""
 
 
-class Interrupted(Explained, KeyboardInterrupt):  # no error of anybody's
+class Interrupted(Explained, KeyboardInterrupt):  # not an error
     """Ctrl-C while a graph was running; the session is as it was before."""
 
 
 class LabWarning(UserWarning):
-    """Something that was done but should be known, such as an op class that was replaced."""
+    """Something done that the user should know about, such as replacing an op class."""
 
     def __str__(self) -> str:
         return visible(super().__str__())
 
 
 def whole_number(like: object) -> int | None:
-    """Return an argument as a whole number, which NumPy's are too, or None if it is none.
+    """Return an argument as an int, where Python's and NumPy's integers count, or None.
 
     >>> whole_number(3), whole_number(2.5), whole_number(True)
     (3, None, None)

@@ -1,18 +1,18 @@
-"""Ctrl-C that waits, so that what has to be done as a whole is not broken off half-way.
+"""Ctrl-C held off, so that work that must be done as a whole is not broken off half-way.
 
     with held():
-        one.step()       # nothing in here is interrupted,
-        look()           # but for here, if Ctrl-C has come by now,
-        opened(call)     # and anywhere in here: a user's function, or NumPy's interpreter
-        another.step()   # what an interrupt unwinds runs undisturbed again
+        one.step()       # nothing in here is interrupted
+        look()           # except here, if Ctrl-C has come by now
+        opened(call)     # and anywhere in here: a user's function, say
+        another.step()   # undisturbed again
 
-Python raises KeyboardInterrupt between any two lines of the main thread: behind what takes a lock
-and before the `try` that gives it back, in `finally`, in `__exit__`. No clean-up is safe from that
-by itself. While something is held, the handler of the signal only notes that it came, and what it
-would have done is done at the end. Other threads are never interrupted, and nothing is held there.
+Python raises KeyboardInterrupt between any two lines of the main thread: after a lock is taken and
+before the `try` that releases it, in `finally`, in `__exit__`. No clean-up is safe from that by
+itself. Inside `held()` the signal's handler only notes that Ctrl-C came, and the interrupt happens
+at the end. Other threads are never interrupted, so nothing is held off there.
 
-What is held lasts for a moment, or looks often. State that is held for longer is known by the frame
-that it belongs to: whatever broke that off, it holds nothing once the frame is not on the stack.
+Such a block is short, or calls `look` often. State that lasts longer is tied to the frame that owns
+it: however that frame ended, the state ends once the frame has left the stack.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from typing import Any, Final, Generic, TypeVar
 T = TypeVar("T")
 SUSPENDED: Final = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 ENTERS: Final = ExitStack.enter_context.__code__
-# What Python's module calls, without its enums, which cost ten times as much.
+# Python's `signal` module calls these; its enums cost ten times as much.
 _signal: Any = import_module("_signal")
 _get: Final[Callable[[int], Any]] = _signal.getsignal
 _set: Final[Callable[[int, Any], Any]] = _signal.signal
 
 
-class Hold:
-    """What holds Ctrl-C off: the handler of the signal is a method of the one that does."""
+class InterruptHold:
+    """Holds Ctrl-C off: one of its methods is the signal's handler."""
 
     __slots__ = ("_before", "_came", "_depth", "_is_open", "_thread", "_times", "_written")
 
@@ -49,10 +49,10 @@ class Hold:
         self._thread = threading.get_ident()
         self._written = False
 
-    def __enter__(self) -> Hold:
+    def __enter__(self) -> InterruptHold:
         if not self._depth and self._thread == threading.main_thread().ident:
             before = _get(SIGINT)
-            if callable(before):  # else nothing of Python's is called when it comes
+            if callable(before):  # else Python calls nothing when Ctrl-C comes
                 self._before = before
                 _set(SIGINT, self._note)
         self._depth += 1
@@ -62,12 +62,12 @@ class Hold:
         self._depth -= 1
         if self._depth or self._before is None:
             return
-        if _get(SIGINT) == self._note:  # and nobody has put another there
+        if _get(SIGINT) == self._note:  # unless somebody else has replaced it
             _set(SIGINT, self._before)
         self._interrupt()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        """Keep in mind that Ctrl-C came; where that is open, do what it does."""
+        """Note that Ctrl-C came, and interrupt if that is allowed now."""
         self._came = number, frame
         self._times += 1
         if self._is_open:
@@ -80,16 +80,16 @@ class Hold:
 
     @property
     def is_closed(self) -> bool:
-        """Whether Ctrl-C waits just now, for whoever runs in this thread."""
+        """Whether Ctrl-C is held off in this thread right now."""
         return not self._is_open and self._thread == threading.get_ident()
 
     def look(self) -> None:
-        """Do what Ctrl-C does, if it came; once something is written over, if it came again."""
+        """Interrupt if Ctrl-C came; after `write_over`, only if it came twice."""
         if self._times > self._written:
             self._interrupt()
 
     def opened(self, call: Callable[[], T]) -> T:
-        """Return what a call returns; Ctrl-C may break it off, as it could where one looks."""
+        """Return what a call returns; Ctrl-C may break it off, as in `look`."""
         self.look()
         self._is_open = True
         try:
@@ -102,13 +102,13 @@ class Hold:
         self._written = True
 
     def settle(self) -> None:
-        """Say that what was written is kept."""
+        """Say that all values have been written."""
         self._written = False
         self.look()
 
 
-def held() -> Hold:
-    """Return a context in which Ctrl-C waits: the one that is open here already, or a new one.
+def held() -> InterruptHold:
+    """Return a context that holds Ctrl-C off: the one already open here, or a new one.
 
     >>> from signal import raise_signal
     >>> try:
@@ -120,17 +120,17 @@ def held() -> Hold:
     goes on,
     and is interrupted then
     """
-    return _here() or Hold()
+    return _here() or InterruptHold()
 
 
-def _here() -> Hold | None:
-    """Return what holds Ctrl-C off just now, in this thread."""
+def _here() -> InterruptHold | None:
+    """Return what holds Ctrl-C off in this thread right now."""
     hold = getattr(_get(SIGINT), "__self__", None)
-    return hold if isinstance(hold, Hold) and hold.is_closed else None
+    return hold if isinstance(hold, InterruptHold) and hold.is_closed else None
 
 
 def look() -> None:
-    """Do what Ctrl-C does, if it came while it is held off here."""
+    """Interrupt if Ctrl-C came while it was held off here."""
     hold = _here()
     if hold is not None:
         hold.look()
@@ -149,11 +149,11 @@ def write_over() -> None:
         hold.write_over()
 
 
-class Blocks(Generic[T]):
-    """What blocks that go on have found, each to be had again at its end.
+class OpenBlocks(Generic[T]):
+    """The state that each open block found, to be restored at its end.
 
-    One that Ctrl-C has broken off ends when somebody looks: its frame is not on the stack. That of
-    a generator need not be there, nor that of an `__enter__` which enters for somebody else.
+    A block that Ctrl-C broke off ends at the next look: its frame has left the stack. The frame of
+    a generator may leave it earlier, and so may an `__enter__` that enters for its caller.
     """
 
     __slots__ = ("_open",)
@@ -164,32 +164,34 @@ class Blocks(Generic[T]):
     def __bool__(self) -> bool:
         return bool(self._open)
 
-    def begin(self, block: object, frame: FrameType, found: T) -> None:
-        """Begin a block, within those that go on."""
+    def begin(self, block: object, frame: FrameType, state: T) -> None:
+        """Begin a block inside those that are open."""
         code = frame.f_code
         lasts = code.co_flags & SUSPENDED or code.co_name == "__enter__" or code is ENTERS
-        self._open.append((block, None if lasts else frame, found))
+        self._open.append((block, None if lasts else frame, state))
 
     def end(self, block: object) -> T | None:
-        """End a block, with all that is within it; return what it had found."""
-        places = [place for place, (one, *_) in enumerate(self._open) if one is block]
-        return self._cut(places[-1]) if places else None
+        """End a block and all inside it; return the state that it found."""
+        positions = [
+            position for position, (open_block, *_) in enumerate(self._open) if open_block is block
+        ]
+        return self._cut(positions[-1]) if positions else None
 
     def end_dead(self) -> T | None:
-        """End the blocks that were broken off; return what the first of them had found."""
-        place = len(self._open)
-        while place and (frame := self._open[place - 1][1]) and not is_on_stack(frame):
-            place -= 1
-        return self._cut(place) if place < len(self._open) else None
+        """End the blocks that were broken off; return the state that the first one found."""
+        position = len(self._open)
+        while position and (frame := self._open[position - 1][1]) and not is_on_stack(frame):
+            position -= 1
+        return self._cut(position) if position < len(self._open) else None
 
-    def _cut(self, place: int) -> T:
-        found = self._open[place][2]
-        del self._open[place:]
-        return found
+    def _cut(self, position: int) -> T:
+        state = self._open[position][2]
+        del self._open[position:]
+        return state
 
 
 def is_on_stack(frame: FrameType) -> bool:
-    """Return whether a frame is being run, in whatever thread; of one that is not, nothing stays.
+    """Return whether a frame is running in any thread; one that is not is cleared.
 
     >>> import sys
     >>> frames = []

@@ -1,6 +1,6 @@
-"""Who is told of each graph and each compile as it is made: the traces that are open here.
+"""The open traces, which are told of each graph and each compile as it is made.
 
-What is open is a thread's own, or an asynchronous task's: a context variable holds it.
+Each thread and each asynchronous task has its own, in a context variable.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ class Listener(Protocol):
     """A trace that is open."""
 
     def wrote(self, graph: object) -> None:
-        """Take note of a graph that somebody begins to write."""
+        """Note a graph that is begun."""
         ...
 
     def compiles(self, graph: object, written: object) -> None:
-        """Take note that a graph, which is so far what was written, is about to be compiled."""
+        """Note that a graph, as written so far, is about to be compiled."""
         ...
 
-    def compiled(self, made: object, error: BaseException | None) -> None:
-        """Take note of a compile, or of how far it came before an error."""
+    def compiled(self, compilation: object, error: BaseException | None) -> None:
+        """Note a compile, or how far it came before an error."""
         ...
 
 

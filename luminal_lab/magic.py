@@ -1,11 +1,11 @@
-"""`%%lab` on a cell: it runs as it is, and below it is the workbench of all that it made.
+"""`%%lab` on a cell: it runs unchanged, with a workbench of all that it made below it.
 
 %load_ext luminal_lab
 
 %%lab                     the workbench, alive
 %%lab --static            a picture and the passes, without a script
-%%lab --save run.lab      a recording besides, which ll.open("run.lab") opens
-%%lab --as t              what was recorded is t afterwards, as of `with ll.trace() as t:`
+%%lab --save run.lab      also a recording, which ll.open("run.lab") opens
+%%lab --as t              the record is t afterwards, as with `with ll.trace() as t:`
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ USAGE = "%%lab [--static] [--save run.lab] [--as name]"
 
 
 def register(shell: Any) -> None:  # noqa: ANN401  # an object of IPython's
-    """Give a shell the magic."""
+    """Add the magic to a shell."""
 
     def lab(line: str, cell: str) -> None:
         run_recorded(shell, line, cell)
@@ -44,7 +44,7 @@ class _Options:
 
 
 def options_of(line: str) -> _Options:
-    """Return what stands behind `%%lab`.
+    """Return the options after `%%lab`.
 
     >>> options_of("--save 'my run.lab' --static")
     _Options(static=True, save='my run.lab', name=None)
@@ -71,7 +71,7 @@ def options_of(line: str) -> _Options:
 
 
 def run_recorded(shell: Any, line: str, cell: str) -> None:  # noqa: ANN401  # an object of IPython's
-    """Run a cell, and show what was recorded; of a cell that fails, what was until then."""
+    """Run a cell and show the record, also when the cell fails."""
     options = options_of(line)
     traced = Traced()
     try:
@@ -95,16 +95,16 @@ def _end(shell: Any, traced: Traced, options: _Options) -> None:  # noqa: ANN401
         return
     if options.save is not None:
         traced.save(options.save)
-    made = traced.workbench()
+    workbench = traced.workbench()
     if options.static:
-        made.display_static()
+        workbench.display_static()
     else:
-        made.display()
+        workbench.display()
 
 
 def _run(shell: Any, cell: str) -> None:  # noqa: ANN401  # likewise
-    """Run the code as a cell runs: its lines have the numbers that the notebook shows."""
-    # The first line is the magic's own, and IPython drops empty ones behind it.
+    """Run the code as a cell, with the line numbers that the notebook shows."""
+    # The first line is the magic's own; IPython drops empty lines after it.
     dropped = len(cell) - len(cell.lstrip())
     text = "\n" * (1 + cell.count("\n", 0, dropped)) + shell.transform_cell(cell)
     name = shell.compile.cache(text, _number(shell), raw_code=f"%%lab\n{cell}")
@@ -127,7 +127,7 @@ def _run(shell: Any, cell: str) -> None:  # noqa: ANN401  # likewise
 
 
 def _show_from_cell(shell: Any, error: BaseException, name: str) -> None:  # noqa: ANN401  # likewise
-    """Have IPython show an error as it would without the magic, from the cell's own line on."""
+    """Have IPython show an error as without the magic, starting at the cell's own line."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename != name:
         trace = trace.tb_next
@@ -144,9 +144,9 @@ def _show_from_cell(shell: Any, error: BaseException, name: str) -> None:  # noq
 
 
 def _with_shown(body: list[ast.stmt], which: str) -> Iterator[tuple[ast.stmt, bool]]:
-    """Yield the statements, each with whether what it gives is shown, as IPython is set to do."""
-    for place, node in enumerate(body):
-        is_last, is_value = place == len(body) - 1, isinstance(node, ast.Expr)
+    """Yield each statement and whether its value is shown, as IPython is set."""
+    for position, node in enumerate(body):
+        is_last, is_value = position == len(body) - 1, isinstance(node, ast.Expr)
         if which == "all" or (which == "last" and is_last):
             yield node, True
         elif which == "none" or not is_last:

@@ -1,13 +1,13 @@
 """Progress bars for what takes longer than a second: tqdm's, in a notebook or a terminal.
 
     with progress("compile", 12, "pass") as bar:
-        for one in passes:
-            bar.now(str(one))  # what is being done
-            one.run(…)
+        for item in passes:
+            bar.now(str(item))  # what is happening now
+            item.run(…)
             bar.step()  # one more is over
 
-Nothing is shown in the first second, where nobody looks (a file, a pipe), and without tqdm. What
-goes on within something that has a bar is told in words behind that bar.
+Nothing is shown in the first second, where nobody looks (a file, a pipe), or without tqdm. Work
+inside something that has a bar is named after that bar.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ T = TypeVar("T")
 AFTER = 1.0
 """The seconds before a bar is shown."""
 EVERY = 0.1
-"""The seconds between two times that a bar is drawn."""
+"""The seconds between two drawings of a bar."""
 LONGEST = 48
-"""Letters of what is told behind a bar."""
+"""The most characters shown after a bar."""
 
 
 class Bar(Protocol):
-    """What is shown: tqdm's bar, or what stands for it."""
+    """A bar: tqdm's, or one that stands in for it."""
 
     n: float
     total: float | None
@@ -44,7 +44,7 @@ class Bar(Protocol):
         ...
 
     def refresh(self) -> object:
-        """Draw it anew."""
+        """Redraw it."""
         ...
 
     def clear(self) -> object:
@@ -61,24 +61,24 @@ Maker: TypeAlias = Callable[[str, float | None, str, float], Bar]
 
 
 class Progress:
-    """How far something has come, where nobody looks: nothing is shown, and nothing is kept."""
+    """Progress where nobody looks: nothing is shown or kept."""
 
     __slots__ = ()
 
     def now(self, words: str) -> None:
-        """Say what is being done, before it is begun."""
+        """Name the next step before it begins."""
 
     def step(self, count: float = 1) -> None:
-        """Say that something is over."""
+        """Say that a step is done."""
 
-    def reach(self, place: float) -> None:
-        """Say how much is over in all."""
+    def reach(self, count: float) -> None:
+        """Say how much is done in all."""
 
     def more(self, count: float) -> None:
-        """Say that there is more to do than was known."""
+        """Add to the total."""
 
     def each(self, items: Iterable[T], name: Callable[[T], str] = str) -> Iterator[T]:
-        """Yield items; each is a step, and is told by its name."""
+        """Yield items; each is a step, shown by its name."""
         del name
         return iter(items)
 
@@ -112,17 +112,17 @@ class _Telling(Progress):
 
 
 class _Shown(_Telling):
-    """The outermost of all that is going on here: it has the bar."""
+    """The outermost work going on here, which has the bar."""
 
     __slots__ = ("_bar", "_drawn", "_frame", "_make", "_now", "_start", "_token", "done", "total")
     done: float
 
     def __init__(
-        self, what: str, total: float | None, unit: str, make: Maker, frame: FrameType
+        self, title: str, total: float | None, unit: str, make: Maker, frame: FrameType
     ) -> None:
         self.total, self.done = total, 0
         self._make: Callable[[float | None, float], Bar] | None = lambda total, seconds: make(
-            what, total, unit, seconds
+            title, total, unit, seconds
         )
         self._bar: Bar | None = None
         self._now = ""
@@ -132,7 +132,7 @@ class _Shown(_Telling):
 
     @property
     def goes_on(self) -> bool:
-        """Whether whoever began it is still at it; Ctrl-C may have broken that off."""
+        """Whether its owner still runs; Ctrl-C may have broken it off."""
         return self._frame is not None and is_on_stack(self._frame)
 
     @override
@@ -141,13 +141,13 @@ class _Shown(_Telling):
         self.tell(words)
 
     def tell(self, words: str) -> None:
-        """Show words behind the bar, if there is one by now."""
+        """Show words after the bar, if there is one by now."""
         self._draw()
         if self._bar is not None:
             self._bar.set_postfix_str(shortened(visible(words)), refresh=False)
 
     def tell_within(self, words: str) -> None:
-        """Show words of something within what is being done."""
+        """Show the words of a nested step."""
         self.tell(f"{self._now}: {words}" if self._now else words)
 
     @override
@@ -158,8 +158,8 @@ class _Shown(_Telling):
         self._draw()
 
     @override
-    def reach(self, place: float) -> None:
-        self.step(place - self.done)
+    def reach(self, count: float) -> None:
+        self.step(count - self.done)
 
     @override
     def more(self, count: float) -> None:
@@ -172,7 +172,7 @@ class _Shown(_Telling):
             self._bar.clear()
 
     def _draw(self) -> None:
-        """Show how far it is, once a second is over, and not all the time."""
+        """Redraw the bar, after the first second and not too often."""
         seconds = monotonic()
         if self._bar is None:
             if self._make is None or seconds - self._start < AFTER:
@@ -201,12 +201,12 @@ class _Shown(_Telling):
 
 
 class _Within(_Telling):
-    """Something that goes on within what has a bar: it is told behind that one."""
+    """Work inside something that has a bar; it is named after that bar."""
 
     __slots__ = ("_done", "_now", "_of", "_outer")
 
-    def __init__(self, what: str, total: float | None, outer: _Shown) -> None:
-        self._of, self._done, self._now, self._outer = total, 0.0, what, outer
+    def __init__(self, title: str, total: float | None, outer: _Shown) -> None:
+        self._of, self._done, self._now, self._outer = total, 0.0, title, outer
 
     @override
     def now(self, words: str) -> None:
@@ -219,8 +219,8 @@ class _Within(_Telling):
         self._tell()
 
     @override
-    def reach(self, place: float) -> None:
-        self.step(place - self._done)
+    def reach(self, count: float) -> None:
+        self.step(count - self._done)
 
     @override
     def more(self, count: float) -> None:
@@ -240,10 +240,10 @@ _OUTERMOST: ContextVar[_Shown | None] = ContextVar("luminal_lab_progress", defau
 _NOTHING = Progress()
 
 
-def progress(what: str, total: float | None = None, unit: str = "step") -> Progress:
-    """Return what tells how far something has come; it is closed where its `with` ends.
+def progress(title: str, total: float | None = None, unit: str = "step") -> Progress:
+    """Return a progress display, closed where its `with` ends.
 
-    Without a total the steps are counted alone.
+    Without a total, only the steps are counted.
 
     >>> with progress("reading", 3, "file") as bar:
     ...     print(*bar.each(["a", "b", "c"]))
@@ -251,17 +251,17 @@ def progress(what: str, total: float | None = None, unit: str = "step") -> Progr
     """
     outer = _OUTERMOST.get()
     if outer is not None and outer.goes_on:
-        return _Within(what, total, outer)
+        return _Within(title, total, outer)
     if outer is not None:
         outer.close()
     make = maker()
     if make is None:
         return _NOTHING
-    return _Shown(what, total, unit, make, sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # inspect's is slow
+    return _Shown(title, total, unit, make, sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # inspect's is slow
 
 
 def maker() -> Maker | None:
-    """Return what makes bars here; None where nobody would see one."""
+    """Return the function that makes bars here; None where nobody would see one."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     if shell is not None and getattr(shell, "kernel", None) is not None:
@@ -271,32 +271,32 @@ def maker() -> Maker | None:
     return in_terminal if is_seen else None
 
 
-def in_terminal(what: str, total: float | None, unit: str, seconds: float) -> Bar:
-    """Return tqdm's bar of text."""
+def in_terminal(title: str, total: float | None, unit: str, seconds: float) -> Bar:
+    """Return tqdm's text bar."""
     from tqdm import tqdm
 
     kind: Any = type("Bar", (tqdm,), {"monitor_interval": 0})  # no thread of tqdm's
-    return _begun(kind(desc=what, total=total, unit=unit, leave=False, delay=1e-9), seconds)
+    return _begun(kind(desc=title, total=total, unit=unit, leave=False, delay=1e-9), seconds)
 
 
-def in_notebook(what: str, total: float | None, unit: str, seconds: float) -> Bar:
-    """Return tqdm's bar for notebooks; of text, where widgets are not installed."""
+def in_notebook(title: str, total: float | None, unit: str, seconds: float) -> Bar:
+    """Return tqdm's bar for notebooks, or a text bar where widgets are not installed."""
     from tqdm import notebook
 
     if vars(notebook).get("IProgress") is None:  # there are no ipywidgets
-        return in_terminal(what, total, unit, seconds)
+        return in_terminal(title, total, unit, seconds)
     kind: Any = type("Bar", (notebook.tqdm_notebook,), {"monitor_interval": 0})
-    bar = kind(desc=what, total=total, unit=unit, leave=False, display=False)
+    bar = kind(desc=title, total=total, unit=unit, leave=False, display=False)
     return _Cell(_begun(bar, seconds))
 
 
 def _begun(bar: Any, seconds: float) -> Bar:  # noqa: ANN401  # tqdm has no types
-    bar.start_t -= seconds  # what is left is reckoned from the beginning
+    bar.start_t -= seconds  # the remaining time is reckoned from the beginning
     return bar
 
 
 class _Cell:
-    """A bar in a notebook's cell, of which a saved notebook keeps nothing."""
+    """A bar in a notebook's cell, which leaves nothing in a saved notebook."""
 
     def __init__(self, bar: Any) -> None:  # noqa: ANN401  # tqdm has no types
         self.n, self.total = 0, None
@@ -322,12 +322,12 @@ class _Cell:
 
     def close(self) -> None:
         self._bar.close()
-        # The widget is gone, and in a saved notebook its place would say that it is missing.
+        # The widget is gone, and in a saved notebook its output would say that it is missing.
         self._handle.update({"text/html": "", "text/plain": ""}, raw=True)
 
 
 def shortened(words: str) -> str:
-    """Return words that fit behind a bar.
+    """Return words cut to fit after a bar.
 
     >>> shortened("a" * 60)
     'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'

@@ -1,8 +1,8 @@
-"""What comes from files that anybody may have written: how much of it is read, and as what.
+"""Reading files that anybody may have written: how much of them, and as what.
 
-Each reader has limits, which stand beside it as constants; docs/recordings.md and docs/grammar.md
-list them. What is here all of them share: plain files alone are read, and no more than a limit;
-JSON is counted before it is parsed, so that no file becomes many times its size in memory.
+Each reader has limits, constants beside it; docs/recordings.md and docs/grammar.md list them. All
+readers share these: only plain files are read, up to a limit, and JSON is counted before it is
+parsed, so that no file becomes many times its size in memory.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Final, NoReturn, cast
 from luminal_lab.errors import UNSEEN, visible
 
 TIMES: Final = 64
-"""How many times its size a file may take of memory, …"""
+"""The memory a file may take, as a multiple of its size, …"""
 LEAST: Final = 1 << 26
-"""… and what any file may take, however small it is, in bytes."""
+"""… and the bytes that even the smallest file may take."""
 DEEPEST_JSON: Final = 64
-"""Lists and objects within one another."""
+"""The deepest nesting of lists and objects."""
 MOST_JSON: Final = 1 << 26
-"""The most bytes of a file of JSON."""
-# What Python needs for each at most, with what is made of it: measured with tracemalloc.
+"""The most bytes of a JSON file."""
+# The most bytes that Python needs for each, parsed and converted; measured with tracemalloc.
 MARK, HOLDER, MEMBER, TEXT = 40, 100, 140, 80
 ESCAPED: Final = re.compile(r"\\(?:[bfr]|u(?:00[0189]|00[7aA][fFdD]|061|20[0236]|[dD]|[fF][eEfF]))")
-"""What may be a letter that nobody sees, as JSON writes it."""
+"""JSON's escapes that may stand for an invisible character."""
 STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 WHOLE: Final = re.compile(r"[-+]?[0-9]{1,18}")
 REAL: Final = re.compile(
@@ -35,7 +35,7 @@ REAL: Final = re.compile(
 
 
 def room(size: int) -> int:
-    """Return how many bytes of memory a file of a size may take.
+    """Return the bytes of memory that a file of a given size may take.
 
     >>> room(1), room(1 << 24)
     (67108864, 1073741824)
@@ -44,23 +44,25 @@ def room(size: int) -> int:
 
 
 def read_plain(path: Path, most: int = MOST_JSON) -> bytes:
-    """Return all bytes of a file, or raise an OSError: of what is no plain file, or too large."""
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode):
-        raise OSError(0, "it is a folder" if stat.S_ISDIR(found.st_mode) else "it is no plain file")
+    """Return a file's bytes, or raise an OSError if it is not a plain file or too large."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(
+            0, "it is a folder" if stat.S_ISDIR(status.st_mode) else "it is no plain file"
+        )
     with path.open("rb") as file:
-        data = file.read(min(most, max(found.st_size, LEAST >> 10)) + 1)  # which it sets aside
+        data = file.read(min(most, max(status.st_size, LEAST >> 10)) + 1)  # allocated at once
     if len(data) > most:
         raise OSError(0, f"it has more than {most:,} bytes, the most that is read")
     return data
 
 
 def read_json(data: bytes | str, memory: int | None = None, *, exact: bool = False) -> object:
-    """Return what JSON says, or raise a ValueError that says what is wrong with it.
+    """Return the value of a JSON text, or raise a ValueError that says what is wrong.
 
-    Numbers are finite, nothing is nested deeper than DEEPEST_JSON, and what would take more memory
-    than `memory` is refused before it does; by default that is what a file of this size may take.
-    Texts are as they may be shown, unless they are to be `exact`.
+    Numbers are finite, nothing is nested deeper than DEEPEST_JSON, and a text that would take more
+    than `memory` is refused beforehand; the default is what a file of this size may take. Strings
+    are made safe to show, unless `exact` is set.
     """
     try:
         text = data if isinstance(data, str) else data.decode("utf-8")
@@ -68,9 +70,9 @@ def read_json(data: bytes | str, memory: int | None = None, *, exact: bool = Fal
         raise ValueError(f"byte {error.start:,} is not UTF-8") from None
     check_json(text, room(len(text)) if memory is None else memory)
     try:
-        found: object = json.loads(text, parse_constant=_not_finite, parse_float=_finite)
-        return found if exact or not (ESCAPED.search(text) or UNSEEN.search(text)) else _seen(found)
-    except RecursionError:  # whoever called us is deep already
+        value: object = json.loads(text, parse_constant=_not_finite, parse_float=_finite)
+        return value if exact or not (ESCAPED.search(text) or UNSEEN.search(text)) else _seen(value)
+    except RecursionError:  # our caller is deep in the stack already
         raise ValueError("it is nested too deep") from None
 
 
@@ -91,25 +93,25 @@ def check_json(text: str, memory: int) -> None:
     for _ in range(DEEPEST_JSON):
         before = len(left)
         left = left.replace(b"[]", b"").replace(b"{}", b"")
-        if len(left) == before:  # nothing is left, or brackets that nothing closes
+        if len(left) == before:  # nothing is left, or unclosed brackets
             return
     if left:
         raise ValueError(f"it is nested more than {DEEPEST_JSON} deep")
 
 
-def _seen(found: object) -> object:
-    if isinstance(found, str):
-        return visible(found)
-    if isinstance(found, list):
-        return [_seen(one) for one in cast("list[object]", found)]
-    if isinstance(found, dict):
-        pairs = cast("dict[str, object]", found).items()
-        return {visible(name): _seen(one) for name, one in pairs}
-    return found
+def _seen(value: object) -> object:
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, list):
+        return [_seen(item) for item in cast("list[object]", value)]
+    if isinstance(value, dict):
+        pairs = cast("dict[str, object]", value).items()
+        return {visible(name): _seen(item) for name, item in pairs}
+    return value
 
 
 def shown(value: object, most: int = 40) -> str:
-    """Return the beginning of what a value is, however large it is.
+    """Return the beginning of a value's text, however large the value is.
 
     >>> shown([1, [2, [3, [4]]]]), shown("x" * 100)
     ('[1, [2, [3, […]]]]', "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…")
@@ -121,12 +123,12 @@ def shown(value: object, most: int = 40) -> str:
 def _repr(value: object, deep: int) -> str:
     match value:
         case list():
-            found = cast("list[object]", value)
-            parts = [_repr(one, deep - 1) for one in found[:8]] if deep else ["…"][: len(found)]
-            return f"[{', '.join(parts)}{', …' * (len(found) > 8 and deep > 0)}]"
+            items = cast("list[object]", value)
+            parts = [_repr(item, deep - 1) for item in items[:8]] if deep else ["…"][: len(items)]
+            return f"[{', '.join(parts)}{', …' * (len(items) > 8 and deep > 0)}]"
         case dict():
-            names = [repr(one) for _, one in zip(range(8), cast("dict[str, object]", value))]  # noqa: B905  # the first ones
-            return "{" + ", ".join(f"{name[:40]}: …" for name in names) + "}"
+            keys = [repr(name) for _, name in zip(range(8), cast("dict[str, object]", value))]  # noqa: B905  # the first ones
+            return "{" + ", ".join(f"{key[:40]}: …" for key in keys) + "}"
         case str():
             return repr(value[:100])
         case int():

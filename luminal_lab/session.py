@@ -1,4 +1,4 @@
-"""The session, `cx = ll.Graph()`: what was written, the data of its inputs, and its results."""
+"""The session, `cx = ll.Graph()`: the graph, the data of its inputs, and its results."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from luminal_lab.errors import (
     flag,
     nearest,
 )
-from luminal_lab.interrupts import Blocks, held
+from luminal_lab.interrupts import OpenBlocks, held
 from luminal_lab.listeners import LISTENERS
-from luminal_lab.session_compile import Compiled
+from luminal_lab.session_compile import CompiledStore
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.arguments import told_methods
 from luminal_lab.tensor.lazy import Lazy
@@ -61,11 +61,11 @@ PUBLIC = tuple(
     step swap tensor time to_dot to_pandas trace transfer workbench zeros
     """.split()  # noqa: SIM905  # a list of names reads better so
 )
-"""What a graph has for its users; the rest is for its tensors."""
+"""A graph's names for users; the rest is for its tensors."""
 
 
 @partial(told_methods, on="cx.", of_arguments=False)
-class Graph(Compiled):
+class Graph(CompiledStore):
     """A graph that is being written, with the data and the results of its runs.
 
     >>> cx = Graph()
@@ -84,18 +84,18 @@ class Graph(Compiled):
             raise
         self.backwards = {}
         self.derived = []
-        # What `backward` made: for each input and each loss the gradient.
+        # The gradients that `backward` made, by input and loss.
         self._slopes: dict[int, dict[int, int]] = {}
-        # Notebook cells: the one that runs, and what each made, now and when it ran before.
+        # Notebook cells: which one runs, and the nodes that each made, now and in its last run.
         self._first = 0
         self._made: dict[str | None, set[int]] = {}
         self._past: dict[str, set[int]] = {}
         self._listen()
-        for one in LISTENERS.get():
-            one.wrote(self)
+        for listener in LISTENERS.get():
+            listener.wrote(self)
 
     def _listen(self) -> None:
-        """Have IPython, if the user's code runs in it, say when a cell begins."""
+        """Have IPython, if there is one, say when a cell begins."""
         shell = running_shell()
         if shell is not None:
             shell.before_each_cell(self._begin)
@@ -103,7 +103,7 @@ class Graph(Compiled):
     # -- the graph ---------------------------------------------------------------------------------
 
     def __dir__(self) -> Iterable[str]:
-        """Return the names that completion shows: what is for users."""
+        """Return the public names for completion."""
         return sorted([*PUBLIC, *(name for name in object.__dir__(self) if name[:2] == "__")])
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -153,12 +153,12 @@ class Graph(Compiled):
         return {self.node(id).name: parameter for parameter, id in self._parameters.items()}
 
     def downstream(self, *tensors: Tensor) -> list[Tensor]:
-        """Return all tensors that are computed from the given ones, without them."""
+        """Return all tensors computed from the given ones, without these."""
         with self.whole():
             ir = self.ir
             given = {self._own("downstream", tensor).id for tensor in tensors}
-            found = ir.descendants(given) - given
-            return [Tensor(self, node.id, node.type) for node in ir if node.id in found]
+            users = ir.descendants(given) - given
+            return [Tensor(self, node.id, node.type) for node in ir if node.id in users]
 
     def function(
         self,
@@ -168,7 +168,7 @@ class Graph(Compiled):
         dtype: DTypeLike = "float32",
         name: str | None = None,
     ) -> Tensor:
-        """Return what a Python function makes of arrays; it is called when the graph runs."""
+        """Return the result of a Python function on arrays, called when the graph runs."""
         with self.whole():
             if not callable(call):
                 raise GraphError(
@@ -195,15 +195,19 @@ class Graph(Compiled):
     @override
     def take_back(self, mark: Mark, error: BaseException) -> None:
         super().take_back(mark, error)
-        there = self.next_id
-        self.derived = [one for one in self.derived if all(c.node < there for c in one.log)]
+        next_id = self.next_id
+        self.derived = [
+            derivation
+            for derivation in self.derived
+            if all(c.node < next_id for c in derivation.log)
+        ]
         for slopes in self._slopes.values():
-            for loss in [loss for loss, id in slopes.items() if id >= there]:
+            for loss in [loss for loss, id in slopes.items() if id >= next_id]:
                 del slopes[loss]
 
     @property
     def gradients(self) -> tuple[Snapshot, ...]:
-        """The graph before and after each call of `grad` or `backward`, with all that it added.
+        """The graph before and after each call of `grad` or `backward`, with the nodes added.
 
         >>> cx = Graph()
         >>> x = cx.tensor((3,), name="x")
@@ -214,16 +218,18 @@ class Graph(Compiled):
         from luminal_lab.passes.snapshot import Record, Snapshot  # noqa: PLC0415  # loaded when used
 
         return tuple(
-            Snapshot(one.before, one.after, Record(one.name, one.log), number)
-            for number, one in enumerate(self.derived, 1)
+            Snapshot(
+                derivation.before, derivation.after, Record(derivation.name, derivation.log), number
+            )
+            for number, derivation in enumerate(self.derived, 1)
         )
 
     @override
     def slope(self, tensor: Lazy) -> Tensor:
         with self.whole():
             old = self.stale | self._gone.keys()
-            found = [id for id in self._slopes.get(tensor.id, {}).values() if id not in old]
-            if not found:
+            ids = [id for id in self._slopes.get(tensor.id, {}).values() if id not in old]
+            if not ids:
                 is_input = isinstance(tensor.node.op, Input)
                 raise GraphError(
                     f"grad: {tensor.label} has no gradient",
@@ -231,22 +237,22 @@ class Graph(Compiled):
                     if is_input
                     else f"backward() derives by inputs; by {tensor.label}, ll.grad(loss, it) does",
                 )
-            first, *rest = [Tensor(self, id, tensor.type) for id in found]
+            first, *rest = [Tensor(self, id, tensor.type) for id in ids]
             return sum(rest, first)
 
     # -- copies ------------------------------------------------------------------------------------
 
     def __deepcopy__(self, memo: dict[int, object]) -> Graph:
-        """Return a graph of its own, with copies of all data; it compiles anew when it runs."""
-        made = Graph.__new__(type(self))
-        memo[id(self)] = made
+        """Return an independent copy with its own data, which compiles again when it runs."""
+        copy = Graph.__new__(type(self))
+        memo[id(self)] = copy
         for name, value in vars(self).items():
             if name not in ("_compilation", "_request", "_blocks", "begun"):
-                vars(made)[name] = deepcopy(value, memo)
-        made._compilation, made._request, made._turns = None, None, {}
-        made._blocks, made._scope, made.begun = Blocks(), "", None
-        made._listen()
-        return made
+                vars(copy)[name] = deepcopy(value, memo)
+        copy._compilation, copy._request, copy._turns = None, None, {}
+        copy._blocks, copy._scope, copy.begun = OpenBlocks(), "", None
+        copy._listen()
+        return copy
 
     @override
     def __reduce_ex__(self, protocol: object) -> NoReturn:
@@ -272,10 +278,10 @@ class Graph(Compiled):
     ) -> GraphPicture:
         """Return a picture of the newest snapshot, which the last line of a cell shows.
 
-        Before a compile, and after changes since, that is what was written. Scopes are open down
-        to a depth, or as far as it stays readable. `select` shows some nodes alone and `highlight`
-        rings some: by name, scope, tensor, or a function of a node. `overlay` puts numbers on
-        nodes: a dict by name, timings, or a file of Model Explorer's node data.
+        Before a compile, or after later changes, that is the graph as written. Scopes are open
+        down to a depth, or as far as it stays readable. `select` shows only some nodes and
+        `highlight` rings some: by name, scope, tensor, or a function of a node. `overlay`
+        puts numbers on nodes: a dict by name, timings, or a file of Model Explorer's node data.
 
         >>> cx = Graph()
         >>> x = cx.tensor((2,), name="x")
@@ -284,16 +290,16 @@ class Graph(Compiled):
         <GraphPicture: Graph main as written: 3 of 3 nodes. Inputs: x. Results: %2. Shown: \
 1 constant, 1 input, 1 mul.>
         """
-        from luminal_lab.viz.graphs import Asked, graph_picture  # noqa: PLC0415  # loaded when used
+        from luminal_lab.viz.graphs import PictureRequest, graph_picture  # noqa: PLC0415  # loaded when used
 
         with self.whole():
             newest = self._newest()
             ir = self.ir if newest is None else newest.snapshots[-1].ir
             launches: Iterable[Launch] = getattr(newest and newest.program, "launches", ())
-            known = Asked(
+            known = PictureRequest(
                 parameters=frozenset(self._parameters.values()),
                 kept=frozenset(self._kept),
-                kernels={one.node: one.kernel.name for one in launches},
+                kernels={launch.node: launch.kernel.name for launch in launches},
             )
             return graph_picture(
                 ir,
@@ -310,10 +316,10 @@ class Graph(Compiled):
             )
 
     def explore(self) -> Explorer:
-        """Return the newest snapshot as a picture that is alive, for the last line of a cell.
+        """Return the newest snapshot as a live picture, for the last line of a cell.
 
-        Scopes open and close in place; it can be searched, and what is selected is read and set
-        from Python. Outside a notebook, `cx.explore().export("page.html")` writes it as a page.
+        Scopes open and close in place, nodes can be searched for, and the selection can be read and
+        set from Python. Outside a notebook, `cx.explore().export("page.html")` writes it as a page.
 
         >>> cx = Graph("twice")
         >>> y = (cx.tensor((2,), name="x") * 2).retrieve()
@@ -328,8 +334,8 @@ class Graph(Compiled):
     def workbench(self, *times: Timings | SideBySide, dialects: Iterable[str] = ()) -> Workbench:
         """Return all of the last compile: passes, firings, rules, kernels, sources, memory, times.
 
-        Whatever is selected lights up everywhere. `times` are what `cx.time()` or `ll.compare` has
-        returned; sources in further `dialects`, as in ["cuda", "metal"], are written beside.
+        The selection is highlighted everywhere. `times` are results of `cx.time()` or `ll.compare`;
+        `dialects`, as in ["cuda", "metal"], adds the kernels' sources in those languages.
 
         >>> cx = Graph("once")
         >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
@@ -344,17 +350,17 @@ class Graph(Compiled):
 
     def _backed(
         self,
-        what: str,
+        caller: str,
         times: Sequence[Timings | SideBySide] = (),
         dialects: Iterable[str] = (),
     ) -> Backed:
-        """Return the newest compile, or what was written, with this session behind it."""
+        """Return the newest compile, or the graph as written, with this session behind it."""
         from luminal_lab.viz.live.backed import backed_compile, backed_graph, dialects_of  # noqa: PLC0415  # loaded when used
 
         newest = self._newest()
         if newest is None:
             dialects_of(dialects)  # which only a compile has
-            return backed_graph(what, self.ir, self)
+            return backed_graph(caller, self.ir, self)
         return backed_compile(newest, self, times=times, dialects=dialects)
 
     def save(
@@ -365,12 +371,12 @@ class Graph(Compiled):
         values: bool = False,
         cells: bool = True,
     ) -> None:
-        """Write all of the last compile to a file, which `ll.open` reads on any machine.
+        """Write the last compile to a file, which `ll.open` reads on any machine.
 
         It holds graphs, passes and firings, rules, kernels and their sources, memory and the cells
-        that wrote the graph; `times` are what `cx.time()` or `ll.compare` has returned. No value of
-        an input or weight is in it, unless `values` asks for those that there are; without `cells`
-        it has the lines alone that made nodes.
+        that wrote the graph; `times` are results of `cx.time()` or `ll.compare`. Values of inputs,
+        weights and results are left out unless `values` is true; without `cells`, only the lines
+        that made nodes are kept.
 
         >>> from tempfile import TemporaryDirectory
         >>> cx = Graph()
@@ -386,21 +392,21 @@ class Graph(Compiled):
             subject = self._backed("save", times, dialects).subject
             if not cells:
                 subject = replace(subject, facts=replace(subject.facts, cells=()))
-            found = [self._values_to_keep(subject.snapshots[0].ir)] if values else []
-        save_recording(path, [subject], found)
+            values_kept = [self._values_to_keep(subject.snapshots[0].ir)] if values else []
+        save_recording(path, [subject], values_kept)
 
     def _values_to_keep(self, ir: IR) -> dict[str, Array]:
-        """Return the values of inputs, and of what was computed, by the names of their nodes."""
-        found: dict[str, Array] = {}
+        """Return the values of inputs and of computed outputs, by the names of their nodes."""
+        values: dict[str, Array] = {}
         for node in (*ir.inputs, *ir.outputs):
             with suppress(NotComputedError):
-                found[node.name] = Tensor(self, node.id, node.type).numpy()
-        return found
+                values[node.name] = Tensor(self, node.id, node.type).numpy()
+        return values
 
     def to_pandas(self, dims: Mapping[str, int] | None = None) -> Table:
-        """Return the nodes of the newest snapshot as a table of pandas, a row for each.
+        """Return the newest snapshot as a pandas table, a row for each node.
 
-        Operations and bytes are there where sizes are known: of data, or of `dims`.
+        Operations and bytes are filled in where sizes are known, from data or `dims`.
         """
         from luminal_lab.viz.node_tables import node_table  # noqa: PLC0415  # loaded when used
 
@@ -412,14 +418,14 @@ class Graph(Compiled):
             )
 
     def to_dot(self) -> Digraph:
-        """Return the newest snapshot as `display` shows it, for the package graphviz."""
+        """Return the newest snapshot, as `display` shows it, for the graphviz package."""
         return self.display().to_dot()
 
     # -- cells that run again ----------------------------------------------------------------------
 
     def _begin(self, cell: str) -> None:
-        """Close the cell that ran before, and supersede what this one made when it ran before."""
-        self.within()  # what was broken off goes first
+        """Close the previous cell, and supersede what this one made in its last run."""
+        self.within()  # first drop what was broken off
         with held():
             self._supersede_cell(cell)
 
@@ -440,7 +446,9 @@ class Graph(Compiled):
         self.supersede(gone)
         self.stale -= gone
         self.derived = [
-            one for one in self.derived if any(c.node not in self._gone for c in one.log)
+            derivation
+            for derivation in self.derived
+            if any(c.node not in self._gone for c in derivation.log)
         ]
         for id in self._past.pop(cell, set()) & self._gone.keys():
             self._data.pop(id, None)
@@ -448,5 +456,5 @@ class Graph(Compiled):
         self._past[cell] = gone
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"

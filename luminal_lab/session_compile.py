@@ -1,4 +1,4 @@
-"""A session's last compile: how it is made, what of it can be read, when it is old, its times."""
+"""A session's last compile: making, reading and timing it, and noticing that it is old."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 
 
 @partial(told_methods, on="cx.", of_arguments=False)
-class Compiled(Store):
-    """A graph with its data and results, and with what its last compile made of it."""
+class CompiledStore(Store):
+    """A graph with its data and results, and its last compile."""
 
     def __init__(self, name: str, seed: int) -> None:
         super().__init__(name, seed)
         self._compilation: Compilation | None = None
-        self._present: IR | None = None  # what was found to be what the compilation is of
+        self._present: IR | None = None  # the graph last found to match the compilation
         self._compiling: Callable[[], Compilation] | None = None
-        self._failed = False  # whether the last compile ended in an error that no run has named
+        self._failed = False  # whether the last compile failed and no run has said so yet
 
     def compile(
         self,
@@ -51,12 +51,12 @@ class Compiled(Store):
         licence: Iterable[str] | None = None,
         specialise: Mapping[str, int] | None = None,
     ) -> Compilation:
-        """Run passes on what was written; later runs take the graph that comes out.
+        """Run passes on the graph as written; later runs use the result.
 
-        Without passes it is the generic compiler. `check="values"` compares values before and
-        after each pass, and what a device computes with them; `licence` names the facts that rules
+        Without passes, the generic compiler runs. `check="values"` compares values before and after
+        each pass, and with those that a device computes; `licence` names the facts that rules
         may assume. With `specialise`, as in {"seq": 128}, a run in which dims have these sizes
-        takes kernels of its own. No data is needed.
+        uses kernels of its own. No data is needed.
 
         >>> import luminal_lab as ll
         >>> cx = ll.Graph()
@@ -68,15 +68,15 @@ class Compiled(Store):
         """
         from luminal_lab.passes import compile as manager  # noqa: PLC0415  # loaded when used
 
-        self._failed = True  # until it went well
+        self._failed = True  # until it succeeds
         with self.whole():
             if self.running:
                 raise GraphError(
                     f"compile: the graph {self.name!r} is running", hint="compile it before"
                 )
             written = self._asked("compile")
-            for one in LISTENERS.get():
-                one.compiles(self, written)
+            for listener in LISTENERS.get():
+                listener.compiles(self, written)
             compilation = manager.compile_ir(
                 written,
                 *(passes or (manager.GenericCompiler(),)),
@@ -91,14 +91,14 @@ class Compiled(Store):
             # They can be read until the next run, which computes them with what was compiled.
             self._unseen |= self._values.keys()
             self._compilation, self._present, self._failed = compilation, None, False
-            # What is copied with the graph, and then compiles the copy.
+            # Copied with the graph, to compile the copy.
             self._compiling = partial(
                 self.compile, *passes, check=check, licence=licence, specialise=specialise
             )
         return compilation
 
     def given(self) -> Given:
-        """Return what passes, and those who run a graph beside the session, know of its inputs."""
+        """Return what is known about the inputs, for passes and for runs beside the session."""
         from luminal_lab.passes.draws import Given  # noqa: PLC0415  # loaded when used
 
         return Given(
@@ -112,27 +112,27 @@ class Compiled(Store):
         """Return the ids of inputs that are parameters, and those of nodes that are kept."""
         return frozenset(self._parameters.values()), frozenset(self._kept)
 
-    def _asked(self, what: str) -> IR:
-        """Return what was written, with all that a run may be asked for as an output."""
+    def _asked(self, caller: str) -> IR:
+        """Return the graph as written, with every value that a run may need as an output."""
         self.within()  # what was broken off is not a part of it
         asked = dict.fromkeys([*self._outputs, *self._probes, *self._kept])
         if not asked:
             raise GraphError(
-                f"{what}: nothing is retrieved, so that there is nothing to compute",
+                f"{caller}: nothing is retrieved, so that there is nothing to compute",
                 hint="call retrieve() on the tensors whose values you want",
             )
         return self.snapshot(tuple(asked), tuple(self._carries.items()))
 
     @override
     def program(self) -> Compilation | None:
-        """Return the compilation of what is written now; what is old is compiled again."""
+        """Return the compilation of the current graph, compiling again if it is old."""
         if self._compiling is None:
             self._warn_of_failure("NumPy's interpreter runs what was written")
             return None
         if not self._outputs and not self._probes:
-            return None  # running it says what is missing
+            return None  # the run says what is missing
         if self._compilation is None:
-            return self._compiling()  # of a copy nothing is compiled yet
+            return self._compiling()  # a copy has not been compiled yet
         then, now = self._compilation.written, self._asked("execute")
         if now is self._present:
             self._warn_of_failure("what the one before it made runs")
@@ -148,7 +148,7 @@ class Compiled(Store):
         return self._compilation
 
     def _warn_of_failure(self, instead: str) -> None:
-        """Say once, after a compile that failed, what runs in its place."""
+        """Warn once, after a failed compile, about what runs in its place."""
         if self._failed:
             self._failed = False
             warn(f"execute: the last compile of the graph {self.name!r} failed, and {instead}")
@@ -162,16 +162,16 @@ class Compiled(Store):
 
     @property
     def launches(self) -> Launches:
-        """What a run of the last compile launches, in order: kernels, each with what it is used on.
+        """The launches of a run of the last compile, in order: kernels with their arguments.
 
         `cx.launches[0]` is the first, `cx.launches[y]` the one that makes the tensor y; names of
-        values and of kernels are known, too. Without a device there are none, and the interpreter
-        computes node by node; so it does where the device is not there, and they can only be read.
+        values and of kernels work too. Without a device there are none, and the interpreter
+        computes node by node; where the device is missing, they can be read but not run.
         """
         from luminal_lab.kernels.launch import Launches  # noqa: PLC0415  # loaded when used
 
         compilation = self.compilation
-        found: Sequence[Launch] = getattr(compilation.program, "launches", ())
+        launches: Sequence[Launch] = getattr(compilation.program, "launches", ())
 
         def lines(node: int) -> tuple[Origin, ...]:
             return compilation.trace(node).lines
@@ -179,13 +179,13 @@ class Compiled(Store):
         def nodes(id: int) -> set[int]:
             return {node.id for node in compilation.trace(id).last}
 
-        return Launches(replace(one, find=lines, follow=nodes) for one in found)
+        return Launches(replace(launch, find=lines, follow=nodes) for launch in launches)
 
     @property
     def kernels(self) -> Kernels:
         """The distinct kernels of the last compile; `cx.kernels["softmax"]` is one of them.
 
-        They are there to be read where they cannot run, as without a C compiler.
+        They can be read even where they cannot run, as without a C compiler.
         """
         from luminal_lab.kernels.kernel import Kernels  # noqa: PLC0415  # loaded when used
 
@@ -193,7 +193,7 @@ class Compiled(Store):
 
     @property
     def memory_plan(self) -> MemoryPlan | None:
-        """Where the values of a run live, in the last compile's program; None without a device."""
+        """Where the last compile's program keeps the values of a run; None without a device."""
         return cast("MemoryPlan | None", getattr(self.compilation.program, "memory_plan", None))
 
     @property
@@ -216,11 +216,11 @@ class Compiled(Store):
         model: PeakRates | None = None,
         dims: Mapping[str, int] | None = None,
     ) -> Timings:
-        """Run the graph again and again, and return the times of all that it launches.
+        """Run the graph repeatedly, and return the times of all its launches.
 
-        Nothing else changes: neither values nor the count of runs. With a `model`, the rates of a
-        machine, nothing is run: the least times are computed from bytes and operations; `dims`
-        are then the sizes that no data gives.
+        Neither values nor the count of runs change. With a `model`, the rates of a machine, nothing
+        runs: least times are computed from bytes and operations, and `dims` are the sizes that no
+        data gives.
 
         >>> import luminal_lab as ll
         >>> cx = ll.Graph()
@@ -266,14 +266,14 @@ class Compiled(Store):
                     self._functions,
                     versions={id: p.version for p, id in self._parameters.items()},
                 )
-                what = written if program is None else self.compilation
-                return measure.measured(what, environment, rounds=rounds, warm_up=warm_up)
+                subject = written if program is None else self.compilation
+                return measure.measured(subject, environment, rounds=rounds, warm_up=warm_up)
 
     def _newest(self) -> Compilation | None:
-        """Return the last compile, unless what was written has changed since."""
-        made = self._compilation
-        if made is None or not (self._outputs or self._probes or self._kept):
+        """Return the last compile, unless the graph has changed since."""
+        newest = self._compilation
+        if newest is None or not (self._outputs or self._probes or self._kept):
             return None
-        then, now = made.written, self._asked("display")
+        then, now = newest.written, self._asked("display")
         is_same = then.signature == now.signature and then.table.shares_all(now.table)
-        return made if is_same else None
+        return newest if is_same else None

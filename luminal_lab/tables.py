@@ -1,4 +1,4 @@
-"""Tables: lines of text in columns, and pandas' for whatever has a `to_pandas()`."""
+"""Tables: aligned lines of text, and pandas tables for `to_pandas()` methods."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ Table: TypeAlias = "pd.DataFrame"
 
 
 def frame(
-    what: str,
+    subject: str,
     columns: Sequence[str],
     rows: Iterable[Sequence[object]],
     about: Mapping[str, object] | None = None,
 ) -> Table:
-    """Return rows as a table of pandas, with these columns even where there is no row.
+    """Return rows as a pandas table, with these columns even where there is no row.
 
-    `what` names the thing in the error where pandas is missing; what holds for the whole table is
-    in its `attrs`.
+    `subject` names the thing in the error where pandas is missing; `about`, which holds for the
+    whole table, becomes its `attrs`.
     """
     try:
         import pandas as pd  # pyright: ignore[reportMissingTypeStubs]  # optional
     except ImportError as error:
         raise DeviceError(
-            f"{what}: a table needs pandas, which is not installed",
+            f"{subject}: a table needs pandas, which is not installed",
             hint="pip install pandas; print(…) shows the rows without it",
         ) from error
     table = pd.DataFrame([[*map(_shown, row)] for row in rows], columns=list(columns))
@@ -41,7 +41,7 @@ def _shown(cell: object) -> object:
 
 
 def aligned(header: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the lines of a table; each column is aligned as its head says, `<` or `>`."""
+    """Return the lines of a table, each column aligned as its header says, `<` or `>`."""
     table = [[head for _, head in header], *rows]
     widths = [max(len(row[k]) for row in table) for k in range(len(header))]
     sides = [side for side, _ in header]

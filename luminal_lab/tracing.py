@@ -1,8 +1,7 @@
 """`with ll.trace() as t:` records every graph and every compile that is made inside.
 
-Several may be open at once, within each other and in other threads; each has what was made while it
-was open, in its own thread. While none is open, a compile asks one context variable, and that is
-all it costs.
+Several may be open at once, nested and in other threads; each records what its own thread makes
+while it is open. While none is open, a compile only reads one context variable.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class _Compile:
 
 
 class Traced:
-    """What was recorded while it was open: a context manager, which can be entered again.
+    """A context manager with what was recorded while it was open; it can be entered again.
 
     In another thread, `with t:` adds what that thread makes to the same record.
     """
@@ -61,7 +60,7 @@ class Traced:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # Not by a token: that would bring back others that were closed meanwhile.
+        # Not by a token, which would bring back others closed meanwhile.
         rest = list(LISTENERS.get())
         if self in rest:
             rest.reverse()
@@ -72,94 +71,99 @@ class Traced:
     # -- told ----------------------------------------------------------------------------------
 
     def wrote(self, graph: object) -> None:
-        """Take note of a graph that somebody begins to write."""
-        if not any(one is graph for one in self._made):
+        """Note a graph that is begun."""
+        if not any(entry is graph for entry in self._made):
             self._made.append(cast("Graph", graph))
 
     def compiles(self, graph: object, written: object) -> None:
-        """Take note that a graph, which is so far what was written, is about to be compiled."""
+        """Note that a graph, as written so far, is about to be compiled."""
         self._written[id(written)] = cast("IR", written), cast("Graph", graph)
 
-    def compiled(self, made: object, error: BaseException | None) -> None:
-        """Take note of a compile, or of how far it came before an error."""
-        compilation = cast(Compilation, made)
-        if any(isinstance(one, _Compile) and one.compilation is made for one in self._made):
+    def compiled(self, compilation: object, error: BaseException | None) -> None:
+        """Note a compile, or how far it came before an error."""
+        ended = cast(Compilation, compilation)
+        if any(isinstance(entry, _Compile) and entry.compilation is ended for entry in self._made):
             return  # it is open twice
-        _, graph = self._written.get(id(compilation.written), (None, None))
-        self._made.append(_Compile(compilation, graph, error))
+        _, graph = self._written.get(id(ended.written), (None, None))
+        self._made.append(_Compile(ended, graph, error))
 
     # -- what there is -------------------------------------------------------------------------
 
     @property
     def graphs(self) -> tuple[Graph, ...]:
-        """The graphs that were made, and those that were compiled, in order."""
-        found = [one.graph if isinstance(one, _Compile) else one for one in self._made]
-        return tuple({id(one): one for one in found if one is not None}.values())
+        """The graphs that were made or compiled, in order."""
+        graphs = [entry.graph if isinstance(entry, _Compile) else entry for entry in self._made]
+        return tuple({id(graph): graph for graph in graphs if graph is not None}.values())
 
     @property
     def compilations(self) -> tuple[Compilation, ...]:
-        """The compiles that ended well, in order."""
-        return tuple(one.compilation for one in self._compiles if one.error is None)
+        """The compiles that succeeded, in order."""
+        return tuple(entry.compilation for entry in self._compiles if entry.error is None)
 
     @property
     def errors(self) -> tuple[BaseException, ...]:
-        """What other compiles ended in; the workbench shows how far they came."""
-        return tuple(one.error for one in self._compiles if one.error is not None)
+        """The errors of the other compiles; the workbench shows how far they came."""
+        return tuple(entry.error for entry in self._compiles if entry.error is not None)
 
     @property
     def _compiles(self) -> list[_Compile]:
-        return [one for one in self._made if isinstance(one, _Compile)]
+        return [entry for entry in self._made if isinstance(entry, _Compile)]
 
     def __len__(self) -> int:
-        """Return how many graphs and compiles a workbench of it shows."""
+        """Return the number of graphs and compiles that its workbench shows."""
         return len(self._shown())
 
     def __bool__(self) -> bool:
         return True
 
     def _shown(self) -> list[Graph | _Compile]:
-        """Return all compiles, and the graphs that were not compiled; nothing that is empty."""
-        compiled = {id(one.graph) for one in self._compiles}
+        """Return all compiles, and the graphs that were not compiled and are not empty."""
+        compiled = {id(entry.graph) for entry in self._compiles}
         return [
-            one
-            for one in self._made
-            if isinstance(one, _Compile) or (id(one) not in compiled and len(one.ir))
+            entry
+            for entry in self._made
+            if isinstance(entry, _Compile) or (id(entry) not in compiled and len(entry.ir))
         ]
 
     def _backed(
-        self, what: str, times: tuple[Timings | SideBySide, ...] = (), dialects: Iterable[str] = ()
+        self,
+        caller: str,
+        times: tuple[Timings | SideBySide, ...] = (),
+        dialects: Iterable[str] = (),
     ) -> list[Backed]:
         shown, asked = self._shown(), tuple(dialects)
         if not shown:
             raise GraphError(
-                f"{what}: nothing was recorded",
+                f"{caller}: nothing was recorded",
                 hint="write or compile a graph inside: with ll.trace() as t: …",
             )
         names: dict[str, int] = {}
-        found: list[Backed] = []
-        for one in shown:
-            name = one.compilation.written.name if isinstance(one, _Compile) else one.name
+        backed: list[Backed] = []
+        for entry in shown:
+            name = entry.compilation.written.name if isinstance(entry, _Compile) else entry.name
             names[name] = count = names.get(name, 0) + 1
             title = name if count == 1 else f"{name} #{count}"
-            if not isinstance(one, _Compile):
-                found.append(backed_graph(what, one.ir, one, title))
+            if not isinstance(entry, _Compile):
+                backed.append(backed_graph(caller, entry.ir, entry, title))
                 continue
-            if one.error is not None:
-                title += f", which failed: {_sentence(one.error)}"
-            mine = times if one is self._compiles[-1] else ()
-            found.append(
-                backed_compile(one.compilation, one.graph, times=mine, dialects=asked, title=title)
+            if entry.error is not None:
+                title += f", which failed: {_sentence(entry.error)}"
+            mine = times if entry is self._compiles[-1] else ()
+            backed.append(
+                backed_compile(
+                    entry.compilation, entry.graph, times=mine, dialects=asked, title=title
+                )
             )
-        return found
+        return backed
 
     # -- shown ---------------------------------------------------------------------------------
 
     def workbench(self, *times: Timings | SideBySide, dialects: Iterable[str] = ()) -> Workbench:
-        """Return all that was recorded, alive; `times` are those of the last compile."""
+        """Return a live view of the whole record; `times` are those of the last compile."""
         return workbench(self._backed("workbench", times, dialects))
 
     def explore(self) -> Explorer:
-        """Return the graphs that were recorded, alive."""
+        """Return a live view of the recorded graphs."""
         return explorer(self._backed("explore"))
 
     def display(self) -> None:
@@ -168,18 +172,18 @@ class Traced:
 
     def save(self, path: str | Path) -> None:
         """Write all of it to a file, which `ll.open` reads."""
-        save_recording(path, [one.subject for one in self._backed("save")])
+        save_recording(path, [entry.subject for entry in self._backed("save")])
 
     @override
     def __str__(self) -> str:
         lines = [repr(self)]
-        for one in self._shown():
-            if not isinstance(one, _Compile):
-                lines.append(repr(one))
-            elif one.error is None:
-                lines.append(repr(one.compilation))
+        for entry in self._shown():
+            if not isinstance(entry, _Compile):
+                lines.append(repr(entry))
+            elif entry.error is None:
+                lines.append(repr(entry.compilation))
             else:
-                lines.append(f"{one.compilation!r}, which failed: {_sentence(one.error)}")
+                lines.append(f"{entry.compilation!r}, which failed: {_sentence(entry.error)}")
         return "\n".join(lines)
 
     _repr_mimebundle_ = as_text
@@ -192,17 +196,17 @@ class Traced:
 
 
 def _sentence(error: BaseException) -> str:
-    """Return what an error says, on one line."""
+    """Return an error's message on one line."""
     text = error.message if isinstance(error, Explained) else str(error)
     first = text.partition("\n")[0] or type(error).__name__
     return first if len(first) <= 120 else f"{first[:119]}…"
 
 
 def trace(*nothing: object) -> Traced:
-    """Return what records every graph and compile that is made inside its `with` block.
+    """Return a record of every graph and compile made inside its `with` block.
 
-    This function records; `cx.trace(tensor)` follows one node through the passes of a compile, and
-    what it returns is a `ll.Trace`.
+    This function records; `cx.trace(tensor)` follows one node through the passes of a compile and
+    returns a `ll.Trace`.
 
     >>> import luminal_lab as ll
     >>> with ll.trace() as t:

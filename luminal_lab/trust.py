@@ -1,8 +1,8 @@
-"""Whose code may run here: what this process wrote, what its user has signed, and nothing else.
+"""Whose code may run here: only code that this process wrote or its user has signed.
 
-A graph may carry the source of kernels (`ll.kernel`), and a recording the name of a compiler. Text
-that came from a file is no reason to run either. Each source that goes into generated code has a
-mark with its digest behind it, and whatever compiles or loads code calls `admit` first:
+A graph may carry the source of kernels (`ll.kernel`), and a recording the name of a compiler.
+Neither may run just because a file says so. In generated code a mark with its digest follows each
+such source, and whatever compiles or loads code calls `admit` first:
 
     // lab_user scale c 6a1f… void scale(const float *x, float *y, long n) {
 
@@ -13,8 +13,8 @@ mark with its digest behind it, and whatever compiles or loads code calls `admit
     ~/.local/share/luminal_lab/trusted      on Windows AppData/Local/…, on macOS Library/…
         6a1f… 2026-03-01 kernel scale in C
 
-Whoever can write to that file can run code as the user anyway; one that others may write to is not
-read.
+Anyone who can write to that file can run code as the user anyway; a file that others may write to
+is not read.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MARK: Final = re.compile(r"lab_user\b[^\n]*")
 MARKED: Final = re.compile(r"lab_user ([\w.]+) (c|cuda|metal) ([0-9a-f]{64})(?: (.*))?")
 SIGNED: Final = re.compile(r"([0-9a-f]{64})(?: (\S+) ([ -~]*))?")
 LONGEST: Final = 60
-"""The characters of a source's first line that an error shows."""
+"""The most characters of a source's first line that an error shows."""
 
 
 class Carried(Protocol):
@@ -47,7 +47,7 @@ class Carried(Protocol):
 
     @property
     def header(self) -> str:
-        """What it takes and gives."""
+        """Its arguments and results."""
         ...
 
     @property
@@ -62,12 +62,12 @@ class Carried(Protocol):
 
     @property
     def tasks(self) -> str:
-        """How often it is called."""
+        """The number of its calls."""
         ...
 
 
 class Foreign(NamedTuple):
-    """Something to run that came from a file: its digest, what it is, and its first line."""
+    """Code from a file: its digest, a description, and its first line."""
 
     digest: str
     what: str
@@ -75,9 +75,9 @@ class Foreign(NamedTuple):
 
 
 def untrusted(kernels: Iterable[Carried]) -> list[Foreign]:
-    """Return what nobody here has signed or allowed, each once."""
-    found = {one.digest: one for one in map(foreign_of, kernels)}
-    return [one for one in found.values() if not is_trusted(one)]
+    """Return each kernel that nobody here has signed or allowed, once."""
+    by_digest = {foreign.digest: foreign for foreign in map(foreign_of, kernels)}
+    return [foreign for foreign in by_digest.values() if not is_trusted(foreign)]
 
 
 class Signed(NamedTuple):
@@ -89,22 +89,22 @@ class Signed(NamedTuple):
 
 
 _HERE: Final[dict[str, bool]] = {}
-"""The digests that this process may run, and whether it wrote them itself."""
+"""The digests that this process may run, each with whether it wrote the code itself."""
 
 
 # -- what is trusted -------------------------------------------------------------------------------
 
 
 def foreign_of(kernel: Carried) -> Foreign:
-    """Return what there is to trust in a kernel: all that decides what it does to memory."""
+    """Return the part of a kernel to be trusted: all that decides what it does to memory."""
     parts = kernel.dialect, kernel.header, kernel.tasks, kernel.source
     name = re.match(r"\s*kernel\s+([\w.]+)", kernel.header, re.ASCII)
-    what = f"kernel {name[1] if name else '_'} in {LANGUAGES[kernel.dialect]}"
-    return Foreign(_digest("kernel", *parts), what, _first(kernel.source))
+    description = f"kernel {name[1] if name else '_'} in {LANGUAGES[kernel.dialect]}"
+    return Foreign(_digest("kernel", *parts), description, _first(kernel.source))
 
 
 def program_of(name: str) -> Foreign:
-    """Return what there is to trust in the name of a program that a file wants to be run."""
+    """Return the part to be trusted of a program that a file wants to run: its name."""
     return Foreign(_digest("program", name), "a program to run as the compiler", _cut(name))
 
 
@@ -113,7 +113,7 @@ def _digest(*parts: str) -> str:
 
 
 def is_trusted(foreign: Foreign) -> bool:
-    """Return whether it was written here, allowed, or signed."""
+    """Return whether some code was written here, allowed, or signed."""
     return foreign.digest in _HERE or foreign.digest in signed()
 
 
@@ -123,15 +123,15 @@ def write(kernel: Carried) -> None:
 
 
 def allow(foreign: Iterable[Foreign | str]) -> None:
-    """Trust something, given by itself or its digest, until this process ends."""
-    for one in foreign:
-        _HERE.setdefault(one if isinstance(one, str) else one.digest, False)
+    """Trust code, given itself or by its digest, until this process ends."""
+    for item in foreign:
+        _HERE.setdefault(item if isinstance(item, str) else item.digest, False)
 
 
-def asked(what: str, trust: object) -> bool:
-    """Return an argument `trust`, which nothing but True makes true."""
+def asked(caller: str, trust: object) -> bool:
+    """Return an argument `trust`, which must be a bool."""
     if not isinstance(trust, bool):
-        raise ArgumentError(f"{what}: trust is {trust!r}", hint="give True, or leave it out")
+        raise ArgumentError(f"{caller}: trust is {trust!r}", hint="give True, or leave it out")
     return trust
 
 
@@ -139,9 +139,9 @@ def asked(what: str, trust: object) -> bool:
 
 
 def mark(kernel: Carried) -> str:
-    """Return the line of a comment that stands below a user's source wherever it is generated."""
+    """Return the comment line that follows a user's source in generated code."""
     foreign = foreign_of(kernel)
-    # A backslash at its end would go on into the next line.
+    # A backslash at the end would continue the comment on the next line.
     first = foreign.first.rstrip("\\/ ")
     return (
         f"// lab_user {foreign.what.split()[1]} {kernel.dialect} {foreign.digest} {first}".rstrip()
@@ -149,60 +149,60 @@ def mark(kernel: Carried) -> str:
 
 
 def admit(source: str) -> None:
-    """Raise a TrustError unless all that others wrote in a generated source is trusted.
+    """Raise a TrustError unless all foreign code in a generated source is trusted.
 
-    Whatever compiles or loads code calls this first. Text can add marks, and none can be taken out:
-    those that say nothing, or name what nobody trusts, are refused.
+    Whatever compiles or loads code calls this first. Text can add marks but cannot remove any:
+    marks that cannot be read, or whose code nobody trusts, are refused.
     """
     refused: dict[str, Foreign] = {}
-    for found in MARK.finditer(source):
-        told = MARKED.fullmatch(found[0])
-        one = Foreign(_digest("mark", found[0]), "a mark that cannot be read", _cut(found[0]))
-        if told:
-            what = f"kernel {told[1]} in {LANGUAGES[told[2]]}"
-            one = Foreign(told[3], what, told[4] or "")
-        if not is_trusted(one):
-            refused.setdefault(one.digest, one)
+    for match in MARK.finditer(source):
+        marked = MARKED.fullmatch(match[0])
+        foreign = Foreign(_digest("mark", match[0]), "a mark that cannot be read", _cut(match[0]))
+        if marked:
+            description = f"kernel {marked[1]} in {LANGUAGES[marked[2]]}"
+            foreign = Foreign(marked[3], description, marked[4] or "")
+        if not is_trusted(foreign):
+            refused.setdefault(foreign.digest, foreign)
     refuse(refused.values())
 
 
 def admit_kernels(kernels: Iterable[Carried]) -> None:
-    """Raise a TrustError unless a graph's kernels of the user's may be run."""
-    refuse(one for one in map(foreign_of, kernels) if not is_trusted(one))
+    """Raise a TrustError unless the user kernels of a graph may run."""
+    refuse(foreign for foreign in map(foreign_of, kernels) if not is_trusted(foreign))
 
 
 def admit_program(name: str) -> None:
-    """Raise a TrustError unless a program that a file names may be run."""
-    one = program_of(name)
-    refuse([] if is_trusted(one) else [one])
+    """Raise a TrustError unless a program named by a file may run."""
+    foreign = program_of(name)
+    refuse([] if is_trusted(foreign) else [foreign])
 
 
 def refuse(foreign: Iterable[Foreign]) -> None:
-    """Raise a TrustError about what nobody here trusts; about nothing if there is nothing."""
-    found = list(foreign)
-    if not found:
+    """Raise a TrustError about untrusted code, if there is any."""
+    refused = list(foreign)
+    if not refused:
         return
-    many = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    many = f", and {len(refused) - 1} more" if len(refused) > 1 else ""
     error = TrustError(
-        f"{found[0].what}{many}: a file brought it along, and nobody here has said to run it",
-        where="\n".join(one.first for one in found) or None,
+        f"{refused[0].what}{many}: a file brought it along, and nobody here has said to run it",
+        where="\n".join(item.first for item in refused) or None,
         hint="read it first: luminal-lab trust FILE --show; then trust=True of ll.open and "
         "ll.parse, or --trust, runs it, and luminal-lab trust FILE signs it for good",
     )
-    error.carried = tuple(found)
+    error.carried = tuple(refused)
     raise error
 
 
 def _first(source: str) -> str:
-    """Return the first line of a source that is code, printable and cut; else its first line."""
+    """Return the first line of code in a source, or else its first line, printable and cut."""
     lines = [stripped for line in source.splitlines() if (stripped := line.strip())]
     code = (line for line in lines if not line.startswith(("//", "/*", "*", "#")))
     return _cut(next(code, lines[0] if lines else ""))
 
 
 def printable(line: str) -> str:
-    """Return a line of somebody else's that can do nothing to a terminal, nor hide in one."""
-    return "".join(one if one.isprintable() or one == "\t" else "�" for one in line)
+    """Return a foreign line with nothing in it that a terminal obeys or hides."""
+    return "".join(letter if letter.isprintable() or letter == "\t" else "�" for letter in line)
 
 
 def _cut(text: str) -> str:
@@ -214,7 +214,7 @@ def _cut(text: str) -> str:
 
 
 def trusted_file() -> Path | None:
-    """Return the user's file of digests; None for a user who has no home."""
+    """Return the user's file of digests; None for a user without a home."""
     parts = {"win32": "AppData/Local", "darwin": "Library/Application Support"}
     try:
         home = Path.home()
@@ -224,7 +224,7 @@ def trusted_file() -> Path | None:
 
 
 def signed() -> Mapping[str, Signed]:
-    """Return what the user has signed, by digest; nothing where others may write to the file."""
+    """Return the user's signatures by digest; none if others may write to the file."""
     path = trusted_file()
     try:
         if path is None or not _is_own(path.stat()) or not _is_own(path.parent.stat()):
@@ -232,49 +232,51 @@ def signed() -> Mapping[str, Signed]:
         lines = path.read_text("utf-8", "replace").splitlines()
     except OSError:
         return {}
-    found = (SIGNED.fullmatch(line) for line in lines)
-    return {one[1]: Signed(one[1], one[2] or "", one[3] or "") for one in found if one}
+    matches = (SIGNED.fullmatch(line) for line in lines)
+    return {
+        match[1]: Signed(match[1], match[2] or "", match[3] or "") for match in matches if match
+    }
 
 
-def _is_own(found: os.stat_result) -> bool:
-    if sys.platform == "win32":  # where a user's folder is the user's
+def _is_own(status: os.stat_result) -> bool:
+    if sys.platform == "win32":  # where a user's folder is private
         return True
-    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def sign(foreign: Iterable[Foreign]) -> bool:
-    """Trust something for good; return whether that could be written."""
+    """Trust code for good; return whether that could be written."""
     known = signed()
     date = datetime.now(UTC).date().isoformat()
-    new = {one.digest: Signed(one.digest, date, one.what) for one in foreign}
-    new = {digest: one for digest, one in new.items() if digest not in known}
+    new = {item.digest: Signed(item.digest, date, item.what) for item in foreign}
+    new = {digest: entry for digest, entry in new.items() if digest not in known}
     return not new or _written({**known, **new})
 
 
 def unsign(foreign: Iterable[Foreign]) -> bool:
     """Take signatures back, in this process too; return whether that could be written."""
-    gone = {one.digest for one in foreign}
+    gone = {item.digest for item in foreign}
     for digest in gone:
         _HERE.pop(digest, None)
     known = signed()
-    left = {digest: one for digest, one in known.items() if digest not in gone}
+    left = {digest: entry for digest, entry in known.items() if digest not in gone}
     return len(left) == len(known) or _written(left)
 
 
 def sign_written(kernels: Iterable[Carried]) -> None:
-    """Sign the kernels that this process wrote itself: what a user saves, the user may run again.
+    """Sign the kernels that this process wrote itself: users may run again what they save.
 
-    Where nothing can be written, they are asked about in the next process.
+    Where nothing can be written, the next process asks.
     """
-    found = [foreign_of(one) for one in kernels]
-    sign(one for one in found if _HERE.get(one.digest))
+    written = [foreign_of(kernel) for kernel in kernels]
+    sign(foreign for foreign in written if _HERE.get(foreign.digest))
 
 
 def _written(entries: Mapping[str, Signed]) -> bool:
     path = trusted_file()
     if path is None:
         return False
-    text = "".join(f"{' '.join(one).rstrip()}\n" for one in entries.values())
+    text = "".join(f"{' '.join(entry).rstrip()}\n" for entry in entries.values())
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Nobody else may read or write what mkstemp makes.

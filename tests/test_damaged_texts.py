@@ -14,7 +14,7 @@ from luminal_lab.bench.rows import Report
 from luminal_lab.core.dims import parse_dim
 from luminal_lab.core.parse import parse
 from luminal_lab.course import notebooks
-from luminal_lab.course.kept import Kept
+from luminal_lab.course.kept import ProgressFile
 from luminal_lab.errors import (
     UNSEEN,
     ArgumentError,
@@ -29,7 +29,7 @@ from luminal_lab.kernels.steps.schedule import parse_schedule
 from luminal_lab.machines.rates import PeakRates
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.pipeline import parse_pipeline
-from luminal_lab.timing.recording import Entry, Key, Program, Recording
+from luminal_lab.timing.recording import Key, RecordedKernel, RecordedProgram, Recording
 from luminal_lab.timing.timings import Limit, Timing, Timings
 from luminal_lab.viz import overlays
 from tests.damage import bytes_damaged, parts_damaged, places, words_damaged
@@ -45,9 +45,9 @@ kernel softmax[n: 1..64 by 2](x: f32[n, 64], k: i64[n]) -> (y: f32[n, 64])
   y[i < n, j < 64] = t[i, j] * recip(sum k_2 < 64: t[i, k_2]) + u[i, j]
 """
 STEPS = """split i by 6
-parallel i_o
-reorder i_o, j
-pack a before i over i_i, k as b
+parallel i.block
+reorder j, i.block
+pack a before i over i.own, k as b
 fetch a in i ahead 2 of j"""
 PIPELINE = (
     "(simplify{limit = 10}, cse){rounds = 3}, inline{only = [a, b]}, "
@@ -80,8 +80,8 @@ TIMES = Timings(
 )
 KERNELS = Recording(
     "a card", "driver 5", "2026-01-02T03:04", "cuda", "1",
-    (Entry("k", Key("0123", "split i by 6", "cuda", "1", (("n", 4),)), (0.1, 0.2)),),
-    (Program("p", (0, 0), (0.3,), "values agree"),),
+    (RecordedKernel("k", Key("0123", "split i by 6", "cuda", "1", (("n", 4),)), (0.1, 0.2)),),
+    (RecordedProgram("p", (0, 0), (0.3,), "values agree"),),
     {"arch": "sm_90"}, rates=RATES,
 )  # fmt: skip
 REPORT = Report("1", "2026", 2, False, RATES)
@@ -196,7 +196,9 @@ KINDS = {
         of_file(lambda p: [*notebooks.places(notebooks.read(p))]),
         (ArgumentError,),
     ),
-    "progress": Kind([json.dumps(KEPT)], of_file(lambda p: Kept(p.parent).entry("01.1")), ()),
+    "progress": Kind(
+        [json.dumps(KEPT)], of_file(lambda p: ProgressFile(p.parent).entry("01.1")), ()
+    ),
 }
 
 

@@ -16,7 +16,7 @@ from signal import SIGINT, default_int_handler, getsignal, raise_signal
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.interrupts import Blocks, held, is_on_stack, look, opened, write_over
+from luminal_lab.interrupts import OpenBlocks, held, is_on_stack, look, opened, write_over
 from tests.interrupting import PHASES
 
 ROOT = Path(__file__).parents[1]
@@ -158,7 +158,7 @@ def test_a_frame_is_on_the_stack_of_any_thread():
 
 
 def test_blocks_end_with_their_frames_unless_these_only_wait():
-    blocks: Blocks[str] = Blocks()
+    blocks: OpenBlocks[str] = OpenBlocks()
 
     def begin() -> None:
         blocks.begin(1, sys._getframe(), "before one")

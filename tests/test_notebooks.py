@@ -20,7 +20,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from luminal_lab.course import notebooks as forms, outline
-from luminal_lab.course.kept import Kept
+from luminal_lab.course.kept import ProgressFile
 from luminal_lab.course.notebooks import Notebook, asked, read, source
 from luminal_lab.devices.facts.probe import cpu_name
 from tests import refresh_notebooks
@@ -104,7 +104,7 @@ def test_it_shows_what_is_stored_and_its_exercises_can_be_answered(path: Path, t
     code, said = run(to_run(notebook, progress), tmp_path)
     accept = f"to accept it: make notebooks NOTEBOOKS={path.name}"
     assert code == 0, f"{path.name}: {said[-6000:]}\n{accept}"
-    kept = Kept(progress)
+    kept = ProgressFile(progress)
     ids = [id for id, _ in forms.places(notebook)]
     assert [id for id in ids if not kept.entry(id).right] == []
 

@@ -12,7 +12,7 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab import cli
-from luminal_lab.course.grading import Result, Results
+from luminal_lab.course.grading import ExerciseResult, Results
 from luminal_lab.errors import UNSEEN, InputError, LabError, LabWarning, RecordingError, visible
 from luminal_lab.io.recording import MAGIC, contents_of, recording_bytes
 from luminal_lab.reading import DEEPEST_JSON, read_json, read_plain, room, shown
@@ -219,7 +219,9 @@ def test_errors_warnings_tables_and_results_are_spelled():
     error = LabError(f"a {EVIL}", where=EVIL, hint=EVIL)
     error.add_note(EVIL)
     table = frame("t", ["name"], [[EVIL]])
-    results = Results(("01.1",), {f"ann {EVIL}": {"01.1": Result("right")}}, (f"note {EVIL}",))
+    results = Results(
+        ("01.1",), {f"ann {EVIL}": {"01.1": ExerciseResult("right")}}, (f"note {EVIL}",)
+    )
     for text in (str(error), error._render_traceback_()[0], str(LabWarning(EVIL)), str(results)):
         assert not UNSEEN.search(text)
     assert not UNSEEN.search(str(table["name"][0]))

@@ -21,14 +21,14 @@ FILLING = re.compile(r"(?:data16|cs|nop[lw]?|int3)\b|xchg +%ax,%ax")
 
 
 def machine_code(libraries: Iterable[Path]) -> Counter[str]:
-    """Return the functions of libraries, each as its instructions, and how often there is each.
+    """Return the functions of libraries as their instructions, each with a count.
 
-    Names do not count, nor where in a library a function or a number lies.
+    Names and positions of functions or numbers in a library do not count.
     """
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for path in libraries:
-        found += Counter(functions(disassembled(path)))
-    return found
+        counts += Counter(functions(disassembled(path)))
+    return counts
 
 
 def disassembled(path: Path) -> str:
@@ -52,22 +52,26 @@ def functions(assembly: str) -> list[str]:
     >>> functions("0010 <f>:\n 10:  call 20 <g>\n 15:  jmp 17 <f+0x7>\n 17:  lea 0x9(%rip)")
     ['call *\njmp 2\nlea *(%rip)']
     """
-    found: list[list[tuple[int, str]]] = []
+    bodies: list[list[tuple[int, str]]] = []
     for line in assembly.splitlines():
         if FUNCTION.match(line):
-            found.append([])
-        elif found and (text := INSTRUCTION.match(line)) and not FILLING.match(text[2]):
-            found[-1].append((int(text[1], 16), REMARK.sub("", text[2])))
-    return ["\n".join(_named_by_order(body)) for body in found]
+            bodies.append([])
+        elif bodies and (text := INSTRUCTION.match(line)) and not FILLING.match(text[2]):
+            bodies[-1].append((int(text[1], 16), REMARK.sub("", text[2])))
+    return ["\n".join(_named_by_order(body)) for body in bodies]
 
 
 def _named_by_order(body: Sequence[tuple[int, str]]) -> Iterator[str]:
-    """Yield instructions; the target of a jump is its number among them, or * in another place."""
-    places = [place for place, _ in body]
+    """Yield instructions; a jump's target is its number among them, or * if it is elsewhere."""
+    addresses = [address for address, _ in body]
 
     def target(match: re.Match[str]) -> str:
-        place = int(match[1], 16)
-        return str(bisect_left(places, place)) if places[0] <= place <= places[-1] else "*"
+        address = int(match[1], 16)
+        return (
+            str(bisect_left(addresses, address))
+            if addresses[0] <= address <= addresses[-1]
+            else "*"
+        )
 
     for _, text in body:
         yield " ".join(DISTANCE.sub("*", TARGET.sub(target, text)).split())

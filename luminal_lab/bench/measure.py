@@ -19,8 +19,8 @@ import numpy as np
 
 from luminal_lab.bench.peers.known import OURS, PEERS, Known
 from luminal_lab.bench.process import Failed, Prepared, Process
-from luminal_lab.bench.rows import Report, Row
-from luminal_lab.bench.stored import Stored, store
+from luminal_lab.bench.rows import BenchRow, Report
+from luminal_lab.bench.stored import StoredArrays, store
 from luminal_lab.bench.surroundings import own_home, surroundings
 from luminal_lab.bench.workload import Unable, Workload
 from luminal_lab.bench.workloads import EIGHTH
@@ -58,7 +58,7 @@ def measure(
     workloads: Sequence[Workload],
     options: Options,
     version: str,
-    done: Callable[[Report, Row], object] = lambda report, row: None,
+    done: Callable[[Report, BenchRow], object] = lambda report, row: None,
 ) -> Report:
     """Measure workloads; `done` gets each row when it is there."""
     with progress("bench", len(workloads), "workload") as bar:
@@ -69,7 +69,7 @@ def _measured(
     workloads: Sequence[Workload],
     options: Options,
     version: str,
-    done: Callable[[Report, Row], object],
+    done: Callable[[Report, BenchRow], object],
     bar: Progress,
 ) -> Report:
     begin = perf_counter()
@@ -89,7 +89,7 @@ def _measured(
         else:
             peers.append(peer)
             report.versions[peer.name] = version_of(peer.modules[0])
-    with scratch() as folder, Run(report, options, peers, folder, bar) as run:
+    with scratch() as folder, BenchRun(report, options, peers, folder, bar) as run:
         for workload in workloads:
             row = run.compiling(workload) if workload.kind == COMPILING else run.row(workload)
             row.unable |= {n: why for n, why in report.missing.items() if n not in row.unable}
@@ -104,16 +104,16 @@ def _measured(
 
 @contextmanager
 def scratch() -> Generator[Path]:
-    """Give a folder for data and caches, in memory where that is possible."""
-    place = SHARED if SHARED.is_dir() and shutil.disk_usage(SHARED).free > 8 << 30 else None
+    """Yield a folder for data and caches, in memory where possible."""
+    parent = SHARED if SHARED.is_dir() and shutil.disk_usage(SHARED).free > 8 << 30 else None
     with tempfile.TemporaryDirectory(
-        prefix="luminal-lab-", dir=place, ignore_cleanup_errors=True
+        prefix="luminal-lab-", dir=parent, ignore_cleanup_errors=True
     ) as folder:
         yield Path(folder)
 
 
-class Run:
-    """The processes of a run, and what they are asked."""
+class BenchRun:
+    """The processes of a run, and its schedule of requests."""
 
     def __init__(
         self,
@@ -127,11 +127,11 @@ class Run:
         self.options = options
         self.peers = peers
         self.folder = folder
-        self.told = bar.now
+        self.announce = bar.now
         self.around = surroundings(report.threads, folder)
         self.processes: dict[str, Process] = {}
 
-    def __enter__(self) -> Run:
+    def __enter__(self) -> BenchRun:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -142,15 +142,15 @@ class Run:
         """Return the process of a library, started when it is first needed or has ended."""
         if name not in self.processes or not self.processes[name].is_alive:
             given = {"threads": self.report.threads, **more}
-            self.processes[name] = Process(known.place, given, self.around, self.folder)
+            self.processes[name] = Process(known.peer_class, given, self.around, self.folder)
         return self.processes[name]
 
     # -- a workload --------------------------------------------------------------------------------
 
-    def row(self, workload: Workload) -> Row:
+    def row(self, workload: Workload) -> BenchRow:
         """Measure one workload."""
         row = new_row(workload)
-        self.told(f"{workload.name}: data")
+        self.announce(f"{workload.name}: data")
         data = workload.data(
             workload.sizes, np.random.default_rng(zlib.crc32(workload.kind.encode()))
         )
@@ -161,10 +161,10 @@ class Run:
         ready: dict[str, Process] = {}
         try:
             for name, known, more in self._asked(workload, row):
-                self.told(f"{workload.name}: {name} gets ready")
+                self.announce(f"{workload.name}: {name} gets ready")
                 process = self.process(name, known, **more)
                 try:
-                    found = process.prepare(workload, stored)
+                    prepared = process.prepare(workload, stored)
                 except Unable as error:
                     row.unable[name] = str(error)
                     continue
@@ -172,16 +172,16 @@ class Run:
                     row.unable[name] = f"failed: {error}"
                     row.failed.append(f"{name}: {error}")
                     continue
-                row.first_ms[name] = found.seconds * 1e3
+                row.first_ms[name] = prepared.seconds * 1e3
                 row.facts |= {
                     (fact if name == OURS.name else f"{fact}: {name}"): value
-                    for fact, value in found.facts.items()
+                    for fact, value in prepared.facts.items()
                 }
                 ready[name] = process
                 if name == OURS.name:
-                    ours = found.results
+                    ours = prepared.results
                 elif ours is not None and more.get("variant") != EIGHTH:
-                    row.failed += apart(name, found.results, ours, workload.tolerance)
+                    row.failed += apart(name, prepared.results, ours, workload.tolerance)
             row.failed += grown(row)
             self._turns(workload, row, ready)
         finally:
@@ -191,8 +191,8 @@ class Run:
             path.unlink()
         return row
 
-    def _asked(self, workload: Workload, row: Row) -> list[tuple[str, Known, dict[str, str]]]:
-        """Return who is asked, we first; who is not is noted with the reason."""
+    def _asked(self, workload: Workload, row: BenchRow) -> list[tuple[str, Known, dict[str, str]]]:
+        """Return the peers of a workload, ours first; skipped ones are noted with the reason."""
         asked: list[tuple[str, Known, dict[str, str]]] = [(OURS.name, OURS, {})]
         asked += [(f"{OURS.name}, {v}", OURS, {"variant": v}) for v in workload.variants]
         asked += [(peer.name, peer, {}) for peer in self.peers if workload.has_peers]
@@ -206,11 +206,11 @@ class Run:
                 row.unable[name] = why
         if OURS.name in row.unable:
             row.failed.append(f"{OURS.name}: {row.unable[OURS.name]}")
-        return [one for one in asked if one[0] not in row.unable]
+        return [entry for entry in asked if entry[0] not in row.unable]
 
-    def _turns(self, workload: Workload, row: Row, ready: dict[str, Process]) -> None:
-        """Time all that is ready, again where something disturbed it; the calmest try counts."""
-        best: Row | None = None
+    def _turns(self, workload: Workload, row: BenchRow, ready: dict[str, Process]) -> None:
+        """Time all ready peers, repeating disturbed tries; the calmest one counts."""
+        best: BenchRow | None = None
         for number in range(1 if self.options.is_quick else TRIES):
             row.rounds, row.runs, row.tries = {}, {}, number + 1
             with Load(process.id for process in ready.values()) as load:
@@ -223,11 +223,11 @@ class Run:
         assert best is not None
         row.rounds, row.runs, row.busy = best.rounds, best.runs, best.busy
 
-    def _rounds(self, workload: Workload, row: Row, ready: dict[str, Process]) -> None:
+    def _rounds(self, workload: Workload, row: BenchRow, ready: dict[str, Process]) -> None:
         seconds = QUICK_TURN if self.options.is_quick else workload.seconds
         for k in range(self.options.rounds):
             for name, process in list(ready.items()):
-                self.told(f"{workload.name}: round {k + 1}, {name}")
+                self.announce(f"{workload.name}: round {k + 1}, {name}")
                 try:
                     times = process.time(seconds)
                 except Failed as error:
@@ -241,7 +241,7 @@ class Run:
 
     # -- compile time ------------------------------------------------------------------------------
 
-    def compiling(self, workload: Workload) -> Row:
+    def compiling(self, workload: Workload) -> BenchRow:
         """Measure the time from a model to its first result, each time in a new process."""
         row = new_row(workload)
         path = self.folder / "data"
@@ -252,24 +252,24 @@ class Run:
             for name, known, _ in asked:
                 if name in row.unable:
                     continue
-                self.told(f"{workload.name}: round {k + 1}, {name}")
-                found = self._compiled(name, known, workload, stored, row)
-                if found is None:
+                self.announce(f"{workload.name}: round {k + 1}, {name}")
+                prepared = self._compiled(name, known, workload, stored, row)
+                if prepared is None:
                     continue
-                row.rounds.setdefault(name, []).append(found.seconds * 1e3)
+                row.rounds.setdefault(name, []).append(prepared.seconds * 1e3)
                 row.runs[name] = k + 1
                 if name == OURS.name:
-                    ours = found.results
+                    ours = prepared.results
                 elif ours is not None and k == 0:
-                    row.failed += apart(name, found.results, ours, workload.tolerance)
+                    row.failed += apart(name, prepared.results, ours, workload.tolerance)
         path.unlink()
         return row
 
     def _compiled(
-        self, name: str, known: Known, workload: Workload, stored: Stored, row: Row
+        self, name: str, known: Known, workload: Workload, stored: StoredArrays, row: BenchRow
     ) -> Prepared | None:
         """Have a library compile, in a home that is empty, or where it has done so before."""
-        home = self.folder / f"home-{known.place.rpartition(':')[2]}"
+        home = self.folder / f"home-{known.peer_class.rpartition(':')[2]}"
         try:
             if not workload.sizes["cached"]:
                 shutil.rmtree(home, ignore_errors=True)
@@ -283,19 +283,21 @@ class Run:
             row.failed.append(f"{name}: {error}")
         return None
 
-    def _alone(self, known: Known, home: Path, workload: Workload, stored: Stored) -> Prepared:
+    def _alone(
+        self, known: Known, home: Path, workload: Workload, stored: StoredArrays
+    ) -> Prepared:
         """Have a new process, which finds no caches but those in a home, do a workload once."""
         around = own_home(self.around, home)
-        process = Process(known.place, {"threads": self.report.threads}, around, self.folder)
+        process = Process(known.peer_class, {"threads": self.report.threads}, around, self.folder)
         try:
             return process.prepare(workload, stored)
         finally:
             process.end()
 
 
-def new_row(workload: Workload) -> Row:
+def new_row(workload: Workload) -> BenchRow:
     """Return the row of a workload before anything is known."""
-    return Row(
+    return BenchRow(
         workload.name,
         workload.about,
         flops=workload.cost.flops,
@@ -305,7 +307,7 @@ def new_row(workload: Workload) -> Row:
     )
 
 
-def grown(row: Row) -> list[str]:
+def grown(row: BenchRow) -> list[str]:
     """Return what is wrong if a decode step writes more where the cache is longer."""
     long, short = (row.facts.get(name) for name in (WRITTEN, f"{WRITTEN}: {OURS.name}, {EIGHTH}"))
     if long is None or short is None or long == short:

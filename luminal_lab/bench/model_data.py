@@ -18,19 +18,19 @@ POOL = 1 << 22
 
 
 def drawn(shapes: dict[str, tuple[int, ...]], rng: np.random.Generator) -> Arrays:
-    """Return weights of some shapes: norms near 1, all else small."""
+    """Return weights of given shapes: norms near 1, all others small."""
     pool = np.tile(rng.standard_normal(POOL, np.float32) * np.float32(0.02), 2)
-    found: Arrays = {}
+    weights: Arrays = {}
     for name, shape in shapes.items():
         whole = cut(pool, int(np.prod(shape)), rng)
         if len(shape) == 1 and name.endswith("weight"):
             whole += 1
-        found[name] = whole.reshape(shape)
-    return found
+        weights[name] = whole.reshape(shape)
+    return weights
 
 
 def cut(pool: NDArray[T], count: int, rng: np.random.Generator) -> NDArray[T]:
-    """Return so many numbers of a pool that holds POOL of them twice, each part from elsewhere."""
+    """Return `count` numbers from a doubled pool, each part from a random position."""
     whole = np.empty(count, pool.dtype)
     for at in range(0, count, POOL):
         part, start = whole[at : at + POOL], int(rng.integers(POOL))
@@ -93,10 +93,10 @@ def gpt(sizes: Sizes, rng: np.random.Generator) -> Arrays:
 
 def gpt_cost(sizes: Sizes) -> Cost:
     """Return the cost of a training step: a forward run, twice that for gradients, AdamW."""
-    one = gpt2_cost({**sizes, "seq": sizes["context"]})
+    forward = gpt2_cost({**sizes, "seq": sizes["context"]})
     count = sum(int(np.prod(shape)) for shape in gpt2_shapes(sizes).values())
     # AdamW reads a weight and two averages, and writes them; the gradient lives between.
-    return Cost(3 * sizes["batch"] * one.flops + 12 * count, 12 * count, 12 * count)
+    return Cost(3 * sizes["batch"] * forward.flops + 12 * count, 12 * count, 12 * count)
 
 
 # -- Llama -----------------------------------------------------------------------------------------
@@ -132,11 +132,11 @@ def llama(sizes: Sizes, rng: np.random.Generator) -> Arrays:
 
 def _cache(sizes: Sizes, rng: np.random.Generator) -> Arrays:
     shared = sizes["kv_heads"], sizes["capacity"], sizes["width"] // sizes["heads"]
-    found: Arrays = {"tokens": rng.integers(0, sizes["vocab"], (1, 1))}
+    arrays: Arrays = {"tokens": rng.integers(0, sizes["vocab"], (1, 1))}
     for layer in range(sizes["layers"]):
-        found[f"cache.{layer}.keys"] = rng.standard_normal((1, *shared), np.float32)
-        found[f"cache.{layer}.values"] = rng.standard_normal((1, *shared), np.float32)
-    return found
+        arrays[f"cache.{layer}.keys"] = rng.standard_normal((1, *shared), np.float32)
+        arrays[f"cache.{layer}.values"] = rng.standard_normal((1, *shared), np.float32)
+    return arrays
 
 
 def llama_q8(sizes: Sizes, rng: np.random.Generator) -> Arrays:
@@ -146,14 +146,14 @@ def llama_q8(sizes: Sizes, rng: np.random.Generator) -> Arrays:
     """
     pool = np.tile(rng.integers(-127, 128, POOL, np.int8), 2)
     shapes = llama_shapes(sizes)
-    found = drawn({n: shape for n, shape in shapes.items() if len(shape) == 1}, rng)
+    weights = drawn({n: shape for n, shape in shapes.items() if len(shape) == 1}, rng)
     for name, (rows, columns) in ((n, shape) for n, shape in shapes.items() if len(shape) == 2):
         blocks = cut(pool, rows * columns, rng).reshape(-1, 32)
         blocks[::2, 0], blocks[1::2, 0] = 127, -127
-        found[f"{name}.q"] = blocks.reshape(rows, columns)
+        weights[f"{name}.q"] = blocks.reshape(rows, columns)
         scale = rng.random((rows, columns // 32), np.float32) * np.float32(2e-4)
-        found[f"{name}.scale"] = (scale + np.float32(1e-4)).astype(np.float16)
-    return {**found, **_cache(sizes, rng)}
+        weights[f"{name}.scale"] = (scale + np.float32(1e-4)).astype(np.float16)
+    return {**weights, **_cache(sizes, rng)}
 
 
 def llama_cost(sizes: Sizes, *, weight_bytes: float) -> Cost:
@@ -181,12 +181,12 @@ CNN_SHAPES: dict[str, tuple[int, ...]] = {
 
 def cnn(sizes: Sizes, rng: np.random.Generator) -> Arrays:
     """Draw the weights of the digits' CNN, images and what they show."""
-    found = {
+    arrays = {
         name: rng.standard_normal(shape, np.float32) * np.float32(0.2)
         for name, shape in CNN_SHAPES.items()
     }
     images = rng.random((sizes["batch"], 1, 8, 8), np.float32)
-    return {**found, "images": images, "labels": rng.integers(0, 10, sizes["batch"])}
+    return {**arrays, "images": images, "labels": rng.integers(0, 10, sizes["batch"])}
 
 
 def cnn_cost(sizes: Sizes) -> Cost:

@@ -67,7 +67,7 @@ class Pair:
 
     @property
     def ratio(self) -> float | None:
-        """The median of the ratios: above 1 where the new one is faster."""
+        """The median of the ratios, above 1 where the new checkout is faster."""
         return statistics.median(self.ratios) if self.old else None
 
     @property
@@ -82,7 +82,7 @@ class Pair:
 
     @property
     def spread(self) -> float:
-        """How far the quartiles of the ratios are apart."""
+        """The distance between the quartiles of the ratios."""
         if len(self.old) < 4:
             return 0.0
         low, _, high = statistics.quantiles(self.ratios, n=4)
@@ -171,7 +171,7 @@ class _Both:
         for name in SIDES:
             home = folder / f"home-{name}"
             process = Process(
-                OURS.place,
+                OURS.peer_class,
                 {"threads": report.threads},
                 own_home(around, home),
                 folder,
@@ -192,18 +192,18 @@ class _Both:
         stored = store(data, path)
         del data
         results: dict[str, list[Array]] = {}
-        made: dict[str, list[Path]] = {}
+        libraries: dict[str, list[Path]] = {}
         try:
             for name, side in self.sides.items():
                 before = side.libraries()
                 results[name] = side.process.prepare(workload, stored).results
-                made[name] = [*(side.libraries() - before)]
+                libraries[name] = [*(side.libraries() - before)]
             row.failed += apart("the old one", results["old"], results["new"], workload.tolerance)
             with suppress(DeviceError):
-                row.same_code = machine_code(made["old"]) == machine_code(made["new"])
+                row.same_code = machine_code(libraries["old"]) == machine_code(libraries["new"])
             self._turns(row)
         except (Failed, Unable) as error:
-            name = next((one for one in SIDES if one not in made), "both")
+            name = next((side_name for side_name in SIDES if side_name not in libraries), "both")
             row.failed.append(f"{name}: {error}")
         finally:
             for side in self.sides.values():
@@ -213,19 +213,19 @@ class _Both:
         return row
 
     def _turns(self, row: Pair) -> None:
-        """Time both in turns, again where something disturbed them; the calmest try counts."""
+        """Time both in turns, repeating disturbed tries; the calmest one counts."""
         best: Pair | None = None
         for number in range(TRIES):
-            found = Pair(row.name)
+            attempt = Pair(row.name)
             with Load(side.process.id for side in self.sides.values()) as load:
                 for turn in range(ROUNDS):
                     # Who goes second finds what the first has left in the caches, and its clock.
                     for name in SIDES if turn % 2 else SIDES[::-1]:
                         times = self.sides[name].process.time(TURN)
-                        getattr(found, name).append(1e3 * statistics.median(times))
-            found.busy, row.tries = load.others, number + 1
-            best = found if best is None or found.spread < best.spread else best
-            if found.spread <= STEADY:
+                        getattr(attempt, name).append(1e3 * statistics.median(times))
+            attempt.busy, row.tries = load.others, number + 1
+            best = attempt if best is None or attempt.spread < best.spread else best
+            if attempt.spread <= STEADY:
                 break
         assert best is not None
         row.old, row.new, row.busy = best.old, best.new, best.busy

@@ -24,8 +24,8 @@ from tempfile import mkstemp
 from time import perf_counter
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from luminal_lab.bench.peers.peer import Peer, Ready
-from luminal_lab.bench.stored import Stored, opened
+from luminal_lab.bench.peers.peer import Peer, ReadyWorkload
+from luminal_lab.bench.stored import StoredArrays, opened
 from luminal_lab.bench.workload import Unable, Workload
 from luminal_lab.core.dtypes import Array
 from luminal_lab.errors import Explained
@@ -52,11 +52,11 @@ class Failed(Exception):  # noqa: N818  # told in the row
 
 
 class Process:
-    """A library in a process of its own, with the surroundings that it reads when it starts."""
+    """A library in a process of its own, with the environment variables that it reads."""
 
     def __init__(
         self,
-        place: str,
+        peer_class: str,
         options: Mapping[str, Any],
         surroundings: Mapping[str, str],
         folder: Path,
@@ -69,7 +69,7 @@ class Process:
             f"import os, sys; os.environ.update({dict(surroundings)!r})\n"
             f"sys.path[:0] = {[] if package is None else [str(package)]!r}\n"
             "from luminal_lab.bench.process import main\n"
-            f"main({place!r}, {dict(options)!r})"
+            f"main({peer_class!r}, {dict(options)!r})"
         )
         with self._said.open("wb") as said:
             self._process = subprocess.Popen(
@@ -79,7 +79,7 @@ class Process:
                 stderr=said,
             )
 
-    def prepare(self, workload: Workload, data: Stored) -> Prepared:
+    def prepare(self, workload: Workload, data: StoredArrays) -> Prepared:
         """Make a workload ready, and run it for the first time."""
         # What draws the data is a function, which cannot be sent, and is not needed there.
         return self._ask("prepare", replace(workload, data=_no_data), data)
@@ -150,22 +150,22 @@ def _no_data(*given: object) -> Any:  # noqa: ANN401  # never called
 # -- in the other process --------------------------------------------------------------------------
 
 
-def main(place: str, options: Mapping[str, Any]) -> None:
-    """Answer on the standard streams of this process, which libraries then do not print on."""
+def main(peer_class: str, options: Mapping[str, Any]) -> None:
+    """Answer on this process's standard streams, which libraries can then not print on."""
     asked = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     faulthandler.enable()
-    warnings.simplefilter("ignore")  # what libraries warn of is not ours
-    serve(asked, answers, place, options)
+    warnings.simplefilter("ignore")  # the warnings of libraries are not ours
+    serve(asked, answers, peer_class, options)
 
 
-def serve(asked: BinaryIO, answers: BinaryIO, place: str, options: Mapping[str, Any]) -> None:
-    """Answer questions until there are no more; `place` is the module and class of a library."""
-    module, _, name = place.partition(":")
+def serve(asked: BinaryIO, answers: BinaryIO, peer_class: str, options: Mapping[str, Any]) -> None:
+    """Answer questions until there are no more; `peer_class` is the module and class of a peer."""
+    module, _, name = peer_class.partition(":")
     peer: Peer | None = None
-    ready: Ready | None = None
+    ready: ReadyWorkload | None = None
     while True:
         try:
             question, *given = pickle.load(asked)
@@ -181,29 +181,29 @@ def serve(asked: BinaryIO, answers: BinaryIO, place: str, options: Mapping[str, 
                 ready, answer = None, None
                 gc.collect()
                 if question == "prepare":
-                    workload, data = cast("tuple[Workload, Stored]", tuple(given))
+                    workload, data = cast("tuple[Workload, StoredArrays]", tuple(given))
                     ready = peer.prepare(workload, opened(data))
                     answer = _first(ready, workload.calls)
             said = "done", answer
         except Unable as error:
             said = "unable", str(error)
-        except (Exception, KeyboardInterrupt) as error:  # it is told, and the next one goes on
+        except (Exception, KeyboardInterrupt) as error:  # reported, and the next request goes on
             said = "failed", _told(error)
         pickle.dump(said, answers, protocol=5)
         answers.flush()
 
 
-def _first(ready: Ready, calls: int) -> Prepared:
+def _first(ready: ReadyWorkload, calls: int) -> Prepared:
     start = perf_counter()
     result = ready.run()
     seconds = perf_counter() - start
-    found: list[Array] = ready.read(result)
+    arrays: list[Array] = ready.read(result)
     for _ in range(calls - 1):
-        found += ready.read(ready.run())
-    return Prepared(found, seconds, ready.facts())
+        arrays += ready.read(ready.run())
+    return Prepared(arrays, seconds, ready.facts())
 
 
-def timed(ready: Ready, seconds: float) -> list[float]:
+def timed(ready: ReadyWorkload, seconds: float) -> list[float]:
     """Return the seconds of each run, for so long in all; one at least."""
     times: list[float] = []
     gc.collect()

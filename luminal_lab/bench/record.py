@@ -21,7 +21,7 @@ from typing_extensions import override
 
 import luminal_lab as ll
 from luminal_lab.bench.peers.ours import Ours
-from luminal_lab.bench.peers.peer import Ready
+from luminal_lab.bench.peers.peer import ReadyWorkload
 from luminal_lab.bench.workload import Arrays, Workload
 from luminal_lab.bench.workloads import workloads
 from luminal_lab.core.dtypes import Array
@@ -49,14 +49,14 @@ from luminal_lab.timing.column import Timed, computed_by
 from luminal_lab.timing.measure import C_CLOCK, measured
 from luminal_lab.timing.recording import (
     VERSIONS,
-    Entry,
     Key,
-    Program,
+    RecordedKernel,
+    RecordedProgram,
     Recording,
     kept,
     key_of_kernel,
 )
-from luminal_lab.timing.subject import Subject, subject_of
+from luminal_lab.timing.subject import ComparedGraph, subject_of
 
 Device: TypeAlias = Literal["cpu", "cuda", "metal"]
 DEVICES: tuple[Device, ...] = ("cpu", "cuda", "metal")
@@ -70,8 +70,8 @@ SMALL = "equal to the interpreter at small sizes"
 WARM_UP = 2
 
 
-class Machine(NamedTuple):
-    """What records: a compiler, and what the file says of the device."""
+class RecordingDevice(NamedTuple):
+    """The recording device: its compiler and its description for the file."""
 
     compiler: Pipeline
     device: str
@@ -81,12 +81,12 @@ class Machine(NamedTuple):
     clock: str
 
 
-class Task(NamedTuple):
-    """A program to record, and the smaller one by which it is checked."""
+class RecordingTask(NamedTuple):
+    """A program to record, and a smaller one to check it."""
 
     name: str
-    write: Callable[[], Subject]
-    small: Callable[[], Subject] | None = None
+    write: Callable[[], ComparedGraph]
+    small: Callable[[], ComparedGraph] | None = None
     """None: it is small itself."""
 
 
@@ -110,13 +110,13 @@ def record(
     """Run programs on a device, compare them with the interpreter, and return their times."""
     chosen = _chosen(only, is_quick=is_quick, threads=threads)
     machine = _machine(device, threads)
-    made = _Recorder(machine, rounds)
+    recorder = _Recorder(machine, rounds)
     with progress(f"record {device}", len(chosen), "program") as bar:
         for task in bar.each(chosen, lambda task: task.name):
             try:
-                line = made.add(task)
+                line = recorder.add(task)
             except LabError as error:
-                made.failed.append(f"{task.name}: {error.message.splitlines()[0]}")
+                recorder.failed.append(f"{task.name}: {error.message.splitlines()[0]}")
                 line = f"{task.name}: FAILED: {error.message.splitlines()[0]}"
             bar.aside()
             told(line)
@@ -127,29 +127,33 @@ def record(
         datetime.now(UTC).isoformat(timespec="seconds"),
         machine.dialect,
         VERSIONS[machine.dialect],
-        made.entries(),
-        tuple(made.programs),
+        recorder.entries(),
+        tuple(recorder.programs),
         machine.target,
         machine.clock,
         WARM_UP,
         ll.__version__,
         rates,
     )
-    return Outcome(recording, made.failed)
+    return Outcome(recording, recorder.failed)
 
 
 def names() -> list[str]:
-    """Return what can be recorded, by name."""
+    """Return the names of all programs to record."""
     table = [f"{TABLE}{family}" for family in FAMILIES]
     return [*table, *(f"model {write.__name__}" for write in MODELS), *_workloads()]
 
 
 def _workloads(*, is_quick: bool = False) -> dict[str, Workload]:
     """Return the workloads by name, but for those that time the compile itself."""
-    return {one.name: one for one in workloads(is_quick) if one.kind != "compile_gpt2"}
+    return {
+        workload.name: workload
+        for workload in workloads(is_quick)
+        if workload.kind != "compile_gpt2"
+    }
 
 
-def _chosen(only: Sequence[str], *, is_quick: bool, threads: int) -> list[Task]:
+def _chosen(only: Sequence[str], *, is_quick: bool, threads: int) -> list[RecordingTask]:
     known, wanted = names(), [name.strip() for name in only if name.strip()]
     for name in wanted:
         if name not in known:
@@ -160,37 +164,39 @@ def _chosen(only: Sequence[str], *, is_quick: bool, threads: int) -> list[Task]:
     asked = wanted or known
     return [
         *(task for name in asked if name.startswith(TABLE) for task in _table(name)),
-        *(Task(case.name, _of_cases([case])) for case in _models(asked)),
+        *(RecordingTask(case.name, _of_cases([case])) for case in _models(asked)),
         *_benchmark(asked, is_quick=is_quick, threads=threads),
     ]
 
 
-def _machine(device: Device, threads: int) -> Machine:
+def _machine(device: Device, threads: int) -> RecordingDevice:
     if device == "cpu":
         count = threads or usable_cores()
-        found = find_compiler()
+        tool = find_compiler()
         cpu = CPUCompiler(threads=count)
-        return Machine(cpu, cpu_name(), found.version, "c", asdict(this_machine()), C_CLOCK)
+        return RecordingDevice(cpu, cpu_name(), tool.version, "c", asdict(this_machine()), C_CLOCK)
     try:
         if device == "cuda":
-            found = present()
-            arch = found.arch if found is not None else None
-            made, target = CUDACompiler(arch=arch, cublas=False), {"arch": arch or ""}
+            tool = present()
+            arch = tool.arch if tool is not None else None
+            device_compiler, target = CUDACompiler(arch=arch, cublas=False), {"arch": arch or ""}
         else:
-            made, target = MetalCompiler(), {}
-        program = made.runner(_tiny().ir)
-        return Machine(made, program.device, _driver(device), device, target, program.clock)
+            device_compiler, target = MetalCompiler(), {}
+        program = device_compiler.runner(_tiny().ir)
+        return RecordingDevice(
+            device_compiler, program.device, _driver(device), device, target, program.clock
+        )
     except DeviceError as error:
-        told = DeviceError(
+        failure = DeviceError(
             f"record: {error.message}",
             hint="what still works: luminal-lab record --device cpu, and ll.compare, which models "
             "devices that are not here",
         )
-        raise told from error
+        raise failure from error
 
 
 def _driver(device: Device) -> str:
-    """Return the version of what stands between us and a GPU that is here."""
+    """Return the version of the GPU's driver."""
     if device == "metal":
         return f"macOS {platform.mac_ver()[0]}"
     version = int(import_cupy().cuda.runtime.driverGetVersion())
@@ -203,8 +209,8 @@ def _tiny() -> ll.Graph:
     return cx
 
 
-class Ran(NamedTuple):
-    """A launch that was timed."""
+class TimedLaunch(NamedTuple):
+    """A timed launch."""
 
     kernel: Kernel
     samples: tuple[float, ...]
@@ -216,86 +222,97 @@ class Ran(NamedTuple):
 
 
 class _Recorder:
-    """Gathers the times of kernels: those of equal ones together."""
+    """Collects the times of kernels, equal kernels together."""
 
-    def __init__(self, machine: Machine, rounds: int) -> None:
+    def __init__(self, machine: RecordingDevice, rounds: int) -> None:
         self.machine = machine
         self.rounds = rounds
-        self.programs: list[Program] = []
+        self.programs: list[RecordedProgram] = []
         self.failed: list[str] = []
         self.places: dict[Key, int] = {}
         self.names: list[str] = []
         self.samples: list[list[float]] = []
         self.by: list[str] = []
 
-    def add(self, task: Task) -> str:
+    def add(self, task: RecordingTask) -> str:
         """Check and time a program, and return a line about it."""
         check = EQUAL
         if task.small is not None:
             self._check(task.name, task.small())
             check = SMALL
         subject = task.write()
-        made = subject.compiled(self.machine.compiler)
+        compilation = subject.compiled(self.machine.compiler)
         if task.small is None:
-            self._check(task.name, subject, made)
+            self._check(task.name, subject, compilation)
         environment = subject.measurable(task.name)
-        launches, whole = self._timed(made, environment)
-        places = [self._place(one, subject.dims) for one in launches]
-        self.programs.append(Program(task.name, tuple(places), kept(whole), check))
-        total = sum(float(np.median(one.samples)) for one in launches)
+        launches, whole = self._timed(compilation, environment)
+        places = [self._index_of(launch, subject.dims) for launch in launches]
+        self.programs.append(RecordedProgram(task.name, tuple(places), kept(whole), check))
+        total = sum(float(np.median(launch.samples)) for launch in launches)
         launches_text = "1 launch" if len(launches) == 1 else f"{len(launches)} launches"
         return f"{task.name}: {launches_text}, {1e3 * total:.4g} ms; {check}"
 
     def _timed(
-        self, made: Compilation, environment: Environment
-    ) -> tuple[list[Ran], tuple[float, ...]]:
-        program = cast("Timed", made.runner)
+        self, compilation: Compilation, environment: Environment
+    ) -> tuple[list[TimedLaunch], tuple[float, ...]]:
+        program = cast("Timed", compilation.runner)
         if self.machine.dialect != "c":
-            found = program.time_launches(environment, self.rounds, warm_up=WARM_UP)
-            return [Ran(one.kernel, samples, computed_by(one)) for one, samples in found], ()
-        times = measured(made, environment, rounds=self.rounds, warm_up=WARM_UP)
+            timed_launches = program.time_launches(environment, self.rounds, warm_up=WARM_UP)
+            return [
+                TimedLaunch(launch.kernel, samples, computed_by(launch))
+                for launch, samples in timed_launches
+            ], ()
+        times = measured(compilation, environment, rounds=self.rounds, warm_up=WARM_UP)
         kernels = {launch.node: launch.kernel for launch in program.launches}
-        rows = [(made.ir[row.node].id, row.samples) for row in times if row.kind == "launch"]
-        return [Ran(kernels[id], samples) for id, samples in rows if id in kernels], times.whole
+        rows = [(compilation.ir[row.node].id, row.samples) for row in times if row.kind == "launch"]
+        return [
+            TimedLaunch(kernels[id], samples) for id, samples in rows if id in kernels
+        ], times.whole
 
-    def _check(self, name: str, subject: Subject, made: Compilation | None = None) -> None:
+    def _check(
+        self, name: str, subject: ComparedGraph, compilation: Compilation | None = None
+    ) -> None:
         """Raise unless the device computes what the interpreter does."""
-        made = subject.compiled(self.machine.compiler) if made is None else made
+        compilation = (
+            subject.compiled(self.machine.compiler) if compilation is None else compilation
+        )
         environment = subject.measurable(name)
-        asked = set(made.ir.output_ids)
-        stored = made.storage.values(environment, asked)
-        right = interpret(made.ir, environment, wanted=asked, known=stored)
-        found = made.values(environment, asked, {}, None)
-        for id in made.ir.output_ids:
-            wrong = differences(right[id], found[id], scaled=True)
+        asked = set(compilation.ir.output_ids)
+        stored = compilation.storage.values(environment, asked)
+        right = interpret(compilation.ir, environment, wanted=asked, known=stored)
+        computed = compilation.values(environment, asked, {}, None)
+        for id in compilation.ir.output_ids:
+            wrong = differences(right[id], computed[id], scaled=True)
             if wrong.any():
                 raise DeviceError(
-                    f"{made.ir[id]} differs from the interpreter's in {int(wrong.sum())} of "
+                    f"{compilation.ir[id]} differs from the interpreter's in {int(wrong.sum())} of "
                     f"{right[id].size} places"
                 )
 
-    def _place(self, one: Ran, dims: Mapping[str, int]) -> int:
-        key = key_of_kernel(one.kernel, dims)
+    def _index_of(self, launch: TimedLaunch, dims: Mapping[str, int]) -> int:
+        key = key_of_kernel(launch.kernel, dims)
         if key not in self.places:
             self.places[key] = len(self.names)
-            self.names.append(one.kernel.name)
+            self.names.append(launch.kernel.name)
             self.samples.append([])
             self.by.append("")
-        place = self.places[key]
-        self.samples[place] += one.samples
-        self.by[place] = one.by
-        return place
+        index = self.places[key]
+        self.samples[index] += launch.samples
+        self.by[index] = launch.by
+        return index
 
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[RecordedKernel, ...]:
         """Return all kernels with their samples."""
         rows = zip(self.names, self.places, self.samples, self.by, strict=True)
-        return tuple(Entry(name, key, kept(samples), by) for name, key, samples, by in rows)
+        return tuple(
+            RecordedKernel(name, key, kept(samples), by) for name, key, samples, by in rows
+        )
 
 
 # -- what is recorded ------------------------------------------------------------------------------
 
 
-def _table(name: str) -> Iterator[Task]:
+def _table(name: str) -> Iterator[RecordingTask]:
     """Yield a family of the op table, some cases at a time."""
 
     def kind(case: Case) -> tuple[Any, ...]:
@@ -308,7 +325,7 @@ def _table(name: str) -> Iterator[Task]:
         for start in range(0, len(together), BATCH):
             number += 1
             title = name + (f" #{number}" if number > 1 else "")
-            yield Task(title, _of_cases(together[start : start + BATCH]))
+            yield RecordingTask(title, _of_cases(together[start : start + BATCH]))
 
 
 def _models(asked: Sequence[str]) -> Iterator[Case]:
@@ -316,16 +333,16 @@ def _models(asked: Sequence[str]) -> Iterator[Case]:
         yield from (case for case in selected("model") if case.name in asked)
 
 
-def _benchmark(asked: Sequence[str], *, is_quick: bool, threads: int) -> Iterator[Task]:
+def _benchmark(asked: Sequence[str], *, is_quick: bool, threads: int) -> Iterator[RecordingTask]:
     small = _workloads(is_quick=True)
-    for name, one in _workloads(is_quick=is_quick).items():
+    for name, workload in _workloads(is_quick=is_quick).items():
         if name in asked:
             checked = None if is_quick else _written(small[name], threads)
-            yield Task(name, _written(one, threads), checked)
+            yield RecordingTask(name, _written(workload, threads), checked)
 
 
-def _of_cases(cases: Sequence[Case]) -> Callable[[], Subject]:
-    def write() -> Subject:
+def _of_cases(cases: Sequence[Case]) -> Callable[[], ComparedGraph]:
+    def write() -> ComparedGraph:
         ir, inputs = merged([case.ir for case in cases])
         first = cases[0].runs[0]
         data = {
@@ -334,7 +351,7 @@ def _of_cases(cases: Sequence[Case]) -> Callable[[], Subject]:
             for id, name in names.items()
         }
         environment = Environment(_reader(data), first.dims, first.step, FUNCTIONS)
-        return Subject(ir, Given(dims=first.dims), environment, "", first.dims)
+        return ComparedGraph(ir, Given(dims=first.dims), environment, "", first.dims)
 
     return write
 
@@ -346,22 +363,22 @@ def _reader(data: Mapping[int, Array]) -> Callable[[Node], Array]:
     return data_of
 
 
-def _written(workload: Workload, threads: int) -> Callable[[], Subject]:
+def _written(workload: Workload, threads: int) -> Callable[[], ComparedGraph]:
     """Return what writes a workload as the benchmark does."""
 
-    def write() -> Subject:
+    def write() -> ComparedGraph:
         rng = np.random.default_rng(zlib.crc32(workload.kind.encode()))
-        writer = Writer(threads)
+        writer = WorkloadWriter(threads)
         writer.prepare(workload, workload.data(workload.sizes, rng))
         return writer.subject
 
     return write
 
 
-class Writer(Ours):
-    """Our spelling of the workloads, which is written and not compiled."""
+class WorkloadWriter(Ours):
+    """Our spelling of the workloads, written but not compiled."""
 
-    subject: Subject
+    subject: ComparedGraph
 
     @override
     def compiled(
@@ -372,7 +389,7 @@ class Writer(Ours):
         *first_passes: Any,
         symbols: Mapping[str, int] | None = None,
         dims: Mapping[str, int] | None = None,
-    ) -> Ready:
+    ) -> ReadyWorkload:
         output.retrieve()
         for name, array in inputs.items():
             cx[name].borrow(array)
@@ -385,4 +402,4 @@ class Writer(Ours):
         def read(result: object) -> list[Array]:
             return [np.array(result)]
 
-        return Ready(run, read)
+        return ReadyWorkload(run, read)

@@ -23,8 +23,8 @@ MODELLED = "modelled ms"
 
 
 @dataclass
-class Row:
-    """One workload: our time, that of each library, and what the machine would allow."""
+class BenchRow:
+    """One workload: our time, each library's time, and the machine's limit."""
 
     name: str
     about: str
@@ -60,7 +60,7 @@ class Row:
     facts: dict[str, float] = field(default_factory=dict[str, float])
     """What was counted beside the time, such as bytes written."""
     modelled_ms: float | None = None
-    """The least time that the machine's rates allow for our launches: a model, and no run."""
+    """The modelled least time of our launches, from the machine's rates."""
     flops: int = 0
     read: int = 0
     written: int = 0
@@ -68,7 +68,7 @@ class Row:
 
     @property
     def spread(self) -> float | None:
-        """How far our slowest and fastest round are apart, as a share of the median."""
+        """The range of our rounds, as a share of the median."""
         mine = self.rounds.get(OURS)
         if not mine:
             return None
@@ -110,7 +110,7 @@ class Report:
     """The version of each library."""
     missing: dict[str, str] = field(default_factory=dict[str, str])
     """Libraries that are not installed, and what installs them."""
-    rows: list[Row] = field(default_factory=list[Row])
+    rows: list[BenchRow] = field(default_factory=list[BenchRow])
     seconds: float = 0.0
 
     @property
@@ -122,8 +122,8 @@ class Report:
         """Return the report as text that `from_json` reads."""
         given: dict[str, Any] = {"schema": SCHEMA, **asdict(self)}
         given["rates"] = json.loads(self.rates.to_json())
-        for row, made in zip(self.rows, given["rows"], strict=True):
-            made["spread"] = row.spread
+        for row, data in zip(self.rows, given["rows"], strict=True):
+            data["spread"] = row.spread
         return json.dumps(given, indent=1) + "\n"
 
     @classmethod
@@ -131,13 +131,13 @@ class Report:
         """Read what `to_json` has written."""
         given = read_json("bench", text, SCHEMA)
         try:
-            found = read(cls, given, "report")
-            check_rates(found.rates)
+            report = read(cls, given, "report")
+            check_rates(report.rates)
         except ValueError as error:
             raise RecordingError(
                 f"bench: the rows cannot be read: {error}", hint="run the benchmark again"
             ) from error
-        return found
+        return report
 
 
 def read_report(path: Path) -> Report:
@@ -158,8 +158,8 @@ def geometric_mean(ratios: Iterable[float]) -> float | None:
     >>> round(geometric_mean([0.5, 2.0, 8.0]), 6)
     2.0
     """
-    found = [math.log(ratio) for ratio in ratios]
-    return math.exp(statistics.fmean(found)) if found else None
+    logarithms = [math.log(ratio) for ratio in ratios]
+    return math.exp(statistics.fmean(logarithms)) if logarithms else None
 
 
 # -- against another run ---------------------------------------------------------------------------
@@ -171,40 +171,42 @@ def slower(now: Report, then: Report) -> list[str]:
     That is where the fastest round now took longer than the slowest one then.
     """
     before = {row.name: row for row in then.rows}
-    found: list[str] = []
+    sentences: list[str] = []
     for row in now.rows:
         old = before.get(row.name)
         if old is None or row.ours_ms is None or old.ours_ms is None:
             if old is not None and old.ours_ms is not None:
-                found.append(f"{row.name}: it failed, and took {old.ours_ms:.4g} ms then")
+                sentences.append(f"{row.name}: it failed, and took {old.ours_ms:.4g} ms then")
             continue
         mine, theirs = row.rounds[OURS], old.rounds[OURS]
         if min(mine) > max(theirs):
-            found.append(
+            sentences.append(
                 f"{row.name}: {row.ours_ms:.4g} ms, and {old.ours_ms:.4g} ms then: "
                 f"{row.ours_ms / old.ours_ms:.2f} times as long ({_span(mine)}; then "
                 f"{_span(theirs)})"
             )
-    return found
+    return sentences
 
 
 def differences(now: Report, then: Report) -> list[str]:
-    """Return what makes two runs hard to compare."""
-    found: list[str] = []
+    """Return the differences that make two runs hard to compare."""
+    sentences: list[str] = []
     if now.is_quick != then.is_quick:
-        found.append("one of the runs is quick, and has other sizes")
+        sentences.append("one of the runs is quick, and has other sizes")
     if now.rates.device != then.rates.device:
-        found.append(f"the machine is {now.rates.device}, and was {then.rates.device}")
+        sentences.append(f"the machine is {now.rates.device}, and was {then.rates.device}")
     if now.threads != then.threads:
-        found.append(f"threads are {now.threads}, and were {then.threads}")
-    for what, mine, theirs in (
+        sentences.append(f"threads are {now.threads}, and were {then.threads}")
+    for verb, mine, theirs in (
         ("multiplies and adds at", now.rates.gflops(), then.rates.gflops()),
         ("reads memory at", now.rates.gbytes(), then.rates.gbytes()),
     ):
         if not 0.9 < mine / theirs < 1.1:
-            unit = "GFLOP/s" if what[0] == "m" else "GB/s"
-            found.append(f"the machine {what} {mine:.1f} {unit}, and did at {theirs:.1f} {unit}")
-    return found
+            unit = "GFLOP/s" if verb[0] == "m" else "GB/s"
+            sentences.append(
+                f"the machine {verb} {mine:.1f} {unit}, and did at {theirs:.1f} {unit}"
+            )
+    return sentences
 
 
 def _span(times: Sequence[float]) -> str:

@@ -15,45 +15,45 @@ PAGE = 4096
 """Where an array begins: what libraries can use without copying it is aligned."""
 
 
-class Placed(NamedTuple):
-    """Where an array lies in the file."""
+class ArrayPosition(NamedTuple):
+    """The position of an array in the file."""
 
     dtype: str
     shape: tuple[int, ...]
     offset: int
 
 
-class Stored(NamedTuple):
+class StoredArrays(NamedTuple):
     """A file of arrays."""
 
     path: str
     size: int
-    arrays: dict[str, Placed]
+    arrays: dict[str, ArrayPosition]
 
 
-def store(arrays: Arrays, path: Path) -> Stored:
+def store(arrays: Arrays, path: Path) -> StoredArrays:
     """Write arrays into a file."""
-    placed: dict[str, Placed] = {}
+    placed: dict[str, ArrayPosition] = {}
     size = 0
     for name, array in arrays.items():
-        placed[name] = Placed(array.dtype.str, array.shape, size)
+        placed[name] = ArrayPosition(array.dtype.str, array.shape, size)
         size += -(-array.nbytes // PAGE) * PAGE
     with path.open("wb+") as file:
         file.truncate(max(size, PAGE))
         whole = _mapped(file.fileno(), max(size, PAGE))
         for name, array in arrays.items():
             _view(whole, placed[name])[...] = array
-    return Stored(str(path), max(size, PAGE), placed)
+    return StoredArrays(str(path), max(size, PAGE), placed)
 
 
-def opened(stored: Stored) -> Arrays:
-    """Return the arrays of a file, which nobody may write."""
+def opened(stored: StoredArrays) -> Arrays:
+    """Return the arrays of a file, read-only."""
     with Path(stored.path).open("rb+") as file:
         whole = _mapped(file.fileno(), stored.size)
-    found = {name: _view(whole, placed) for name, placed in stored.arrays.items()}
-    for array in found.values():
+    arrays = {name: _view(whole, placed) for name, placed in stored.arrays.items()}
+    for array in arrays.values():
         array.flags.writeable = False
-    return found
+    return arrays
 
 
 def _mapped(file: int, size: int) -> mmap.mmap:
@@ -64,7 +64,7 @@ def _mapped(file: int, size: int) -> mmap.mmap:
     return whole
 
 
-def _view(whole: mmap.mmap, placed: Placed) -> Array:
+def _view(whole: mmap.mmap, placed: ArrayPosition) -> Array:
     count = int(np.prod(placed.shape))
     flat = np.frombuffer(whole, placed.dtype, count, placed.offset)
     return flat.reshape(placed.shape)

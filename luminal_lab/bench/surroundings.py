@@ -27,7 +27,7 @@ with tempfile.TemporaryDirectory() as folder:
 
 def surroundings(threads: int, folder: Path) -> dict[str, str]:
     """Return the variables that set libraries to a number of threads, with caches in a folder."""
-    found = dict.fromkeys(
+    variables = dict.fromkeys(
         (
             "OMP_NUM_THREADS",
             "OPENBLAS_NUM_THREADS",
@@ -38,14 +38,14 @@ def surroundings(threads: int, folder: Path) -> dict[str, str]:
         ),
         str(threads),
     )
-    found |= {
+    variables |= {
         "DEV": "CPU",
         "CACHEDB": str(folder / "tinygrad.db"),
         "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
     }
     if shutil.which("clang") is None and find_spec("ziglang") is not None:
-        found["CC"] = str(clang(folder))
-    return found
+        variables["CC"] = str(clang(folder))
+    return variables
 
 
 def own_home(surroundings: dict[str, str], home: Path) -> dict[str, str]:

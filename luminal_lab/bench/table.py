@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import NamedTuple
 
-from luminal_lab.bench.rows import Report, Row, geometric_mean
+from luminal_lab.bench.rows import BenchRow, Report, geometric_mean
 from luminal_lab.machines.load import load_text
 
 WIDTH = 100
@@ -25,10 +25,10 @@ class Shortfall(NamedTuple):
     """A row that does not reach a goal."""
 
     name: str
-    what: str
+    reason: str
 
 
-def line(row: Row) -> str:
+def line(row: BenchRow) -> str:
     """Return the line of a row."""
     best = None if row.best_peer is None else row.peers[row.best_peer]
     notes = [f"noise {row.spread:.0%}"] if row.spread is not None and row.spread > 0.1 else []
@@ -41,22 +41,22 @@ def line(row: Row) -> str:
     ).rstrip()
 
 
-def extras(row: Row) -> list[str]:
-    """Return the lines under a row: our other forms, and what went wrong."""
-    found = [f"  {name + ':':<31} {number(ms):>10} ms" for name, ms in row.variants.items()]
-    found += [f"  {name}: {value:,.0f}" for name, value in row.facts.items()]
+def extras(row: BenchRow) -> list[str]:
+    """Return the lines under a row: our other forms, and failures."""
+    lines = [f"  {name + ':':<31} {number(ms):>10} ms" for name, ms in row.variants.items()]
+    lines += [f"  {name}: {value:,.0f}" for name, value in row.facts.items()]
     if row.tries > 1:
-        found.append(f"  the calmest of {row.tries} tries, for the rounds of one were far apart")
+        lines.append(f"  the calmest of {row.tries} tries, for the rounds of one were far apart")
     if load_text(row.busy):
-        found.append(f"  {load_text(row.busy)}")
+        lines.append(f"  {load_text(row.busy)}")
     if row.modelled_ms and row.ours_ms:
         name, ratio = "modelled, our launches:", row.ours_ms / row.modelled_ms
-        found.append(
+        lines.append(
             f"  {name:<31} {'~' + number(row.modelled_ms):>10} ms; measured is {ratio:.2f}x"
         )
     for text in row.failed:
-        found += textwrap.wrap(text, WIDTH, initial_indent="  ! ", subsequent_indent="    ")
-    return found
+        lines += textwrap.wrap(text, WIDTH, initial_indent="  ! ", subsequent_indent="    ")
+    return lines
 
 
 def number(ms: float | None) -> str:
@@ -71,7 +71,7 @@ def number(ms: float | None) -> str:
 
 
 def head(report: Report) -> str:
-    """Return what stands above the table."""
+    """Return the head of the table."""
     rates = report.rates
     many = "1 thread" if report.threads == 1 else f"{report.threads} threads"
     limits = (
@@ -88,14 +88,14 @@ def head(report: Report) -> str:
 
 
 def foot(report: Report) -> str:
-    """Return what stands below the table: means, and the lines that fall short."""
+    """Return the foot of the table: means, and the rows that fall short."""
     text = ["-" * WIDTH, *means(report)]
     short = shortfalls(report)
     if report.is_quick:
         text.append("the sizes of a quick run say nothing about the goals")
     elif short:
         text.append("what falls short:")
-        text += [part for name, what in short for part in listed(f"{name}: {what}")]
+        text += [part for name, reason in short for part in listed(f"{name}: {reason}")]
     elif report.rows:
         text.append("every line reaches its goals")
     reasons: dict[str, list[str]] = {}
@@ -129,7 +129,7 @@ def means(report: Report) -> list[str]:
     return text
 
 
-def counted(rows: list[Row]) -> str:
+def counted(rows: list[BenchRow]) -> str:
     """Return how many lines there are, in words."""
     return "1 line" if len(rows) == 1 else f"{len(rows)} lines"
 
@@ -141,18 +141,18 @@ def listed(text: str) -> list[str]:
 
 def shortfalls(report: Report) -> list[Shortfall]:
     """Return the rows that do not reach a goal, each with what limits it."""
-    found: list[Shortfall] = []
+    misses: list[Shortfall] = []
     for row in report.rows:
         if row.ours_ms is None:
-            found.append(Shortfall(row.name, "it failed"))
+            misses.append(Shortfall(row.name, "it failed"))
             continue
         said = [*_missed(row)]
         if said:
-            found.append(Shortfall(row.name, "; ".join(said) + _why(row)))
-    return found
+            misses.append(Shortfall(row.name, "; ".join(said) + _why(row)))
+    return misses
 
 
-def _missed(row: Row) -> list[str]:
+def _missed(row: BenchRow) -> list[str]:
     assert row.ours_ms is not None
     said: list[str] = []
     if row.best_peer_ratio is not None and row.best_peer_ratio < LEAST_RATIO:
@@ -170,14 +170,14 @@ def _missed(row: Row) -> list[str]:
     return said
 
 
-def _why(row: Row) -> str:
-    """Return what the limit of a row is made of, and what is reached of it."""
+def _why(row: BenchRow) -> str:
+    """Return the origin of a row's limit, and the rate reached."""
     if row.limit_ms is None or row.ours_ms is None:
         return ""
-    what = "arithmetic" if row.bound == "FMA" else f"bytes from {row.bound}"
+    resource = "arithmetic" if row.bound == "FMA" else f"bytes from {row.bound}"
     gflops, gbytes = row.flops / row.ours_ms / 1e6, (row.read + row.written) / row.ours_ms / 1e6
     reached = f"{gflops:.1f} GFLOP/s" if row.bound == "FMA" else f"{gbytes:.1f} GB/s"
-    text = f" (limited by {what}: {number(row.limit_ms)} ms at least; reached {reached}"
+    text = f" (limited by {resource}: {number(row.limit_ms)} ms at least; reached {reached}"
     if row.best_peer_limit_share is not None:
         text += f"; {row.best_peer} is at {row.best_peer_limit_share:.0%} of the limit"
     return text + ")"

@@ -61,7 +61,7 @@ def scaled(data: Data, names: str, factor: float) -> Data:
 def _by_rows(quick: bool) -> Iterator[Workload]:
     rows, columns = (64, 256) if quick else (2048, 4096)
     sizes = {"rows": rows, "columns": columns}
-    n, one = rows * columns, F32 * rows * columns
+    n, bytes_each = rows * columns, F32 * rows * columns
     plain = normal(lambda s: {"x": (s["rows"], s["columns"])})
     weighed = normal(lambda s: {"x": (s["rows"], s["columns"]), "weight": (s["columns"],)})
     both = normal(
@@ -72,30 +72,49 @@ def _by_rows(quick: bool) -> Iterator[Workload]:
         }
     )
     of = f"over {rows}x{columns}"
-    yield Workload("gelu", "gelu", f"gelu (by tanh) {of}", sizes, plain, Cost(9 * n, one, one))
+    yield Workload(
+        "gelu", "gelu", f"gelu (by tanh) {of}", sizes, plain, Cost(9 * n, bytes_each, bytes_each)
+    )
     yield Workload(
         "softmax",
         "softmax",
         f"softmax of each row {of}",
         sizes,
         plain,
-        Cost(5 * n, one, one),
+        Cost(5 * n, bytes_each, bytes_each),
         variants=("any rows", "specialised"),
     )
     yield Workload(
-        "layer-norm", "layer_norm", f"layer norm {of}", sizes, both, Cost(7 * n, one, one)
+        "layer-norm",
+        "layer_norm",
+        f"layer norm {of}",
+        sizes,
+        both,
+        Cost(7 * n, bytes_each, bytes_each),
     )
-    yield Workload("rms-norm", "rms_norm", f"RMS norm {of}", sizes, weighed, Cost(4 * n, one, one))
+    yield Workload(
+        "rms-norm",
+        "rms_norm",
+        f"RMS norm {of}",
+        sizes,
+        weighed,
+        Cost(4 * n, bytes_each, bytes_each),
+    )
     yield Workload(
         "chain",
         "chain",
         f"a chain of 12 elementwise operations {of}",
         sizes,
         uniform("x", "y"),
-        Cost(12 * n, 2 * one, one),
+        Cost(12 * n, 2 * bytes_each, bytes_each),
     )
     yield Workload(
-        "sum-rows", "sum_rows", f"sum of each row {of}", sizes, plain, Cost(n, one, F32 * rows)
+        "sum-rows",
+        "sum_rows",
+        f"sum of each row {of}",
+        sizes,
+        plain,
+        Cost(n, bytes_each, F32 * rows),
     )
     yield Workload(
         "sum-columns",
@@ -103,7 +122,7 @@ def _by_rows(quick: bool) -> Iterator[Workload]:
         f"sum of each column {of}",
         sizes,
         plain,
-        Cost(n, one, F32 * columns),
+        Cost(n, bytes_each, F32 * columns),
         tolerance=3e-5,
     )
 
@@ -153,7 +172,7 @@ def _mixing(quick: bool) -> Iterator[Workload]:
     heads, length, size = (2, 32, 16) if quick else (12, 1024, 64)
     sizes = {"heads": heads, "length": length, "size": size}
     all_heads = (heads, length, size)
-    one = F32 * prod(all_heads)
+    bytes_each = F32 * prod(all_heads)
     for is_causal in (0, 1):
         pairs = length * (length + 1) // 2 if is_causal else length * length
         yield Workload(
@@ -162,7 +181,7 @@ def _mixing(quick: bool) -> Iterator[Workload]:
             f"{'causal ' * is_causal}attention, {heads} heads of {length}x{size}",
             {**sizes, "causal": is_causal},
             normal(lambda s: dict.fromkeys("qkv", all_heads)),
-            Cost(heads * pairs * (4 * size + 5), 3 * one, one),
+            Cost(heads * pairs * (4 * size + 5), 3 * bytes_each, bytes_each),
         )
     channels, side = (4, 8) if quick else (64, 56)
     shapes = {"x": (1, channels, side, side), "weight": (channels, channels, 3, 3)}

@@ -1,4 +1,4 @@
-"""The command line, `luminal-lab`: a file for each command, loaded when it is asked for.
+"""The command line, `luminal-lab`: a file for each command, loaded on demand.
 
 0    all went well
 1    it was done, and the result is not good: results differ, a script failed, a tool is missing
@@ -51,7 +51,7 @@ luminal-lab trace train.py -o run.lab        record what a script compiles
 luminal-lab open run.lab                     and look at it in the browser
 luminal-lab run graph.ir --passes "cse, dce" | luminal-lab run - --passes generic"""
 PIPE = 141
-"""What a shell says of a program that writes to a pipe which nobody reads: 128 + SIGPIPE."""
+"""A shell's status for a program whose output pipe was closed: 128 + SIGPIPE."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -85,11 +85,11 @@ def _run(words: list[str]) -> int:
         say(f"luminal_lab {luminal_lab.__version__}")
         return 0
     if first not in COMMANDS:
-        what = (
+        problem = (
             f"it does not take {first!r}" if first[:1] == "-" else f"there is no command {first!r}"
         )
         hint = nearest(first, [*COMMANDS, "--help", "--version"]) or f"{PROGRAM} --help lists them"
-        return _told(f"{PROGRAM}: {what}\nhint: {hint}", 2)
+        return _told(f"{PROGRAM}: {problem}\nhint: {hint}", 2)
     command = cast("Command", import_module(f"{__name__}.{first}").COMMAND)
     try:
         given = command.read(rest)
@@ -99,7 +99,7 @@ def _run(words: list[str]) -> int:
 
 
 def text_of_help() -> str:
-    """Return what `luminal-lab --help` says."""
+    """Return the text of `luminal-lab --help`."""
     wide = max(map(len, COMMANDS)) + 2
     rows = [USAGE, "", "luminal_lab: a deep-learning compiler you can see through.", ""]
     for title, group in GROUPS.items():
@@ -114,16 +114,16 @@ def _told(text: str, status: int) -> int:
 
 
 def _prepare() -> None:
-    """See to it that letters a terminal does not have are no errors, and that notes are short."""
+    """Replace letters that the terminal lacks, and print notes in short form."""
     usual = warnings.formatwarning
 
     def written(
-        message: Warning | str, kind: type[Warning], place: str, line: int, text: str | None = None
+        message: Warning | str, kind: type[Warning], path: str, line: int, text: str | None = None
     ) -> str:
-        # Of what no line of a user's led to, the line is the program's own.
-        if issubclass(kind, LabWarning) and place in (sys.argv[0], __file__):
+        # Without a user's line behind it, the line is the program's own.
+        if issubclass(kind, LabWarning) and path in (sys.argv[0], __file__):
             return visible(f"note: {message}\n")
-        return usual(message, kind, place, line, text)
+        return usual(message, kind, path, line, text)
 
     warnings.formatwarning = written
     for stream in (sys.stdout, sys.stderr):
@@ -133,7 +133,7 @@ def _prepare() -> None:
 
 
 def _drop_output() -> None:
-    """Let go of what is still to be printed: at the end Python would try again, and complain."""
+    """Drop buffered output, which Python would otherwise try to print at exit, and complain."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

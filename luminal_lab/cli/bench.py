@@ -18,11 +18,11 @@ from luminal_lab.bench.paired import (
     line as paired_line,
 )
 from luminal_lab.bench.peers.known import PEERS, Known
-from luminal_lab.bench.rows import Report, Row, differences, read_report, slower
+from luminal_lab.bench.rows import BenchRow, Report, differences, read_report, slower
 from luminal_lab.bench.table import WIDTH, extras, foot, head, line
 from luminal_lab.bench.workload import Workload
 from luminal_lab.bench.workloads import workloads
-from luminal_lab.cli.command import Command, Reader
+from luminal_lab.cli.command import Command, OptionReader
 from luminal_lab.cli.files import check_place
 from luminal_lab.cli.saying import say
 from luminal_lab.errors import ArgumentError, nearest
@@ -42,27 +42,29 @@ STATUS = """\
 exit status: 0 if all went well, 1 if a row failed or results differ, 2 if a request is wrong"""
 
 
-def options(one: Reader) -> None:
-    """Say what may be asked for."""
-    one.add_argument(
+def options(reader: OptionReader) -> None:
+    """Declare the options."""
+    reader.add_argument(
         "--only",
         metavar="NAME",
         action="append",
         default=[],
         help="only this workload, or several with commas between; may be given again",
     )
-    one.add_argument("--quick", action="store_true", help="small sizes: does it all work?")
-    one.add_argument("--json", metavar="FILE", type=Path, help="save the rows there")
-    one.add_argument(
+    reader.add_argument("--quick", action="store_true", help="small sizes: does it all work?")
+    reader.add_argument("--json", metavar="FILE", type=Path, help="save the rows there")
+    reader.add_argument(
         "--against", metavar="FILE", type=Path, help="say what became slower since that --json"
     )
-    one.add_argument(
+    reader.add_argument(
         "--old",
         metavar="COMMIT",
         help="beside an old checkout of this repository, in pairs of turns",
     )
-    one.add_argument("--threads", metavar="N", type=int, default=0, help="default: all there are")
-    one.add_argument(
+    reader.add_argument(
+        "--threads", metavar="N", type=int, default=0, help="default: all there are"
+    )
+    reader.add_argument(
         "--peers", metavar="NAMES", help="only these libraries, with commas between; or none"
     )
 
@@ -78,7 +80,7 @@ def wrapped(text: str, words: Iterable[str]) -> str:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Measure what was asked for, print the table, and return the exit status."""
+    """Measure the chosen rows, print the table, and return the exit status."""
     chosen = chosen_workloads(",".join(given.only), is_quick=given.quick)
     peers = PEERS if given.peers is None else chosen_peers(given.peers)
     if given.threads < 0:
@@ -89,7 +91,7 @@ def run(given: argparse.Namespace) -> int:
     if given.json is not None:
         check_place("bench", given.json)
 
-    def done(report: Report, row: Row) -> None:
+    def done(report: Report, row: BenchRow) -> None:
         if len(report.rows) == 1:
             say(head(report))
         say(line(row), *extras(row), sep="\n", flush=True)
@@ -135,9 +137,9 @@ def print_changes(report: Report, then: Report, path: Path) -> None:
     """Say what became slower since another run."""
     for text in differences(report, then):
         say(f"note: {text}")
-    found = slower(report, then)
-    say(f"slower than in {path}:" if found else f"nothing is slower than in {path}")
-    for text in found:
+    slower_rows = slower(report, then)
+    say(f"slower than in {path}:" if slower_rows else f"nothing is slower than in {path}")
+    for text in slower_rows:
         say(f"  {text}")
 
 
@@ -168,12 +170,12 @@ def chosen_peers(names: str) -> tuple[Known, ...]:
                 f"bench: there is no library {name!r} to measure",
                 hint=nearest(name, words) or f"they are {', '.join(p.name for p in PEERS)}",
             )
-    found = [known[bare] for bare in asked if bare in known]
-    return tuple(peer for peer in PEERS if peer in found)
+    chosen = [known[bare] for bare in asked if bare in known]
+    return tuple(peer for peer in PEERS if peer in chosen)
 
 
 def _bare(name: str) -> str:
-    """Return a name as it is compared: "ONNX Runtime" is onnxruntime, and so is onnx-runtime."""
+    """Return a name for comparison: "ONNX Runtime" and onnx-runtime become onnxruntime."""
     return re.sub(r"[\s._-]", "", name.lower())
 
 
@@ -184,5 +186,5 @@ COMMAND = Command(
     options,
     run,
     STATUS,
-    more=lambda: wrapped("workloads:", (one.name for one in workloads())),
+    more=lambda: wrapped("workloads:", (workload.name for workload in workloads())),
 )

@@ -1,4 +1,4 @@
-"""What `luminal-lab doctor` looks at: a function for each thing, which tries it where it can."""
+"""The checks of `luminal-lab doctor`: a function for each, which tries things where it can."""
 
 from __future__ import annotations
 
@@ -43,59 +43,65 @@ VECTORS = {64: "AVX-512", 32: "AVX2", 16: "SSE2"}
 
 
 @dataclass(frozen=True)
-class Found:
-    """What became of one check."""
+class CheckResult:
+    """The result of a check."""
 
     state: State
-    """It works; it could be here and is not; it is here and fails; this machine cannot have it."""
+    """Works; could be here but is missing; is here but fails; impossible on this machine."""
     what: str
-    """What was found, or what is so without it."""
+    """What was found, or the consequence of its absence."""
     mend: str = ""
-    """The one command that mends it."""
+    """The command that mends it."""
 
 
 @dataclass(frozen=True)
-class Check:
-    """One thing to look at."""
+class DoctorCheck:
+    """A check."""
 
     name: str
-    look: Callable[[], Found]
+    look: Callable[[], CheckResult]
     is_basic: bool = False
     """Whether nothing works without it."""
 
-    def found(self) -> Found:
-        """Look at it; whatever goes wrong meanwhile is what was found."""
+    def result(self) -> CheckResult:
+        """Run the check; any error becomes its result."""
         try:
             return self.look()
         except LabError as error:
             hint = (error.hint or "").partition(";")[0]
-            return Found("fails", error.message.partition("\n")[0], hint)
+            return CheckResult("fails", error.message.partition("\n")[0], hint)
         except Exception as error:  # a broken installation may raise anything
-            return Found("fails", f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+            return CheckResult(
+                "fails", f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            )
 
 
-# -- what all needs --------------------------------------------------------------------------------
+# -- the basics ------------------------------------------------------------------------------------
 
 
-def python() -> Found:
+def python() -> CheckResult:
     """Look at the Python that runs this."""
     name = f"{platform.python_implementation()} {platform.python_version()}"
-    return Found("works", f"{name}, {sys.executable}")
+    return CheckResult("works", f"{name}, {sys.executable}")
 
 
-def packages() -> Found:
-    """Look at the packages that all needs."""
-    return Found("works", _versions("numpy", "ml_dtypes", "typing_extensions"))
+def packages() -> CheckResult:
+    """Look at the required packages."""
+    return CheckResult("works", _versions("numpy", "ml_dtypes", "typing_extensions"))
 
 
-def interpreter() -> Found:
+def interpreter() -> CheckResult:
     """Compute something without a compiler."""
     fault = _fault_of(Pipeline())
-    return Found("fails", fault) if fault else Found("works", "graphs run in NumPy, on any machine")
+    return (
+        CheckResult("fails", fault)
+        if fault
+        else CheckResult("works", "graphs run in NumPy, on any machine")
+    )
 
 
 def _fault_of(device: Pipeline) -> str:
-    """Return what is wrong with what a device computes of a small graph; mostly nothing."""
+    """Return what is wrong with a device's result for a small graph; mostly nothing."""
     cx = luminal_lab.Graph("doctor")
     x = cx.tensor((4, 8), name="x")
     y = (x * 2 + 1).softmax(-1).retrieve()
@@ -112,204 +118,220 @@ def _fault_of(device: Pipeline) -> str:
 # -- the CPU ---------------------------------------------------------------------------------------
 
 
-def compiler() -> Found:
+def compiler() -> CheckResult:
     """Compile something and run it."""
     try:
-        found = toolchain.find_compiler()
+        compiler_found = toolchain.find_compiler()
     except DeviceError:
-        return Found("missing", "no C compiler: graphs run in the interpreter, slowly", ZIG)
+        return CheckResult("missing", "no C compiler: graphs run in the interpreter, slowly", ZIG)
     fault = _fault_of(CPUCompiler())
-    return Found("fails", f"{found}: {fault}", ZIG) if fault else Found("works", str(found))
+    return (
+        CheckResult("fails", f"{compiler_found}: {fault}", ZIG)
+        if fault
+        else CheckResult("works", str(compiler_found))
+    )
 
 
-def trials() -> Found:
-    """Look for what finds faults in kernels before they run in this process."""
+def trials() -> CheckResult:
+    """Look for the tools that find faults in kernels before they run in this process."""
     try:
-        found = toolchain.find_compiler()
+        compiler_found = toolchain.find_compiler()
     except DeviceError:
-        return Found("missing", "no C compiler: there are no kernels in C to be tried", ZIG)
-    with warnings.catch_warnings(action="ignore"):  # it is said here
-        build = builds(found)
+        return CheckResult("missing", "no C compiler: there are no kernels in C to be tried", ZIG)
+    with warnings.catch_warnings(action="ignore"):  # the result says it
+        build = builds(compiler_found)
     if build is None:
-        return Found("none", "there can be no child process: kernels are tried in this one")
+        return CheckResult("none", "there can be no child process: kernels are tried in this one")
     if not build.sanitizers:
-        return Found("works", "kernels are tried in a child process, between guard pages alone")
-    named = " and ".join(SANITIZERS[one] for one in build.sanitizers)
-    return Found("works", f"kernels are tried in a child process, with {named}")
+        return CheckResult(
+            "works", "kernels are tried in a child process, between guard pages alone"
+        )
+    named = " and ".join(SANITIZERS[sanitizer] for sanitizer in build.sanitizers)
+    return CheckResult("works", f"kernels are tried in a child process, with {named}")
 
 
-def emulator() -> Found:
-    """Look for what compiles the emulator of GPUs."""
+def emulator() -> CheckResult:
+    """Look for a compiler for the GPU emulator."""
     try:
-        found = toolchain.find_cpp_compiler()
+        compiler_found = toolchain.find_cpp_compiler()
     except DeviceError:
-        return Found("missing", "no C++ compiler: GPU kernels cannot be emulated", ZIG)
-    return Found("works", f"GPU kernels run on the CPU, by {found.command[0]}")
+        return CheckResult("missing", "no C++ compiler: GPU kernels cannot be emulated", ZIG)
+    return CheckResult("works", f"GPU kernels run on the CPU, by {compiler_found.command[0]}")
 
 
-def cores() -> Found:
-    """Look at how many threads there will be."""
-    usable, there = machine.usable_cores(), os.cpu_count() or 1
-    return Found("works", f"{usable}" + (f" of {there}" if there > usable else ""))
+def cores() -> CheckResult:
+    """Count the threads to be used."""
+    usable, present = machine.usable_cores(), os.cpu_count() or 1
+    return CheckResult("works", f"{usable}" + (f" of {present}" if present > usable else ""))
 
 
-def simd() -> Found:
-    """Look at the vectors of the processor."""
+def simd() -> CheckResult:
+    """Look at the processor's vectors."""
     this = machine.this_machine()
     name = VECTORS[this.vector_bytes] if _is_x86() else "NEON"
-    return Found("works", f"{name}, {this.vector_bytes} bytes: {this.vector_bytes // 4} floats")
+    return CheckResult(
+        "works", f"{name}, {this.vector_bytes} bytes: {this.vector_bytes // 4} floats"
+    )
 
 
 def _is_x86() -> bool:
     return platform.machine().lower() in ("x86_64", "amd64", "i386", "i686", "x86")
 
 
-def folder() -> Found:
-    """Look at where compiled code is kept."""
-    place = cache.user_folder()
-    if place is None:
-        return Found("missing", f"no home folder: kept in {cache.spare_folder()} meanwhile")
-    nearest = next(one for one in (place, *place.parents) if one.exists())
+def folder() -> CheckResult:
+    """Look at the cache of compiled code."""
+    folder_path = cache.user_folder()
+    if folder_path is None:
+        return CheckResult("missing", f"no home folder: kept in {cache.spare_folder()} meanwhile")
+    nearest = next(parent for parent in (folder_path, *folder_path.parents) if parent.exists())
     if not os.access(nearest, os.W_OK):
-        return Found("missing", f"{nearest} is read-only: kept in {cache.spare_folder()} meanwhile")
-    return Found("works", f"kept in {place}")
+        return CheckResult(
+            "missing", f"{nearest} is read-only: kept in {cache.spare_folder()} meanwhile"
+        )
+    return CheckResult("works", f"kept in {folder_path}")
 
 
 # -- GPUs ------------------------------------------------------------------------------------------
 
 
-def nvidia() -> Found:
+def nvidia() -> CheckResult:
     """Look for NVIDIA's driver and its GPUs, without CuPy."""
     if sys.platform == "darwin":
-        return Found("none", "Macs have none; recorded and modelled times stand in")
+        return CheckResult("none", "Macs have none; recorded and modelled times stand in")
     driver = None
     for name in DRIVERS:
         with suppress(OSError):
             driver = ctypes.CDLL(name)
             break
     if driver is None:
-        return Found("none", "no NVIDIA driver; recorded and modelled times stand in")
+        return CheckResult("none", "no NVIDIA driver; recorded and modelled times stand in")
     status = int(driver.cuInit(0))
     count, version = ctypes.c_int(), ctypes.c_int()
     driver.cuDriverGetVersion(ctypes.byref(version))
     if status or driver.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
-        return Found("none", f"a driver, but no GPU that can be used (status {status})")
+        return CheckResult("none", f"a driver, but no GPU that can be used (status {status})")
     names: list[str] = []
     for number in range(count.value):
         text = ctypes.create_string_buffer(128)
         driver.cuDeviceGetName(text, len(text), number)
         names.append(text.value.decode(errors="replace"))
     known = f"CUDA {version.value // 1000}.{version.value % 1000 // 10}"
-    return Found("works", f"{', '.join(names)}; the driver knows {known}")
+    return CheckResult("works", f"{', '.join(names)}; the driver knows {known}")
 
 
-def cupy() -> Found:
+def cupy() -> CheckResult:
     """Run something on an NVIDIA GPU."""
     gpu = nvidia()
     if gpu.state != "works":
-        return Found("none", "runs kernels where there is an NVIDIA GPU")
+        return CheckResult("none", "runs kernels where there is an NVIDIA GPU")
     if find_spec("cupy") is None:
-        return Found("missing", "there is a GPU, and CuPy, which runs kernels, is not here", CUDA)
+        return CheckResult(
+            "missing", "there is a GPU, and CuPy, which runs kernels, is not here", CUDA
+        )
     if not gpu_count():
-        return Found("fails", "CuPy finds no GPU")
+        return CheckResult("fails", "CuPy finds no GPU")
     fault = _fault_of(CUDACompiler())
     shown = f"CuPy {import_cupy().__version__}"
-    return Found("fails", fault) if fault else Found("works", f"{shown} runs kernels")
+    return CheckResult("fails", fault) if fault else CheckResult("works", f"{shown} runs kernels")
 
 
-def ptx() -> Found:
+def ptx() -> CheckResult:
     """Look for NVRTC."""
     if sys.platform == "darwin":
-        return Found("none", "NVIDIA makes none for Macs; the source can be read and emulated")
+        return CheckResult(
+            "none", "NVIDIA makes none for Macs; the source can be read and emulated"
+        )
     if find_spec("cuda") is None or find_spec("cuda.bindings") is None:
-        return Found("missing", "CUDA's source can be read, but not compiled to PTX", CUDA)
+        return CheckResult("missing", "CUDA's source can be read, but not compiled to PTX", CUDA)
     try:
         major, minor = nvrtc.version()
     except DeviceError as error:
-        return Found("fails", error.message.partition("\n")[0], CUDA)
+        return CheckResult("fails", error.message.partition("\n")[0], CUDA)
     known = nvrtc.architectures()
-    return Found("works", f"NVRTC {major}.{minor}, for {known[0]} to {known[-1]}; it needs no GPU")
+    return CheckResult(
+        "works", f"NVRTC {major}.{minor}, for {known[0]} to {known[-1]}; it needs no GPU"
+    )
 
 
-def metal() -> Found:
+def metal() -> CheckResult:
     """Run something on a Mac's GPU."""
     if sys.platform != "darwin":
-        return Found("none", "is on Macs; the source can be read and emulated")
+        return CheckResult("none", "is on Macs; the source can be read and emulated")
     try:
         import_metal()
     except DeviceError:
-        return Found("missing", "PyObjC's Metal, which runs kernels, is not here", METAL)
+        return CheckResult("missing", "PyObjC's Metal, which runs kernels, is not here", METAL)
     fault = _fault_of(MetalCompiler())
-    return Found("fails", fault) if fault else Found("works", "runs kernels")
+    return CheckResult("fails", fault) if fault else CheckResult("works", "runs kernels")
 
 
 # -- notebooks -------------------------------------------------------------------------------------
 
 
-def jupyter() -> Found:
+def jupyter() -> CheckResult:
     """Look for JupyterLab."""
     return _installed(["jupyterlab"], "no JupyterLab: luminal-lab open shows recordings without")
 
 
-def widgets() -> Found:
-    """Look for what is alive in a notebook."""
-    found = _installed(["anywidget", "ipywidgets"], "pictures are there, but not alive")
-    if found.state != "works":
-        return found
+def widgets() -> CheckResult:
+    """Look for the packages of live pictures."""
+    status = _installed(["anywidget", "ipywidgets"], "pictures are there, but not alive")
+    if status.state != "works":
+        return status
     try:
         size = len(script())
     except DeviceError:
         is_checkout = Path(luminal_lab.__file__).resolve().parents[1].joinpath("frontend").is_dir()
         mend = "make frontend" if is_checkout else "pip install --force-reinstall luminal-lab"
-        return Found("missing", "the script of live pictures is not built", mend)
-    return Found("works", f"{found.what}, and our script, {size / 1000:.0f} kB")
+        return CheckResult("missing", "the script of live pictures is not built", mend)
+    return CheckResult("works", f"{status.what}, and our script, {size / 1000:.0f} kB")
 
 
-def tables() -> Found:
-    """Look for what tables, charts and bars need."""
+def tables() -> CheckResult:
+    """Look for the packages of tables, charts and bars."""
     return _installed(["pandas", "plotly", "tqdm"], "no tables, charts or progress bars")
 
 
-def layout() -> Found:
-    """Look for what lays out small graphs."""
-    found = _installed(["pygraphviz"], "graphs are laid out by our own engine")
-    return found if found.state == "works" else Found("none", found.what)
+def layout() -> CheckResult:
+    """Look for the layout engine for small graphs."""
+    status = _installed(["pygraphviz"], "graphs are laid out by our own engine")
+    return status if status.state == "works" else CheckResult("none", status.what)
 
 
-def _installed(names: Iterable[str], without: str) -> Found:
+def _installed(names: Iterable[str], without: str) -> CheckResult:
     missing = [name for name in names if find_spec(name) is None]
     if missing:
-        return Found("missing", f"{' and '.join(missing)} not installed: {without}", LAB)
-    return Found("works", _versions(*names))
+        return CheckResult("missing", f"{' and '.join(missing)} not installed: {without}", LAB)
+    return CheckResult("works", _versions(*names))
 
 
 def _versions(*names: str) -> str:
-    """Return packages with their versions, as far as these are known."""
-    found: list[str] = []
+    """Return packages with their versions, where known."""
+    versions: list[str] = []
     for name in names:
         known = ""
         with suppress(metadata.PackageNotFoundError):
             known = metadata.version(name)
-        found.append(f"{name} {known}".strip())
-    return ", ".join(found)
+        versions.append(f"{name} {known}".strip())
+    return ", ".join(versions)
 
 
 CHECKS = (
-    Check("python", python, is_basic=True),
-    Check("packages", packages, is_basic=True),
-    Check("interpreter", interpreter, is_basic=True),
-    Check("compiler", compiler),
-    Check("trials", trials),
-    Check("cores", cores),
-    Check("simd", simd),
-    Check("cache", folder),
-    Check("emulator", emulator),
-    Check("gpu", nvidia),
-    Check("cuda", cupy),
-    Check("nvrtc", ptx),
-    Check("metal", metal),
-    Check("jupyterlab", jupyter),
-    Check("widgets", widgets),
-    Check("tables", tables),
-    Check("layout", layout),
+    DoctorCheck("python", python, is_basic=True),
+    DoctorCheck("packages", packages, is_basic=True),
+    DoctorCheck("interpreter", interpreter, is_basic=True),
+    DoctorCheck("compiler", compiler),
+    DoctorCheck("trials", trials),
+    DoctorCheck("cores", cores),
+    DoctorCheck("simd", simd),
+    DoctorCheck("cache", folder),
+    DoctorCheck("emulator", emulator),
+    DoctorCheck("gpu", nvidia),
+    DoctorCheck("cuda", cupy),
+    DoctorCheck("nvrtc", ptx),
+    DoctorCheck("metal", metal),
+    DoctorCheck("jupyterlab", jupyter),
+    DoctorCheck("widgets", widgets),
+    DoctorCheck("tables", tables),
+    DoctorCheck("layout", layout),
 )

@@ -1,4 +1,4 @@
-"""What a command is: what it does, how it is asked for, what runs it; and what reads its words."""
+"""Commands: description, options and action of each; and the reader of their words."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ class Command:
 
     name: str
     about: str
-    """What it does, in a few lines."""
+    """Its description, in a few lines."""
     examples: str
-    """Lines as they are typed, with what each does."""
-    options: Callable[[Reader], None]
-    """Says which words it takes."""
+    """Example lines with their effects."""
+    options: Callable[[OptionReader], None]
+    """Declares its options."""
     run: Callable[[argparse.Namespace], int]
-    """Does it, and returns the exit status."""
+    """Runs it, and returns the exit status."""
     status: str = STATUS
-    """What its exit statuses mean."""
+    """The meaning of its exit statuses."""
     rest: str = ""
-    """Who gets the words behind `--`; nobody where it is empty."""
+    """The program that gets the words after `--`; empty for none."""
     more: Callable[[], str] = str
-    """What else its help says, which takes a while to find out."""
+    """Further help, computed only when needed."""
 
     def read(self, words: Sequence[str]) -> argparse.Namespace:
-        """Return what was asked for."""
+        """Return the parsed options."""
         ours, after = list(words), list[str]()
         if self.rest and "--" in ours:
-            place = ours.index("--")
-            ours, after = ours[:place], ours[place + 1 :]
+            separator = ours.index("--")
+            ours, after = ours[:separator], ours[separator + 1 :]
         is_help = bool({"-h", "--help"} & set(ours))
-        reader = Reader(
+        reader = OptionReader(
             f"{PROGRAM} {self.name}", self.about, self.epilog() if is_help else self.status
         )
         self.options(reader)
@@ -65,16 +65,16 @@ class Command:
         return given
 
     def epilog(self) -> str:
-        """Return what stands below the options: examples, and what an exit status means."""
+        """Return the text below the options: examples, and the meaning of exit statuses."""
         parts = [f"examples:\n{indented(self.examples)}", self.more(), self.status]
         return "\n\n".join(filter(None, parts))
 
 
-class Reader(argparse.ArgumentParser):
-    """Reads the words of a command; what it does not know is an error of ours."""
+class OptionReader(argparse.ArgumentParser):
+    """Reads the words of a command; an unknown one raises our own error."""
 
     def __init__(self, prog: str, about: str = "", epilog: str = "", **how: object) -> None:
-        del how  # what argparse gives the readers of commands within commands
+        del how  # argparse's settings for subcommands
         super().__init__(
             prog=prog,
             description=about,
@@ -85,7 +85,7 @@ class Reader(argparse.ArgumentParser):
 
     @property
     def subject(self) -> str:
-        """How errors begin."""
+        """The first word of errors."""
         return self.prog.removeprefix(f"{PROGRAM} ")
 
     @override
@@ -100,16 +100,16 @@ class Reader(argparse.ArgumentParser):
         if wrong is None:
             raise ArgumentError(f"{self.subject}: {message}", hint=f"{self.prog} --help")
         known = re.findall(r"[\w.-]+", wrong[3])
-        what = wrong[1] if wrong[1] and wrong[1].startswith("-") else "it"
+        word = wrong[1] if wrong[1] and wrong[1].startswith("-") else "it"
         raise ArgumentError(
-            f"{self.subject}: {what} cannot be {wrong[2]!r}",
+            f"{self.subject}: {word} cannot be {wrong[2]!r}",
             hint=nearest(wrong[2], known) or f"there are {', '.join(known)}",
         )
 
     def refuse(self, word: str, behind: str = "") -> NoReturn:
-        """Raise an error about a word that nobody takes, but who gets words behind `--`."""
+        """Raise an error about an unknown word."""
         name = word.partition("=")[0]
-        known = [one for action in self._actions for one in action.option_strings]
+        known = [option for action in self._actions for option in action.option_strings]
         near = nearest(name, known, 0.75 if behind else 0.5) if name.startswith("-") else None
         raise ArgumentError(
             f"{self.subject}: it does not take {word!r}",

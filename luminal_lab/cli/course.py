@@ -1,11 +1,11 @@
-"""`luminal-lab course`: what a teacher needs of the course."""
+"""`luminal-lab course`: the teacher's side of the course."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from luminal_lab.cli.command import Command, Reader
+from luminal_lab.cli.command import Command, OptionReader
 from luminal_lab.cli.files import check_place
 from luminal_lab.cli.saying import say
 from luminal_lab.course import commands
@@ -24,14 +24,16 @@ exit status: 0 if all went well, whoever is right; 1 if a notebook could not be 
 cannot be done as asked; 130 if Ctrl-C stopped it"""
 
 
-def options(one: Reader) -> None:
-    """Say what may be asked for."""
-    what = one.add_subparsers(dest="what", required=True, metavar="WHAT", title="what")
-    made = what.add_parser("student", help="notebooks without answers", about=ABOUT_STUDENT)
-    folders(made)
-    made = what.add_parser("solved", help="notebooks with answers", about=ABOUT_SOLVED)
-    folders(made)
-    graded = what.add_parser("grade", help="a class's results", about=ABOUT_GRADE, epilog=STATUS)
+def options(reader: OptionReader) -> None:
+    """Declare the options."""
+    subcommands = reader.add_subparsers(dest="what", required=True, metavar="WHAT", title="what")
+    form = subcommands.add_parser("student", help="notebooks without answers", about=ABOUT_STUDENT)
+    folders(form)
+    form = subcommands.add_parser("solved", help="notebooks with answers", about=ABOUT_SOLVED)
+    folders(form)
+    graded = subcommands.add_parser(
+        "grade", help="a class's results", about=ABOUT_GRADE, epilog=STATUS
+    )
     graded.add_argument("folder", metavar="FOLDER", type=Path, help="with submitted notebooks")
     graded.add_argument("--json", action="store_true", help="with what was said, for a program")
     graded.add_argument("--csv", metavar="FILE", type=Path, help="the table, for a spreadsheet")
@@ -42,7 +44,9 @@ def options(one: Reader) -> None:
         "--megabytes", metavar="N", type=int, default=2048, help="for each answer; default: 2048"
     )
     graded.add_argument("--jobs", metavar="N", type=int, default=0, help="how many at a time")
-    listed = what.add_parser("list", help="chapters and exercises", about="Chapters, exercises.")
+    listed = subcommands.add_parser(
+        "list", help="chapters and exercises", about="Chapters, exercises."
+    )
     listed.add_argument("--json", action="store_true", help="for a program")
 
 
@@ -58,14 +62,14 @@ process of its own with limits, and show who has what. This runs the code that s
 limits stop accidents and the curious, not malice. What a notebook says of itself does not count."""
 
 
-def folders(one: argparse.ArgumentParser) -> None:
-    """Take a folder that is read, and one that is written to."""
-    one.add_argument("folder", metavar="FOLDER", type=Path, help="with notebooks")
-    one.add_argument("out", metavar="OUT", type=Path, help="the new folder")
+def folders(reader: argparse.ArgumentParser) -> None:
+    """Declare an input and an output folder."""
+    reader.add_argument("folder", metavar="FOLDER", type=Path, help="with notebooks")
+    reader.add_argument("out", metavar="OUT", type=Path, help="the new folder")
 
 
 def run(given: argparse.Namespace) -> int:
-    """Do what was asked for."""
+    """Run the subcommand."""
     if given.what == "list":
         text = commands.listed_json() if given.json else f"{commands.listed_text()}\n"
         say(text, end="")
@@ -82,13 +86,13 @@ def grade(given: argparse.Namespace) -> int:
     """Show a class's results."""
     if given.csv is not None:
         check_place("course grade", given.csv)
-    found = commands.grade(
+    results = commands.grade(
         given.folder, seconds=given.seconds, megabytes=given.megabytes, jobs=given.jobs
     )
-    say(found.json if given.json else f"{found}\n", end="")
+    say(results.json if given.json else f"{results}\n", end="")
     if given.csv is not None:
-        given.csv.write_text(found.csv, encoding="utf-8", newline="")
-    return 1 if found.notes else 0
+        given.csv.write_text(results.csv, encoding="utf-8", newline="")
+    return 1 if results.notes else 0
 
 
 COMMAND = Command("course", ABOUT, EXAMPLES, options, run, STATUS)

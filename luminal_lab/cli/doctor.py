@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import luminal_lab
-from luminal_lab.cli.checks import CHECKS, Check, Found, State
-from luminal_lab.cli.command import Command, Reader
+from luminal_lab.cli.checks import CHECKS, CheckResult, DoctorCheck, State
+from luminal_lab.cli.command import Command, OptionReader
 from luminal_lab.cli.installing import typed
 from luminal_lab.cli.saying import say
 from luminal_lab.errors import LabWarning
@@ -36,50 +36,50 @@ WORDS: Mapping[State, str] = {
     "none": "not here",
 }
 COLOURS: Mapping[State, int] = {"works": 32, "missing": 33, "fails": 31, "none": 2}
-"""How a terminal shows each: green, yellow, red, dim."""
+"""Terminal colours: green, yellow, red, dim."""
 
 
-def options(one: Reader) -> None:
-    """Say what may be asked for."""
-    one.add_argument("--json", action="store_true", help="for a program")
+def options(reader: OptionReader) -> None:
+    """Declare the options."""
+    reader.add_argument("--json", action="store_true", help="for a program")
 
 
 def run(given: argparse.Namespace) -> int:
-    """Look at everything, and say what was found."""
-    found: dict[Check, Found] = {}
+    """Run all checks, and print the results."""
+    results: dict[DoctorCheck, CheckResult] = {}
     with progress("doctor", len(CHECKS), "check") as bar, warnings.catch_warnings():
-        warnings.simplefilter("ignore", LabWarning)  # what there is to say has a row
-        for check in bar.each(CHECKS, lambda one: one.name):
-            one = check.found()
-            found[check] = replace(one, mend=typed(one.mend))
-    is_well = all(one.state == "works" for check, one in found.items() if check.is_basic)
+        warnings.simplefilter("ignore", LabWarning)  # the row says it
+        for check in bar.each(CHECKS, lambda check_: check_.name):
+            result = check.result()
+            results[check] = replace(result, mend=typed(result.mend))
+    is_well = all(result.state == "works" for check, result in results.items() if check.is_basic)
     if given.json:
-        say(json.dumps(as_json(found, is_well=is_well), indent=1, ensure_ascii=False))
+        say(json.dumps(as_json(results, is_well=is_well), indent=1, ensure_ascii=False))
     else:
         is_coloured = sys.stdout.isatty() and sys.platform != "win32"
-        say("\n".join(lines(found, is_coloured=is_coloured)), painted=is_coloured)
+        say("\n".join(lines(results, is_coloured=is_coloured)), painted=is_coloured)
     return 0 if is_well else 1
 
 
-def lines(found: Mapping[Check, Found], *, is_coloured: bool) -> list[str]:
-    """Return what was found: a line each, and behind it what mends it."""
+def lines(results: Mapping[DoctorCheck, CheckResult], *, is_coloured: bool) -> list[str]:
+    """Return the results: a line each, with the command that mends it below."""
     system = f"{platform.system()} {platform.machine()}"
     rows = [f"luminal_lab {luminal_lab.__version__} on {system}", ""]
-    wide = max(len(check.name) for check in found) + 2
-    for check, one in found.items():
-        word = f"{WORDS[one.state]:8}"
+    wide = max(len(check.name) for check in results) + 2
+    for check, result in results.items():
+        word = f"{WORDS[result.state]:8}"
         if is_coloured:
-            word = f"\033[{COLOURS[one.state]}m{word}\033[0m"
-        rows.append(f"  {word}  {check.name:{wide}}{one.what}")
-        if one.mend:
-            rows.append(f"  {'':8}  {'':{wide}}to mend it: {one.mend}")
-    return [*rows, "", conclusion(found)]
+            word = f"\033[{COLOURS[result.state]}m{word}\033[0m"
+        rows.append(f"  {word}  {check.name:{wide}}{result.what}")
+        if result.mend:
+            rows.append(f"  {'':8}  {'':{wide}}to mend it: {result.mend}")
+    return [*rows, "", conclusion(results)]
 
 
-def conclusion(found: Mapping[Check, Found]) -> str:
-    """Say in a sentence how it stands."""
-    broken = [c.name for c, one in found.items() if one.state in ("missing", "fails")]
-    basic = [check.name for check in found if check.is_basic and check.name in broken]
+def conclusion(results: Mapping[DoctorCheck, CheckResult]) -> str:
+    """Return the overall result in a sentence."""
+    broken = [c.name for c, result in results.items() if result.state in ("missing", "fails")]
+    basic = [check.name for check in results if check.is_basic and check.name in broken]
     if basic:
         return f"luminal_lab does not work here: {', '.join(basic)}"
     if broken:
@@ -87,8 +87,8 @@ def conclusion(found: Mapping[Check, Found]) -> str:
     return "All works that this machine can have."
 
 
-def as_json(found: Mapping[Check, Found], *, is_well: bool) -> dict[str, object]:
-    """Return what was found, for a program."""
+def as_json(results: Mapping[DoctorCheck, CheckResult], *, is_well: bool) -> dict[str, object]:
+    """Return the results for a program."""
     return {
         "format": FORMAT,
         "luminal_lab": luminal_lab.__version__,
@@ -99,11 +99,11 @@ def as_json(found: Mapping[Check, Found], *, is_well: bool) -> dict[str, object]
             {
                 "name": check.name,
                 "basic": check.is_basic,
-                "state": one.state,
-                "what": one.what,
-                "mend": one.mend,
+                "state": result.state,
+                "what": result.what,
+                "mend": result.mend,
             }
-            for check, one in found.items()
+            for check, result in results.items()
         ],
     }
 

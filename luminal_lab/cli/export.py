@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 import luminal_lab
-from luminal_lab.cli.command import Command, Reader
+from luminal_lab.cli.command import Command, OptionReader
 from luminal_lab.cli.files import check_place
 from luminal_lab.cli.saying import say
 
@@ -19,11 +19,13 @@ luminal-lab export run.lab -o page.html        to a file of another name
 luminal-lab export run.lab --theme dark        dark, whatever its reader prefers"""
 
 
-def options(one: Reader) -> None:
-    """Say what may be asked for."""
-    one.add_argument("file", metavar="FILE", type=Path, help="a recording, as in run.lab")
-    one.add_argument("-o", dest="page", metavar="PAGE", type=Path, help="default: FILE.html, here")
-    one.add_argument(
+def options(reader: OptionReader) -> None:
+    """Declare the options."""
+    reader.add_argument("file", metavar="FILE", type=Path, help="a recording, as in run.lab")
+    reader.add_argument(
+        "-o", dest="page", metavar="PAGE", type=Path, help="default: FILE.html, here"
+    )
+    reader.add_argument(
         "--theme", choices=("auto", "light", "dark"), default="auto", help="default: its reader's"
     )
 

@@ -1,4 +1,4 @@
-"""Files that commands read, and places that they are to write to."""
+"""Files that commands read and write."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from luminal_lab.errors import ArgumentError, TrustError, nearest
 STDIN = Path("-")
 
 
-def read_text(what: str, path: Path) -> str:
-    """Return the text of a file, or of what comes in by a pipe where its name is `-`."""
-    data = sys.stdin.buffer.read() if path == STDIN else read_bytes(what, path)
+def read_text(caller: str, path: Path) -> str:
+    """Return the text of a file, or of standard input if its name is `-`."""
+    data = sys.stdin.buffer.read() if path == STDIN else read_bytes(caller, path)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ArgumentError(
-            f"{what}: {path} is no text: byte {error.start:,}, in line {line}, is not UTF-8",
+            f"{caller}: {path} is no text: byte {error.start:,}, in line {line}, is not UTF-8",
             hint="luminal-lab open looks at recordings" if path.suffix == ".lab" else None,
         ) from None
 
 
-def read_bytes(what: str, path: Path) -> bytes:
-    """Return what a file holds."""
+def read_bytes(caller: str, path: Path) -> bytes:
+    """Return the bytes of a file."""
     try:
         return path.expanduser().read_bytes()
     except OSError as error:
@@ -37,15 +37,15 @@ def read_bytes(what: str, path: Path) -> bytes:
             why = "there is no such file"
             beside = path.parent.iterdir() if path.parent.is_dir() else ()
             hint = (
-                nearest(path.name, [one.name for one in beside], 0.75) or "give one that is there"
+                nearest(path.name, [file.name for file in beside], 0.75) or "give one that is there"
             )
-        raise ArgumentError(f"{what}: {path} cannot be read: {why}", hint=hint) from None
+        raise ArgumentError(f"{caller}: {path} cannot be read: {why}", hint=hint) from None
 
 
 def refused(command: str, path: Path, error: TrustError) -> TrustError:
-    """Return what is told of code in a file that nobody has said to run: where it is, what to do.
+    """Return an error about untrusted code in a file, with its line and the next step.
 
-    What went wrong is the command's: how it is asked again is said in its words.
+    The hint repeats the command's own words.
     """
     lines = [] if path == STDIN else _lines_with(path, error)
     at = f", line {lines[0]}" if lines else ""
@@ -57,16 +57,18 @@ def refused(command: str, path: Path, error: TrustError) -> TrustError:
 
 
 def _lines_with(path: Path, error: TrustError) -> list[int]:
-    """Return the lines of a text that bring along what an error is about."""
+    """Return the lines of a text with the untrusted code of an error."""
     data = path.expanduser().read_bytes()
-    names = [one.what.split()[1] for one in error.carried if one.what.startswith("kernel ")]
+    names = [
+        foreign.what.split()[1] for foreign in error.carried if foreign.what.startswith("kernel ")
+    ]
     wanted = [f'header = "kernel {name}'.encode() for name in names]
     lines = enumerate(data.split(b"\n"), 1)
-    return [number for number, line in lines if any(one in line for one in wanted)]
+    return [number for number, line in lines if any(header in line for header in wanted)]
 
 
-def check_place(what: str, path: Path) -> None:
-    """Raise if a file could not be written there, before anything is done that takes a while."""
+def check_place(caller: str, path: Path) -> None:
+    """Raise if a file could not be written, before any long work begins."""
     folder, why = path.expanduser().absolute().parent, ""
     if path.is_dir():
         why = "it is a folder"
@@ -76,7 +78,7 @@ def check_place(what: str, path: Path) -> None:
         why = "nobody may write there" if path.exists() else f"nobody may write to {path.parent}"
     if why:
         raise ArgumentError(
-            f"{what}: {path} cannot be written: {why}",
+            f"{caller}: {path} cannot be written: {why}",
             hint="make it first, or give another file"
             if not folder.is_dir()
             else "give another file",

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import luminal_lab
-from luminal_lab.cli.command import Command, Reader
+from luminal_lab.cli.command import Command, OptionReader
 from luminal_lab.cli.installing import typed
 from luminal_lab.cli.saying import say
 from luminal_lab.errors import ArgumentError, DeviceError
@@ -20,11 +20,11 @@ from luminal_lab.errors import ArgumentError, DeviceError
 FIRST = "00_quickstart.ipynb"
 FOLDER = Path("luminal-lab-notebooks")
 PAGES = "notebooks/*.ipynb", "docs/*.md", "docs/images/*", "ARCHITECTURE.md"
-"""What is copied: the notebooks, and what their links lead to."""
+"""Files to copy: the notebooks, and the pages that they link to."""
 SETTINGS = Path(__file__).with_name("jupyter")
-"""What JupyterLab does unless its user says otherwise: show pages as pages, and ask for no news."""
+"""Our default settings of JupyterLab: render pages, and do not ask for news."""
 THEIRS = Path(sys.prefix, "share", "jupyter", "lab", "settings")
-"""Where who looks after an installation says that, for whom ours are not taken."""
+"""An administrator's default settings, which replace ours."""
 ABOUT = f"""\
 Open the notebooks of the course in JupyterLab. In a checkout these are its own; else they are
 copied into FOLDER (default: {FOLDER}) first, with the pages that they link to. A
@@ -36,10 +36,12 @@ luminal-lab lab --copy                   only copy them
 luminal-lab lab -- --no-browser          what is behind -- is JupyterLab's"""
 
 
-def options(one: Reader) -> None:
-    """Say what may be asked for."""
-    one.add_argument("folder", metavar="FOLDER", type=Path, nargs="?", help="where the copies are")
-    one.add_argument("--copy", action="store_true", help="copy the notebooks, and open nothing")
+def options(reader: OptionReader) -> None:
+    """Declare the options."""
+    reader.add_argument(
+        "folder", metavar="FOLDER", type=Path, nargs="?", help="where the copies are"
+    )
+    reader.add_argument("--copy", action="store_true", help="copy the notebooks, and open nothing")
 
 
 def run(given: argparse.Namespace) -> int:
@@ -61,14 +63,14 @@ def run(given: argparse.Namespace) -> int:
 
 
 def stored(package: Path) -> Path | None:
-    """Return the folder with all that came with the package: in it, or its checkout."""
-    places = package / "material", package.parent
-    return next((one for one in places if (one / "notebooks" / FIRST).is_file()), None)
+    """Return the folder with the package's notebooks and pages: inside it, or its checkout."""
+    roots = package / "material", package.parent
+    return next((root for root in roots if (root / "notebooks" / FIRST).is_file()), None)
 
 
 def copied(source: Path | None, folder: Path) -> Path:
-    """Copy notebooks and pages into a folder, those that it does not have; return their root."""
-    # A folder may have notebooks at its top: one of somebody's own, or that of a checkout.
+    """Copy missing notebooks and pages into a folder; return their root."""
+    # A folder may have notebooks at its top: a user's own, or a checkout's.
     is_flat = (folder / FIRST).is_file()
     if source is None:
         if is_flat or (folder / "notebooks" / FIRST).is_file():
@@ -80,13 +82,15 @@ def copied(source: Path | None, folder: Path) -> Path:
     if folder.resolve() in (source.resolve(), (source / "notebooks").resolve()):
         return source
     wanted = PAGES[:1] if is_flat else PAGES
-    found = [path for pattern in wanted for path in sorted(source.glob(pattern))]
-    places = {path: folder / (path.name if is_flat else path.relative_to(source)) for path in found}
-    missing = [path for path, place in places.items() if not place.exists()]
+    pages = [path for pattern in wanted for path in sorted(source.glob(pattern))]
+    targets = {
+        path: folder / (path.name if is_flat else path.relative_to(source)) for path in pages
+    }
+    missing = [path for path, target in targets.items() if not target.exists()]
     try:
         for path in missing:
-            places[path].parent.mkdir(parents=True, exist_ok=True)
-            copy_whole(path, places[path])
+            targets[path].parent.mkdir(parents=True, exist_ok=True)
+            copy_whole(path, targets[path])
     except OSError as error:
         why = (error.strerror or type(error).__name__).lower()
         raise ArgumentError(
@@ -94,18 +98,18 @@ def copied(source: Path | None, folder: Path) -> Path:
             hint="name a folder of your own: luminal-lab lab my-course",
         ) from None
     new = sum(path.suffix == ".ipynb" for path in missing)
-    kept = sum(path.suffix == ".ipynb" for path in found) - new
-    told = f"{new} notebook{'s' * (new != 1)} copied to {folder}"
-    say(told + (f"; {kept} were there already, and stay as they are" if kept else ""))
+    kept = sum(path.suffix == ".ipynb" for path in pages) - new
+    summary = f"{new} notebook{'s' * (new != 1)} copied to {folder}"
+    say(summary + (f"; {kept} were there already, and stay as they are" if kept else ""))
     return folder
 
 
-def copy_whole(path: Path, place: Path) -> None:
-    """Copy a file, or raise and leave nothing: half a file would stay, and be taken for a whole."""
-    draft = place.with_name(f"{place.name}.part")
+def copy_whole(path: Path, target: Path) -> None:
+    """Copy a file as a whole, or raise and leave nothing."""
+    draft = target.with_name(f"{target.name}.part")
     try:
         shutil.copyfile(path, draft)
-        draft.replace(place)
+        draft.replace(target)
     except OSError:
         with suppress(OSError):
             draft.unlink()
@@ -114,13 +118,15 @@ def copy_whole(path: Path, place: Path) -> None:
 
 def opened(root: Path, arguments: list[str]) -> int:
     """Run JupyterLab until it ends."""
-    # From the root links lead from the notebooks to the pages.
-    first = next(one for one in ("notebooks/" + FIRST, FIRST) if (root / one).is_file())
+    # With this root, links from the notebooks to the pages work.
+    first = next(
+        notebook for notebook in ("notebooks/" + FIRST, FIRST) if (root / notebook).is_file()
+    )
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={root.resolve()}"]
     command += [f"--LabApp.default_url=/lab/tree/{first}"]
     if not THEIRS.is_dir():
         command += [f"--LabApp.app_settings_dir={SETTINGS}"]
-    # Ctrl-C is JupyterLab's, which asks whether it is meant; not ignored, which it would inherit.
+    # JupyterLab handles Ctrl-C and asks for confirmation; SIG_IGN would be inherited, so a handler.
     before = signal.signal(signal.SIGINT, _left_to_it)
     try:
         done = subprocess.run([*command, *arguments], cwd=root, check=False)

@@ -1,4 +1,4 @@
-"""`luminal-lab open`: what a recording holds, in the browser, without a notebook."""
+"""`luminal-lab open`: a recording in the browser, without a notebook."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import webbrowser
 from pathlib import Path
 
 import luminal_lab
-from luminal_lab.cli.command import Command, Reader
+from luminal_lab.cli.command import Command, OptionReader
 from luminal_lab.cli.saying import say
 from luminal_lab.cli.serving import Serving
 from luminal_lab.io.opened import Opened
@@ -26,12 +26,14 @@ luminal-lab open run.lab --json           the same in short, for a program"""
 FORMAT = 1
 
 
-def options(one: Reader) -> None:
-    """Say what may be asked for."""
-    one.add_argument("file", metavar="FILE", type=Path, help="a recording, as in run.lab")
-    one.add_argument("--port", metavar="N", type=int, default=0, help="default: any that is free")
-    one.add_argument("--no-browser", action="store_true", help="open no browser")
-    how = one.add_mutually_exclusive_group()
+def options(reader: OptionReader) -> None:
+    """Declare the options."""
+    reader.add_argument("file", metavar="FILE", type=Path, help="a recording, as in run.lab")
+    reader.add_argument(
+        "--port", metavar="N", type=int, default=0, help="default: any that is free"
+    )
+    reader.add_argument("--no-browser", action="store_true", help="open no browser")
+    how = reader.add_mutually_exclusive_group()
     how.add_argument("--text", action="store_true", help="say what it holds, and end")
     how.add_argument("--json", action="store_true", help="the same in short, for a program")
 
@@ -66,24 +68,24 @@ def page_of(recording: Opened) -> bytes:
 
 
 def as_json(recording: Opened) -> dict[str, object]:
-    """Return what a recording holds, in short."""
+    """Return a summary of a recording."""
     return {
         "format": FORMAT,
         "file": recording.name,
-        "made": recording.contents.made,
+        "made": recording.contents.writer,
         "date": recording.date,
         "parts": [
             {
-                "title": one.title,
-                "passes": one.pipeline,
-                "nodes": [len(one.snapshots[0].ir), len(one.snapshots[-1].ir)],
-                "snapshots": len(one.snapshots),
-                "firings": sum(len(snapshot.firings) for snapshot in one.snapshots),
-                "kernels": [kernel.name for kernel in one.facts.kernels],
-                "launches": len(one.facts.launches),
-                "times": [{"device": t.device, "how": t.how} for t in one.facts.times],
+                "title": subject.title,
+                "passes": subject.pipeline,
+                "nodes": [len(subject.snapshots[0].ir), len(subject.snapshots[-1].ir)],
+                "snapshots": len(subject.snapshots),
+                "firings": sum(len(snapshot.firings) for snapshot in subject.snapshots),
+                "kernels": [kernel.name for kernel in subject.facts.kernels],
+                "launches": len(subject.facts.launches),
+                "times": [{"device": t.device, "how": t.how} for t in subject.facts.times],
             }
-            for one in recording.subjects
+            for subject in recording.subjects
         ],
     }
 

@@ -1,4 +1,4 @@
-"""`luminal-lab passes`: which passes there are, and what each does."""
+"""`luminal-lab passes`: the list of passes, with a description of each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any, TypeAlias, cast
 
-from luminal_lab.cli.command import Command, Reader, indented
+from luminal_lab.cli.command import Command, OptionReader, indented
 from luminal_lab.cli.saying import say
 from luminal_lab.errors import UnknownNameError, nearest
 from luminal_lab.passes.base import OPTIONS, Pass, option_types
@@ -31,18 +31,18 @@ Kind: TypeAlias = type[Pass] | type[Pipeline]
 
 
 def load_all() -> Mapping[str, Kind]:
-    """Return all classes of passes and pipelines, by name: those of devices, too."""
+    """Return all classes of passes and pipelines by name, including devices'."""
     return dict(sorted(all_passes().items()))
 
 
-def options(one: Reader) -> None:
-    """Say what may be asked for."""
-    one.add_argument("name", metavar="NAME", nargs="?", help="one pass, or all of them")
-    one.add_argument("--json", action="store_true", help="for a program")
+def options(reader: OptionReader) -> None:
+    """Declare the options."""
+    reader.add_argument("name", metavar="NAME", nargs="?", help="one pass, or all of them")
+    reader.add_argument("--json", action="store_true", help="for a program")
 
 
 def run(given: argparse.Namespace) -> int:
-    """List them, or tell of one."""
+    """List the passes, or describe one."""
     known = load_all()
     if given.name is not None and given.name not in known:
         raise UnknownNameError(
@@ -51,8 +51,8 @@ def run(given: argparse.Namespace) -> int:
         )
     chosen = known if given.name is None else {given.name: known[given.name]}
     if given.json:
-        found = [as_json(name, kind) for name, kind in chosen.items()]
-        say(json.dumps({"format": FORMAT, "passes": found}, indent=1, ensure_ascii=False))
+        descriptions = [as_json(name, kind) for name, kind in chosen.items()]
+        say(json.dumps({"format": FORMAT, "passes": descriptions}, indent=1, ensure_ascii=False))
     elif given.name is not None:
         say(described(given.name, known[given.name]))
     else:
@@ -66,12 +66,12 @@ def run(given: argparse.Namespace) -> int:
 
 
 def sentence(kind: Kind) -> str:
-    """Return what a pass does, in a sentence."""
+    """Return a pass's description, in a sentence."""
     return inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
 
 
 def described(name: str, kind: Kind) -> str:
-    """Return all there is to say of a pass."""
+    """Return the full description of a pass."""
     module = inspect.getdoc(sys.modules[kind.__module__]) or ""
     parts = [f"{name}: {sentence(kind)}"]
     is_about_it = module.startswith(f"`{name}`")  # and not about several
@@ -87,7 +87,7 @@ def described(name: str, kind: Kind) -> str:
 
 
 def as_json(name: str, kind: Kind) -> dict[str, object]:
-    """Return what a program may want to know of a pass."""
+    """Return a description of a pass for a program."""
     return {
         "name": name,
         "kind": "pass" if issubclass(kind, Pass) else "pipeline",

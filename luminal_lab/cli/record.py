@@ -7,7 +7,7 @@ from pathlib import Path
 
 from luminal_lab.bench.record import DEVICES, names, record
 from luminal_lab.cli.bench import STATUS, wrapped
-from luminal_lab.cli.command import Command, Reader
+from luminal_lab.cli.command import Command, OptionReader
 from luminal_lab.cli.files import check_place
 from luminal_lab.cli.saying import say
 from luminal_lab.errors import ArgumentError
@@ -22,43 +22,45 @@ luminal-lab record --device cuda                 everything, to cuda.json
 luminal-lab record --device cpu --only softmax   one model, to cpu.json"""
 
 
-def options(one: Reader) -> None:
-    """Say what may be asked for."""
-    one.add_argument("--device", choices=DEVICES, required=True, help="what runs the kernels")
-    one.add_argument("-o", dest="file", metavar="FILE", type=Path, help="default: DEVICE.json")
-    one.add_argument(
+def options(reader: OptionReader) -> None:
+    """Declare the options."""
+    reader.add_argument("--device", choices=DEVICES, required=True, help="what runs the kernels")
+    reader.add_argument("-o", dest="file", metavar="FILE", type=Path, help="default: DEVICE.json")
+    reader.add_argument(
         "--only",
         metavar="NAME",
         action="append",
         default=[],
         help="only this, or several with commas between; may be given again",
     )
-    one.add_argument("--quick", action="store_true", help="small sizes: does it all work?")
-    one.add_argument("--threads", metavar="N", type=int, default=0, help="of the CPU; default: all")
+    reader.add_argument("--quick", action="store_true", help="small sizes: does it all work?")
+    reader.add_argument(
+        "--threads", metavar="N", type=int, default=0, help="of the CPU; default: all"
+    )
 
 
 def run(given: argparse.Namespace) -> int:
-    """Record what was asked for, save it, and return the exit status."""
+    """Record the chosen programs, save them, and return the exit status."""
     path: Path = given.file or Path(f"{given.device}.json")
     if given.threads < 0:
         raise ArgumentError(f"record: threads is {given.threads}", hint="give 1 or more")
     check_place("record", path)
     only = ",".join(given.only).split(",")
-    found = record(
+    outcome = record(
         given.device,
         only,
         is_quick=given.quick,
         threads=given.threads,
         told=lambda line: say(line, flush=True),
     )
-    if found.recording.programs:
-        found.recording.save(path)
-        count = len(found.recording.kernels)
+    if outcome.recording.programs:
+        outcome.recording.save(path)
+        count = len(outcome.recording.kernels)
         say(f"saved {count} kernel{'s' * (count != 1)} to {path}")
         say(f'll.Recorded("{path}") answers from it')
-    for text in found.failed:
+    for text in outcome.failed:
         say(f"not recorded: {text}", error=True)
-    return 1 if found.failed else 0
+    return 1 if outcome.failed else 0
 
 
 COMMAND = Command(

@@ -6,7 +6,7 @@ import argparse
 import runpy
 from pathlib import Path
 
-from luminal_lab.cli.command import Command, Reader
+from luminal_lab.cli.command import Command, OptionReader
 from luminal_lab.cli.files import STDIN, read_bytes, read_text, refused
 from luminal_lab.cli.passes import load_all
 from luminal_lab.cli.saying import say
@@ -34,17 +34,19 @@ exit status: 0 if all went well, 1 if a pass failed or changed a value, 2 if the
 cannot be read, 130 if Ctrl-C stopped it"""
 
 
-def options(one: Reader) -> None:
-    """Say what may be asked for."""
-    one.add_argument("file", metavar="FILE", type=Path, help="a graph as text; - is standard input")
-    one.add_argument(
+def options(reader: OptionReader) -> None:
+    """Declare the options."""
+    reader.add_argument(
+        "file", metavar="FILE", type=Path, help="a graph as text; - is standard input"
+    )
+    reader.add_argument(
         "--passes", metavar="TEXT", default="generic", help="as cx.compile has them; see passes"
     )
-    one.add_argument("--trust", action="store_true", help="run the kernels that it brings along")
-    one.add_argument("--each", action="store_true", help="print what each pass has changed, too")
-    one.add_argument("--check", action="store_true", help="compare values after each pass")
-    one.add_argument("--summary", action="store_true", help="say what each pass did, on stderr")
-    one.add_argument(
+    reader.add_argument("--trust", action="store_true", help="run the kernels that it brings along")
+    reader.add_argument("--each", action="store_true", help="print what each pass has changed, too")
+    reader.add_argument("--check", action="store_true", help="compare values after each pass")
+    reader.add_argument("--summary", action="store_true", help="say what each pass did, on stderr")
+    reader.add_argument(
         "--load",
         metavar="FILE.py",
         type=Path,
@@ -81,26 +83,26 @@ def run(given: argparse.Namespace) -> int:
 
 
 def load_own(paths: list[Path]) -> list[object]:
-    """Run files that define passes; whoever drops what is returned loses the passes."""
+    """Run files that define passes; these live as long as the returned list."""
     kept: list[object] = []
     for path in paths:
-        read_bytes("run", path)  # which says what is wrong with it
+        read_bytes("run", path)  # raises if it cannot be read
         kept.append(runpy.run_path(str(path)))
     return kept
 
 
 def parts_of(pipeline: Pipeline) -> tuple[PassLike, ...]:
-    """Return what to compile with, as somebody would have typed it."""
+    """Return a pipeline as arguments for a compile, as a user would type them."""
     return (pipeline,) if pipeline.name or pipeline.has_options else pipeline.passes
 
 
 def shown(compilation: Compilation) -> str:
     """Return the graph as written, and after each pass that changed it."""
     parts: list[str] = []
-    for one in compilation.snapshots:
-        if one.index == 0 or one.firings:
-            what = f"{one.index} {one.title}" if one.index else "as written"
-            parts.append(f"# {what}\n{one.ir}")
+    for snapshot in compilation.snapshots:
+        if snapshot.index == 0 or snapshot.firings:
+            title = f"{snapshot.index} {snapshot.title}" if snapshot.index else "as written"
+            parts.append(f"# {title}\n{snapshot.ir}")
     return "\n\n".join(parts)
 
 

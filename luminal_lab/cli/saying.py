@@ -1,4 +1,4 @@
-"""What commands say: names and texts of others are shown by a terminal, and never obeyed."""
+"""The output of commands: a terminal shows foreign names and texts, but never obeys them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def say(
     error: bool = False,
     painted: bool = False,
 ) -> None:
-    """Print texts, by default where results go; `painted` ones have colours of our own."""
+    """Print texts, by default to standard output; `painted` ones have colours of our own."""
     text = sep.join(map(str, texts))
     print(
         text if painted else visible(text),

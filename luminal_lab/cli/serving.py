@@ -1,8 +1,7 @@
-"""One page on this machine's loopback, for whoever knows its address.
+"""A single page on this machine's loopback, for anyone who knows its address.
 
 The address holds a token that cannot be guessed, and nothing else is answered: no other path, no
-other method than reading, no request in the name of another host, as a page from elsewhere would
-make it.
+writing method, no request for another host, as a foreign page would make.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from luminal_lab.errors import ArgumentError
 HOST = "127.0.0.1"
 HOSTS = (HOST, "localhost")
 PATIENCE = 30.0
-"""The seconds that a browser may take for its question."""
+"""The seconds that a browser may take for its request."""
 HEADERS = {
     "Content-Type": "text/html; charset=utf-8",
     "Cache-Control": "no-store",
@@ -39,7 +38,7 @@ HEADERS = {
 
 
 class Serving:
-    """A page that is served while it is open.
+    """A page, served while this is open.
 
     >>> with Serving(b"<!doctype html>") as served:
     ...     served.address.startswith("http://127.0.0.1:")
@@ -51,7 +50,7 @@ class Serving:
             raise ArgumentError(f"open: there is no port {port}", hint="give 1 to 65535, or none")
         self.path = f"/{secrets.token_urlsafe(24)}/"
         self.note = ""
-        """What is not as it was asked for."""
+        """A note about a request that could not be met."""
         kind = type("_Answer", (_Answer,), {"page": page, "path_of_page": self.path})
         try:
             self._server = _Server((HOST, port), kind)
@@ -65,12 +64,12 @@ class Serving:
 
     @property
     def port(self) -> int:
-        """The port that it has."""
+        """The port in use."""
         return self._server.server_port
 
     @property
     def address(self) -> str:
-        """Where the page is."""
+        """The address of the page."""
         return f"http://{HOST}:{self.port}{self.path}"
 
     def __enter__(self) -> Self:
@@ -87,7 +86,7 @@ class Serving:
         self._server.server_close()
 
     def wait(self) -> None:
-        """Serve it until Ctrl-C."""
+        """Serve the page until Ctrl-C."""
         while self._thread.is_alive():
             self._thread.join(0.5)  # without a limit Ctrl-C would not come through on Windows
 
@@ -99,14 +98,12 @@ class _Server(ThreadingHTTPServer):
 
     @override
     def server_bind(self) -> None:
-        TCPServer.server_bind(
-            self
-        )  # HTTPServer's asks for this machine's name, which may take long
+        TCPServer.server_bind(self)  # HTTPServer's looks up this machine's name, which may be slow
         self.server_name, self.server_port = HOST, self.socket.getsockname()[1]
 
     @override
     def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exc_info()[1], OSError):  # a browser that went away is no error
+        if not isinstance(sys.exc_info()[1], OSError):  # a browser that left is no error
             super().handle_error(request, client_address)
 
 
@@ -125,7 +122,7 @@ class _Answer(BaseHTTPRequestHandler):
         self._is_asked()
 
     def _is_asked(self) -> bool:
-        """Send what stands before the page, or say that there is nothing."""
+        """Send the headers of the page, or of a refusal; return whether it is the page."""
         host = (self.headers.get("Host") or "").rpartition(":")[0]
         asked, known = self.path.encode("utf-8", "replace"), self.path_of_page.encode()
         is_asked = host in HOSTS and hmac.compare_digest(asked, known)

@@ -1,4 +1,4 @@
-"""`luminal-lab trace`: a script is run, and every compile in it recorded."""
+"""`luminal-lab trace`: run a script, and record every compile in it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 import luminal_lab
-from luminal_lab.cli.command import Command, Reader
+from luminal_lab.cli.command import Command, OptionReader
 from luminal_lab.cli.files import check_place, read_bytes, refused
 from luminal_lab.cli.passes import load_all
 from luminal_lab.cli.run import parts_of
@@ -45,16 +45,16 @@ exit status: 0 if all went well, 1 if the script failed or made nothing, 2 if it
 asked, 130 if Ctrl-C stopped it"""
 
 
-def options(one: Reader) -> None:
-    """Say what may be asked for."""
-    one.add_argument("file", metavar="FILE", type=Path, help="a script, or a recording")
-    one.add_argument("-o", dest="out", metavar="OUT", type=Path, help="default: FILE.lab, here")
-    one.add_argument("--passes", metavar="TEXT", help="of a recording; default: those it had")
-    one.add_argument("--trust", action="store_true", help="run the kernels of a recording, too")
+def options(reader: OptionReader) -> None:
+    """Declare the options."""
+    reader.add_argument("file", metavar="FILE", type=Path, help="a script, or a recording")
+    reader.add_argument("-o", dest="out", metavar="OUT", type=Path, help="default: FILE.lab, here")
+    reader.add_argument("--passes", metavar="TEXT", help="of a recording; default: those it had")
+    reader.add_argument("--trust", action="store_true", help="run the kernels of a recording, too")
 
 
 def run(given: argparse.Namespace) -> int:
-    """Record it."""
+    """Record a script, or recompile a recording."""
     file: Path = given.file.expanduser()
     data = read_bytes("trace", file)
     out: Path = given.out or Path(f"{file.stem}.lab")
@@ -66,7 +66,7 @@ def run(given: argparse.Namespace) -> int:
             save_recording(out, again(file, given.passes, trust=given.trust))
         except TrustError as error:
             raise refused("trace", file, error) from error
-        return told(out, 0)
+        return reported(out, 0)
     if file.suffix == ".ipynb":
         raise ArgumentError(
             f"trace: {file} is a notebook, which is run in Jupyter",
@@ -86,7 +86,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def traced(script: Path, out: Path, arguments: Sequence[str]) -> int:
-    """Run a script, save what it has made, and return the exit status."""
+    """Run a script, save its record, and return the exit status."""
     with trace() as record:
         status = status_of(script, arguments)
     if not len(record):
@@ -96,7 +96,7 @@ def traced(script: Path, out: Path, arguments: Sequence[str]) -> int:
         record.save(out)
     except LabError as error:
         say(error, error=True)
-        # The script may have run for hours, and what it made is not to be had again for nothing.
+        # The script may have run for hours, so save its record elsewhere.
         out = Path(tempfile.mkdtemp(prefix="luminal_lab-"), out.name)
         status = status or 2
         try:
@@ -105,17 +105,17 @@ def traced(script: Path, out: Path, arguments: Sequence[str]) -> int:
             say(again, error=True)
             return status
     say(summary(record), error=True)
-    return told(out, status)
+    return reported(out, status)
 
 
-def told(out: Path, status: int) -> int:
-    """Say where it is; the script may have used standard output for its own."""
+def reported(out: Path, status: int) -> int:
+    """Print the path, on stderr since the script may use standard output."""
     say(f"saved to {out}: luminal-lab open {out} shows it", error=True)
     return status
 
 
 def summary(record: Traced) -> str:
-    """Say how much was recorded."""
+    """Return a summary of a record."""
     compiles, failed, shown = len(record.compilations), len(record.errors), len(record)
     parts = [f"{compiles} compile{'s' * (compiles != 1)}"]
     if failed:
@@ -127,7 +127,7 @@ def summary(record: Traced) -> str:
 
 
 def status_of(script: Path, arguments: Sequence[str]) -> int:
-    """Run a script, say what went wrong, and return the exit status that this asks for."""
+    """Run a script, report errors, and return the exit status."""
     try:
         with as_main(script, arguments):
             runpy.run_path(str(script), run_name="__main__")
@@ -153,7 +153,7 @@ def status_of(script: Path, arguments: Sequence[str]) -> int:
 
 @contextmanager
 def as_main(script: Path, arguments: Sequence[str]) -> Generator[None]:
-    """Let a script find its arguments, and the modules beside it."""
+    """Give a script its arguments, and the modules beside it."""
     argv, path = sys.argv, list(sys.path)
     sys.argv, sys.path[:0] = [str(script), *arguments], [str(script.resolve().parent)]
     try:
@@ -163,33 +163,33 @@ def as_main(script: Path, arguments: Sequence[str]) -> Generator[None]:
 
 
 def within(script: Path, frames: TracebackType | None) -> TracebackType | None:
-    """Return the frames from the script's on: those before it are ours."""
-    found = frames
-    while found is not None and found.tb_frame.f_code.co_filename != str(script):
-        found = found.tb_next
-    return found
+    """Return the frames from the script's on, without our own."""
+    frame = frames
+    while frame is not None and frame.tb_frame.f_code.co_filename != str(script):
+        frame = frame.tb_next
+    return frame
 
 
 def again(file: Path, passes: str | None, *, trust: bool = False) -> list[Subject]:
-    """Return the graphs of a recording, compiled anew.
+    """Return the graphs of a recording, recompiled.
 
-    With `trust` the kernels that it brings along are run, and the compiler that its passes name.
+    With `trust`, the kernels in it may run, and so may the compiler that its passes name.
     """
     recording = luminal_lab.open(file, trust=trust)
     load_all()
-    made: list[Subject] = []
+    subjects: list[Subject] = []
     with progress(f"compile {file.name}", len(recording), "graph") as bar:
-        for one in bar.each(list(recording), lambda one: one.title):
+        for part in bar.each(list(recording), lambda part: part.title):
             pipeline = (
-                pipeline_of_file(one.pipeline or "generic", trust=trust)
+                pipeline_of_file(part.pipeline or "generic", trust=trust)
                 if passes is None
                 else parse_pipeline(passes)
             )
-            compilation = compile_ir(one.written, *parts_of(pipeline))
-            found = backed_compile(compilation, title=one.title).subject
-            kept = one.subject
-            made.append(replace(found, parameters=kept.parameters, kept=kept.kept))
-    return made
+            compilation = compile_ir(part.written, *parts_of(pipeline))
+            subject = backed_compile(compilation, title=part.title).subject
+            kept = part.subject
+            subjects.append(replace(subject, parameters=kept.parameters, kept=kept.kept))
+    return subjects
 
 
 COMMAND = Command("trace", ABOUT, EXAMPLES, options, run, STATUS, rest="the script")

@@ -1,4 +1,4 @@
-"""`luminal-lab trust`: what a file brings along to be run, and that it may be."""
+"""`luminal-lab trust`: show and sign the kernels in a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from luminal_lab import trust
-from luminal_lab.cli.command import Command, Reader
+from luminal_lab.cli.command import Command, OptionReader
 from luminal_lab.cli.files import read_bytes, read_text
 from luminal_lab.cli.saying import say
 from luminal_lab.core.ops import UserKernel, user_kernels
@@ -28,30 +28,30 @@ STATUS = """\
 exit status: 0 if all went well; 2 if it cannot be done as asked; 130 if Ctrl-C stopped it"""
 
 
-def options(one: Reader) -> None:
-    """Say what may be asked for."""
-    one.add_argument(
+def options(reader: OptionReader) -> None:
+    """Declare the options."""
+    reader.add_argument(
         "file", metavar="FILE", type=Path, nargs="?", help="a recording, or a graph as text"
     )
-    how = one.add_mutually_exclusive_group()
+    how = reader.add_mutually_exclusive_group()
     how.add_argument("--show", action="store_true", help="print the kernels, and sign nothing")
     how.add_argument("--remove", action="store_true", help="sign them no longer")
     how.add_argument("--list", action="store_true", help="list what is signed")
 
 
 def run(given: argparse.Namespace) -> int:
-    """Do what was asked for."""
+    """Show, sign or list kernels."""
     if given.list != (given.file is None):
         raise ArgumentError(
             "trust: it takes a file, or --list",
             hint="luminal-lab trust FILE --show prints the kernels in a file",
         )
     if given.list:
-        for one in trust.signed().values():
-            say(f"{one.digest[:12]}  {one.date}  {one.what}")
+        for signed in trust.signed().values():
+            say(f"{signed.digest[:12]}  {signed.date}  {signed.what}")
         return 0
     kernels = carried_by(given.file)
-    foreign = list({one.digest: one for one in map(trust.foreign_of, kernels)}.values())
+    foreign = list({item.digest: item for item in map(trust.foreign_of, kernels)}.values())
     if not foreign:
         say(f"{given.file} brings no kernels along: there is nothing to trust")
         return 0
@@ -63,24 +63,26 @@ def run(given: argparse.Namespace) -> int:
             f"trust: {trust.trusted_file() or 'the file of what is signed'} cannot be written",
             hint="--trust of the other commands asks for one run alone",
         )
-    for one in foreign:
-        say(f"{'not signed any more' if given.remove else 'signed'}: {one.what}, {one.digest}")
+    for item in foreign:
+        say(f"{'not signed any more' if given.remove else 'signed'}: {item.what}, {item.digest}")
     return 0
 
 
 def carried_by(file: Path) -> tuple[UserKernel, ...]:
-    """Return the kernels of users in a recording, or in a graph as text."""
+    """Return the user kernels in a recording, or in a graph as text."""
     if file.suffix == ".lab" or read_bytes("trust", file).startswith(MAGIC):
         return carried(opened(file).subjects)
     return tuple(user_kernels(parse(read_text("trust", file))))
 
 
 def shown(kernel: UserKernel) -> str:
-    """Return a kernel to be read: what it is, whether it is trusted, and all of its source."""
-    one = trust.foreign_of(kernel)
-    state = "trusted" if trust.is_trusted(one) else "not trusted"
+    """Return a kernel for reading: its name, whether it is trusted, and its source."""
+    foreign = trust.foreign_of(kernel)
+    state = "trusted" if trust.is_trusted(foreign) else "not trusted"
     source = "\n".join(map(trust.printable, kernel.source.split("\n")))
-    return f"# {one.what}, {state}, {one.digest}\n# {trust.printable(kernel.header)}\n{source}"
+    return (
+        f"# {foreign.what}, {state}, {foreign.digest}\n# {trust.printable(kernel.header)}\n{source}"
+    )
 
 
 COMMAND = Command("trust", ABOUT, EXAMPLES, options, run, STATUS)

@@ -15,7 +15,7 @@ from luminal_lab.core.ops import Input
 from luminal_lab.core.origin import here
 from luminal_lab.core.printer import bounds_text, unique
 from luminal_lab.errors import DimError, Explained, GraphError, ShapeError
-from luminal_lab.interrupts import Blocks, held, is_on_stack
+from luminal_lab.interrupts import OpenBlocks, held, is_on_stack
 
 DimLike = int | str | Expr
 id_of = id  # where `id` is a node's
@@ -39,7 +39,9 @@ class Builder(ABC):
         self._names: dict[str, int] = {}
         self._dims: dict[str, Symbol] = {}
         self._scope = ""
-        self._blocks: Blocks[tuple[str, Meta]] = Blocks()  # scopes that go on, and what was before
+        self._blocks: OpenBlocks[tuple[str, Meta]] = (
+            OpenBlocks()
+        )  # scopes that go on, and what was before
         self._metas: dict[tuple[int, str], Meta] = {}
         self.meta = NO_META
         """What the nodes of the call that is under way say of themselves."""

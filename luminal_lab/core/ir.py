@@ -18,7 +18,7 @@ from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import Op, TensorType, mentioned
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import print_ir
-from luminal_lab.display import Drawn
+from luminal_lab.display import DrawnGraph
 from luminal_lab.errors import GraphError, nearest
 
 
@@ -267,7 +267,7 @@ class Lookup:
 
 
 @final
-class IR(Lookup, Drawn):
+class IR(Lookup, DrawnGraph):
     """A graph that never changes: nodes in an order in which sources come before users.
 
     >>> from luminal_lab.core.parse import parse

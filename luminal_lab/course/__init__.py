@@ -1,11 +1,11 @@
-"""The course: exercises whose answers are checked in the notebook, and graded for a class.
+"""The course: exercises, checked in the notebook and graded for a class.
 
 from luminal_lab.course import check, hint, progress, solution
 
-check("04.2", answer)  # what is right, what is not yet, and what to think of next
-hint("04.2")           # a hint; the next time one that says more
+check("04.2", answer)  # what is right, what is not yet, and a next thought
+hint("04.2")           # a hint; each call says more
 solution("04.2")       # one answer of several
-progress()             # how far each chapter is
+progress()             # the state of each chapter
 """
 
 from importlib import import_module
@@ -21,15 +21,15 @@ __all__ = ["Exercise", "Verdict", "check", "hint", "progress", "solution"]
 
 
 def __getattr__(name: str) -> object:
-    """Load what is asked for when it is first used."""
+    """Load names on first use."""
     if name in __all__:
-        place = "exercise" if name in ("Exercise", "Verdict") else "desk"
-        return getattr(import_module(f"luminal_lab.course.{place}"), name)
+        module = "exercise" if name in ("Exercise", "Verdict") else "desk"
+        return getattr(import_module(f"luminal_lab.course.{module}"), name)
     if name[:2] == "__":
         raise AttributeError(name)
     raise UnknownNameError(f"luminal_lab.course has no {name!r}", hint=nearest(name, __all__))
 
 
 def __dir__() -> list[str]:
-    """Return what completion shows."""
+    """Return the public names for completion."""
     return sorted(__all__)

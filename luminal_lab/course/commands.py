@@ -1,4 +1,4 @@
-"""What the command line does for a teacher, as plain functions."""
+"""The command line's tools for teachers, as plain functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from luminal_lab.course.isolated import MEGABYTE
 
 
 def student(folder: Path, out: Path) -> list[Path]:
-    """Write the notebooks of a folder into another one as students get them; return the files."""
+    """Write the notebooks of a folder into another one in the students' form; return the files."""
     return notebooks.write_all(folder, out, notebooks.student)
 
 
@@ -31,9 +31,9 @@ def grade(
 
 
 def listed() -> Mapping[str, Mapping[str, str]]:
-    """Return the chapters, and what each exercise asks, by its id."""
+    """Return the chapters, with the tasks of their exercises by id."""
     return {
-        number: {one.id: one.task for one in outline.exercises(number)}
+        number: {exercise.id: exercise.task for exercise in outline.exercises(number)}
         for number in outline.numbers()
     }
 
@@ -49,7 +49,7 @@ def listed_text() -> str:
 
 def listed_json() -> str:
     """Return the chapters and exercises for a program."""
-    found = [
+    chapters = [
         {
             "chapter": number,
             "title": outline.TITLES.get(number, ""),
@@ -57,4 +57,4 @@ def listed_json() -> str:
         }
         for number, tasks in listed().items()
     ]
-    return json.dumps({"format": 1, "chapters": found}, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps({"format": 1, "chapters": chapters}, indent=1, ensure_ascii=False) + "\n"

@@ -1,8 +1,8 @@
-"""What checks about kernels share: is an answer a function, and what does the CPU make of it."""
+"""Shared by checks about kernels: whether an answer is a function, and its kernel on the CPU."""
 
 from __future__ import annotations
 
-from luminal_lab.course.exercise import Verdict, told
+from luminal_lab.course.exercise import Verdict, error_text
 from luminal_lab.course.probing import kind
 from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.devices.cpu.compiler import CPUCompiler
@@ -15,7 +15,7 @@ from luminal_lab.tensor import Tensor
 
 
 def no_function(answer: object) -> Verdict | None:
-    """Return what is said of an answer that is no function; None of one that is.
+    """Return the verdict on an answer that is not a function; None if it is one.
 
     >>> no_function(42).said
     ('not yet: the answer is a number, and a function is wanted',)
@@ -27,14 +27,14 @@ def no_function(answer: object) -> Verdict | None:
 
 
 def compiled(cx: Graph) -> Graph:
-    """Compile a graph for the CPU; an error where nothing can, instead of the interpreter."""
+    """Compile a graph for the CPU; without a compiler, raise instead of interpreting."""
     find_compiler()
     cx.compile(GenericCompiler(), CPUCompiler())
     return cx
 
 
 def rescheduled(cx: Graph, answer: object) -> Kernel | Verdict:
-    """Return the one kernel of a graph by a schedule, or what is said of an answer that is none."""
+    """Return the only kernel of a graph with a new schedule, or the verdict on a wrong one."""
     if not isinstance(answer, str):
         hint = 'answer = """ … """, with a step on each line'
         return Verdict.no(f"the answer is {kind(answer)}, and a text is wanted", hint)
@@ -42,9 +42,9 @@ def rescheduled(cx: Graph, answer: object) -> Kernel | Verdict:
         kernel = compiled(cx).kernels[0]
     except DeviceError as error:
         hint = error.hint or "luminal-lab doctor says what is missing"
-        return Verdict.no(f"no kernel can be made here: {told(error)}", hint)
+        return Verdict.no(f"no kernel can be made here: {error_text(error)}", hint)
     try:
         return kernel.rescheduled(answer)
     except LabError as error:
         hint = error.hint or "kernel.steps shows the nest before and after each step"
-        return Verdict.no(f"the schedule is refused: {told(error)}", hint)
+        return Verdict.no(f"the schedule is refused: {error_text(error)}", hint)

@@ -1,4 +1,4 @@
-"""Where exercises are answered: check, hint, solution and progress, for one keeper of progress."""
+"""Answering exercises: check, hint, solution and progress, for one record of progress."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 
 from luminal_lab.course import outline
 from luminal_lab.course.exercise import is_open
-from luminal_lab.course.isolated import Limits, is_inside, isolated
-from luminal_lab.course.kept import Entry, Kept, data_folder
-from luminal_lab.course.saying import Progress, Row, Said
+from luminal_lab.course.isolated import CallLimits, is_inside, isolated
+from luminal_lab.course.kept import ExerciseRecord, ProgressFile, data_folder
+from luminal_lab.course.saying import ChapterRow, CourseProgress, Said
 
 
 class Desk:
-    """What a notebook asks; progress is kept in a folder, and in memory for None."""
+    """The course as a notebook uses it; progress is kept in a folder, or in memory for None."""
 
-    def __init__(self, folder: Path | None, limits: Limits | None = None) -> None:
-        self.kept = Kept(folder)
-        self.limits = limits or Limits()
+    def __init__(self, folder: Path | None, limits: CallLimits | None = None) -> None:
+        self.kept = ProgressFile(folder)
+        self.limits = limits or CallLimits()
 
     def check(self, id: str, answer: object = ...) -> Said:
         """Say what is right about an answer, and what is not yet."""
@@ -28,7 +28,7 @@ class Desk:
         if is_open(answer):
             return Said(f"{asked.id} is still open: {asked.task}")
         verdict = isolated(lambda: asked.check(answer), self.limits, self.kept.folder)
-        entry = self.kept.change(asked.id, lambda one: _tried(one, verdict.right))
+        entry = self.kept.change(asked.id, lambda record: _tried(record, verdict.right))
         notes = self.kept.take_notes()
         if verdict.right:
             return Said(f"{asked.id} is right", "right", verdict.said, notes=notes)
@@ -37,37 +37,37 @@ class Desk:
         return Said(f"{asked.id} is not right yet", "not yet", verdict.said, hint, notes=notes)
 
     def hint(self, id: str) -> Said:
-        """Show the next hint for an exercise; each time it is one that says more."""
+        """Show the next hint for an exercise; each call says more."""
         asked = outline.exercise(id)
         total = len(asked.hints)
         if not total:
             return Said(f'{asked.id} has no hints; solution("{asked.id}") shows an answer')
         shown = self.kept.change(
-            asked.id, lambda one: replace(one, hints=min(one.hints + 1, total))
+            asked.id, lambda record: replace(record, hints=min(record.hints + 1, total))
         ).hints
         after = _further(asked.id, shown, total)
         head = f"{asked.id}, hint {shown} of {total}: {asked.hints[shown - 1]}"
         return Said(head, lines=(after,), notes=self.kept.take_notes())
 
     def solution(self, id: str) -> Said:
-        """Show one answer to an exercise; that it was looked at is kept with the progress."""
+        """Show one answer to an exercise; the progress records that it was looked at."""
         asked = outline.exercise(id)
         entry = self.kept.change(
-            asked.id, lambda one: replace(one, looked=one.looked or not one.right)
+            asked.id, lambda record: replace(record, looked=record.looked or not record.right)
         )
         head = f"{asked.id}, one answer of several:"
         said = ("your progress says that you looked",) if entry.looked else ()
         return Said(head, lines=said, code=asked.solution, notes=self.kept.take_notes())
 
-    def progress(self) -> Progress:
+    def progress(self) -> CourseProgress:
         """Show how many exercises of each chapter are right."""
         self.kept.read()
         rows = tuple(_row(number, self.kept.entries) for number in outline.numbers())
-        return Progress(rows, self.kept.take_notes())
+        return CourseProgress(rows, self.kept.take_notes())
 
 
 def desk() -> Desk:
-    """Return the one that notebooks use, whose progress is the user's; answers have none."""
+    """Return the desk of notebooks, with the user's progress; inside answers, one without."""
     return Desk(None) if is_inside() else _own()
 
 
@@ -77,27 +77,27 @@ def _own() -> Desk:
 
 
 def check(id: str, answer: object = ...) -> Said:
-    """Say what is right about an answer, what is not yet, and what to think of next."""
+    """Say what is right about an answer, what is not yet, and give a hint."""
     return desk().check(id, answer)
 
 
 def hint(id: str) -> Said:
-    """Show the next hint for an exercise; each time it is one that says more."""
+    """Show the next hint for an exercise; each call says more."""
     return desk().hint(id)
 
 
 def solution(id: str) -> Said:
-    """Show one answer to an exercise; that it was looked at is kept with the progress."""
+    """Show one answer to an exercise; the progress records that it was looked at."""
     return desk().solution(id)
 
 
-def progress() -> Progress:
+def progress() -> CourseProgress:
     """Show how many exercises of each chapter are right."""
     return desk().progress()
 
 
-def _tried(one: Entry, right: bool) -> Entry:
-    return one if one.right else replace(one, right=right, tries=one.tries + 1)
+def _tried(record: ExerciseRecord, right: bool) -> ExerciseRecord:
+    return record if record.right else replace(record, right=right, tries=record.tries + 1)
 
 
 def _further(id: str, shown: int, total: int) -> str:
@@ -106,13 +106,13 @@ def _further(id: str, shown: int, total: int) -> str:
     return f'solution("{id}") shows an answer'
 
 
-def _row(number: str, entries: dict[str, Entry]) -> Row:
-    known = [entries.get(one.id, Entry()) for one in outline.exercises(number)]
-    return Row(
+def _row(number: str, entries: dict[str, ExerciseRecord]) -> ChapterRow:
+    known = [entries.get(record.id, ExerciseRecord()) for record in outline.exercises(number)]
+    return ChapterRow(
         number,
         outline.TITLES.get(number, ""),
-        right=sum(one.right for one in known),
+        right=sum(record.right for record in known),
         total=len(known),
-        looked=sum(one.right and one.looked for one in known),
-        tried=sum(one.tries > 0 and not one.right for one in known),
+        looked=sum(record.right and record.looked for record in known),
+        tried=sum(record.tries > 0 and not record.right for record in known),
     )

@@ -10,18 +10,18 @@ from luminal_lab.errors import Explained
 
 RIGHT, OPEN = "right: ", "not yet: "
 LONGEST = 200
-"""How many letters of an error are told."""
-Found: TypeAlias = bool | str
-"""Whether a claim holds, or a sentence of what is wrong with it, empty if nothing is."""
+"""The most characters of an error shown."""
+Finding: TypeAlias = bool | str
+"""Whether a claim holds, or a sentence that says what is wrong, empty if nothing is."""
 Claim: TypeAlias = (
-    tuple[str, Found | Callable[[], Found]] | tuple[str, Found | Callable[[], Found], str]
+    tuple[str, Finding | Callable[[], Finding]] | tuple[str, Finding | Callable[[], Finding], str]
 )
-"""What is claimed of an answer, whether it holds, and a hint for when it does not."""
+"""A claim about an answer, its finding, and a hint in case it fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is said of an answer: is it right, and why; `said` begins with right: or not yet:."""
+    """Whether an answer is right, and why; lines of `said` begin with right: or not yet:."""
 
     right: bool
     said: tuple[str, ...] = ()
@@ -29,10 +29,10 @@ class Verdict:
 
     @classmethod
     def all(cls, *claims: Claim) -> Verdict:
-        """Return the verdict on an answer of which all of this must hold.
+        """Return the verdict on an answer for which all claims must hold.
 
-        Whether it does may be a function, which is called only if all claims before it hold, so
-        that it may rely on them; an error in it is an answer that is not right, and is told.
+        A finding may be a function, called only if all earlier claims hold, so that it may rely on
+        them; an error in it makes the answer wrong, and is shown.
 
         >>> Verdict.all(("it is a number", True), ("it is even", lambda: 3 % 2 == 0, "halve it"))
         Verdict(right=False, said=('right: it is a number', 'not yet: it is even'), hint='halve it')
@@ -40,13 +40,13 @@ class Verdict:
         said: list[str] = []
         hint, right = "", True
         for claim in claims:
-            text, found, *hints = claim
-            if callable(found):
+            text, finding, *hints = claim
+            if callable(finding):
                 if not right:
                     continue
-                found = _asked(found)
-            holds = not found if isinstance(found, str) else bool(found)
-            fault = f", but {found}" if isinstance(found, str) and found else ""
+                finding = _asked(finding)
+            holds = not finding if isinstance(finding, str) else bool(finding)
+            fault = f", but {finding}" if isinstance(finding, str) and finding else ""
             said.append(f"{RIGHT}{text}" if holds else f"{OPEN}{text}{fault}")
             if not holds:
                 hint = hint or (hints[0] if hints else "")
@@ -55,7 +55,7 @@ class Verdict:
 
     @classmethod
     def no(cls, text: str, hint: str = "") -> Verdict:
-        """Return the verdict on an answer of which only this can be said: it is not right.
+        """Return the verdict on a wrong answer with a single reason.
 
         >>> Verdict.no("the answer is a number, and a tensor is asked for").said
         ('not yet: the answer is a number, and a tensor is asked for',)
@@ -65,7 +65,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Exercise:
-    """A task, its hints from gentle to nearly the answer, one answer, and what any must pass."""
+    """A task, its hints from gentle to nearly the answer, a solution, and a check."""
 
     id: str
     task: str
@@ -76,33 +76,33 @@ class Exercise:
 
 
 def is_open(answer: object) -> bool:
-    """Return whether an exercise was left as it was given, which `...` and None say."""
+    """Return whether an exercise is unanswered, as `...` and None mean."""
     return answer is ... or answer is None
 
 
-def told(error: BaseException) -> str:
-    """Return what an error says, in one line that is not too long, and what it advises.
+def error_text(error: BaseException) -> str:
+    """Return an error's message and hint as one line of limited length.
 
-    >>> told(ValueError("it is odd"))
+    >>> error_text(ValueError("it is odd"))
     'ValueError: it is odd'
     """
     is_ours = isinstance(error, Explained)
     try:
         words = error.message if is_ours else str(error)
-    except Exception:  # whatever a student's own error does
+    except Exception:  # a student's own error may do anything
         words = ""
     lines = [" ".join(line.split()) for line in words.splitlines()]
     words = " ".join(filter(None, lines))
-    if len(words) > LONGEST and (found := [line for line in lines[1:] if "error: " in line]):
-        words = f"{lines[0]}: {found[0]}"  # of all that a compiler says, what is wrong
+    if len(words) > LONGEST and (faults := [line for line in lines[1:] if "error: " in line]):
+        words = f"{lines[0]}: {faults[0]}"  # the first error in a compiler's output
     elif is_ours and error.hint and len(words) + len(error.hint) < LONGEST:
         words = f"{words} ({error.hint})"
     words = words if len(words) <= LONGEST else f"{words[: LONGEST - 1]}…"
     return f"{type(error).__name__}: {words}" if words else type(error).__name__
 
 
-def _asked(found: Callable[[], Found]) -> Found:
+def _asked(ask: Callable[[], Finding]) -> Finding:
     try:
-        return found()
+        return ask()
     except Exception as error:  # the answer's, of whatever kind
-        return f"this could not be seen, for {told(error)}"
+        return f"this could not be seen, for {error_text(error)}"

@@ -1,7 +1,7 @@
-"""A class's results: exercises of submitted notebooks, each run by itself, as a table.
+"""A class's results: exercises of submitted notebooks, each run alone, as a table.
 
-submitted/ana/04_stepping.ipynb     a folder for each student, as nbgrader has it, or
-submitted/04_stepping_ana.ipynb     a file for each one
+submitted/ana/04_stepping.ipynb     a folder for each student, as in nbgrader, or
+submitted/04_stepping_ana.ipynb     a file for each student
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing_extensions import override
 
 from luminal_lab.course import notebooks, outline
 from luminal_lab.course.exercise import OPEN, Verdict
-from luminal_lab.course.isolated import Limits, decoded, ended, too_long
+from luminal_lab.course.isolated import CallLimits, decoded, ended, too_long
 from luminal_lab.course.needed import needed
 from luminal_lab.course.notebooks import Notebook
 from luminal_lab.course.worker import STILL_OPEN, command
@@ -37,13 +37,13 @@ from luminal_lab.tables import Table, frame
 How: TypeAlias = Literal["right", "not yet", "open", "missing"]
 SIGNS: Mapping[How, str] = {"right": "+", "not yet": "x", "open": ".", "missing": ""}
 Process: TypeAlias = subprocess.Popen[bytes]
-LIMITS = Limits(60.0)
+LIMITS = CallLimits(60.0)
 FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """What became of one exercise of one student."""
+class ExerciseResult:
+    """The result of a student's exercise."""
 
     how: How
     said: tuple[str, ...] = ()
@@ -54,17 +54,17 @@ class Results:
     """A class's results: by student, and by exercise."""
 
     exercises: tuple[str, ...]
-    students: Mapping[str, Mapping[str, Result]]
+    students: Mapping[str, Mapping[str, ExerciseResult]]
     notes: tuple[str, ...] = ()
-    """What could not be read."""
+    """Notes about files that could not be read."""
 
-    def of(self, student: str, exercise: str) -> Result:
+    def of(self, student: str, exercise: str) -> ExerciseResult:
         """Return the result of one exercise of one student."""
-        return self.students[student].get(exercise, Result("missing"))
+        return self.students[student].get(exercise, ExerciseResult("missing"))
 
     def right(self, student: str) -> int:
         """Return how many exercises of a student are right."""
-        return sum(one.how == "right" for one in self.students[student].values())
+        return sum(result.how == "right" for result in self.students[student].values())
 
     @override
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class Results:
             right = f"{self.right(student)} of {len(self.exercises)}"
             rows.append(f"{student:{wide}}  {'  '.join(signs)}  {right}")
         rows += ["", "+ right   x not yet   . open   (nothing) not in the notebook"]
-        return visible("\n".join([*rows, *(f"note: {one}" for one in self.notes)]))
+        return visible("\n".join([*rows, *(f"note: {note}" for note in self.notes)]))
 
     @property
     def csv(self) -> str:
@@ -91,7 +91,7 @@ class Results:
 
     @property
     def json(self) -> str:
-        """All of it, with what was said of each answer."""
+        """The table with the verdict on each answer."""
         students = [
             {
                 "name": student,
@@ -121,23 +121,23 @@ class Results:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """An exercise of a student that is to be run."""
+class GradingTask:
+    """A student's exercise to be run."""
 
     student: str
     id: str
     cells: tuple[str, ...]
     """The texts of the notebook's code, up to the exercise."""
     exercises: frozenset[int] = field(default=frozenset())
-    """Which of them are exercises."""
+    """The indices of those that are exercises."""
 
 
-def grade(folder: Path, limits: Limits = LIMITS, jobs: int = 0) -> Results:
-    """Return the results of the notebooks below a folder; nothing of theirs is changed."""
-    tasks: list[Task] = []
+def grade(folder: Path, limits: CallLimits = LIMITS, jobs: int = 0) -> Results:
+    """Return the results of the notebooks below a folder; the notebooks do not change."""
+    tasks: list[GradingTask] = []
     notes: list[str] = []
-    students: dict[str, dict[str, Result]] = {}
-    for path in notebooks.found(folder):
+    students: dict[str, dict[str, ExerciseResult]] = {}
+    for path in notebooks.notebook_paths(folder):
         parts = path.relative_to(folder).parts
         student = parts[0] if len(parts) > 1 else path.stem
         students.setdefault(student, {})
@@ -166,10 +166,12 @@ def grade(folder: Path, limits: Limits = LIMITS, jobs: int = 0) -> Results:
     return Results(_columns(tasks), students, tuple(notes))
 
 
-def graded(task: Task, limits: Limits = LIMITS, running: set[Process] | None = None) -> Result:
-    """Run one exercise with the cells that it needs; with all before it, if those do not do.
+def graded(
+    task: GradingTask, limits: CallLimits = LIMITS, running: set[Process] | None = None
+) -> ExerciseResult:
+    """Run an exercise with the cells that it needs, or with all before it if that fails.
 
-    Its process is in `running` while it runs.
+    Its process is in `running` meanwhile.
     """
     running = set() if running is None else running
     last = len(task.cells) - 1
@@ -179,14 +181,16 @@ def graded(task: Task, limits: Limits = LIMITS, running: set[Process] | None = N
     if not verdict.right and _failed(verdict) and set(whole) - set(places):
         verdict = asked(task, sorted({*whole, *places}), limits, running)
     if verdict.right:
-        return Result("right", verdict.said)
+        return ExerciseResult("right", verdict.said)
     if verdict.said == (f"{OPEN}{STILL_OPEN}",):
-        return Result("open")
-    return Result("not yet", verdict.said)
+        return ExerciseResult("open")
+    return ExerciseResult("not yet", verdict.said)
 
 
-def asked(task: Task, places: Iterable[int], limits: Limits, running: set[Process]) -> Verdict:
-    """Return the verdict of a process of its own on an exercise."""
+def asked(
+    task: GradingTask, places: Iterable[int], limits: CallLimits, running: set[Process]
+) -> Verdict:
+    """Return the verdict on an exercise from a separate process."""
     token = secrets.token_hex(16)
     request = {
         "id": task.id,
@@ -216,7 +220,7 @@ def asked(task: Task, places: Iterable[int], limits: Limits, running: set[Proces
 
 
 def _kill(process: Process) -> None:
-    """Stop a process and whatever it has started."""
+    """Kill a process and its children."""
     if hasattr(os, "killpg"):
         with suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -224,7 +228,7 @@ def _kill(process: Process) -> None:
 
 
 def _end(process: Process) -> None:
-    """Stop a process, and leave nothing of it."""
+    """Kill a process and release its resources."""
     _kill(process)
     process.wait()
     for stream in (process.stdin, process.stdout):
@@ -234,31 +238,31 @@ def _end(process: Process) -> None:
 
 
 def _failed(verdict: Verdict) -> bool:
-    """Return whether a cell could not be run, which may be for want of another cell."""
-    return any(" failed with " in one for one in verdict.said)
+    """Return whether a cell failed, perhaps because it needs another cell."""
+    return any(" failed with " in line for line in verdict.said)
 
 
-def _tasks(student: str, notebook: Notebook, notes: list[str]) -> list[Task]:
-    found = list(notebooks.places(notebook))
+def _tasks(student: str, notebook: Notebook, notes: list[str]) -> list[GradingTask]:
+    exercises = list(notebooks.places(notebook))
     texts = tuple(map(notebooks.source, notebook.code))
-    where = frozenset(place for _, place in found)
-    tasks: list[Task] = []
-    for id, place in found:
+    where = frozenset(index for _, index in exercises)
+    tasks: list[GradingTask] = []
+    for id, index in exercises:
         try:
             outline.exercise(id)
         except LabError as error:
             notes.append(f"{notebook.path}: {error.message}")
             continue
-        tasks.append(Task(student, id, texts[: place + 1], where))
+        tasks.append(GradingTask(student, id, texts[: index + 1], where))
     return tasks
 
 
-def _columns(tasks: Sequence[Task]) -> tuple[str, ...]:
-    """Return all exercises of the chapters that somebody has sent something of."""
-    chapters = sorted({one.id.partition(".")[0] for one in tasks})
-    return tuple(one.id for chapter in chapters for one in outline.exercises(chapter))
+def _columns(tasks: Sequence[GradingTask]) -> tuple[str, ...]:
+    """Return all exercises of the submitted chapters."""
+    chapters = sorted({task.id.partition(".")[0] for task in tasks})
+    return tuple(exercise.id for chapter in chapters for exercise in outline.exercises(chapter))
 
 
 def _cell(text: str) -> str:
-    """Return a name that no spreadsheet takes for a formula."""
+    """Return a name that a spreadsheet cannot take for a formula."""
     return f"'{text}" if text[:1] in "=+-@\t" and text else text

@@ -1,12 +1,12 @@
-"""A call in a process of its own, with limits on time and memory, of which a sentence comes back.
+"""A call in a process of its own, with limits on time and memory, which returns a verdict.
 
-On Linux and macOS the process is forked, so that it has whatever the caller has, functions of a
-notebook too, and whatever it changes stays its own. It may not start processes but the compilers
-that devices use, nor use the network, nor read what is typed, nor change files that are not
-temporary. That holds for Python: it stops accidents and the curious, not machine code.
+On Linux and macOS the process is forked, so that it has all that the caller has, even a notebook's
+functions, and its changes stay its own. It may start no processes but the compilers of devices, and
+may not use the network, read input, or change files that are not temporary. That holds for Python:
+it stops accidents and the curious, not machine code.
 
-Elsewhere the call runs in a thread, which is told to stop when its time is over: there is no limit
-on memory, and what it changes stays changed. In a browser there are no threads, and no limits.
+Elsewhere the call runs in a thread, which is told to stop when its time is over: memory is not
+limited, and changes stay. A browser has neither threads nor limits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
-from luminal_lab.course.exercise import Verdict, told
+from luminal_lab.course.exercise import Verdict, error_text
 from luminal_lab.course.refusals import Refused, refuse
 from luminal_lab.reading import read_json
 
@@ -38,8 +38,8 @@ CAN_FORK = hasattr(os, "fork") and sys.platform not in ("emscripten", "wasi")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """How long a call may take, and how much memory it may take beside what there is already."""
+class CallLimits:
+    """The most time and additional memory that a call may take."""
 
     seconds: float = 20.0
     memory: int = 2048 * MEGABYTE
@@ -49,31 +49,31 @@ class Limits:
 
 
 class _State:
-    """Whether this process, or this thread, is one in which a call runs."""
+    """Whether an isolated call runs in this process or thread."""
 
     inside = False
 
 
 def is_inside() -> bool:
-    """Return whether this runs in a call that has limits."""
+    """Return whether an isolated call is running here."""
     return _State.inside
 
 
 def isolated(
-    call: Callable[[], Verdict], limits: Limits | None = None, kept: Path | None = None
+    call: Callable[[], Verdict], limits: CallLimits | None = None, kept: Path | None = None
 ) -> Verdict:
-    """Return the verdict of a call that runs apart; whatever it does, there is one.
+    """Return the verdict of an isolated call; there is one whatever it does.
 
     `kept` is the folder that it may not write to.
     """
-    limits = limits or Limits()
+    limits = limits or CallLimits()
     if CAN_FORK:
         return _forked(call, limits, kept)
     return _threaded(call, limits)
 
 
-def judged(call: Callable[[], Verdict], limits: Limits) -> Verdict:
-    """Return the verdict of a call, or that on what it ended in."""
+def judged(call: Callable[[], Verdict], limits: CallLimits) -> Verdict:
+    """Return the verdict of a call, or one about the error that ended it."""
     try:
         verdict = cast("object", call())
     except MemoryError:
@@ -90,32 +90,32 @@ def judged(call: Callable[[], Verdict], limits: Limits) -> Verdict:
     except Refused as error:
         return Verdict.no(f"the answer {error}", "an answer computes, and leaves the rest alone")
     except BaseException as error:  # of whatever a student's code makes
-        return Verdict.no(f"the answer could not be checked, for {told(error)}")
+        return Verdict.no(f"the answer could not be checked, for {error_text(error)}")
     if not isinstance(verdict, Verdict):
         return Verdict.no(f"the check returned {type(verdict).__name__}, and no verdict")
     return verdict
 
 
 def encoded(verdict: Verdict, token: str) -> bytes:
-    """Return a verdict as it comes back from another process."""
+    """Return a verdict as bytes, to be sent from another process."""
     said = [text.encode("utf-8", "replace").decode() for text in verdict.said]
     return json.dumps({**asdict(verdict), "said": said, "token": token}).encode()
 
 
 def decoded(data: bytes, token: str) -> Verdict | None:
-    """Return the verdict that came back; None if none did, or one that is not ours."""
+    """Return the verdict received; None if there is none or the token is wrong."""
     try:
-        found = cast("dict[str, object]", read_json(data))
-        if found["token"] != token:
+        document = cast("dict[str, object]", read_json(data))
+        if document["token"] != token:
             return None
-        said = tuple(map(str, cast("list[object]", found["said"])))
-        return Verdict(found["right"] is True, said, str(found["hint"]))
+        said = tuple(map(str, cast("list[object]", document["said"])))
+        return Verdict(document["right"] is True, said, str(document["hint"]))
     except (ValueError, KeyError, TypeError):
         return None
 
 
-def too_long(limits: Limits) -> Verdict:
-    """Return the verdict on what did not come to an end in its time."""
+def too_long(limits: CallLimits) -> Verdict:
+    """Return the verdict on an answer that took too long."""
     return Verdict.no(
         f"the answer was stopped after {limits.seconds:g} s",
         "is there a loop that does not end, or a size larger than you meant?",
@@ -125,11 +125,11 @@ def too_long(limits: Limits) -> Verdict:
 # -- a process of its own ------------------------------------------------------------------------
 
 
-def _forked(call: Callable[[], Verdict], limits: Limits, kept: Path | None) -> Verdict:
+def _forked(call: Callable[[], Verdict], limits: CallLimits, kept: Path | None) -> Verdict:
     token = secrets.token_hex(16)
     reading, writing = os.pipe()
     with warnings.catch_warnings():
-        # That threads do not come along is known: the child makes what it needs anew.
+        # Threads are not forked: the child starts those that it needs.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if not child:
@@ -147,7 +147,7 @@ def _forked(call: Callable[[], Verdict], limits: Limits, kept: Path | None) -> V
 
 
 def ended(code: int) -> Verdict:
-    """Return the verdict on what ended its process before there was another one."""
+    """Return the verdict on an answer that ended its process."""
     if code in (-signal.SIGKILL, -signal.SIGXCPU):
         return Verdict.no("the answer was ended by the system, for it took too much memory or time")
     if code < 0:
@@ -164,22 +164,22 @@ def _end(child: int) -> None:
 
 
 def _read(stream: int, until: float) -> tuple[bytes, bool]:
-    """Return what is written until the other end is closed, and whether that was in time."""
-    found = b""
+    """Return all data until the other end closes, and whether that was in time."""
+    data = b""
     while (left := until - time.monotonic()) > 0:
         if not select.select([stream], [], [], left)[0]:
             break
         part = os.read(stream, 1 << 16)
-        if not part or len(found) > MEGABYTE:
-            return found, True
-        found += part
-    return found, False
+        if not part or len(data) > MEGABYTE:
+            return data, True
+        data += part
+    return data, False
 
 
 def _in_child(
-    call: Callable[[], Verdict], limits: Limits, kept: Path | None, writing: int, token: str
+    call: Callable[[], Verdict], limits: CallLimits, kept: Path | None, writing: int, token: str
 ) -> NoReturn:
-    leave = os._exit  # a student's code may give this another meaning
+    leave = os._exit  # a student's code may rebind it
     code = 70
     try:
         os.setsid()
@@ -195,8 +195,8 @@ def _in_child(
         leave(code)
 
 
-def bounded(call: Callable[[], Verdict], limits: Limits, kept: Path | None) -> Verdict:
-    """Return the verdict of a call in this process, which is from now on under the limits."""
+def bounded(call: Callable[[], Verdict], limits: CallLimits, kept: Path | None) -> Verdict:
+    """Return the verdict of a call in this process, which the limits bind from now on."""
     _State.inside = True
     _limit(limits)
     refuse(kept)
@@ -205,7 +205,7 @@ def bounded(call: Callable[[], Verdict], limits: Limits, kept: Path | None) -> V
 
 
 def _leave_kernel() -> None:
-    """Be no notebook's kernel: what would be shown there goes through its sockets."""
+    """Detach from the notebook's kernel, whose sockets would show output."""
     ipython = sys.modules.get("IPython")
     shell: Any = None if ipython is None else ipython.get_ipython()
     if shell is not None:
@@ -213,7 +213,7 @@ def _leave_kernel() -> None:
 
 
 def _close_others(writing: int) -> None:
-    """Leave nothing open but what is answered by: sockets of a kernel, files of the caller."""
+    """Close all but the answer's pipe: a kernel's sockets, the caller's files."""
     empty = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(empty, stream)
@@ -221,7 +221,7 @@ def _close_others(writing: int) -> None:
     os.closerange(writing + 1, 1 << 16)
 
 
-def _limit(limits: Limits) -> None:
+def _limit(limits: CallLimits) -> None:
     try:
         import resource  # noqa: PLC0415  # Windows has none
     except ImportError:
@@ -229,21 +229,21 @@ def _limit(limits: Limits) -> None:
 
     def bound(kind: int, value: int) -> None:
         _, hard = resource.getrlimit(kind)
-        # Systems differ in what they bound; time is bounded from outside as well.
+        # Systems differ in the limits they enforce; time is also limited from outside.
         with suppress(ValueError, OSError):
             most = value if hard == resource.RLIM_INFINITY else min(value, hard)
             resource.setrlimit(kind, (most, hard))
 
     bound(resource.RLIMIT_AS, _addresses() + limits.memory)
     used = resource.getrusage(resource.RUSAGE_SELF)
-    # Two cores are enough for any answer; those who spin on more are stopped from outside.
+    # Two cores are enough for any answer; more are stopped from outside.
     bound(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime + 16 * limits.seconds) + 1)
     bound(resource.RLIMIT_CORE, 0)
     bound(resource.RLIMIT_FSIZE, 256 * MEGABYTE)
 
 
 def _addresses() -> int:
-    """Return the bytes of addresses that this process has; where nobody says so, a usual number."""
+    """Return the size of this process's address space, or a guess where it is unknown."""
     try:
         pages = int(Path("/proc/self/statm").read_text("utf-8").split()[0])
     except (OSError, ValueError, IndexError):
@@ -253,7 +253,7 @@ def _addresses() -> int:
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Let nothing be shown or asked: what an answer prints in a check is for nobody."""
+    """Suppress output and input during a check."""
 
     def nobody(*_: object) -> NoReturn:
         raise Refused("asked for something to be typed, by input(), which nobody can do here")
@@ -269,7 +269,7 @@ def _quiet() -> Generator[None]:
 
 
 class _Nowhere(io.TextIOBase):
-    """A stream that keeps nothing."""
+    """A stream that discards everything."""
 
     def writable(self) -> bool:
         return True
@@ -282,18 +282,18 @@ class _Nowhere(io.TextIOBase):
 
 
 class _Stopped(BaseException):
-    """What a thread is told when its time is over."""
+    """Raised in a thread when its time is over."""
 
 
-def _threaded(call: Callable[[], Verdict], limits: Limits) -> Verdict:
-    """Return the verdict of a call in a thread that has a time limit, or just of the call."""
-    found: list[Verdict] = []
+def _threaded(call: Callable[[], Verdict], limits: CallLimits) -> Verdict:
+    """Return the verdict of a call in a thread with a time limit, or called directly."""
+    verdicts: list[Verdict] = []
 
     def leave(_: int) -> NoReturn:
         raise SystemExit
 
     def run() -> None:
-        found.append(judged(call, limits))
+        verdicts.append(judged(call, limits))
 
     before = os._exit
     _State.inside, os._exit = True, leave
@@ -314,4 +314,4 @@ def _threaded(call: Callable[[], Verdict], limits: Limits) -> Verdict:
                     return too_long(limits)
     finally:
         _State.inside, os._exit = False, before
-    return found[0]
+    return verdicts[0]

@@ -1,11 +1,11 @@
-"""What was tried and solved, in a file of the user's that no notebook has.
+"""The progress of exercises, in a file of the user's outside notebooks.
 
     ~/.local/share/luminal_lab/course/      on Windows AppData/Local/…, on macOS Library/…
         progress.json                       {"format": 1, "exercises": {"04.2": {"right": true, …}}}
         progress.damaged-1.json             one that could not be read, set aside
 
-A file is written beside it and takes its place as a whole. Where nothing can be written it is kept
-in memory, and said.
+A new file is written beside it and replaces it as a whole. Where nothing can be written, progress
+is kept in memory, with a note.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from luminal_lab.reading import read_json, read_plain
 FORMAT = 1
 NAME = "progress.json"
 LARGEST = 1 << 24
-"""Bytes of the file."""
+"""The most bytes of the file."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """What is known of one exercise."""
+class ExerciseRecord:
+    """The progress of one exercise."""
 
     right: bool = False
     tries: int = 0
-    """How many answers were checked until one was right."""
+    """The answers checked until one was right."""
     hints: int = 0
-    """How many hints were shown."""
+    """The hints shown."""
     looked: bool = False
     """Whether the solution was looked at before an answer was right."""
 
-    def with_other(self, other: Entry) -> Entry:
-        """Return what is known from two places: whatever is further."""
-        return Entry(
+    def with_other(self, other: ExerciseRecord) -> ExerciseRecord:
+        """Return the further of two records, field by field."""
+        return ExerciseRecord(
             self.right or other.right,
             max(self.tries, other.tries),
             max(self.hints, other.hints),
@@ -51,7 +51,7 @@ class Entry:
 
 
 def data_folder() -> Path | None:
-    """Return where this platform has a user keep a program's data; None for who has no home."""
+    """Return this platform's folder for user data; None for a user without a home."""
     parts = {"win32": "AppData/Local", "darwin": "Library/Application Support"}
     try:
         home = Path.home()
@@ -61,22 +61,22 @@ def data_folder() -> Path | None:
 
 
 @dataclass(slots=True)
-class Kept:
-    """The progress of one user: what is in the file, and what came in this process."""
+class ProgressFile:
+    """The progress of one user: the file's contents, and the news of this process."""
 
     folder: Path | None
-    entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    entries: dict[str, ExerciseRecord] = field(default_factory=dict[str, ExerciseRecord])
     notes: list[str] = field(default_factory=list[str])
-    """Sentences about the file that were not shown yet."""
+    """Notes about the file that were not shown yet."""
     _said: set[str] = field(default_factory=set[str])
 
-    def entry(self, id: str) -> Entry:
-        """Return what is known of an exercise."""
+    def entry(self, id: str) -> ExerciseRecord:
+        """Return the progress of an exercise."""
         self.read()
-        return self.entries.get(id, Entry())
+        return self.entries.get(id, ExerciseRecord())
 
-    def change(self, id: str, change: Callable[[Entry], Entry]) -> Entry:
-        """Change what is known of an exercise, and keep it."""
+    def change(self, id: str, change: Callable[[ExerciseRecord], ExerciseRecord]) -> ExerciseRecord:
+        """Change the progress of an exercise, and save it."""
         before = self.entry(id)
         after = change(before)
         if after != before:
@@ -85,7 +85,7 @@ class Kept:
         return after
 
     def read(self) -> None:
-        """Take in what the file has, which another kernel may have written to."""
+        """Merge in the file, which another kernel may have changed."""
         if self.folder is None:
             self._note("there is no home folder, so progress is kept until this kernel ends")
             return
@@ -101,19 +101,19 @@ class Kept:
                 self._note(f"{path} cannot be read ({_why(error)})")
             return
         try:
-            found = _parsed(text)
+            entries = _parsed(text)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             self._set_aside(path)
             return
-        if found is None:
+        if entries is None:
             self._note(f"{path} is of a newer luminal_lab; it is left as it is, and not added to")
             self.folder = None
             return
-        for id, one in found.items():
-            self.entries[id] = one.with_other(self.entries.get(id, Entry()))
+        for id, entry in entries.items():
+            self.entries[id] = entry.with_other(self.entries.get(id, ExerciseRecord()))
 
     def take_notes(self) -> tuple[str, ...]:
-        """Return what is to be said about the file, once."""
+        """Return the pending notes about the file, once."""
         notes = tuple(self.notes)
         self.notes.clear()
         return notes
@@ -121,7 +121,7 @@ class Kept:
     def _write(self) -> None:
         if self.folder is None:
             return
-        known = {id: asdict(one) for id, one in sorted(self.entries.items())}
+        known = {id: asdict(entry) for id, entry in sorted(self.entries.items())}
         text = json.dumps({"format": FORMAT, "exercises": known}, indent=1)
         draft = ""
         try:
@@ -142,7 +142,7 @@ class Kept:
             )
 
     def _set_aside(self, path: Path) -> None:
-        """Give a damaged file another name, that no file has."""
+        """Rename a damaged file to an unused name."""
         for number in range(1, 1000):
             aside = path.with_name(f"{path.stem}.damaged-{number}.json")
             if not aside.exists():
@@ -162,24 +162,24 @@ class Kept:
             self.notes.append(text)
 
 
-def _parsed(text: str) -> dict[str, Entry] | None:
-    """Return what a file says; None for one of a newer version, and an error for a damaged one."""
+def _parsed(text: str) -> dict[str, ExerciseRecord] | None:
+    """Return a file's entries; None for a newer version, an error for a damaged file."""
     whole = cast("dict[str, object]", read_json(text))
     number = whole["format"]
     if not isinstance(number, int):
         raise TypeError
     if number > FORMAT:
         return None
-    found: dict[str, Entry] = {}
-    for id, one in cast("dict[str, dict[str, object]]", whole["exercises"]).items():
-        entry = Entry()
-        for what in fields(Entry):
-            value = one.get(what.name, getattr(entry, what.name))
-            if type(value) is not type(getattr(entry, what.name)):
+    entries: dict[str, ExerciseRecord] = {}
+    for id, raw in cast("dict[str, dict[str, object]]", whole["exercises"]).items():
+        entry = ExerciseRecord()
+        for field_ in fields(ExerciseRecord):
+            value = raw.get(field_.name, getattr(entry, field_.name))
+            if type(value) is not type(getattr(entry, field_.name)):
                 raise TypeError
-            entry = replace(entry, **{what.name: value})
-        found[id] = entry
-    return found
+            entry = replace(entry, **{field_.name: value})
+        entries[id] = entry
+    return entries
 
 
 def _why(error: OSError) -> str:

@@ -1,4 +1,4 @@
-"""Which cells of a notebook an exercise needs, and cells as Python without a notebook's signs."""
+"""The cells that an exercise needs, and cells as Python without a notebook's magics."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 KEPT_MAGICS = ("lab", "time", "timeit", "capture", "prun")
-"""Magics of whole cells whose cell is Python."""
+"""Cell magics whose cell is Python."""
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
-    """What a cell speaks of: the names that it imports, binds, and mentions at all."""
+class CellNames:
+    """The names that a cell imports, binds, and mentions at all."""
 
     imported: frozenset[str]
     bound: frozenset[str]
@@ -34,19 +34,19 @@ def plain(text: str) -> str:
     return re.sub(r"^([ \t]*)(?:%|!|\?)[^\n]*$", r"\1pass", text, flags=re.MULTILINE)
 
 
-def names(text: str) -> Names:
-    """Return what a cell speaks of; nothing for one that is not Python."""
+def names(text: str) -> CellNames:
+    """Return the names in a cell; none if it is not Python."""
     imported: set[str] = set()
     bound: set[str] = set()
     mentioned: set[str] = set()
     try:
         tree = ast.parse(plain(text))
     except (SyntaxError, ValueError, RecursionError):
-        return Names(frozenset(), frozenset(), frozenset())
+        return CellNames(frozenset(), frozenset(), frozenset())
     for node in ast.walk(tree):
         match node:
-            case ast.Import(names=found) | ast.ImportFrom(names=found):
-                imported |= {(one.asname or one.name).split(".")[0] for one in found}
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                imported |= {(alias.asname or alias.name).split(".")[0] for alias in aliases}
             case ast.Name(id=name, ctx=ast.Store()):
                 bound.add(name)
             case ast.Name(id=name):
@@ -55,29 +55,29 @@ def names(text: str) -> Names:
                 bound.add(name)
             case _:
                 pass
-    return Names(frozenset(imported), frozenset(bound), frozenset(mentioned | bound))
+    return CellNames(frozenset(imported), frozenset(bound), frozenset(mentioned | bound))
 
 
-def needed(cells: Sequence[str], place: int, exercises: frozenset[int]) -> list[int]:
-    """Return the places of the cells that one needs, in their order, and its own at the end.
+def needed(cells: Sequence[str], index: int, exercises: frozenset[int]) -> list[int]:
+    """Return the indices of the cells that a cell needs, in order, with its own at the end.
 
-    A cell is needed if it imports a needed name, or speaks of one that was not imported: it may
-    change what the name stands for. Of other exercises only those that bind such a name are.
+    A cell is needed if it imports a needed name, or mentions one that was not imported: it may
+    change the name's value. Other exercises are needed only if they bind such a name.
 
     >>> needed(["import a", "b = a.c()", "d = 1", "b.e()", "answer = b"], 4, frozenset({4}))
     [0, 1, 3, 4]
     """
-    known = [names(text) for text in cells[: place + 1]]
-    imported = frozenset[str]().union(*(one.imported for one in known))
-    wanted = set(known[place].mentioned) - {"answer"}
-    chosen = {place}
+    known = [names(text) for text in cells[: index + 1]]
+    imported = frozenset[str]().union(*(cell.imported for cell in known))
+    wanted = set(known[index].mentioned) - {"answer"}
+    chosen = {index}
     while True:
         own = wanted - imported
         more = {
             k
-            for k, one in enumerate(known[:place])
+            for k, cell in enumerate(known[:index])
             if k not in chosen
-            and (one.imported & wanted or (one.bound if k in exercises else one.mentioned) & own)
+            and (cell.imported & wanted or (cell.bound if k in exercises else cell.mentioned) & own)
         }
         if not more:
             return sorted(chosen)

@@ -1,8 +1,8 @@
-"""Notebooks as a teacher has them: the student form, the solved form, and where exercises stand.
+"""Notebooks for teachers: the student form, the solved form, and the positions of exercises.
 
 The conventions are nbgrader's: a cell's metadata says `"nbgrader": {"grade": true, "solution":
-true, "grade_id": "ex-04-2", …}`, what stands from `### BEGIN SOLUTION` to `### END SOLUTION` is for
-teachers, and so is what stands between `### BEGIN HIDDEN TESTS` and `### END HIDDEN TESTS`.
+true, "grade_id": "ex-04-2", …}`, lines from `### BEGIN SOLUTION` to `### END SOLUTION` are for
+teachers, and so are those from `### BEGIN HIDDEN TESTS` to `### END HIDDEN TESTS`.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from luminal_lab.reading import read_json, read_plain
 
 Cell: TypeAlias = dict[str, Any]
 LARGEST = 64 << 20
-"""The bytes of a notebook that is read."""
+"""The most bytes of a notebook."""
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 REGIONS = {BEGIN: END, "### BEGIN HIDDEN TESTS": "### END HIDDEN TESTS"}
 OPEN = "answer = ...          # your code here"
 STUB = ("# YOUR CODE HERE", "raise NotImplementedError()")
-"""What nbgrader puts in the place of a solution."""
+"""nbgrader's placeholder for a solution."""
 ASKED = re.compile(r"""^[^#\n]*\bcheck\(\s*["'](\d{1,2})\.(\d+)["']""", re.MULTILINE)
 GIVEN = re.compile(r"^([ \t]*)answer[ \t]*=[ \t]*\.\.\.[ \t]*(?:#.*)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Notebook:
-    """A notebook that was read."""
+    """A notebook in memory."""
 
     path: Path
     content: dict[str, Any]
@@ -46,12 +46,12 @@ class Notebook:
 
     @property
     def code(self) -> list[Cell]:
-        """Its cells that hold code."""
+        """Its code cells."""
         return [cell for cell in self.cells if cell.get("cell_type") == "code"]
 
     @property
     def text(self) -> str:
-        """What is written to a file."""
+        """The text of its file."""
         return json.dumps(self.content, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 
@@ -81,7 +81,7 @@ def source(cell: Cell) -> str:
 
 
 def asked(cell: Cell) -> str | None:
-    """Return the id of the exercise that a cell answers, as its metadata or its check says it."""
+    """Return the id of the exercise that a cell answers, from its metadata or its check."""
     if cell.get("cell_type") != "code":
         return None
     marked = cast("dict[str, object]", cell.get("metadata") or {}).get("nbgrader")
@@ -118,7 +118,7 @@ def solved(notebook: Notebook) -> Notebook:
 
 
 def stripped(text: str, where: str = "the cell", *, is_asked: bool = False) -> str:
-    """Return a cell's text as students get it.
+    """Return a cell's text for students.
 
     >>> print(stripped("a = 1\\n### BEGIN SOLUTION\\nanswer = 2\\n### END SOLUTION", is_asked=True))
     a = 1
@@ -137,7 +137,7 @@ def stripped(text: str, where: str = "the cell", *, is_asked: bool = False) -> s
             begun = word
             if word == BEGIN:
                 space = line[: len(line) - len(line.lstrip())]
-                kept += [space + one for one in ((OPEN,) if is_asked else STUB)]
+                kept += [space + stub_line for stub_line in ((OPEN,) if is_asked else STUB)]
         elif word in REGIONS:
             raise ArgumentError(f"{where}, line {number}: {word} within {begun}")
         elif word == REGIONS[begun]:
@@ -148,26 +148,25 @@ def stripped(text: str, where: str = "the cell", *, is_asked: bool = False) -> s
 
 
 def write_all(folder: Path, out: Path, form: Callable[[Notebook], Notebook]) -> list[Path]:
-    """Write a form of all notebooks of a folder into another one, and nothing if one has a fault.
+    """Write a form of all notebooks of a folder into another one, or nothing if one is faulty.
 
-    A file that is there already and is another one stays, and is an error: it may be somebody's
-    work.
+    A different file that already exists is kept, and raises an error: it may be somebody's work.
     """
     if out.resolve() == folder.resolve():
         raise ArgumentError(
             f"course: {out} is the folder that is read", hint="name another one, which may be new"
         )
-    pairs = [(out / path.relative_to(folder), form(read(path))) for path in found(folder)]
-    for path, made in pairs:
-        if path.exists() and path.read_text("utf-8", "replace") != made.text:
+    pairs = [(out / path.relative_to(folder), form(read(path))) for path in notebook_paths(folder)]
+    for path, notebook in pairs:
+        if path.exists() and path.read_text("utf-8", "replace") != notebook.text:
             raise ArgumentError(
                 f"course: {path} is there already, and differs",
                 hint="name a new folder, or remove that file",
             )
     try:
-        for path, made in pairs:
+        for path, notebook in pairs:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(made.text, "utf-8", newline="\n")
+            path.write_text(notebook.text, "utf-8", newline="\n")
     except OSError as error:
         why = (error.strerror or type(error).__name__).lower()
         raise ArgumentError(
@@ -176,7 +175,7 @@ def write_all(folder: Path, out: Path, form: Callable[[Notebook], Notebook]) -> 
     return [path for path, _ in pairs]
 
 
-def found(folder: Path) -> list[Path]:
+def notebook_paths(folder: Path) -> list[Path]:
     """Return the notebooks below a folder, without Jupyter's copies."""
     if not folder.is_dir():
         raise ArgumentError(f"course: {folder} is not a folder", hint="name one with notebooks")
@@ -191,15 +190,15 @@ def found(folder: Path) -> list[Path]:
 
 
 def places(notebook: Notebook) -> Iterator[tuple[str, int]]:
-    """Yield the exercises of a notebook, each with its place among the cells of code."""
-    for place, cell in enumerate(notebook.code):
+    """Yield the exercises of a notebook, each with its index among the code cells."""
+    for index, cell in enumerate(notebook.code):
         id = asked(cell)
         if id is not None:
-            yield id, place
+            yield id, index
 
 
 def _changed(notebook: Notebook, change: Callable[[Cell, str], str]) -> Notebook:
-    """Return a notebook with other texts of code; what an old text has put out is gone."""
+    """Return a notebook with changed code; outputs of changed cells are removed."""
     content = copy.deepcopy(notebook.content)
     for number, cell in enumerate(cast("list[Cell]", content["cells"]), 1):
         if cell.get("cell_type") != "code":

@@ -30,12 +30,12 @@ TITLES = {
 
 def numbers() -> tuple[str, ...]:
     """Return the numbers of the chapters that have exercises."""
-    found = (module.name for module in pkgutil.iter_modules(chapters.__path__))
-    return tuple(sorted(name[2:] for name in found if re.fullmatch(r"ch\d\d", name)))
+    names = (module.name for module in pkgutil.iter_modules(chapters.__path__))
+    return tuple(sorted(name[2:] for name in names if re.fullmatch(r"ch\d\d", name)))
 
 
 def exercises(chapter: str) -> tuple[Exercise, ...]:
-    """Return the exercises of a chapter, which is a number as in "04"."""
+    """Return the exercises of a chapter, given as in "04"."""
     module = import_module(f"luminal_lab.course.chapters.ch{chapter}")
     return cast("tuple[Exercise, ...]", module.EXERCISES)
 
@@ -50,14 +50,14 @@ def exercise(id: object) -> Exercise:
             f"exercise: {shown} is not the number of an exercise",
             hint='one is "04.2", a text',
         )
-    chapter, place = match[1].zfill(2), int(match[2])
+    chapter, position = match[1].zfill(2), int(match[2])
     if chapter not in numbers():
         raise ArgumentError(
             f"exercise: there is no chapter {chapter} with exercises",
             hint=f"there are {', '.join(numbers())}",
         )
-    known = {one.id: one for one in exercises(chapter)}
-    name = f"{chapter}.{place}"
+    known = {item.id: item for item in exercises(chapter)}
+    name = f"{chapter}.{position}"
     if name not in known:
         raise ArgumentError(
             f"exercise: there is no {name}; chapter {chapter} has {', '.join(known)}",

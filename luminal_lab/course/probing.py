@@ -1,7 +1,7 @@
-"""What checks ask of an answer: does it compute what it should, and how much does it take.
+"""Questions of checks about an answer: does it compute the right values, and with how many nodes.
 
-Each function that compares returns what is wrong in one sentence, and an empty text if nothing is,
-so that it can stand in a `Verdict.all(("it doubles", lambda: agrees(answer, double, SHAPES)))`.
+Each comparing function returns a sentence that says what is wrong, empty if nothing is, so that it
+fits into a `Verdict.all(("it doubles", lambda: agrees(answer, double, SHAPES)))`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.ir import IR
 from luminal_lab.core.ops import Input
-from luminal_lab.course.exercise import told
+from luminal_lab.course.exercise import error_text
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.session import Graph
@@ -36,7 +36,7 @@ LARGEST = 1 << 26
 
 
 def drawn(shape: Shape, seed: int = 0, dtype: str = "float32") -> Array:
-    """Return an array of drawn numbers around zero, the same for the same seed.
+    """Return random numbers around zero, the same for the same seed.
 
     >>> drawn((2,), dtype="int32")
     array([ 5, -5], dtype=int32)
@@ -48,7 +48,7 @@ def drawn(shape: Shape, seed: int = 0, dtype: str = "float32") -> Array:
 
 
 def equal(got: object, want: object, *, tolerance: float = 1e-4, name: str = "the answer") -> str:
-    """Return where an answer first differs from what is wanted; an empty text if it does not.
+    """Return where an answer first differs from the wanted one; an empty text if nowhere.
 
     The tolerance is relative to the larger of a number and one.
 
@@ -57,13 +57,13 @@ def equal(got: object, want: object, *, tolerance: float = 1e-4, name: str = "th
     >>> equal(np.zeros((2, 3)), np.zeros((3, 2)))
     'the answer has the shape (2, 3), and (3, 2) is wanted'
     """
-    found = numbers(got, name)
-    if isinstance(found, str):
-        return found
+    array = numbers(got, name)
+    if isinstance(array, str):
+        return array
     wanted = np.asarray(want)
-    if found.shape != wanted.shape:
-        return f"{name} has the shape {found.shape}, and {wanted.shape} is wanted"
-    a, b = found.astype(np.complex128), wanted.astype(np.complex128)
+    if array.shape != wanted.shape:
+        return f"{name} has the shape {array.shape}, and {wanted.shape} is wanted"
+    a, b = array.astype(np.complex128), wanted.astype(np.complex128)
     with np.errstate(all="ignore"):
         near = np.abs(a - b) <= tolerance * np.maximum(1.0, np.abs(b))
     same = (a == b) | near | (np.isnan(a) & np.isnan(b))
@@ -71,7 +71,7 @@ def equal(got: object, want: object, *, tolerance: float = 1e-4, name: str = "th
         return ""
     at = tuple(int(k) for k in np.argwhere(~same)[0])
     where = f"element [{', '.join(map(str, at))}] of {name}" if at else name
-    return f"{where} is {_number(found[at])}, and {_number(wanted[at])} is wanted"
+    return f"{where} is {_number(array[at])}, and {_number(wanted[at])} is wanted"
 
 
 def agrees(
@@ -82,7 +82,7 @@ def agrees(
     dtype: str = "float32",
     tolerance: float = 1e-4,
 ) -> str:
-    """Return where a function of arrays first differs from a reference, on drawn arrays.
+    """Return where a function of arrays first differs from a reference, on random arrays.
 
     `shapes` has those of the arguments, call by call.
 
@@ -96,7 +96,7 @@ def agrees(
         shapes,
         dtype,
         lambda call, data: equal(
-            call(*(one.copy() for one in data)),
+            call(*(array.copy() for array in data)),
             reference(*data),
             tolerance=tolerance,
             name="what it returns",
@@ -114,7 +114,7 @@ def agrees_lazily(
 ) -> str:
     """Return where a function of tensors first differs from a reference of arrays.
 
-    The function is given tensors of a graph of its own, which the interpreter runs on drawn data.
+    The function gets tensors of a new graph, which the interpreter runs on random data.
 
     >>> agrees_lazily(lambda x: x * 2, lambda x: x + x, [[(3,)]])
     ''
@@ -122,84 +122,84 @@ def agrees_lazily(
 
     def compared(call: Callable[..., object], data: Sequence[Array]) -> str:
         cx = Graph()
-        tensors = [cx.tensor(one.shape, dtype=dtype).set(one) for one in data]
-        made = call(*tensors)
-        if not isinstance(made, Tensor):
-            return f"it returns {kind(made)}, and a tensor is wanted"
-        if made.graph is not cx:
+        tensors = [cx.tensor(array.shape, dtype=dtype).set(array) for array in data]
+        result = call(*tensors)
+        if not isinstance(result, Tensor):
+            return f"it returns {kind(result)}, and a tensor is wanted"
+        if result.graph is not cx:
             return "the tensor that it returns is of another graph than its arguments"
-        return equal(made, reference(*data), tolerance=tolerance, name="what it returns")
+        return equal(result, reference(*data), tolerance=tolerance, name="what it returns")
 
     return _compared(function, shapes, dtype, compared)
 
 
 def numbers(like: object, name: str = "the answer") -> Array | str:
-    """Return an answer as an array of numbers, or a sentence that says why it is none.
+    """Return an answer as an array of numbers, or a sentence that says why it is not one.
 
     A tensor is computed by the interpreter if it is not known yet.
     """
     if like is None or like is ...:
         return f"{name} is missing"
     shape: tuple[object, ...] = like.shape if isinstance(like, Tensor) else ()
-    size = prod(one for one in shape if isinstance(one, int))
+    size = prod(size_ for size_ in shape if isinstance(size_, int))
     if size > LARGEST:
         return f"{name} has {size:,} elements, and at most {LARGEST:,} are looked at"
     try:
-        found = _computed(like) if isinstance(like, Tensor) else np.asarray(like)
-    except Exception as error:  # of whatever the answer is made of
-        return f"{name} cannot be computed: {told(error)}"
-    if found.dtype.kind not in "biufcV" or (found.dtype.kind == "V" and found.dtype.names):
+        array = _computed(like) if isinstance(like, Tensor) else np.asarray(like)
+    except Exception as error:  # an answer may raise anything
+        return f"{name} cannot be computed: {error_text(error)}"
+    if array.dtype.kind not in "biufcV" or (array.dtype.kind == "V" and array.dtype.names):
         return f"{name} is {kind(like)}, and numbers are wanted"
-    if found.size > LARGEST:
-        return f"{name} has {found.size:,} elements, and at most {LARGEST:,} are looked at"
-    return found
+    if array.size > LARGEST:
+        return f"{name} has {array.size:,} elements, and at most {LARGEST:,} are looked at"
+    return array
 
 
-def ops(what: object) -> dict[str, int]:
-    """Return how many nodes of each op a graph, a tensor or a snapshot has, inputs not counted.
+def ops(thing: object) -> dict[str, int]:
+    """Return the number of nodes of each op in a graph, a tensor or a snapshot, without inputs.
 
     >>> ops(Graph().tensor((2,)) * 2)
     {'constant': 1, 'mul': 1}
     """
-    if isinstance(what, Tensor):
-        return what.op_counts()
-    ir = graph(what)
+    if isinstance(thing, Tensor):
+        return thing.op_counts()
+    ir = ir_of(thing)
     if ir is None:
         return {}
     return dict(sorted(Counter(n.op.name for n in ir if not isinstance(n.op, Input)).items()))
 
 
-def nodes(what: object) -> int:
-    """Return how many nodes a graph, a tensor or a snapshot has, inputs not counted."""
-    return sum(ops(what).values())
+def nodes(thing: object) -> int:
+    """Return the number of nodes in a graph, a tensor or a snapshot, without inputs."""
+    return sum(ops(thing).values())
 
 
 def kernels(cx: Graph) -> int:
-    """Return how many launches of kernels the last compile of a graph makes in a run."""
+    """Return the number of kernel launches in a run of a graph's last compile."""
     return len(cx.launches)
 
 
-def graph(what: object) -> IR | None:
-    """Return the IR of what is a graph: the newest of a session; None of what is none."""
-    if isinstance(what, IR):
-        return what
-    return what.ir if isinstance(what, Snapshot | Graph | Compilation) else None
+def ir_of(thing: object) -> IR | None:
+    """Return the IR of a graph, the newest of a session; None for anything else."""
+    if isinstance(thing, IR):
+        return thing
+    return thing.ir if isinstance(thing, Snapshot | Graph | Compilation) else None
 
 
-def kind(what: object) -> str:
-    """Return what a thing is, for a sentence.
+def kind(thing: object) -> str:
+    """Return the kind of a thing, for a sentence.
 
     >>> kind("a"), kind(3), kind([]), kind(np.zeros(2))
     ('a text', 'a number', 'a list', 'an array of NumPy')
     """
     for known, name in KINDS:
-        if isinstance(what, known):
+        if isinstance(thing, known):
             return name
-    if isinstance(what, type):
-        return f"the class {what.__name__} itself"
-    if callable(what):
+    if isinstance(thing, type):
+        return f"the class {thing.__name__} itself"
+    if callable(thing):
         return "a function"
-    name = type(what).__name__
+    name = type(thing).__name__
     return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"
 
 
@@ -211,23 +211,23 @@ def _compared(
 ) -> str:
     if not callable(function):
         return f"it is {kind(function)}, and a function is wanted"
-    for seed, one in enumerate(shapes):
-        data = [drawn(shape, seed + place, dtype) for place, shape in enumerate(one)]
-        given = " and ".join(map(str, one))
+    for seed, call_shapes in enumerate(shapes):
+        data = [drawn(shape, seed + at, dtype) for at, shape in enumerate(call_shapes)]
+        given = " and ".join(map(str, call_shapes))
         where = f"with {'an argument' if len(data) == 1 else 'arguments'} of {given}"
         try:
             fault = compared(function, data)
         except RecursionError:
             return f"{where}: it calls itself without an end"
         except Exception as error:  # the answer's, of whatever kind
-            return f"{where}: {told(error)}"
+            return f"{where}: {error_text(error)}"
         if fault:
             return f"{where}: {fault}"
     return ""
 
 
 def _computed(tensor: Tensor) -> Array:
-    """Return the value of a tensor, which a run of what was written computes if it is not there."""
+    """Return the value of a tensor, running its graph if necessary."""
     cx = cast("Graph", tensor.graph)
     tensor.retrieve()
     cx.execute()

@@ -1,8 +1,8 @@
-"""What an answer may not do in its process, which Python tells before it is done.
+"""What an answer may not do in its process: Python's audit hook refuses it beforehand.
 
 It may write temporary files and compile kernels; it starts no other processes, and leaves the
-network, other processes and other files alone. What watches cannot be taken away; machine code, by
-ctypes say, is not seen by it.
+network, other processes and other files alone. The hook cannot be removed, but does not see machine
+code, as through ctypes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Values: TypeAlias = tuple[object, ...]
 PACKAGE = Path(__file__).parents[1]
 OURS = "machines/here", "devices/build/toolchain", "devices/cpu/trial", "devices/cpu/trial_build"
 STARTERS = {*(str(PACKAGE / f"{name}.py") for name in OURS), ctypes.util.__file__}
-"""Files that start programs: compilers, and what says which processor and libraries there are."""
+"""Files that may start programs: compilers, and tools that identify hardware and libraries."""
 PROGRAMS = 64
-"""How many compilers one answer may start."""
+"""The most compilers that an answer may start."""
 PROCESSES = (
     "os.exec",
     "os.fork",
@@ -50,15 +50,15 @@ CHANGES = (
 
 
 class Refused(BaseException):
-    """Something that an answer may not do; no `except Exception` of its own ends this."""
+    """Something forbidden to an answer; its own `except Exception` cannot catch it."""
 
 
 def refuse(kept: Path | None) -> None:
-    """Refuse, from now on and in this process, what an answer has no use for.
+    """Refuse, from now on in this process, all that an answer has no use for.
 
-    `kept` is the folder of progress, for which there is a sentence of its own.
+    `kept` is the folder of progress, which has a message of its own.
     """
-    sys.dont_write_bytecode = True  # of modules that are loaded from now on
+    sys.dont_write_bytecode = True  # for modules loaded from now on
     processes, files = _Processes(), _Files(kept)
     rules: dict[str, Callable[[Values], None]] = {
         "open": files.opened,
@@ -86,7 +86,7 @@ def _network(_: Values) -> None:
 
 
 class _Processes:
-    """Which programs may be started, and which processes may be sent a signal."""
+    """The programs that may be started, and the processes that may be signalled."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -102,7 +102,7 @@ class _Processes:
             raise Refused("sent a signal to another process, which it may not")
 
     def is_ours(self) -> bool:
-        """Return whether a device of ours is asking, for its compiler or a library."""
+        """Return whether one of our devices asks, for its compiler or a library."""
         frame = sys._getframe()  # pyright: ignore[reportPrivateUsage]  # the documented way
         while frame is not None:
             if frame.f_code.co_filename in STARTERS:
@@ -112,7 +112,7 @@ class _Processes:
 
 
 class _Files:
-    """Which files may be changed: temporary ones, and compiled libraries."""
+    """The files that may be changed: temporary ones, and compiled libraries."""
 
     def __init__(self, kept: Path | None) -> None:
         libraries = user_folder()
@@ -134,24 +134,24 @@ class _Files:
         for path in _paths(values):
             if self.kept and _is_within(path, self.kept):
                 raise Refused("changed the file of your progress, which it may not")
-            if not any(_is_within(path, one) for one in self.free):
-                # Libraries that keep something on disk go on without it.
+            if not any(_is_within(path, folder) for folder in self.free):
+                # Libraries that cache on disk go on without it.
                 raise PermissionError(
                     errno.EACCES, "an answer may change temporary files alone", path
                 )
 
 
 def _paths(values: Values) -> list[str]:
-    """Return the real paths that an event is about; one may be relative to an open folder."""
-    folders = [one for one in values if isinstance(one, int) and one > 2]
+    """Return the real paths of an event; they may be relative to an open folder."""
+    folders = [value for value in values if isinstance(value, int) and value > 2]
     base = Path()
     if folders:
         with suppress(OSError):
             base = Path(f"/proc/self/fd/{folders[0]}").readlink()
     return [
-        os.path.realpath(base / os.fsdecode(cast("str", one)))
-        for one in values
-        if isinstance(one, str | bytes | os.PathLike)
+        os.path.realpath(base / os.fsdecode(cast("str", value)))
+        for value in values
+        if isinstance(value, str | bytes | os.PathLike)
     ]
 
 

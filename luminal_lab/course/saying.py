@@ -1,7 +1,7 @@
-"""What the course says in a notebook: lines that are right or not yet, as text and as HTML.
+"""The course's output in a notebook: lines that are right or not yet, as text and as HTML.
 
-The HTML has no script and takes its colours from what is around it; what a colour says is said in
-words as well.
+The HTML has no script and takes its colours from its surroundings; words repeat the meaning of
+colours.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ class Said:
 
     @property
     def text(self) -> str:
-        """What is said, in words alone."""
-        rows = [self.head, *(f"  {one}" for one in self.lines)]
+        """The text alone."""
+        rows = [self.head, *(f"  {line}" for line in self.lines)]
         rows += [f"hint: {self.hint}"] if self.hint else []
         rows += ["", self.code.rstrip(), ""] if self.code else []
-        rows += [f"note: {one}" for one in self.notes]
+        rows += [f"note: {note}" for note in self.notes]
         return "\n".join(rows).rstrip()
 
     @property
     def html(self) -> str:
-        """What is said, as HTML without a script."""
+        """The same as HTML without a script."""
         parts = [f"<b>{_words(self.head)}</b>", *map(_line, self.lines)]
         if self.hint:
             parts.append(f"<div><i>hint:</i> {_words(self.hint)}</div>")
         if self.code:
             parts.append(f'<pre style="{CODE}">{escape(self.code.rstrip())}</pre>')
-        parts += [f'<div style="opacity:.75">note: {escape(one)}</div>' for one in self.notes]
+        parts += [f'<div style="opacity:.75">note: {escape(note)}</div>' for note in self.notes]
         side = f"border-left:4px solid {COLOURS[self.kind]}"
         return f'<div style="{side};{BOX}">{"".join(parts)}</div>'
 
@@ -65,65 +65,65 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """How far a chapter is."""
+class ChapterRow:
+    """The progress of a chapter."""
 
     number: str
     title: str
     right: int
     total: int
     looked: int = 0
-    """How many of those that are right were looked up first."""
+    """The number of right ones whose solution was looked up first."""
     tried: int = 0
-    """How many were tried and are not right yet."""
+    """The number tried and not right yet."""
 
     @property
     def bar(self) -> str:
-        """What is right, as a row of squares."""
+        """The right ones as a row of squares."""
         return "■" * self.right + "□" * (self.total - self.right)
 
     @property
     def remark(self) -> str:
-        """What else there is to say."""
+        """Remarks about tries and solutions."""
         looked = f"{self.looked} after its solution" if self.looked else ""
         tried = f"{self.tried} tried" if self.tried else ""
         return ", ".join(filter(None, (tried, looked)))
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far each chapter is; the last line of a cell shows it."""
+class CourseProgress:
+    """The progress of each chapter; the last line of a cell shows it."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[ChapterRow, ...]
     notes: tuple[str, ...] = ()
 
     @property
     def right(self) -> int:
-        """How many exercises are right."""
-        return sum(one.right for one in self.rows)
+        """The number of right exercises."""
+        return sum(row.right for row in self.rows)
 
     @property
     def total(self) -> int:
-        """How many exercises there are."""
-        return sum(one.total for one in self.rows)
+        """The number of all exercises."""
+        return sum(row.total for row in self.rows)
 
     @property
     def text(self) -> str:
-        """The table, in words alone."""
-        wide = max([len(one.title) for one in self.rows], default=0)
-        most = max([one.total for one in self.rows], default=0)
+        """The table as text."""
+        wide = max([len(row.title) for row in self.rows], default=0)
+        most = max([row.total for row in self.rows], default=0)
         rows = [f"{self.right} of {self.total} exercises are right"]
         rows += [
-            f"  {one.number}  {one.title:{wide}}  {one.bar:{most}}  {one.right} of {one.total}"
-            f"  {one.remark}".rstrip()
-            for one in self.rows
+            f"  {row.number}  {row.title:{wide}}  {row.bar:{most}}  {row.right} of {row.total}"
+            f"  {row.remark}".rstrip()
+            for row in self.rows
         ]
-        return "\n".join([*rows, *(f"note: {one}" for one in self.notes)])
+        return "\n".join([*rows, *(f"note: {note}" for note in self.notes)])
 
     @property
     def html(self) -> str:
         """The table, as HTML without a script."""
-        rows = "".join(_row(one) for one in self.rows)
+        rows = "".join(_row(row) for row in self.rows)
         notes = "".join(f'<div style="opacity:.75">note: {escape(n)}</div>' for n in self.notes)
         head = f"<b>{self.right} of {self.total} exercises are right</b>"
         return f'<div style="{BOX}">{head}<table style="{TABLE}">{rows}</table>{notes}</div>'
@@ -137,7 +137,7 @@ class Progress:
 
 
 def _words(text: str) -> str:
-    """Return a sentence as HTML: what stands between backticks is code."""
+    """Return a sentence as HTML, with code between backticks."""
     return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
@@ -149,15 +149,15 @@ def _line(text: str) -> str:
     return f"<div>{_words(text)}</div>"
 
 
-def _row(one: Row) -> str:
-    full = f'<span style="color:{COLOURS["right"]}">{"■" * one.right}</span>'
-    bar = f'{full}<span style="opacity:.5">{"□" * (one.total - one.right)}</span>'
+def _row(row: ChapterRow) -> str:
+    full = f'<span style="color:{COLOURS["right"]}">{"■" * row.right}</span>'
+    bar = f'{full}<span style="opacity:.5">{"□" * (row.total - row.right)}</span>'
     cells: Sequence[str] = (
-        one.number,
-        escape(one.title),
+        row.number,
+        escape(row.title),
         bar,
-        f"{one.right} of {one.total}",
-        escape(one.remark),
+        f"{row.right} of {row.total}",
+        escape(row.remark),
     )
     inner = "".join(f'<td style="{CELL}">{text}</td>' for text in cells)
     return f'<tr style="background:none">{inner}</tr>'

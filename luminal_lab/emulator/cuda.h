@@ -209,12 +209,9 @@ static inline double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
 static inline float ldexpf(float x, int e) { return __builtin_ldexpf(x, e); }
 static inline float exp10f(float x) { return __builtin_powf(10.0f, x); }
 static inline void sincosf(float x, float *s, float *c) { *s = sinf(x), *c = cosf(x); }
-static inline bool isnan(float x) { return x != x; }
-static inline bool isnan(double x) { return x != x; }
-static inline bool isinf(float x) { return __builtin_isinf(x); }
-static inline bool isinf(double x) { return __builtin_isinf(x); }
-static inline bool isfinite(float x) { return __builtin_isfinite(x); }
-static inline bool isfinite(double x) { return __builtin_isfinite(x); }
+#define LAB_IS(NAME, T) static inline bool NAME(T x) { return __builtin_##NAME(x); }
+LAB_IS(isnan, float) LAB_IS(isinf, float) LAB_IS(isfinite, float)
+LAB_IS(isnan, double) LAB_IS(isinf, double) LAB_IS(isfinite, double)
 static inline int abs(int x) { return x < 0 ? -x : x; }
 static inline long abs(long x) { return x < 0 ? -x : x; }
 static inline long long abs(long long x) { return x < 0 ? -x : x; }
@@ -226,27 +223,16 @@ static inline double abs(double x) { return __builtin_fabs(x); }
     static inline T max(T a, T b) { return a < b ? b : a; }
 LAB_LEAST(int) LAB_LEAST(unsigned) LAB_LEAST(long) LAB_LEAST(unsigned long)
 LAB_LEAST(long long) LAB_LEAST(unsigned long long)
-static inline unsigned min(int a, unsigned b) { return min((unsigned)a, b); }
-static inline unsigned min(unsigned a, int b) { return min(a, (unsigned)b); }
-static inline unsigned max(int a, unsigned b) { return max((unsigned)a, b); }
-static inline unsigned max(unsigned a, int b) { return max(a, (unsigned)b); }
-static inline float min(float a, float b) { return fminf(a, b); }
-static inline float max(float a, float b) { return fmaxf(a, b); }
-static inline double min(double a, double b) { return fmin(a, b); }
-static inline double max(double a, double b) { return fmax(a, b); }
-static inline double min(float a, double b) { return fmin((double)a, b); }
-static inline double min(double a, float b) { return fmin(a, (double)b); }
-static inline double max(float a, double b) { return fmax((double)a, b); }
-static inline double max(double a, float b) { return fmax(a, (double)b); }
+#define LAB_LEAST_OF(R, A, B, MIN, MAX)                                                           \
+    static inline R min(A a, B b) { return MIN((R)a, (R)b); }                                     \
+    static inline R max(A a, B b) { return MAX((R)a, (R)b); }
+LAB_LEAST_OF(unsigned, int, unsigned, min, max) LAB_LEAST_OF(unsigned, unsigned, int, min, max)
+LAB_LEAST_OF(float, float, float, fminf, fmaxf) LAB_LEAST_OF(double, double, double, fmin, fmax)
+LAB_LEAST_OF(double, float, double, fmin, fmax) LAB_LEAST_OF(double, double, float, fmin, fmax)
 
-static inline float __expf(float x) { return expf(x); }
-static inline float __exp10f(float x) { return exp10f(x); }
-static inline float __logf(float x) { return logf(x); }
-static inline float __log2f(float x) { return log2f(x); }
-static inline float __log10f(float x) { return log10f(x); }
-static inline float __sinf(float x) { return sinf(x); }
-static inline float __cosf(float x) { return cosf(x); }
-static inline float __tanf(float x) { return tanf(x); }
+#define LAB_FAST(NAME) static inline float __##NAME##f(float x) { return NAME##f(x); }
+LAB_FAST(exp) LAB_FAST(exp10) LAB_FAST(log) LAB_FAST(log2) LAB_FAST(log10) LAB_FAST(sin)
+LAB_FAST(cos) LAB_FAST(tan)
 static inline float __powf(float x, float y) { return powf(x, y); }
 static inline float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
 static inline float __fdividef(float x, float y) { return x / y; }
@@ -328,13 +314,11 @@ struct alignas(4) __nv_bfloat162 { __nv_bfloat16 x, y; };
 static inline float __half2float(__half x) { return x; }
 static inline __half __float2half(float x) { return x; }
 static inline __half __float2half_rn(float x) { return x; }
-static inline __half __hadd(__half x, __half y) { return x + y; }
-static inline __half __hsub(__half x, __half y) { return x - y; }
-static inline __half __hmul(__half x, __half y) { return x * y; }
-static inline __half __hdiv(__half x, __half y) { return x / y; }
+#define LAB_OF_HALVES(R, NAME, T, OP) static inline R NAME(__half x, __half y) { return (T)x OP(T) y; }
+LAB_OF_HALVES(__half, __hadd, __half, +) LAB_OF_HALVES(__half, __hsub, __half, -)
+LAB_OF_HALVES(__half, __hmul, __half, *) LAB_OF_HALVES(__half, __hdiv, __half, /)
+LAB_OF_HALVES(bool, __hlt, float, <) LAB_OF_HALVES(bool, __hgt, float, >)
 static inline __half __hfma(__half x, __half y, __half z) { return fmaf(x, y, z); }
-static inline bool __hlt(__half x, __half y) { return (float)x < (float)y; }
-static inline bool __hgt(__half x, __half y) { return (float)x > (float)y; }
 static inline unsigned short __half_as_ushort(__half x) { return x.bits; }
 static inline __half __ushort_as_half(unsigned short x) { return lab_bits<__half>(x); }
 static inline __half2 __halves2half2(__half x, __half y) { return {x, y}; }

@@ -1,9 +1,9 @@
-"""Run calls of kernels on the CPU: arrays go in and out, and what goes wrong has a name and a line.
+"""Run kernels on the CPU: arrays go in and out, and each fault names the kernel and the line.
 
     emulate(source, "cuda", [Call("scale", 4, 256, [x, y, 1024])])
 
-Each array is run on as a copy between pages that nobody may touch. What is found wrong leaves the
-arrays of that call, and of those after it, as they were.
+A kernel works on copies of its arrays, which lie between protected pages. If a call fails, its
+arrays and those of later calls keep their old contents.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ import numpy as np
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.op import tuple_text
-from luminal_lab.emulator.failing import MOST_ACCESSES, Job, Status, Told, failure
+from luminal_lab.emulator.failing import MOST_ACCESSES, Job, LaunchFacts, Status, failure
 from luminal_lab.emulator.library import (
-    Library,
-    Taken,
+    KernelLibrary,
+    TypedParameter,
     can_fill,
     compiler,
     library_of,
     runtime,
     unset_line,
 )
-from luminal_lab.emulator.memory import Block, placed
+from luminal_lab.emulator.memory import ArrayCopy, placed
 from luminal_lab.emulator.reading import DialectName
 from luminal_lab.emulator.trace import Trace, joined, launch_trace, unset
 from luminal_lab.errors import ArgumentError, DeviceError, Interrupted, nearest
@@ -42,12 +42,12 @@ from luminal_lab.progress import Progress, progress
 Size: TypeAlias = int | tuple[int, ...]
 
 MAP: Final = 0x70616D5F62616C
-"""What a tensor map of the emulator's ends with; it is in bulk.h too."""
+"""The last word of the emulator's tensor maps, as in bulk.h."""
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """An array as a kernel is given the tensor map of it."""
+    """An array that a kernel gets as a tensor map."""
 
     array: Array
     tile: TileMap
@@ -66,15 +66,15 @@ LIMIT: Final = 60.0
 ONE: Final = threading.Lock()
 """One kernel runs at a time: the runtime has one set of fibers."""
 WAITING: Final = 0.05
-"""The seconds after which whoever waits looks whether Ctrl-C has come."""
+"""The seconds between two checks for Ctrl-C while waiting."""
 
 
 @dataclass(frozen=True)
 class Call:
     """A launch: the kernel's name, the grid, the threads of a block, arguments in order.
 
-    `fresh` are the places of arguments that hold nothing yet, whose reads before a write a trace
-    reports; `shared` are the bytes of shared memory whose size the kernel does not say.
+    `fresh` lists the arguments that hold nothing yet: a trace reports reads of them before a write.
+    `shared` is the size in bytes of the shared memory that the kernel declares without a size.
     """
 
     function: str
@@ -85,8 +85,8 @@ class Call:
     fresh: tuple[int, ...] = ()
 
 
-class Region(ctypes.Structure):
-    """An array as a trace watches it."""
+class WatchedArray(ctypes.Structure):
+    """An array that a trace watches."""
 
     _fields_ = (
         ("low", ctypes.c_void_p),
@@ -122,21 +122,21 @@ def emulate(
         _Launch(source, library, call, trace=trace, limit=limit, above=above) for call in calls
     ]
     again = _Again(source, dialect, limit, above)
-    with progress("emulate", sum(math.prod(one.blocks) for one in launches), "block") as bar:
+    with progress("emulate", sum(math.prod(launch.blocks) for launch in launches), "block") as bar:
         for launch in launches:
             bar.now(launch.call.function)
             if trace:
                 again.prepare(launch.call)
-            found = launch.run(written, bar)
-            if found is not None:
-                traces.append(again.compared(launch.call, found))
+            launch_trace = launch.run(written, bar)
+            if launch_trace is not None:
+                traces.append(again.compared(launch.call, launch_trace))
     return joined(traces) if trace else None
 
 
 class _Again:
-    """The launches of a trace once more, with other bits in locals that nothing sets.
+    """Repeats the launches of a trace with other bits in uninitialised locals.
 
-    What then comes out differently depends on such a local.
+    An output that then differs depends on such a local.
     """
 
     def __init__(self, source: str, dialect: DialectName, limit: float, above: int) -> None:
@@ -161,7 +161,7 @@ class _Again:
         if trace.findings:
             return trace  # it would not come to its end, or not to the same one
         library = library_of(self.source, self.dialect, "unset as zero", self.above)
-        twin = replace(call, arguments=[self._twin(one) for one in call.arguments])
+        twin = replace(call, arguments=[self._twin(value) for value in call.arguments])
         launch = _Launch(
             self.source, library, twin, trace=False, limit=self.limit, above=self.above
         )
@@ -178,13 +178,13 @@ class _Again:
         return replace(trace, findings=(finding,))
 
     def _difference(self, launch: _Launch, call: Call) -> tuple[str, Array, int] | None:
-        """Return an array that the launch has made another than its copy, and the byte where."""
-        for one, value in zip(launch.takes, call.arguments, strict=True):
-            if one.kind in "pc" and isinstance(value, np.ndarray):
+        """Return the first array that differs from the copy that was launched, and the byte."""
+        for parameter, value in zip(launch.takes, call.arguments, strict=True):
+            if parameter.kind in "pc" and isinstance(value, np.ndarray):
                 pair = [a.reshape(-1).view(np.uint8) for a in (value, self.copies[_key(value)])]
-                places = np.flatnonzero(pair[0] != pair[1])
-                if places.size:
-                    return one.name, value, int(places[0])
+                positions = np.flatnonzero(pair[0] != pair[1])
+                if positions.size:
+                    return parameter.name, value, int(positions[0])
         return None
 
     def _twin(self, value: Argument) -> Argument:
@@ -198,12 +198,12 @@ def _key(array: Array) -> tuple[int, int]:
 
 
 class _Launch:
-    """One call, from its arguments to what came of it."""
+    """One call, from its arguments to its outcome."""
 
     def __init__(
         self,
         source: str,
-        library: Library,
+        library: KernelLibrary,
         call: Call,
         *,
         trace: bool,
@@ -223,7 +223,9 @@ class _Launch:
                 f"{', '.join(library.takes) or 'none'}",
                 hint=nearest(call.function, library.takes) or "name one of its kernels",
             )
-        self.takes = [one for one in library.takes[call.function] if not one.is_shared]
+        self.takes = [
+            parameter for parameter in library.takes[call.function] if not parameter.is_shared
+        ]
         self.blocks = self._size("blocks", call.blocks)
         self.threads = self._size("threads", call.threads)
         threads, blocks = math.prod(self.threads), math.prod(self.blocks)
@@ -242,29 +244,30 @@ class _Launch:
             raise ArgumentError(
                 f"{self.subject}: it takes {len(self.takes)} arguments, and is given "
                 f"{len(call.arguments)}",
-                hint="it takes " + (", ".join(one.name for one in self.takes) or "none"),
+                hint="it takes "
+                + (", ".join(parameter.name for parameter in self.takes) or "none"),
             )
 
-    def _size(self, what: str, size: Size) -> tuple[int, int, int]:
+    def _size(self, dimension: str, size: Size) -> tuple[int, int, int]:
         sizes = size if isinstance(size, tuple) else (size,)
-        if not 0 < len(sizes) <= 3 or any(one < 0 for one in sizes):
+        if not 0 < len(sizes) <= 3 or any(length < 0 for length in sizes):
             raise ArgumentError(
-                f"{self.subject}: its {what} are {size!r}", hint="give one to three sizes"
+                f"{self.subject}: its {dimension} are {size!r}", hint="give one to three sizes"
             )
         x, y, z = (*sizes, 1, 1)[:3]
         return x, y, z
 
     def run(self, written: dict[tuple[int, int], Array], bar: Progress) -> Trace | None:
-        """Run it, copy what it wrote back, and return what was seen."""
-        blocks: dict[tuple[int, int], Block] = {}
+        """Run the call, copy its results back, and return its trace."""
+        blocks: dict[tuple[int, int], ArrayCopy] = {}
         with held(), _alone():
             try:
-                kept = [
-                    self._passed(one, value, blocks)
-                    for one, value in zip(self.takes, self.call.arguments, strict=True)
+                c_arguments = [
+                    self._passed(parameter, value, blocks)
+                    for parameter, value in zip(self.takes, self.call.arguments, strict=True)
                 ]
-                pointers = (ctypes.c_void_p * (len(kept) or 1))(
-                    *(ctypes.addressof(value) for value in kept)
+                pointers = (ctypes.c_void_p * (len(c_arguments) or 1))(
+                    *(ctypes.addressof(value) for value in c_arguments)
                 )
                 job = self._job(pointers)
                 if self.trace:
@@ -284,77 +287,82 @@ class _Launch:
     # -- arguments ---------------------------------------------------------------------------------
 
     def _passed(
-        self, one: Taken, value: Argument, blocks: dict[tuple[int, int], Block]
+        self, parameter: TypedParameter, value: Argument, blocks: dict[tuple[int, int], ArrayCopy]
     ) -> ctypes.c_void_p | ctypes.Array[ctypes.c_char]:
         """Return an argument as C has it."""
-        if one.kind in "pc":
-            block = self._block(one, value, blocks)
-            block.is_written |= one.kind == "p"
+        subject = f"{self.subject}: {parameter.name}"
+        if parameter.kind in "pc":
+            block = self._block(parameter, value, blocks)
+            block.is_written |= parameter.kind == "p"
             return ctypes.c_void_p(block.at)
         if isinstance(value, Matrix):
-            return self._map(one, value, blocks)
-        if isinstance(value, np.ndarray) and value.nbytes == one.size:
-            return ctypes.create_string_buffer(value.tobytes(), one.size)
+            return self._map(parameter, value, blocks)
+        if isinstance(value, np.ndarray) and value.nbytes == parameter.size:
+            return ctypes.create_string_buffer(value.tobytes(), parameter.size)
         if isinstance(value, np.ndarray):
             raise ArgumentError(
-                f"{self.subject}: {one.name} is a value of {one.size} bytes, but it is given an "
+                f"{subject} is a value of {parameter.size} bytes, but it is given an "
                 f"array of {value.nbytes}",
                 hint="pass a number",
             )
-        if one.kind in "iub":
+        if parameter.kind in "iub":
             number = int(value)
-            bits = 8 * one.size
-            low, high = (-(1 << bits - 1), 1 << bits - 1) if one.kind == "i" else (0, 1 << bits)
+            bits = 8 * parameter.size
+            low, high = (
+                (-(1 << bits - 1), 1 << bits - 1) if parameter.kind == "i" else (0, 1 << bits)
+            )
             if not low <= number < high:
                 raise ArgumentError(
-                    f"{self.subject}: {one.name} is an integer of {bits} bits, and {number} does "
-                    "not fit",
+                    f"{subject} is an integer of {bits} bits, and {number} does not fit",
                     hint="give it a wider type in the source",
                 )
-            data = number.to_bytes(one.size, "little", signed=one.kind == "i")
-        elif one.kind == "f":
-            data = np.asarray(value, {2: np.float16, 4: np.float32, 8: np.float64}[one.size])
+            data = number.to_bytes(parameter.size, "little", signed=parameter.kind == "i")
+        elif parameter.kind == "f":
+            data = np.asarray(value, {2: np.float16, 4: np.float32, 8: np.float64}[parameter.size])
             data = data.tobytes()
         else:
             raise ArgumentError(
-                f"{self.subject}: {one.name} is a struct of {one.size} bytes, but it is given "
-                f"{value!r}",
+                f"{subject} is a struct of {parameter.size} bytes, but it is given {value!r}",
                 hint="pass an array with its bytes",
             )
-        return ctypes.create_string_buffer(data, one.size)
+        return ctypes.create_string_buffer(data, parameter.size)
 
     def _map(
-        self, one: Taken, matrix: Matrix, blocks: dict[tuple[int, int], Block]
+        self, parameter: TypedParameter, matrix: Matrix, blocks: dict[tuple[int, int], ArrayCopy]
     ) -> ctypes.Array[ctypes.c_char]:
-        """Return the tensor map of an array that lies where the kernel has its copy."""
-        if one.size != BYTES:
+        """Return the tensor map of the copy of an array."""
+        subject = f"{self.subject}: {parameter.name}"
+        if parameter.size != BYTES:
             raise ArgumentError(
-                f"{self.subject}: {one.name} is no tensor map, but it is given one",
+                f"{subject} is no tensor map, but it is given one",
                 hint="const __grid_constant__ lab_tensor_map is one",
             )
         tile = matrix.tile
-        block = self._block(Taken(one.name, "c", 1), matrix.array, blocks)
+        block = self._block(TypedParameter(parameter.name, "c", 1), matrix.array, blocks)
         words = (block.at, tile.width, tile.height, tile.pitch, tile.columns, tile.rows)
-        given = np.zeros(BYTES // 8, np.uint64)
-        given[:8] = (*words, tile.dtype.itemsize, MAP)
-        return ctypes.create_string_buffer(given.tobytes(), BYTES)
+        words_of_map = np.zeros(BYTES // 8, np.uint64)
+        words_of_map[:8] = (*words, tile.dtype.itemsize, MAP)
+        return ctypes.create_string_buffer(words_of_map.tobytes(), BYTES)
 
-    def _block(self, one: Taken, value: Argument, blocks: dict[tuple[int, int], Block]) -> Block:
+    def _block(
+        self, parameter: TypedParameter, value: Argument, blocks: dict[tuple[int, int], ArrayCopy]
+    ) -> ArrayCopy:
+        subject = f"{self.subject}: {parameter.name}"
         if not isinstance(value, np.ndarray):
             raise ArgumentError(
-                f"{self.subject}: {one.name} is a pointer, but it is given {value!r}",
+                f"{subject} is a pointer, but it is given {value!r}",
                 hint="pass an array of NumPy's",
             )
-        if not value.flags.c_contiguous or (one.kind == "p" and not value.flags.writeable):
-            told = "read-only" if value.flags.c_contiguous else "not contiguous"
+        if not value.flags.c_contiguous or (parameter.kind == "p" and not value.flags.writeable):
+            fault = "read-only" if value.flags.c_contiguous else "not contiguous"
             raise ArgumentError(
-                f"{self.subject}: the array for {one.name} is {told}",
+                f"{self.subject}: the array for {parameter.name} is {fault}",
                 hint="pass a copy: array.copy()",
             )
         size = value.dtype.itemsize
-        if one.size != 1 and one.size % size:
+        if parameter.size != 1 and parameter.size % size:
             raise ArgumentError(
-                f"{self.subject}: {one.name} points to elements of {one.size} bytes, but the array "
+                f"{subject} points to elements of {parameter.size} bytes, but the array "
                 f"is of {value.dtype}, which has {size}",
                 hint="array.astype(…) gives the other dtype",
             )
@@ -365,13 +373,13 @@ class _Launch:
         for (other, length), block in blocks.items():
             if other < start + value.nbytes and start < other + length:
                 raise ArgumentError(
-                    f"{self.subject}: the arrays for {block.name} and {one.name} overlap in part",
+                    f"{self.subject}: the arrays for {block.name} and {parameter.name} overlap",
                     hint="in one call arrays are the same or apart",
                 )
-        blocks[key] = placed(self.subject, one.name, value, wide=self.trace)
+        blocks[key] = placed(self.subject, parameter.name, value, wide=self.trace)
         return blocks[key]
 
-    def _back(self, blocks: dict[tuple[int, int], Block]) -> None:
+    def _back(self, blocks: dict[tuple[int, int], ArrayCopy]) -> None:
         for block in blocks.values():
             if block.is_overrun():
                 raise DeviceError(
@@ -408,16 +416,16 @@ class _Launch:
         return job
 
     def _watch(
-        self, blocks: dict[tuple[int, int], Block], written: dict[tuple[int, int], Array]
+        self, blocks: dict[tuple[int, int], ArrayCopy], written: dict[tuple[int, int], Array]
     ) -> None:
-        places = list(blocks)
-        regions = (Region * (len(blocks) or 1))()
-        for place in self.call.fresh:
-            value = self.call.arguments[place]
+        keys = list(blocks)
+        regions = (WatchedArray * (len(blocks) or 1))()
+        for argument in self.call.fresh:
+            value = self.call.arguments[argument]
             if isinstance(value, np.ndarray):
                 key = int(value.ctypes.data), value.nbytes
                 written[key] = np.zeros(value.size, np.uint8)
-        for region, key in zip(regions, places, strict=False):
+        for region, key in zip(regions, keys, strict=False):
             block = blocks[key]
             region.low, region.high = block.base, block.base + block.whole
             region.at, region.bytes = block.at, block.array.nbytes
@@ -441,7 +449,7 @@ class _Launch:
             )
 
     def _go(self, job: Job, bar: Progress) -> None:
-        """Run in a thread of its own, which can be stopped from here."""
+        """Run in a thread of its own, which this thread can stop."""
         library = runtime()
         library.clear()
         runner = _Runner(lambda: library.launch(ctypes.byref(job)))
@@ -464,8 +472,8 @@ class _Launch:
 
     # -- what came of it ---------------------------------------------------------------------------
 
-    def _told(self) -> Told:
-        return Told(
+    def _told(self) -> LaunchFacts:
+        return LaunchFacts(
             self.subject,
             self.source,
             self.blocks,
@@ -475,7 +483,7 @@ class _Launch:
             above=self.above,
         )
 
-    def _seen(self, blocks: dict[tuple[int, int], Block], job: Job) -> Trace:
+    def _seen(self, blocks: dict[tuple[int, int], ArrayCopy], job: Job) -> Trace:
         names = [(block.name, block.array) for block in blocks.values()]
         return launch_trace(
             self.source,

@@ -1,4 +1,4 @@
-"""What a launch that did not come to its end is told as: who, where, and what would do."""
+"""Errors of launches that ended early: which thread, where, and what would help."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Final
 
 from luminal_lab.devices.build.toolchain import window
 from luminal_lab.emulator.library import runtime
-from luminal_lab.emulator.memory import Block
-from luminal_lab.emulator.standing import Standing, divergence
+from luminal_lab.emulator.memory import ArrayCopy
+from luminal_lab.emulator.standing import ThreadPosition, divergence
 from luminal_lab.errors import DeviceError
 
 MOST_ACCESSES: Final = 1 << 23
@@ -62,7 +62,7 @@ REFUSED: Final = {
         "it comes behind what sets the registers that they add to",
     ),
 }
-"""What it is that Hopper's functions were asked, and what would do."""
+"""Misuses of Hopper's functions, each with a hint."""
 AT_A_THREAD: Final = {
     *(Status.FAULT, Status.STOPPED, Status.TRAPPED, Status.MISALIGNED, Status.OUTSIDE_OWN),
     *REFUSED,
@@ -113,7 +113,7 @@ class Job(ctypes.Structure):
 
 
 @dataclass(frozen=True)
-class Told:
+class LaunchFacts:
     """What was launched: how messages call it, its source, its sizes, the seconds it may take."""
 
     subject: str
@@ -131,22 +131,28 @@ class Told:
         return math.prod(self.blocks)
 
 
-def failure(told: Told, job: Job, blocks: Iterable[Block]) -> DeviceError:
+def failure(launch: LaunchFacts, job: Job, blocks: Iterable[ArrayCopy]) -> DeviceError:
     """Return the error that says why a launch has ended early."""
     status = Status(job.status)
     if status is Status.DIVERGED:
         return divergence(
-            told.subject, told.source, Standing.now(), math.prod(told.threads), told.above
+            launch.subject,
+            launch.source,
+            ThreadPosition.now(),
+            math.prod(launch.threads),
+            launch.above,
         )
     if status in AT_A_THREAD:
-        return _at_a_thread(told, job, status, blocks)
-    text, hint = _too_large(told, job, status)
-    return DeviceError(f"{told.subject}: {text}", hint=hint)
+        return _at_a_thread(launch, job, status, blocks)
+    text, hint = _too_large(launch, job, status)
+    return DeviceError(f"{launch.subject}: {text}", hint=hint)
 
 
-def _at_a_thread(told: Told, job: Job, status: Status, blocks: Iterable[Block]) -> DeviceError:
-    standing = Standing.now()
-    line: int = runtime().last_line() if told.traced else 0
+def _at_a_thread(
+    launch: LaunchFacts, job: Job, status: Status, blocks: Iterable[ArrayCopy]
+) -> DeviceError:
+    standing = ThreadPosition.now()
+    line: int = runtime().last_line() if launch.traced else 0
     hint = "the line is the last that touched an array" if line else None
     match status:
         case Status.FAULT:
@@ -157,34 +163,34 @@ def _at_a_thread(told: Told, job: Job, status: Status, blocks: Iterable[Block]) 
             text = known.get(job.signal) or _touched(job.fault, list(blocks))
             hint = hint or "emulate with trace=True, which names the line"
         case Status.TRAPPED:
-            line, text = max(0, standing.line() - told.above), "it stops itself"
+            line, text = max(0, standing.line() - launch.above), "it stops itself"
             hint = "an assert fails there, or it calls __trap()"
         case Status.MISALIGNED:
-            line = max(0, standing.line() - told.above)
+            line = max(0, standing.line() - launch.above)
             text = _misaligned(job, list(blocks))
             hint = "a GPU stops there: a vector begins at a multiple of its size"
         case Status.OUTSIDE_OWN:
-            line = max(0, standing.line() - told.above)
+            line = max(0, standing.line() - launch.above)
             text = f"it {'writes' if job.is_store else 'reads'} outside of {OWN}"
             hint = "a GPU goes on with whatever lies there; compare the index with the array's size"
         case _ if status in REFUSED:
-            line = max(0, standing.line() - told.above)
+            line = max(0, standing.line() - launch.above)
             text, hint = REFUSED[status]
         case _:
             text = (
-                f"it has not ended after {_duration(told.limit)}, with {job.blocks_done:,} of "
-                f"{told.grid:,} blocks done"
+                f"it has not ended after {_duration(launch.limit)}, with {job.blocks_done:,} of "
+                f"{launch.grid:,} blocks done"
             )
             hint = "a loop may never end; or give it a smaller size or a larger limit="
     return DeviceError(
-        f"{told.subject}, {standing}: {text}",
-        where=window(told.source, line) if line else None,
+        f"{launch.subject}, {standing}: {text}",
+        where=window(launch.source, line) if line else None,
         hint=hint,
     )
 
 
-def _misaligned(job: Job, blocks: list[Block]) -> str:
-    """Return which address is no multiple of what its type asks for."""
+def _misaligned(job: Job, blocks: list[ArrayCopy]) -> str:
+    """Return which address lacks the alignment of its type."""
     does = "writes" if job.is_store else "reads"
     near = next((block for block in blocks if block.at <= job.fault < block.end), None)
     where = "an array of the block or of its own"
@@ -195,10 +201,10 @@ def _misaligned(job: Job, blocks: list[Block]) -> str:
     return f"it {does} a vector at {where}, whose address is no multiple of {job.alignment} bytes"
 
 
-def _touched(address: int, blocks: list[Block]) -> str:
+def _touched(address: int, blocks: list[ArrayCopy]) -> str:
     """Return which array an address is next to."""
 
-    def distance(block: Block) -> int:
+    def distance(block: ArrayCopy) -> int:
         return block.at - address if address < block.at else address - block.end + 1
 
     near = min(blocks, key=distance, default=None)
@@ -211,23 +217,23 @@ def _touched(address: int, blocks: list[Block]) -> str:
     return f"it touches memory {side} {near.name}, {near.type}"
 
 
-def _too_large(told: Told, job: Job, status: Status) -> tuple[str, str]:
+def _too_large(launch: LaunchFacts, job: Job, status: Status) -> tuple[str, str]:
     """Return what is too large for the emulator, and which size would do."""
     done = job.blocks_done
     match status:
         case Status.TOO_LONG:
-            whole = job.seconds / done * told.grid
-            fit = max(1, int(done * told.limit / job.seconds))
+            whole = job.seconds / done * launch.grid
+            fit = max(1, int(done * launch.limit / job.seconds))
             return (
-                f"{told.grid:,} blocks of {math.prod(told.threads):,} threads would take about "
-                f"{_duration(whole)} in the emulator, and its limit is {_duration(told.limit)}",
+                f"{launch.grid:,} blocks of {math.prod(launch.threads):,} threads would take about "
+                f"{_duration(whole)} in the emulator, and its limit is {_duration(launch.limit)}",
                 f"it is for small sizes: about {_rounded(fit):,} blocks would do; or give it a "
                 "larger limit=",
             )
         case Status.TOO_MANY:
             return (
                 f"its trace has more than {MOST_ACCESSES:,} accesses, after {done:,} of "
-                f"{told.grid:,} blocks",
+                f"{launch.grid:,} blocks",
                 f"trace a smaller size: about {done:,} such blocks would do"
                 if done
                 else "trace a smaller size: one such block is too much",

@@ -60,3 +60,22 @@ struct lab_parameter {
     char kind;         // p and c: pointers to what may be written and what not; i u f x: values
     unsigned size;     // bytes of the value, or of what the pointer points to
 };
+
+template <class To, class From> static inline To lab_bits(const From &from) {
+    static_assert(sizeof(To) == sizeof(From), "both types have the same size");
+    To to;
+    __builtin_memcpy(&to, &from, sizeof to);
+    return to;
+}
+
+static inline float lab_stand_in_from_f16(unsigned short h) {
+    const unsigned sign = (h & 0x8000u) << 16, e = h >> 10 & 31, m = h & 0x3ff;
+    if (e == 31) return lab_bits<float>(sign | 0x7f800000u | m << 13);
+    if (e) return lab_bits<float>(sign | (e + 112) << 23 | m << 13);
+    const float tiny = (float)m * 0x1p-24f;
+    return sign ? -tiny : tiny;
+}
+
+static inline float lab_stand_in_from_bf16(unsigned short h) {
+    return lab_bits<float>((unsigned)h << 16);
+}

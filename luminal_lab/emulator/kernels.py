@@ -1,9 +1,9 @@
-"""A kernel of ours in the emulator: on data that is given or drawn, held to what it means.
+"""One of our kernels in the emulator, on given or random data, compared with its definition.
 
     kernel.emulate(trace=True)      # kernel = cx.kernels[0] of ll.CUDACompiler() or MetalCompiler()
 
-Sizes that nobody gives are small. What would take long is refused before it begins, with the sizes
-that would do.
+Dims without a size get a small one. A run that would take too long is refused at once, and the
+error names sizes that would do.
 """
 
 from __future__ import annotations
@@ -57,22 +57,22 @@ def emulate_kernel(
     `fill` is what each byte of its outputs holds before.
     """
     _check_arguments(kernel, inputs, dims, trace=trace, limit=limit, step=step)
-    one = KernelRun(kernel, inputs, dims, step)
-    one.check_work(trace=trace, limit=limit)
-    one.fill()
-    expected = one.expected()
+    run = KernelRun(kernel, inputs, dims, step)
+    run.check_work(trace=trace, limit=limit)
+    run.fill()
+    expected = run.expected()
     source = gpu_source([kernel], METAL if kernel.dialect == "metal" else CUDA)
     above = source.count("\n") - kernel.source.count("\n") - 1
     dialect = "metal" if kernel.dialect == "metal" else "cuda"
-    seen = emulate(source, dialect, one.calls(fill), trace=trace, limit=limit, above=above)
-    one.check_fault()
+    seen = emulate(source, dialect, run.calls(fill), trace=trace, limit=limit, above=above)
+    run.check_fault()
     return Emulated(
         kernel.name,
         kernel.dialect,
-        one.sizes,
-        tuple(one.launches),
-        one.given,
-        one.made,
+        run.sizes,
+        tuple(run.launches),
+        run.given,
+        run.results,
         expected,
         seen,
     )
@@ -81,31 +81,31 @@ def emulate_kernel(
 def _check_arguments(
     kernel: Kernel, inputs: object, dims: object, *, trace: object, limit: object, step: object
 ) -> None:
-    """Raise if something is given that cannot be what it stands for."""
-    what = f"kernel {kernel.name}"
+    """Raise if an argument has the wrong type or range."""
+    subject = f"kernel {kernel.name}"
     if not isinstance(inputs, Mapping):
         raise ArgumentError(
-            f"{what}: inputs is a {type(inputs).__name__}, which names none of them",
+            f"{subject}: inputs is a {type(inputs).__name__}, which names none of them",
             hint='give a dict by their names, as in {"a": array}',
         )
     if not isinstance(dims, Mapping):
         raise ArgumentError(
-            f"{what}: dims is {dims!r}, which names none of them",
+            f"{subject}: dims is {dims!r}, which names none of them",
             hint='give a dict, as in {"n": 8}',
         )
     if not isinstance(trace, (bool, np.bool_)):
-        raise ArgumentError(f"{what}: trace is {trace!r}", hint="give True or False")
+        raise ArgumentError(f"{subject}: trace is {trace!r}", hint="give True or False")
     if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 < limit < inf:
         raise ArgumentError(
-            f"{what}: limit is {limit!r}", hint="give seconds, as in limit=60; they are above 0"
+            f"{subject}: limit is {limit!r}", hint="give seconds, as in limit=60; they are above 0"
         )
     count = whole_number(step)
     if count is None or count < 0:
-        raise ArgumentError(f"{what}: step is {step!r}", hint="it counts runs, from 0")
+        raise ArgumentError(f"{subject}: step is {step!r}", hint="it counts runs, from 0")
 
 
 class KernelRun:
-    """A kernel with the data and the sizes of one run of it alone."""
+    """One run of a single kernel: its data and its sizes."""
 
     def __init__(
         self,
@@ -115,17 +115,17 @@ class KernelRun:
         step: int = 0,
     ) -> None:
         self.kernel = kernel
-        self.what = f"kernel {kernel.name}"
+        self.subject = f"kernel {kernel.name}"
         self.step = step
         self.meaning = meaning_of(kernel)
         self._check_names(inputs)
         shapes = {
-            name: as_array(value, f"{self.what}: {name}").shape for name, value in inputs.items()
+            name: as_array(value, f"{self.subject}: {name}").shape for name, value in inputs.items()
         }
         self.sizes = self._sized(shapes, dims)
         self.inputs = inputs
         self.given: dict[str, Array] = {}
-        self.made: dict[str, Array] = {}
+        self.results: dict[str, Array] = {}
         self.launches: list[EmulatedLaunch] = []
         self.fault = np.zeros(1, np.int32)
 
@@ -134,7 +134,7 @@ class KernelRun:
         for name in inputs:
             if name not in known:
                 raise InputError(
-                    f"{self.what}: it has no input {name!r}",
+                    f"{self.subject}: it has no input {name!r}",
                     hint=nearest(name, known) or f"its inputs: {', '.join(known) or 'none'}",
                 )
 
@@ -145,26 +145,26 @@ class KernelRun:
     ) -> dict[str, int]:
         """Return the sizes of all dims: those that are given, those of data, and small ones."""
         known = self.symbols
-        found: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         for name, size in dims.items():
             number = whole_number(size)
             if name not in known:
                 raise DimError(
-                    f"{self.what}: it has no dim {name!r}",
+                    f"{self.subject}: it has no dim {name!r}",
                     hint=nearest(name, known) or f"its dims: {', '.join(known) or 'none'}",
                 )
             if number is None:
-                raise DimError(f"{self.what}: {name} is {size!r}", hint="give a whole number")
+                raise DimError(f"{self.subject}: {name} is {size!r}", hint="give a whole number")
             check_bounds(known[name], number)
-            found[name] = number
+            sizes[name] = number
         for name, type in self.meaning.inputs:
             if len(shapes.get(name, ())) == len(type.shape) and name in shapes:
-                for dim, size in solve_shape(type.shape, shapes[name], found).items():
+                for dim, size in solve_shape(type.shape, shapes[name], sizes).items():
                     check_bounds(known[dim], size)
-                    found.setdefault(dim, size)
-        for place, (name, symbol) in enumerate(known.items()):
-            found.setdefault(name, small(symbol, SMALL + 2 * place))
-        return {name: found[name] for name in known}
+                    sizes.setdefault(dim, size)
+        for order, (name, symbol) in enumerate(known.items()):
+            sizes.setdefault(name, small(symbol, SMALL + 2 * order))
+        return {name: sizes[name] for name in known}
 
     @property
     def symbols(self) -> Mapping[str, Symbol]:
@@ -173,11 +173,11 @@ class KernelRun:
             return self.kernel.definition.dims
         types = [type for _, type in (*self.meaning.inputs, *self.meaning.outputs)]
         extra = TensorType(DType.int64, tuple(self.meaning.limits.values()))
-        found = mentioned([*types, extra], ())
-        return {name: found.get(name, Symbol(name)) for name in self.kernel.dims}
+        named = mentioned([*types, extra], ())
+        return {name: named.get(name, Symbol(name)) for name in self.kernel.dims}
 
     def check_work(self, *, trace: bool, limit: float) -> None:
-        """Raise if it would take longer than the limit, with what would not."""
+        """Raise if the run would exceed the time limit, and suggest smaller sizes."""
         work, most = self._work(self.sizes), max(1, int(EACH_SECOND[trace] * limit))
         if work <= most:
             return
@@ -188,17 +188,17 @@ class KernelRun:
                 break
             sizes = fewer
         if self._work(sizes) <= most:
-            told = ", ".join(f'"{name}": {size}' for name, size in sizes.items())
-            hint = f"dims={{{told}}} would do; or give it more time, with limit="
+            smaller = ", ".join(f'"{name}": {size}' for name, size in sizes.items())
+            hint = f"dims={{{smaller}}} would do; or give it more time, with limit="
         else:
             hint = (
                 f"a graph whose sizes make it {-(-work // most):,} times smaller would do; or give "
                 "it more time, with limit="
             )
-        said = "".join(f" with {name} = {size:,}" for name, size in self.sizes.items())
+        sizes_text = "".join(f" with {name} = {size:,}" for name, size in self.sizes.items())
         raise DeviceError(
-            f"{self.what}: it has about {work:,} operations{said}, and in {limit:g} s the emulator "
-            f"does some {most:,}{' with a trace' if trace else ''}",
+            f"{self.subject}: it has about {work:,} operations{sizes_text}, and in {limit:g} s the "
+            f"emulator does some {most:,}{' with a trace' if trace else ''}",
             hint=hint,
         )
 
@@ -211,10 +211,10 @@ class KernelRun:
     # -- data --------------------------------------------------------------------------------------
 
     def fill(self) -> None:
-        """Take what is given, and draw the other inputs."""
+        """Take the given inputs, and draw the others."""
         rng = np.random.default_rng(0)
         for name, type in self.meaning.inputs:
-            label = f"{self.what}: {name}"
+            label = f"{self.subject}: {name}"
             shape = bound_shape(label, type.shape, self.sizes)
             bound = type.with_shape(shape)
             if name in self.inputs:
@@ -237,62 +237,64 @@ class KernelRun:
         return rng.integers(low, high, shape).astype(dtype.numpy)
 
     def expected(self) -> dict[str, Array]:
-        """Return what the outputs are by what the kernel means; nothing where nobody says it."""
+        """Return the outputs that the kernel's definition yields; none if it has no definition."""
         if self.kernel.definition is not None:
             return evaluate(self.kernel.definition, self.given, self.sizes, step=self.step)
         if self.meaning.compute is None:
             return {}
         with np.errstate(all="ignore"):
-            found = self.meaning.compute(list(self.given.values()), self.sizes)
-        return {name: a for (name, _), a in zip(self.meaning.outputs, found, strict=True)}
+            outputs = self.meaning.compute(list(self.given.values()), self.sizes)
+        return {name: a for (name, _), a in zip(self.meaning.outputs, outputs, strict=True)}
 
     # -- launches ----------------------------------------------------------------------------------
 
     def calls(self, fill: int) -> list[Call]:
-        """Return its launches, in order, on outputs and locals that hold nothing of use."""
+        """Return the launches in order, on outputs and locals with meaningless contents."""
         kernel, sizes = self.kernel, self.sizes
         for name, type in self.meaning.outputs:
-            shape = ints(bound_shape(f"{self.what}: {name}", type.shape, sizes))
-            array = self.made[name] = np.empty(shape, type.dtype.numpy)
+            shape = ints(bound_shape(f"{self.subject}: {name}", type.shape, sizes))
+            array = self.results[name] = np.empty(shape, type.dtype.numpy)
             array.reshape(-1).view(np.uint8)[:] = fill
-        arrays = [*self.given.values(), *self._locals(), *self.made.values()]
+        arrays = [*self.given.values(), *self._locals(), *self.results.values()]
         fresh = tuple(range(len(self.given), len(arrays)))
-        found: list[Call] = []
+        calls: list[Call] = []
         for phase in kernel.phases:
             blocks = number_of(phase.tasks, sizes)
             if blocks == 0:
                 continue
             given: list[Argument] = [*arrays, *numbers_of(kernel, sizes)]
             given += [self.step & 0xFFFFFFFF] * phase.draws + [self.fault] * phase.faults
-            found.append(
+            calls.append(
                 Call(
                     phase.function,
                     blocks,
                     phase.threads,
-                    [*given, *(Matrix(arrays[one.place], one) for one in phase.maps)],
+                    [*given, *(Matrix(arrays[tile.place], tile) for tile in phase.maps)],
                     shared=phase.shared,
-                    fresh=() if found else fresh,
+                    fresh=() if calls else fresh,
                 )
             )
             self.launches.append(EmulatedLaunch(phase.function, blocks, phase.threads))
-        return found
+        return calls
 
     def _locals(self) -> list[Array]:
-        """Return the arrays that it has while it runs."""
+        """Return the kernel's local arrays."""
         definition = self.kernel.definition
-        types = {} if definition is None else {one.name: one.type for one in definition.locals}
-        found: list[Array] = []
+        types = (
+            {} if definition is None else {output.name: output.type for output in definition.locals}
+        )
+        arrays: list[Array] = []
         for local in self.kernel.locals:
             dtype = types[local.name].dtype if local.name in types else DType.uint8
             count = number_of(local.bytes, self.sizes) // dtype.itemsize
-            found.append(np.zeros(count, dtype.numpy))
-        return found
+            arrays.append(np.zeros(count, dtype.numpy))
+        return arrays
 
     def check_fault(self) -> None:
         """Raise if the kernel has said that an index is out of range."""
         if self.fault[0]:
             raise RangeError(
-                f"{self.what}: an index is no position of what it is looked up in",
+                f"{self.subject}: an index is no position of what it is looked up in",
                 hint="give the input that holds indices, as in emulate({...})",
             )
 
@@ -303,24 +305,24 @@ def meaning_of(kernel: Kernel) -> Meaning:
         assert kernel.meaning is not None, "whoever makes a kernel without a definition says it"
         return kernel.meaning
     definition = kernel.definition
-    outputs = tuple(Buffer(one.name, one.type) for one in definition.outputs)
+    outputs = tuple(Buffer(output.name, output.type) for output in definition.outputs)
     return Meaning(definition.inputs, outputs, limits=_limits(definition))
 
 
 def _limits(definition: Definition) -> dict[str, Dim]:
-    """Return for each input that a position is made of the least that it is a position in."""
-    whole = {name for name, type in definition.inputs if not type.dtype.is_float}
-    found: dict[str, Dim] = {}
+    """Return, for each input that holds positions, the smallest size that it indexes."""
+    integers = {name for name, type in definition.inputs if not type.dtype.is_float}
+    limits: dict[str, Dim] = {}
     for term in walk(*(line.term for line in definition.lines)):
         for part in walk(term.position) if isinstance(term, Lookup) else ():
-            if isinstance(part, (Read, Lookup)) and part.buffer in whole:
+            if isinstance(part, (Read, Lookup)) and part.buffer in integers:
                 assert isinstance(term, Lookup)
-                found[part.buffer] = minimum(found.get(part.buffer, term.size), term.size)
-    return found
+                limits[part.buffer] = minimum(limits.get(part.buffer, term.size), term.size)
+    return limits
 
 
 def small(symbol: Symbol, wanted: int) -> int:
-    """Return the size of a dim that is as near to a wanted one as its bounds let it be."""
+    """Return the size nearest to a wanted one within a dim's bounds."""
     step, high = symbol.multiple_of, symbol.high
     size = -(-max(symbol.low, wanted) // step)
     return step * (min(size, high // step) if isinstance(high, int) else size)

@@ -24,7 +24,7 @@ from luminal_lab.devices.build.toolchain import (
     load,
     window,
 )
-from luminal_lab.emulator.reading import DYNAMIC, DialectName, Parameter, Reading, read
+from luminal_lab.emulator.reading import DYNAMIC, DialectName, KernelParameter, PreparedSource, read
 from luminal_lab.errors import DeviceError
 from luminal_lab.trust import admit
 
@@ -45,7 +45,7 @@ BUILTIN: Final = {
     "simdgroups_per_threadgroup": "lab_place(lab_simdgroups())",
     "dispatch_simdgroups_per_threadgroup": "lab_place(lab_simdgroups())",
 }
-"""Of each attribute of Metal's that a parameter may have, the value here."""
+"""The value of each Metal attribute that a parameter may have."""
 CALL: Final = re.compile(r"\s+(?:callq?|bl|blr)\s")
 
 
@@ -58,7 +58,7 @@ class ParameterKind(ctypes.Structure):
 
 
 @dataclass(frozen=True)
-class Taken:
+class TypedParameter:
     """A parameter of a kernel and how it is taken; `is_shared` where the threadgroup has it."""
 
     name: str
@@ -68,11 +68,11 @@ class Taken:
 
 
 @dataclass(frozen=True)
-class Library:
+class KernelLibrary:
     """Kernels that can be run: the loaded library, and what each takes."""
 
     loaded: ctypes.CDLL
-    takes: Mapping[str, tuple[Taken, ...]]
+    takes: Mapping[str, tuple[TypedParameter, ...]]
     shared: Mapping[int, str]
     lines: tuple[int, int]
     """Where the table of lines is, and how many it has; nothing without a trace."""
@@ -81,7 +81,7 @@ class Library:
 
 @functools.cache
 def compiler() -> Compiler:
-    """Return what compiles for the emulator on this machine."""
+    """Return the compiler that the emulator uses on this machine."""
     return find_cpp_compiler()
 
 
@@ -99,21 +99,21 @@ def stand_ins() -> frozenset[str]:
     text = "".join((HERE / name).read_text("utf-8") for name in ("units.h", "hopper.h"))
     plain = re.findall(r"^static inline [\w ]+? (lab_\w+)\(", text, re.MULTILINE)
     families = re.findall(r"\b(lab_\w+_)##D\(T v", text)
-    made = [f"{name}{dtype}" for name in families for dtype in ("f32", "f64", "i32", "i64")]
-    return frozenset([*plain, *made])
+    generated = [f"{name}{dtype}" for name in families for dtype in ("f32", "f64", "i32", "i64")]
+    return frozenset([*plain, *generated])
 
 
 class Runtime:
     """The library that runs fibers, and its functions with their types."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        void, whole, size = ctypes.c_void_p, ctypes.c_longlong, ctypes.c_ulonglong
+        void, long, size = ctypes.c_void_p, ctypes.c_longlong, ctypes.c_ulonglong
         address = ctypes.POINTER
 
         def function(name: str, returns: type | None, *takes: Any) -> Callable[..., Any]:
-            found = library[f"lab_{name}"]
-            found.restype, found.argtypes = returns, list(takes)
-            return found
+            entry = library[f"lab_{name}"]
+            entry.restype, entry.argtypes = returns, list(takes)
+            return entry
 
         self.table = function("table", void)
         self.launch = function("launch", ctypes.c_int, void)
@@ -121,9 +121,9 @@ class Runtime:
         self.clear = function("clear", None)
         self.lane = function("lane", None, ctypes.c_uint, void, void, void, void)
         self.standing = function("standing", None, void, void, void)
-        self.watch = function("watch", ctypes.c_int, void, ctypes.c_int, void, whole, whole, size)
+        self.watch = function("watch", ctypes.c_int, void, ctypes.c_int, void, long, long, size)
         self.unwatch = function("unwatch", None)
-        self.events = function("events", void, address(whole))
+        self.events = function("events", void, address(long))
         self.findings = function("findings", void, address(ctypes.c_int))
         self.element = function("element", ctypes.c_int, ctypes.c_int)
         self.last_line = function("last_line", ctypes.c_int)
@@ -134,26 +134,26 @@ class Runtime:
 
 @functools.cache
 def runtime() -> Runtime:
-    """Return what runs fibers, loaded."""
+    """Return the library that runs fibers."""
     parts = [
         (HERE / name).read_text("utf-8") for name in ("interface.h", "fibers.h", "runtime.cpp")
     ]
     source = "".join(parts)
     for name in ("watch.h", "bulk.h"):
         source = source.replace(f'#include "{name}"\n', (HERE / name).read_text("utf-8"))
-    found = compiler()
-    flags = (*found.flags, "-O2", "-U_FORTIFY_SOURCE", "-shared")
-    return Runtime(load(compile_library(source, replace(found, flags=flags)), "lab_launch"))
+    base = compiler()
+    flags = (*base.flags, "-O2", "-U_FORTIFY_SOURCE", "-shared")
+    return Runtime(load(compile_library(source, replace(base, flags=flags)), "lab_launch"))
 
 
 Build: TypeAlias = Literal["plain", "traced", "unset as zero"]
-"""How kernels are compiled: as they are; with each access announced and locals that nothing sets
-full of other bits than 0; the same without the announcing, and with zeros."""
+"""How kernels are compiled: plainly; with each access reported and uninitialised locals filled with
+a pattern; or with such locals zero and accesses unreported."""
 UNSET: Final = {"traced": "pattern", "unset as zero": "zero"}
 
 
 @functools.lru_cache(maxsize=256)
-def library_of(source: str, dialect: DialectName, build: Build, above: int = 0) -> Library:
+def library_of(source: str, dialect: DialectName, build: Build, above: int = 0) -> KernelLibrary:
     """Return a source's kernels, compiled and loaded."""
     admit(source)
     reading = read(source, dialect, stand_ins())
@@ -173,42 +173,44 @@ def library_of(source: str, dialect: DialectName, build: Build, above: int = 0) 
     if build == "traced":
         count = ctypes.c_longlong.in_dll(loaded, "lab_line_count").value
         lines = ctypes.addressof(ctypes.c_char.in_dll(loaded, "lab_lines")), count
-    return Library(loaded, takes, shared, lines, dialect)
+    return KernelLibrary(loaded, takes, shared, lines, dialect)
 
 
-def _taken(loaded: ctypes.CDLL, name: str, parameters: tuple[Parameter, ...]) -> list[Taken]:
+def _taken(
+    loaded: ctypes.CDLL, name: str, parameters: tuple[KernelParameter, ...]
+) -> list[TypedParameter]:
     given = [p for p in parameters if p.bound not in BUILTIN and p.name not in ("", "void")]
     kinds = (ParameterKind * (len(given) + 1)).in_dll(loaded, f"lab_takes_{name}")
     return [
-        Taken(p.name, k.kind.decode(), k.size, p.bound == "threadgroup")
+        TypedParameter(p.name, k.kind.decode(), k.size, p.bound == "threadgroup")
         for p, k in zip(given, kinds, strict=False)
     ]
 
 
-def _entries(reading: Reading, dialect: DialectName) -> str:
-    """Return what calls each kernel with arguments from a list, and says how it takes them."""
+def _entries(reading: PreparedSource, dialect: DialectName) -> str:
+    """Return C++ that calls each kernel with a list of arguments and describes its parameters."""
     lines: list[str] = []
     for name, parameters in reading.kernels.items():
         type = f"decltype(&{name})"
         values: list[str] = []
-        told: list[str] = []
-        for place, parameter in enumerate(p for p in parameters if p.name not in ("", "void")):
+        kinds: list[str] = []
+        for position, parameter in enumerate(p for p in parameters if p.name not in ("", "void")):
             if dialect == "metal" and parameter.bound in BUILTIN:
                 values.append(BUILTIN[parameter.bound])
                 continue
-            value = f"lab_value<{place}, {type}>"
+            value = f"lab_value<{position}, {type}>"
             if parameter.bound == "threadgroup":
                 element = f"lab_pointed<{value}>"
                 values.append(f'lab_dynamic<{element}>({parameter.index}, "{parameter.name}", 0)')
             else:
-                values.append(f"*({value} *)lab_given_[{len(told)}]")
-            told.append(f"lab_told<{value}>::value")
+                values.append(f"*({value} *)lab_given_[{len(kinds)}]")
+            kinds.append(f"lab_told<{value}>::value")
         lines.append(
             f"LAB_EXPORT LAB_UNCHECKED void lab_entry_{name}(void **lab_given_) "
             f"{{ {name}({', '.join(values)}); }}"
         )
         lines.append(
-            f"LAB_EXPORT const lab_parameter lab_takes_{name}[] = {{{', '.join([*told, '{}'])}}};"
+            f"LAB_EXPORT const lab_parameter lab_takes_{name}[] = {{{', '.join([*kinds, '{}'])}}};"
         )
     rows = (f"{{{a}, {b}, {n}, {str(w).lower()}}}" for a, b, n, w in reading.subscripts)
     lines.append(f"const lab_subscript lab_subscripts[] = {{{', '.join([*rows, '{}'])}}};")
@@ -227,41 +229,45 @@ def _compiled(
     above: int,
     given: tuple[str, ...] | None = None,
 ) -> Path:
-    found = compiler() if given is None else replace(compiler(), flags=given)
+    base = compiler() if given is None else replace(compiler(), flags=given)
     header = headers(dialect)
     # The header comes from a file, so that lines are counted from the first of the source.
     path = _kept(header)
     using = " ".join(f"using lab_units::{name};" for name in used)
-    flags = [*found.flags, "-include", str(path), f"-DLAB_DIGEST={key_of(header)}"]
+    flags = [*base.flags, "-include", str(path), f"-DLAB_DIGEST={key_of(header)}"]
     flags += [f"-DLAB_USING={using}"] * bool(used)
     flags += ["-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing"]
-    more = "array-bounds" if is_clang(found) else "bounds,object-size"  # clang's needs -O1
+    more = "array-bounds" if is_clang(base) else "bounds,object-size"  # clang's needs -O1
     flags += [f"-fsanitize=alignment,{more}"]
-    link = ["-shared"] + ["-lm"] * ("windows" not in found.target)
+    link = ["-shared"] + ["-lm"] * ("windows" not in base.target)
     if build in UNSET and can_fill():
         flags += [f"-ftrivial-auto-var-init={UNSET[build]}"]
     try:
         if build != "traced":
             level = "-O1" if build == "plain" else "-O0"
-            return compile_library(text, replace(found, flags=(*flags, level, *link)))
-        flags += ["-DLAB_TRACED", "-O0", "-g1", "-S", *_announcing(found)]
-        assembly = compile_library(text, replace(found, flags=tuple(flags)))
+            return compile_library(text, replace(base, flags=(*flags, level, *link)))
+        flags += ["-DLAB_TRACED", "-O0", "-g1", "-S", *_announcing(base)]
+        assembly = compile_library(text, replace(base, flags=tuple(flags)))
     except DeviceError as error:
         raise _explained(error, source, dialect, above) from error
-    command = (*found.command[:-1], "assembler")
+    command = (*base.command[:-1], "assembler")
     return compile_library(
-        with_lines(assembly.read_text("utf-8"), found.target, above),
-        replace(found, command=command, flags=("-w", *link)),
+        with_lines(assembly.read_text("utf-8"), base.target, above),
+        replace(base, command=command, flags=("-w", *link)),
     )
 
 
 @functools.cache
 def can_fill() -> bool:
     """Return whether the compiler can fill locals that nothing sets, as gcc 12 and clang 16 can."""
-    found = compiler()
-    flags = (*found.flags, *(f"-ftrivial-auto-var-init={one}" for one in UNSET.values()), "-shared")
+    base = compiler()
+    flags = (
+        *base.flags,
+        *(f"-ftrivial-auto-var-init={value}" for value in UNSET.values()),
+        "-shared",
+    )
     try:
-        compile_library("void lab_nothing() {}", replace(found, flags=flags))
+        compile_library("void lab_nothing() {}", replace(base, flags=flags))
     except DeviceError:
         return False
     return True
@@ -271,12 +277,12 @@ def unset_line(source: str, dialect: DialectName, above: int) -> int:
     """Return the line where the compiler sees a local that may not be set; 0 where it sees none."""
     reading = read(source, dialect, stand_ins())
     text = reading.text + "\n" + _entries(reading, dialect)
-    found = compiler()
-    if is_clang(found):
-        asked = [f"-Werror={one}uninitialized" for one in ("", "sometimes-", "conditional-")]
+    base = compiler()
+    if is_clang(base):
+        checks = [f"-Werror={prefix}uninitialized" for prefix in ("", "sometimes-", "conditional-")]
     else:  # gcc's warnings do not see what it has folded away, its analyser does
-        asked = ["-fanalyzer", "-Werror=analyzer-use-of-uninitialized-value"]
-    flags = (*(flag for flag in found.flags if flag != "-w"), *asked)
+        checks = ["-fanalyzer", "-Werror=analyzer-use-of-uninitialized-value"]
+    flags = (*(flag for flag in base.flags if flag != "-w"), *checks)
     try:
         _compiled(source, text, dialect, reading.stand_ins, "unset as zero", above, flags)
     except DeviceError as error:
@@ -285,14 +291,14 @@ def unset_line(source: str, dialect: DialectName, above: int) -> int:
     return 0
 
 
-def is_clang(found: Compiler) -> bool:
+def is_clang(candidate: Compiler) -> bool:
     """Return whether a compiler is clang, zig's too."""
-    return "clang" in found.version or "zig" in found.version
+    return "clang" in candidate.version or "zig" in candidate.version
 
 
-def _announcing(found: Compiler) -> list[str]:
+def _announcing(base: Compiler) -> list[str]:
     """Return the flags with which a compiler announces each access."""
-    if not is_clang(found):
+    if not is_clang(base):
         return ["-fsanitize=thread"]
     each = ["-mllvm", "-tsan-instrument-read-before-write=1"]
     # For systems that have no such sanitizer, of which only this part is wanted.
@@ -311,11 +317,11 @@ def with_lines(assembly: str, target: str, above: int = 0) -> str:
     Lines are counted behind those `above`, which have none of their own.
     """
     mine = _file_numbers(assembly)
-    made: list[str] = []
+    lines: list[str] = []
     table: list[tuple[int, int]] = []
     line = 0
     for text in assembly.split("\n"):
-        made.append(text)
+        lines.append(text)
         words = text.split(None, 3)
         if words and words[0] == ".loc":
             number = int(words[2])
@@ -324,24 +330,24 @@ def with_lines(assembly: str, target: str, above: int = 0) -> str:
             elif number:  # 0 is no line: what the compiler adds there is of the one before
                 line = max(0, number - above)
         elif CALL.match(text):
-            made.append(f"Llab_{len(table)}:")
+            lines.append(f"Llab_{len(table)}:")
             table.append((len(table), line))
     prefix = "_" if re.search("macos|darwin|apple", target) else ""
-    made += ["\t.data", "\t.p2align 3"]
-    made += [
+    lines += ["\t.data", "\t.p2align 3"]
+    lines += [
         f"\t.globl {prefix}lab_line_count",
         f"{prefix}lab_line_count:",
         f"\t.quad {len(table)}",
     ]
-    made += [f"\t.globl {prefix}lab_lines", f"{prefix}lab_lines:"]
-    made += [f"\t.quad Llab_{number}, {line}" for number, line in table]
-    return "\n".join(made) + "\n"
+    lines += [f"\t.globl {prefix}lab_lines", f"{prefix}lab_lines:"]
+    lines += [f"\t.quad Llab_{number}, {line}" for number, line in table]
+    return "\n".join(lines) + "\n"
 
 
 def _file_numbers(assembly: str) -> set[str]:
     """Return the numbers under which assembly has the kernel's file."""
-    found = re.findall(r"^\s*\.file\s+(\d+)\s+(.*)$", assembly, re.MULTILINE)
-    return {number for number, names in found if names.split(" md5")[0].endswith(f'{PROGRAM}"')}
+    files = re.findall(r"^\s*\.file\s+(\d+)\s+(.*)$", assembly, re.MULTILINE)
+    return {number for number, names in files if names.split(" md5")[0].endswith(f'{PROGRAM}"')}
 
 
 def _explained(error: DeviceError, source: str, dialect: DialectName, above: int) -> DeviceError:

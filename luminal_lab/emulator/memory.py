@@ -14,13 +14,13 @@ from luminal_lab.errors import DeviceError
 
 PAGE: Final = 16384
 GAP: Final = 1 << 16
-"""The bytes around a traced array that are taken for it."""
+"""The bytes around a traced array that count as out of its bounds."""
 SPARE: Final = 0xA5
 
 
 @dataclass
-class Block:
-    """Where the copy of an array lies; behind it are `spare` bytes that must stay as they are."""
+class ArrayCopy:
+    """The copy of an array; the `spare` bytes after it must not change."""
 
     name: str
     array: npt.NDArray[Any]
@@ -54,7 +54,7 @@ def _bytes_at(at: int, count: int) -> npt.NDArray[np.uint8]:
     return np.frombuffer(memoryview(raw), np.uint8, count)
 
 
-def placed(subject: str, name: str, array: npt.NDArray[Any], *, wide: bool) -> Block:
+def placed(subject: str, name: str, array: npt.NDArray[Any], *, wide: bool) -> ArrayCopy:
     """Return a copy of an array; between pages that nobody may touch, or, if `wide`, wide gaps."""
     bytes_ = array.nbytes
     around = max(GAP, bytes_) if wide else PAGE
@@ -70,7 +70,7 @@ def placed(subject: str, name: str, array: npt.NDArray[Any], *, wide: bool) -> B
     spare = 0 if wide else -bytes_ % 16
     # The end of the array is the end of a page, so that what is behind it is noticed.
     at = base + around if wide else base + whole - around - bytes_ - spare
-    block = Block(name, array, base, whole, at, spare)
+    block = ArrayCopy(name, array, base, whole, at, spare)
     block.inside()[:] = array.reshape(-1).view(np.uint8)
     _bytes_at(block.end, spare)[:] = SPARE
     if not wide:

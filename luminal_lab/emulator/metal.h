@@ -167,13 +167,20 @@ LAB_NAMED(uchar, uchar) LAB_NAMED(long, long) LAB_NAMED(ulong, ulong) LAB_NAMED(
 
 // -- maths ----------------------------------------------------------------------------------------
 
-#define LAB_M1(NAME, C)                                                                           \
-    static inline float NAME(float x) { return __builtin_##C##f(x); }                             \
-    static inline half NAME(half x) { return half(__builtin_##C##f(x)); }                         \
+#define LAB_EACH(NAME)                                                                            \
     template <class T, int N> static inline vec<T, N> NAME(vec<T, N> x) {                         \
         for (int k = 0; k < N; k++) x[k] = NAME(x[k]);                                            \
         return x;                                                                                 \
     }
+#define LAB_EACH_PAIR(NAME)                                                                       \
+    template <class T, int N> static inline vec<T, N> NAME(vec<T, N> x, vec<T, N> y) {            \
+        for (int k = 0; k < N; k++) x[k] = NAME(x[k], y[k]);                                      \
+        return x;                                                                                 \
+    }
+#define LAB_M1(NAME, C)                                                                           \
+    static inline float NAME(float x) { return __builtin_##C##f(x); }                             \
+    static inline half NAME(half x) { return half(__builtin_##C##f(x)); }                         \
+    LAB_EACH(NAME)
 #define LAB_ALL_M1                                                                                \
     LAB_M1(exp, exp) LAB_M1(exp2, exp2) LAB_M1(log, log) LAB_M1(log2, log2) LAB_M1(log10, log10)  \
     LAB_M1(sin, sin) LAB_M1(cos, cos) LAB_M1(tan, tan) LAB_M1(asin, asin) LAB_M1(acos, acos)      \
@@ -184,10 +191,7 @@ LAB_M1(floor, floor) LAB_M1(ceil, ceil) LAB_M1(trunc, trunc) LAB_M1(round, round
 LAB_M1(fabs, fabs)
 static inline float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
 static inline half rsqrt(half x) { return half(1.0f / __builtin_sqrtf(x)); }
-template <class T, int N> static inline vec<T, N> rsqrt(vec<T, N> x) {
-    for (int k = 0; k < N; k++) x[k] = rsqrt(x[k]);
-    return x;
-}
+LAB_EACH(rsqrt)
 static inline float pow(float x, float y) { return __builtin_powf(x, y); }
 static inline float powr(float x, float y) { return __builtin_powf(x, y); }
 static inline float fmod(float x, float y) { return __builtin_fmodf(x, y); }
@@ -211,14 +215,7 @@ static inline float min(float a, float b) { return fmin(a, b); }
 static inline float max(float a, float b) { return fmax(a, b); }
 static inline half min(half a, half b) { return half(fmin(a, b)); }
 static inline half max(half a, half b) { return half(fmax(a, b)); }
-template <class T, int N> static inline vec<T, N> min(vec<T, N> a, vec<T, N> b) {
-    for (int k = 0; k < N; k++) a[k] = min(a[k], b[k]);
-    return a;
-}
-template <class T, int N> static inline vec<T, N> max(vec<T, N> a, vec<T, N> b) {
-    for (int k = 0; k < N; k++) a[k] = max(a[k], b[k]);
-    return a;
-}
+LAB_EACH_PAIR(min) LAB_EACH_PAIR(max)
 template <class T> static inline T clamp(T x, lab_same<T> low, lab_same<T> high) {
     return min(max(x, low), high);
 }
@@ -227,10 +224,7 @@ static inline float abs(float x) { return __builtin_fabsf(x); }
 static inline half abs(half x) { return half(__builtin_fabsf(x)); }
 static inline int abs(int x) { return x < 0 ? -x : x; }
 static inline long abs(long x) { return x < 0 ? -x : x; }
-template <class T, int N> static inline vec<T, N> abs(vec<T, N> x) {
-    for (int k = 0; k < N; k++) x[k] = abs(x[k]);
-    return x;
-}
+LAB_EACH(abs)
 static inline float sign(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : 0.0f; }
 static inline float fract(float x) { return x - floor(x); }
 template <class T> static inline T mix(T a, T b, lab_same<T> t) { return a + (b - a) * t; }
@@ -277,37 +271,25 @@ static inline void threadgroup_barrier(mem_flags flags, LAB_LINE) {
 }
 static inline void simdgroup_barrier(mem_flags, LAB_LINE) { lab_meet(LAB_OF_SYNC, ~0u, 0, lab_line); }
 
-template <class T> static inline T simd_shuffle_xor(T v, ushort by, LAB_LINE) {
-    return lab_shuffle_from(v, lab_own_lane() ^ by, ~0u, lab_line);
-}
-template <class T> static inline T simd_shuffle(T v, ushort lane, LAB_LINE) {
-    return lab_shuffle_from(v, lane, ~0u, lab_line);
-}
-template <class T> static inline T simd_broadcast(T v, ushort lane, LAB_LINE) {
-    return lab_shuffle_from(v, lane, ~0u, lab_line);
-}
+#define LAB_FROM_LANE(NAME, LANE)                                                                 \
+    template <class T> static inline T NAME(T v, ushort lane, LAB_LINE) {                         \
+        return lab_shuffle_from(v, LANE, ~0u, lab_line);                                          \
+    }
+LAB_FROM_LANE(simd_shuffle, lane)
+LAB_FROM_LANE(simd_broadcast, lane)
+LAB_FROM_LANE(simd_shuffle_xor, lab_own_lane() ^ lane)
+LAB_FROM_LANE(simd_shuffle_down, lab_own_lane() + lane)
+LAB_FROM_LANE(simd_shuffle_up, lab_own_lane() - lane)
 template <class T> static inline T simd_broadcast_first(T v, LAB_LINE) {
     return lab_shuffle_from(v, 0, ~0u, lab_line);
 }
-template <class T> static inline T simd_shuffle_down(T v, ushort by, LAB_LINE) {
-    return lab_shuffle_from(v, lab_own_lane() + by, ~0u, lab_line);
-}
-template <class T> static inline T simd_shuffle_up(T v, ushort by, LAB_LINE) {
-    return lab_shuffle_from(v, lab_own_lane() - by, ~0u, lab_line);
-}
-template <class T> static inline T simd_sum(T v, LAB_LINE) {
-    return lab_fold(LAB_OF_SUM, v, 32, ~0u, lab_add(), lab_line);
-}
 struct lab_times { template <class T> T operator()(T a, T b) const { return a * b; } };
-template <class T> static inline T simd_product(T v, LAB_LINE) {
-    return lab_fold(LAB_OF_SUM, v, 32, ~0u, lab_times(), lab_line);
-}
-template <class T> static inline T simd_max(T v, LAB_LINE) {
-    return lab_fold(LAB_OF_MAX, v, 32, ~0u, lab_greater(), lab_line);
-}
-template <class T> static inline T simd_min(T v, LAB_LINE) {
-    return lab_fold(LAB_OF_MIN, v, 32, ~0u, lab_less(), lab_line);
-}
+#define LAB_SIMD_FOLD(NAME, KIND, F)                                                              \
+    template <class T> static inline T NAME(T v, LAB_LINE) {                                      \
+        return lab_fold(KIND, v, 32, ~0u, F(), lab_line);                                         \
+    }
+LAB_SIMD_FOLD(simd_sum, LAB_OF_SUM, lab_add) LAB_SIMD_FOLD(simd_product, LAB_OF_SUM, lab_times)
+LAB_SIMD_FOLD(simd_max, LAB_OF_MAX, lab_greater) LAB_SIMD_FOLD(simd_min, LAB_OF_MIN, lab_less)
 struct lab_either { template <class T> T operator()(T a, T b) const { return a | b; } };
 struct lab_both { template <class T> T operator()(T a, T b) const { return a & b; } };
 static inline bool simd_any(bool is, LAB_LINE) {

@@ -43,7 +43,7 @@ QUALIFIERS: Final = {"static", "const", "volatile", "constexpr", "inline"}
 PLAIN_FLOAT: Final = re.compile(r"(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?")
 SWIZZLE: Final = re.compile(r"[xyzw]{2,4}|[rgba]{2,4}")
 SHARED, DYNAMIC = 1000, 2000
-"""From where on a trace numbers shared arrays, and those whose size the call says."""
+"""The first trace numbers of shared arrays, and of those sized by the call."""
 PLAIN_HALF: Final = re.compile(f"(?:{PLAIN_FLOAT.pattern})[hH]")
 WRITES: Final = re.compile(r"=(?!=)|[-+*/%&|^]=|\+\+|--")
 MOST_SHARED = 254
@@ -68,7 +68,7 @@ class Token:
 
 
 @dataclass(frozen=True)
-class Parameter:
+class KernelParameter:
     """A parameter of a kernel: its name, and what Metal says that it is bound to."""
 
     name: str
@@ -77,59 +77,59 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Reading:
+class PreparedSource:
     """A source made ready: its text, its kernels' parameters, the stand-ins that it needs."""
 
     text: str
-    kernels: dict[str, tuple[Parameter, ...]]
+    kernels: dict[str, tuple[KernelParameter, ...]]
     stand_ins: tuple[str, ...]
     shared: dict[int, str]
     """The shared arrays by the number under which the runtime knows them."""
     subscripts: tuple[tuple[int, int, int, bool], ...]
-    """Of each that may be of a local: line and column, of how many, whether it is written to."""
+    """Subscripts that may index a local array: line, column, depth, and whether it is written."""
 
 
 def tokens_of(source: str) -> list[Token]:
     """Return the pieces of a source, comments and spaces left out."""
-    found = TOKEN.finditer(source)
+    matches = TOKEN.finditer(source)
     return [
         Token(m.lastgroup or "", m[0], m.start())
-        for m in found
+        for m in matches
         if m.lastgroup not in ("space", None)
     ]
 
 
-def line_at(source: str, place: int) -> int:
+def line_at(source: str, offset: int) -> int:
     """Return which line a place in a source is in, counted from 1."""
-    return source.count("\n", 0, place) + 1
+    return source.count("\n", 0, offset) + 1
 
 
-def refused(source: str, place: int, text: str, hint: str) -> DeviceError:
+def refused(source: str, offset: int, text: str, hint: str) -> DeviceError:
     """Return the error about a place in a source."""
-    line = line_at(source, place)
+    line = line_at(source, offset)
     return DeviceError(f"emulator: line {line}: {text}", where=window(source, line), hint=hint)
 
 
-def read(source: str, dialect: DialectName, known: frozenset[str]) -> Reading:
+def read(source: str, dialect: DialectName, known: frozenset[str]) -> PreparedSource:
     """Return a source ready to be compiled; `known` are the functions that have stand-ins."""
     tokens = tokens_of(source)
     edits: list[tuple[int, int, str]] = []
     edits += _directives(source, dialect, tokens)
-    gone, own = _functions_in_ptx(source, tokens, known)
-    edits += gone
+    cuts, own = _functions_in_ptx(source, tokens, known)
+    edits += cuts
     if dialect == "metal":
         edits += _floats(tokens)
         edits += _swizzles(tokens)
     kernels = dict(_kernels(source, dialect, tokens))
     edits += _returns(dialect, tokens)
-    made, shared = _shared(source, dialect, tokens)
-    edits += made
+    declarations, shared = _shared(source, dialect, tokens)
+    edits += declarations
     if dialect == "metal":
         edits += _attributes(source, tokens)
     used = {token.text for token in tokens if token.kind == "name"}
     text = _edited(source, edits)
     subscripts = tuple(_subscripts(text, frozenset(shared.values())))
-    return Reading(text, kernels, tuple(sorted((known & used) - own)), shared, subscripts)
+    return PreparedSource(text, kernels, tuple(sorted((known & used) - own)), shared, subscripts)
 
 
 def _edited(source: str, edits: list[tuple[int, int, str]]) -> str:
@@ -165,7 +165,7 @@ def _directives(
 def _functions_in_ptx(
     source: str, tokens: Sequence[Token], known: frozenset[str]
 ) -> tuple[list[tuple[int, int, str]], set[str]]:
-    """Return what to cut, functions in PTX that have stand-ins; and the names defined beside."""
+    """Return the functions in PTX to cut, which have stand-ins, and the other names defined."""
     cut: list[tuple[int, int, str]] = []
     own: set[str] = set()
     start, k = 0, 0
@@ -215,11 +215,13 @@ def _functions_in_ptx(
 
 
 def _shaped(name: str) -> tuple[str, str] | None:
-    """Return what stands in for a function that there is for each shape: more to take, its body."""
-    found = WGMMA.fullmatch(name)
-    if found:
-        ways = [word for word, is_so in (("LAB_ROWS", found[4]), ("LAB_OWN", found[3])) if is_so]
-        shape = f"{UNITS[found[1]]}, {found[2]}, {' | '.join(ways) or 0}"
+    """Return the extra parameters and the body that stand in for a function of one shape."""
+    product = WGMMA.fullmatch(name)
+    if product:
+        ways = [
+            word for word, is_so in (("LAB_ROWS", product[4]), ("LAB_OWN", product[3])) if is_so
+        ]
+        shape = f"{UNITS[product[1]]}, {product[2]}, {' | '.join(ways) or 0}"
         given = f"c, (lab_address)a, b, more, {shape}"
         return ", LAB_LINE", f"{{ lab_units::lab_wgmma({given}, lab_line); }}"
     return ("", "{}") if REGISTERS.fullmatch(name) else None
@@ -250,12 +252,12 @@ def _swizzles(tokens: Sequence[Token]) -> Iterator[tuple[int, int, str]]:
     """Yield some components of a vector, `v.yx`, as `v.get<1, 0>()`, or `set` where they change."""
     for k, token in enumerate(tokens[1:-1], 1):
         if tokens[k - 1].text == "." and SWIZZLE.fullmatch(token.text):
-            after = "".join(one.text for one in tokens[k + 1 : k + 3])
+            after = "".join(token_after.text for token_after in tokens[k + 1 : k + 3])
             is_set = after[0] == "=" and after != "=="
             is_set |= after[0] in "+-*/" and after[1:] == "="
-            places = ", ".join(str("xyzwrgba".index(letter) % 4) for letter in token.text)
+            components = ", ".join(str("xyzwrgba".index(letter) % 4) for letter in token.text)
             if after[0] != "(":
-                yield token.start, token.end, f"{'set' if is_set else 'get'}<{places}>()"
+                yield token.start, token.end, f"{'set' if is_set else 'get'}<{components}>()"
 
 
 def _attributes(source: str, tokens: Sequence[Token]) -> Iterator[tuple[int, int, str]]:
@@ -271,7 +273,7 @@ def _attributes(source: str, tokens: Sequence[Token]) -> Iterator[tuple[int, int
 
 def _kernels(
     source: str, dialect: DialectName, tokens: Sequence[Token]
-) -> Iterator[tuple[str, tuple[Parameter, ...]]]:
+) -> Iterator[tuple[str, tuple[KernelParameter, ...]]]:
     for k, token in enumerate(tokens):
         if token.text != MARK[dialect] or token.kind != "name":
             continue
@@ -293,14 +295,14 @@ def _kernels(
 
 
 def _returns(dialect: DialectName, tokens: Sequence[Token]) -> Iterator[tuple[int, int, str]]:
-    """Yield the places where a kernel ends before its end, which say so."""
+    """Yield edits that report each early return of a kernel."""
     for k, token in enumerate(tokens):
         if token.text == MARK[dialect] and token.kind == "name":
             opened = next((i for i in range(k, len(tokens)) if tokens[i].text in ("{", ";")), k)
             end = _closing(tokens, opened) if tokens[opened].text == "{" else opened
-            for one, after in pairwise(tokens[opened:end]):
-                if (one.text, after.text) == ("return", ";"):
-                    yield one.end, one.end, " lab_return()"
+            for token_before, after in pairwise(tokens[opened:end]):
+                if (token_before.text, after.text) == ("return", ";"):
+                    yield token_before.end, token_before.end, " lab_return()"
 
 
 def _subscripts(text: str, shared: frozenset[str]) -> Iterator[tuple[int, int, int, bool]]:
@@ -318,11 +320,11 @@ def _subscripts(text: str, shared: frozenset[str]) -> Iterator[tuple[int, int, i
             continue
         while tokens[end + 1].text == "." and end + 5 < len(tokens):
             end += 2
-        signs = "".join(one.text for one in tokens[end + 1 : end + 3])
+        signs = "".join(sign.text for sign in tokens[end + 1 : end + 3])
         is_write = WRITES.match(signs) is not None
-        for place in (tokens[first].start, token.start):
-            column = place - text.rfind("\n", 0, place)
-            yield line_at(text, place), column, depth, is_write
+        for offset in (tokens[first].start, token.start):
+            column = offset - text.rfind("\n", 0, offset)
+            yield line_at(text, offset), column, depth, is_write
 
 
 def _separated(tokens: Sequence[Token]) -> list[list[Token]]:
@@ -340,7 +342,7 @@ def _separated(tokens: Sequence[Token]) -> list[list[Token]]:
     return [part for part in parts if part]
 
 
-def _parameter(part: Sequence[Token]) -> Parameter:
+def _parameter(part: Sequence[Token]) -> KernelParameter:
     texts = [token.text for token in part]
     bound, index = "", 0
     if "[[" in texts:
@@ -350,7 +352,7 @@ def _parameter(part: Sequence[Token]) -> Parameter:
         index = int(inside[1]) if inside[:1] == ["("] and inside[1].isdigit() else 0
         part = part[:at]
     names = [token.text for token in part if token.kind == "name"]
-    return Parameter(names[-1] if names else "", bound, index)
+    return KernelParameter(names[-1] if names else "", bound, index)
 
 
 # -- shared arrays ---------------------------------------------------------------------------------
@@ -377,20 +379,22 @@ def _shared(
         is_extern = any(t.text == "extern" for t in tokens[first:k])
         declared = _declarations(source, token, tokens[k + 1 : end])
         line = line_at(source, token.start)
-        made: list[str] = []
+        references: list[str] = []
         for type, dims, name in declared:
             number = DYNAMIC if is_extern else SHARED + len([n for n in names if n < DYNAMIC])
             if number - SHARED == MOST_SHARED:
                 raise refused(source, token.start, "there are too many shared arrays", "use fewer")
             names[number] = name
             if is_extern:
-                made.append(f'{type} *{name} = lab_dynamic<{type}>(0, "{name}", {line});')
+                references.append(f'{type} *{name} = lab_dynamic<{type}>(0, "{name}", {line});')
                 continue
-            whole = f"lab_same<{type}{dims}>"
-            place = number - SHARED
-            made.append(f'{whole} &{name} = lab_shared<{whole}>({place}, "{name}", {line});')
-        if made:
-            edits.append((tokens[first].start, tokens[end].end, " ".join(made)))
+            array_type = f"lab_same<{type}{dims}>"
+            slot = number - SHARED
+            references.append(
+                f'{array_type} &{name} = lab_shared<{array_type}>({slot}, "{name}", {line});'
+            )
+        if references:
+            edits.append((tokens[first].start, tokens[end].end, " ".join(references)))
     return edits, names
 
 
@@ -403,13 +407,13 @@ def _declarations(source: str, token: Token, body: Sequence[Token]) -> list[tupl
     words = [t.text for t in parts[0][: head[0]]]
     type = " ".join(word for word in words if word not in QUALIFIERS)
     type = f"volatile {type}" if "volatile" in words else type
-    found = [(type, head[1], parts[0][head[0]].text)]
+    declared = [(type, head[1], parts[0][head[0]].text)]
     for part in parts[1:]:
         head = _declared([Token("name", type, 0), *part])
         if head is None:
             raise refused(source, token.start, "one declaration has two types", "write two")
-        found.append((type, head[1], part[head[0] - 1].text))
-    return found
+        declared.append((type, head[1], part[head[0] - 1].text))
+    return declared
 
 
 def _without_alignment(tokens: Sequence[Token]) -> list[Token]:

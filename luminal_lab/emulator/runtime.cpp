@@ -311,24 +311,11 @@ static void return_from_meetings() {
 
 // -- what a whole warp computes at once -----------------------------------------------------------
 
-static float from_bits(unsigned bits) {
-    float x;
-    memcpy(&x, &bits, 4);
-    return x;
-}
-
-static float from_f16(unsigned h) {
-    const unsigned sign = (h & 0x8000) << 16, e = h >> 10 & 31, m = h & 0x3ff;
-    if (e == 31) return from_bits(sign | 0x7f800000 | m << 13);
-    if (e) return from_bits(sign | (e + 112) << 23 | m << 13);
-    const float tiny = (float)m * 0x1p-24f;
-    return sign ? -tiny : tiny;
-}
-
 static float value_of(int kind, unsigned word, unsigned half) {
-    if (kind == LAB_OF_MMA_TF32) return from_bits(word & 0xffffe000);
+    if (kind == LAB_OF_MMA_TF32) return lab_bits<float>(word & 0xffffe000);
     const unsigned bits = half ? word >> 16 : word & 0xffff;
-    return kind == LAB_OF_MMA_F16 ? from_f16(bits) : from_bits(bits << 16);
+    return kind == LAB_OF_MMA_F16 ? lab_stand_in_from_f16((unsigned short)bits)
+                                  : lab_stand_in_from_bf16((unsigned short)bits);
 }
 
 // mma.m16n8k16 and m16n8k8 of PTX: lane 4 g + t has, of a, rows g and g + 8, of b, column g.

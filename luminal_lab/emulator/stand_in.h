@@ -131,21 +131,6 @@ template <class T, __SIZE_TYPE__ N> struct lab_element<T[N]> { using type = type
 template <class T> struct lab_element<T[]> { using type = typename lab_element<T>::type; };
 template <class T> using lab_same = T;
 
-template <class To, class From> static inline To lab_bits(const From &from) {
-    static_assert(sizeof(To) == sizeof(From), "both types have the same size");
-    To to;
-    __builtin_memcpy(&to, &from, sizeof to);
-    return to;
-}
-
-static inline float lab_stand_in_from_f16(unsigned short h) {
-    const unsigned sign = (h & 0x8000u) << 16, e = h >> 10 & 31, m = h & 0x3ff;
-    if (e == 31) return lab_bits<float>(sign | 0x7f800000u | m << 13);
-    if (e) return lab_bits<float>(sign | (e + 112) << 23 | m << 13);
-    const float tiny = (float)m * 0x1p-24f;
-    return sign ? -tiny : tiny;
-}
-
 static inline unsigned short lab_stand_in_to_f16(float x) {  // rounds to the nearest, ties to even
     const unsigned u = lab_bits<unsigned>(x), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
     if (a > 0x7f800000) return (unsigned short)(sign | 0x7e00);
@@ -155,10 +140,6 @@ static inline unsigned short lab_stand_in_to_f16(float x) {  // rounds to the ne
         return (unsigned short)(sign | (lab_bits<unsigned>(shifted) - 0x3f000000));
     }
     return (unsigned short)(sign | (((a + 0xfff + (a >> 13 & 1)) >> 13) - (112 << 10)));
-}
-
-static inline float lab_stand_in_from_bf16(unsigned short h) {
-    return lab_bits<float>((unsigned)h << 16);
 }
 
 static inline unsigned short lab_stand_in_to_bf16(float x) {

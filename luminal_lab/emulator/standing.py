@@ -1,4 +1,4 @@
-"""Where the threads of a block stand when not all of them can go on, in words."""
+"""Where the threads of a block wait when some cannot go on, in words."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ OPERATIONS: Final = (
     *("an mma", "a matrix", "a product of four warps", "the beginning of products"),
     *("a group of products", "products that were begun"),
 )
-"""What lanes of a warp do together, in the order of interface.h."""
+"""The collective operations of a warp, in the order of interface.h."""
 
 
 @dataclass(frozen=True)
-class Standing:
+class ThreadPosition:
     """A thread: its block and its place in it."""
 
     block: tuple[int, ...]
@@ -31,7 +31,7 @@ class Standing:
     number: int
 
     @classmethod
-    def now(cls) -> Standing:
+    def now(cls) -> ThreadPosition:
         """Return the thread that ran last."""
         block, thread = (ctypes.c_uint * 3)(), (ctypes.c_uint * 3)()
         number = ctypes.c_uint()
@@ -47,29 +47,31 @@ class Standing:
         return _lane(self.number)[1]
 
 
-def place_text(place: Sequence[int]) -> str:
+def place_text(position: Sequence[int]) -> str:
     """Return a place without the axes that are 0 at its end: 3 or (0, 2).
 
     >>> place_text((3, 0, 0)), place_text((0, 2, 0))
     ('3', '(0, 2)')
     """
-    known = list(place)
-    while len(known) > 1 and not known[-1]:
-        known.pop()
-    return str(known[0]) if len(known) == 1 else f"({', '.join(map(str, known))})"
+    coordinates = list(position)
+    while len(coordinates) > 1 and not coordinates[-1]:
+        coordinates.pop()
+    return str(coordinates[0]) if len(coordinates) == 1 else f"({', '.join(map(str, coordinates))})"
 
 
 def _lane(number: int) -> tuple[int, int, int, int]:
     state, line, kind = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
     mask = ctypes.c_uint()
-    runtime().lane(ctypes.c_uint(number), *(ctypes.byref(one) for one in (state, line, kind, mask)))
+    runtime().lane(
+        ctypes.c_uint(number), *(ctypes.byref(field) for field in (state, line, kind, mask))
+    )
     return state.value, line.value, kind.value, mask.value
 
 
 def divergence(
-    subject: str, source: str, standing: Standing, threads: int, above: int = 0
+    subject: str, source: str, standing: ThreadPosition, threads: int, above: int = 0
 ) -> DeviceError:
-    """Return the error about threads of which some wait for others that do not come."""
+    """Return the error about threads that wait in vain for others."""
     groups: defaultdict[tuple[int, int, int, int], list[int]] = defaultdict(list)
     for number in range(threads):
         state, line, kind, mask = _lane(number)
@@ -79,7 +81,7 @@ def divergence(
             number
         )
     lines = source.split("\n")
-    told: list[str] = []
+    states: list[str] = []
     for (state, counted, kind, mask), members in sorted(groups.items()):
         line = max(0, counted - above)
         many = f"{len(members)} threads" if len(members) > 1 else "1 thread"
@@ -88,30 +90,30 @@ def divergence(
         waits, has = ("waits", "has") if len(members) == 1 else ("wait", "have")
         match state:
             case _ if state == AT_BARRIER:
-                what = f"{waits} at the barrier in line {line}: {text}"
+                state_text = f"{waits} at the barrier in line {line}: {text}"
             case _ if state == AT_WARP:
                 lanes = "" if mask == 0xFFFFFFFF else f" of lanes {mask:#x}"
-                what = f"{waits} for {OPERATIONS[kind]}{lanes} in line {line}: {text}"
+                state_text = f"{waits} for {OPERATIONS[kind]}{lanes} in line {line}: {text}"
             case _ if state == AT_BYTES:
-                what = f"{waits} for the bytes that a barrier counts in line {line}: {text}"
+                state_text = f"{waits} for the bytes that a barrier counts in line {line}: {text}"
             case _ if state == DONE:
-                what = f"{has} returned"
+                state_text = f"{has} returned"
             case _ if state == ENDED:
-                what = f"{has} come to the end"
+                state_text = f"{has} come to the end"
             case _:
-                what = f"{has} not come yet"
-        told.append(f"{who} {what}")
+                state_text = f"{has} not come yet"
+        states.append(f"{who} {state_text}")
     if any(state == AT_BYTES for state, *_ in groups):
         return DeviceError(
             f"{subject}, block {place_text(standing.block)}: what a barrier counts does not come",
-            where="\n".join(told),
+            where="\n".join(states),
             hint="threads arrive as often as it was made for, what they expect are the bytes of "
             "all copies to it, and phases are waited for as 0, 1, 0, …",
         )
     at_barrier = any(state == AT_BARRIER for state, *_ in groups)
     at_warp = any(state == AT_WARP for state, *_ in groups)
     is_warp = at_warp and not (at_barrier and not standing_in_warp(groups))
-    what = (
+    state_text = (
         "not all lanes of a warp do the same together"
         if is_warp
         else ("not all threads of the block reach a barrier")
@@ -122,8 +124,8 @@ def divergence(
         else "a barrier stands where all threads come, outside of what differs between them"
     )
     return DeviceError(
-        f"{subject}, block {place_text(standing.block)}: {what}",
-        where="\n".join(told),
+        f"{subject}, block {place_text(standing.block)}: {state_text}",
+        where="\n".join(states),
         hint=hint,
     )
 

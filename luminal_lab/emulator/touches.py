@@ -43,7 +43,7 @@ class Touches:
     block: int
     records: Records
     turn: Numbers
-    """Which time its thread is at this place of the code since the threads last met."""
+    """How often its thread has reached this instruction since the last barrier."""
     request: Numbers
     """What the lanes of a warp do together has one number."""
     wait: Numbers
@@ -134,17 +134,21 @@ def touches(trace: Trace, launch: int = 0, block: int | None = None) -> Touches:
     If something was found wrong, that is the first block that did it.
     """
     count = len(trace.launches)
-    place = whole_number(launch)
-    if place is None or not 0 <= place < count:
+    index = whole_number(launch)
+    if index is None or not 0 <= index < count:
         raise ArgumentError(
             f"trace: there is no launch {launch!r}; there are {count}", hint="they count from 0"
         )
-    known = trace.launches[place]
+    known = trace.launches[index]
     x, y, z = known.blocks
     number = whole_number(block)
     if block is None:
         number = next(
-            (flat(one.block, known.blocks) for one in trace.findings if one.kernel == known.kernel),
+            (
+                flat(finding.block, known.blocks)
+                for finding in trace.findings
+                if finding.kernel == known.kernel
+            ),
             0,
         )
     if number is None or not 0 <= number < x * y * z:
@@ -153,13 +157,13 @@ def touches(trace: Trace, launch: int = 0, block: int | None = None) -> Touches:
             hint="they count from 0, along x first",
         )
     records = trace.records
-    mine = records[(records["launch"] == place) & (records["block"] == number)]
+    mine = records[(records["launch"] == index) & (records["block"] == number)]
     request, turn = requests_of(mine) if len(mine) else (np.zeros(0, np.int64),) * 2
     shared = mine["region"] >= SHARED
     wait = np.zeros(len(mine), np.int64)
     # Requests of different arrays have different numbers, since they stand at different places.
     wait[shared] = waits_of(mine[shared], request[shared])
-    return Touches(place, known, number, mine, turn, request, wait)
+    return Touches(index, known, number, mine, turn, request, wait)
 
 
 def unflat(number: int, sizes: tuple[int, int, int]) -> tuple[int, ...]:
@@ -172,9 +176,9 @@ def unflat(number: int, sizes: tuple[int, int, int]) -> tuple[int, ...]:
     return number % x, number // x % y, number // x // y
 
 
-def flat(place: tuple[int, ...], sizes: tuple[int, int, int]) -> int:
+def flat(position: tuple[int, ...], sizes: tuple[int, int, int]) -> int:
     """Return the number of a block or a thread by its place."""
-    x, y, z = (*place, 0, 0, 0)[:3]
+    x, y, z = (*position, 0, 0, 0)[:3]
     return x + sizes[0] * (y + sizes[1] * z)
 
 

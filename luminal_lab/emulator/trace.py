@@ -1,4 +1,4 @@
-"""What a traced run saw: what is wrong, with line and threads; and how each line uses memory."""
+"""What a traced run saw: faults with their lines and threads, and how each line uses memory."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from luminal_lab.emulator.failing import OWN
 from luminal_lab.emulator.library import runtime
 from luminal_lab.emulator.reading import SHARED
 from luminal_lab.emulator.standing import place_text
+from luminal_lab.emulator.touches import unflat
 from luminal_lab.emulator.traffic import ACCESS, Records, Traffic, traffic_of
 from luminal_lab.errors import ArgumentError
 from luminal_lab.tables import Table, aligned, frame
@@ -44,7 +45,7 @@ EVENT: Final = np.dtype(
 )
 """An access as the runtime notes it; its phase is how many barriers the block has met at before."""
 FAULT: Final = "lab_fault"
-"""What kernels of ours call the number by which they say that an index is out of range."""
+"""The buffer in which our kernels report that an index is out of range."""
 COLUMNS: Final = (
     *("kernel", "line", "text", "array", "space", "access", "count", "bytes", "requests"),
     *("sectors", "lines_128", "best_sectors", "conflicts"),
@@ -86,7 +87,7 @@ class CFinding(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Finding:
-    """Something wrong: where, who, and, of a race, who else. `count` is how often it was met."""
+    """A fault: where it is, its thread, and the other thread of a race; `count` says how often."""
 
     kind: Kind
     kernel: str
@@ -110,9 +111,9 @@ class Finding:
     is_other_write: bool = False
     element: int = 1
     alignment: int = 1
-    """What a misaligned address had to be a multiple of."""
+    """The alignment that a misaligned address lacks."""
     is_by_copy: bool = False
-    """Whether the other is a copy that goes on beside the work, and is waited for at a barrier."""
+    """Whether the other access is an asynchronous copy, which a barrier waits for."""
 
     @override
     def __str__(self) -> str:
@@ -127,44 +128,44 @@ class Finding:
                 held = f"{self.size // self.element:,} {unit}"
                 past = f"{where}, and {self.array} has {held}"
                 own = f"outside of {OWN}; it was stopped there"
-                what = f"{who} {does} {past if self.array else own}"
+                event = f"{who} {does} {past if self.array else own}"
             case "unwritten":
-                what = f"{who} reads {where}, which nobody has written"
+                event = f"{who} reads {where}, which nobody has written"
             case "race":
                 other = "writes" if self.is_other_write else "reads"
                 them = f"thread {place_text(self.other_thread)}"
                 if self.other_block != self.block:
                     them += f" of block {place_text(self.other_block)}"
-                what = f"{who} {does} {where}, which {them} {other} with no barrier between"
+                event = f"{who} {does} {where}, which {them} {other} with no barrier between"
                 if self.is_by_copy:
-                    what = (
+                    event = (
                         f"{who} {does} {where}, which a copy of {them} writes, and it has not "
                         "waited for that"
                     )
                 at += f"\n  line {self.other_line}: {self.other_text}"
             case "misaligned":
-                what = (
+                event = (
                     f"{who} {does} a vector at {where}, whose address is no multiple of "
                     f"{self.alignment} bytes; a GPU stops there"
                 )
             case "const":
-                what = (
+                event = (
                     f"{who} writes {where}, which the kernel takes as const; a GPU does it, and "
                     "reads may still give the old value"
                 )
             case "no lane":
                 them = place_text(self.other_thread)
-                what = (
+                event = (
                     f"{who} takes a value from the lane of thread {them}, which gives none: the "
                     "mask does not name it, or it has returned; a GPU goes on with any value"
                 )
             case "unset":
-                what = (
+                event = (
                     f"what it writes to {where} depends on a local that nothing has set; a GPU "
                     "takes what a register holds"
                 )
                 at = f"line {self.line}: {self.text}" if self.line else "no line is known"
-        return f"{self.kernel}: {self.kind}: {what}{more}\n  {at}"
+        return f"{self.kernel}: {self.kind}: {event}{more}\n  {at}"
 
     @property
     def _index(self) -> str:
@@ -180,7 +181,7 @@ class TracedArray(NamedTuple):
     element: int
     """The bytes of an element."""
     shape: tuple[int, ...] = ()
-    """Of what the threads of a block share nobody knows it."""
+    """Unknown for shared memory."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ class TracedLaunch:
 
 @dataclass(frozen=True, repr=False)
 class Trace:
-    """What a traced run saw; `records` has each access, `traffic` the sums by line."""
+    """A traced run; `records` has each access, `traffic` the sums by line."""
 
     findings: tuple[Finding, ...]
     traffic: tuple[Traffic, ...]
@@ -206,7 +207,7 @@ class Trace:
     shared: tuple[int, ...] = ()
     """The bytes of shared memory of a block, for each launch."""
     notes: tuple[str, ...] = ()
-    """What is no fault, and good to know."""
+    """Remarks that are not faults."""
     launches: tuple[TracedLaunch, ...] = field(default=(), compare=False)
 
     @property
@@ -217,16 +218,16 @@ class Trace:
     @property
     def transactions(self) -> dict[int, int]:
         """The 32-byte sectors of global memory that each line moves."""
-        return _by_line((one.line, one.sectors) for one in self.traffic)
+        return _by_line((row.line, row.sectors) for row in self.traffic)
 
     @property
     def conflicts(self) -> dict[int, int]:
         """The turns that each line waits for banks of shared memory."""
-        return _by_line((one.line, one.conflicts) for one in self.traffic)
+        return _by_line((row.line, row.conflicts) for row in self.traffic)
 
     def of(self, kind: Kind) -> tuple[Finding, ...]:
         """Return the findings of a kind."""
-        return tuple(one for one in self.findings if one.kind == kind)
+        return tuple(finding for finding in self.findings if finding.kind == kind)
 
     def to_pandas(self, of: Literal["lines", "accesses"] = "lines") -> Table:
         """Return the sums by line as a table of pandas, or all accesses, a row each."""
@@ -237,12 +238,12 @@ class Trace:
                 f"trace: there is no table of {of!r}", hint="give 'lines' or 'accesses'"
             )
         return frame(
-            "trace", COLUMNS, ([getattr(one, name) for name in COLUMNS] for one in self.traffic)
+            "trace", COLUMNS, ([getattr(row, name) for name in COLUMNS] for row in self.traffic)
         )
 
     def _each(self) -> Iterator[tuple[object, ...]]:
-        for one in cast("list[tuple[int, ...]]", self.records.tolist()):
-            offset, block, _, _, line, thread, size, region, kind, _, phase, number = one
+        for record in cast("list[tuple[int, ...]]", self.records.tolist()):
+            offset, block, _, _, line, thread, size, region, kind, _, phase, number = record
             launch = self.launches[number]
             array = launch.arrays[region]
             element = offset // array.element
@@ -297,16 +298,16 @@ class Trace:
         ]
         rows = [
             [
-                str(one.line),
-                f"{one.count:,}",
-                f"{one.bytes:,}",
-                f"{one.sectors:,}" if one.space == "global" else "",
-                f"{one.best_sectors:,}" if one.space == "global" else "",
-                f"{one.conflicts:,}" if one.space == "shared" else "",
-                f"{one.access} {one.array}",
-                one.text[:60],
+                str(row.line),
+                f"{row.count:,}",
+                f"{row.bytes:,}",
+                f"{row.sectors:,}" if row.space == "global" else "",
+                f"{row.best_sectors:,}" if row.space == "global" else "",
+                f"{row.conflicts:,}" if row.space == "shared" else "",
+                f"{row.access} {row.array}",
+                row.text[:60],
             ]
-            for one in self.traffic
+            for row in self.traffic
         ]
         return "\n".join(
             [self._title, *map(str, self.findings), *self.notes, *aligned(header, rows)]
@@ -320,9 +321,11 @@ class Trace:
 
     @property
     def _title(self) -> str:
-        found = len(self.findings)
-        told = "nothing found" if not found else "1 finding" if found == 1 else f"{found} findings"
-        return f"{self.accesses:,} accesses, {told}"
+        count = len(self.findings)
+        summary = (
+            "nothing found" if not count else "1 finding" if count == 1 else f"{count} findings"
+        )
+        return f"{self.accesses:,} accesses, {summary}"
 
 
 def _by_line(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
@@ -345,21 +348,27 @@ def launch_trace(
     """Return what the runtime has just seen."""
     lines = source.split("\n")
     events = _events()
-    found = [_finding(one, kernel, lines, arrays, blocks, threads) for one in _findings()]
-    found = [one for one in found if not _is_explained(one, found) and not _is_agreed(one)]
-    names = {place: name for place, (name, _) in enumerate(arrays)}
+    findings = [
+        _finding(finding, kernel, lines, arrays, blocks, threads) for finding in _findings()
+    ]
+    findings = [
+        finding
+        for finding in findings
+        if not _is_explained(finding, findings) and not _is_agreed(finding)
+    ]
+    names = {region_id: name for region_id, (name, _) in enumerate(arrays)}
     names |= shared_names
     rows = traffic_of(events, kernel, lines, names)
     known = {
-        place: TracedArray(name, "global", array.dtype.itemsize, array.shape)
-        for place, (name, array) in enumerate(arrays)
+        region_id: TracedArray(name, "global", array.dtype.itemsize, array.shape)
+        for region_id, (name, array) in enumerate(arrays)
     }
     for region in map(int, np.unique(events["region"])):
         if region >= SHARED:
             element = max(1, int(runtime().element(region)))
             known[region] = TracedArray(names.get(region, "?"), "shared", element)
     launch = TracedLaunch(kernel, blocks, threads, known, tuple(lines))
-    return Trace(tuple(found), tuple(rows), events, (shared,), notes, (launch,))
+    return Trace(tuple(findings), tuple(rows), events, (shared,), notes, (launch,))
 
 
 def unset(source: str, kernel: str, name: str, array: Array, byte: int, line: int) -> Finding:
@@ -384,8 +393,8 @@ def unset(source: str, kernel: str, name: str, array: Array, byte: int, line: in
 
 def joined(traces: Sequence[Trace]) -> Trace:
     """Return the traces of several launches as one."""
-    findings = tuple(one for trace in traces for one in trace.findings)
-    traffic = tuple(one for trace in traces for one in trace.traffic)
+    findings = tuple(finding for trace in traces for finding in trace.findings)
+    traffic = tuple(row for trace in traces for row in trace.traffic)
     records = [trace.records for trace in traces] or [np.zeros(0, EVENT)]
     for number, events in enumerate(records):
         events["launch"] = number
@@ -407,73 +416,73 @@ def _events() -> Records:
 def _findings() -> list[CFinding]:
     count = ctypes.c_int()
     at = runtime().findings(ctypes.byref(count))
-    found = (CFinding * count.value).from_address(at)
-    return [CFinding.from_buffer_copy(one) for one in found]
+    recorded = (CFinding * count.value).from_address(at)
+    return [CFinding.from_buffer_copy(finding) for finding in recorded]
 
 
 def _finding(
-    one: CFinding,
+    raw: CFinding,
     kernel: str,
     lines: Sequence[str],
     arrays: Sequence[tuple[str, Array]],
     blocks: tuple[int, int, int],
     threads: tuple[int, int, int],
 ) -> Finding:
-    is_shared = one.region >= SHARED
-    name, count = one.name.decode(), one.count
+    is_shared = raw.region >= SHARED
+    name, count = raw.name.decode(), raw.count
     element = 1
     if is_shared:
-        element = max(1, int(runtime().element(one.region)))
-        if KINDS[one.kind] != "misaligned":
+        element = max(1, int(runtime().element(raw.region)))
+        if KINDS[raw.kind] != "misaligned":
             count = max(1, count // element)  # there each byte is looked at
-    elif one.region >= 0:
-        name, array = arrays[one.region]
+    elif raw.region >= 0:
+        name, array = arrays[raw.region]
         element = array.dtype.itemsize
-    kind = KINDS[one.kind]
+    kind = KINDS[raw.kind]
     is_race = kind == "race"
     return Finding(
         kind,
         kernel,
         name,
         "shared" if is_shared else "global",
-        one.line,
-        _line(lines, one.line),
-        _unflat(one.block, blocks),
-        _unflat(one.thread, threads),
-        one.offset,
-        one.length,
-        bool(one.is_write),
+        raw.line,
+        _line(lines, raw.line),
+        unflat(raw.block, blocks),
+        unflat(raw.thread, threads),
+        raw.offset,
+        raw.length,
+        bool(raw.is_write),
         count,
-        one.other_line if is_race else None,
-        _line(lines, one.other_line) if is_race else "",
-        _unflat(one.other_block, blocks) if is_race else (),
-        _unflat(one.other_thread, threads) if is_race or kind == "no lane" else (),
-        bool(one.is_other_write),
+        raw.other_line if is_race else None,
+        _line(lines, raw.other_line) if is_race else "",
+        unflat(raw.other_block, blocks) if is_race else (),
+        unflat(raw.other_thread, threads) if is_race or kind == "no lane" else (),
+        bool(raw.is_other_write),
         element,
-        one.bytes if kind == "misaligned" else 1,
-        one.is_other_write == 2,
+        raw.bytes if kind == "misaligned" else 1,
+        raw.is_other_write == 2,
     )
 
 
-def _is_explained(one: Finding, found: Sequence[Finding]) -> bool:
-    """Return whether what nobody had written was about to be, by a thread that it races with."""
-    return one.kind == "unwritten" and any(
+def _is_explained(finding: Finding, findings: Sequence[Finding]) -> bool:
+    """Return whether an unwritten read is explained by a race with the thread that writes."""
+    return finding.kind == "unwritten" and any(
         other.kind == "race"
-        and other.array == one.array
-        and one.line in (other.line, other.other_line)
-        for other in found
+        and other.array == finding.array
+        and finding.line in (other.line, other.other_line)
+        for other in findings
     )
 
 
-def _is_agreed(one: Finding) -> bool:
-    """Return whether threads race with the same word: all say that an index is out of range."""
-    return one.kind == "race" and one.array == FAULT and one.is_write and one.is_other_write
+def _is_agreed(finding: Finding) -> bool:
+    """Return whether racing threads write the same: that an index is out of range."""
+    return (
+        finding.kind == "race"
+        and finding.array == FAULT
+        and finding.is_write
+        and finding.is_other_write
+    )
 
 
 def _line(lines: Sequence[str], number: int) -> str:
     return lines[number - 1].strip() if 0 < number <= len(lines) else ""
-
-
-def _unflat(number: int, sizes: tuple[int, int, int]) -> tuple[int, ...]:
-    x, y, _ = sizes
-    return number % x, number // x % y, number // x // y

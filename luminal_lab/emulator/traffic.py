@@ -58,9 +58,9 @@ def traffic_of(
     region_, kind_ = events["region"].astype(np.int64), events["kind"].astype(np.int64)
     keys = (events["line"].astype(np.int64) << 24) + (region_ << 8) + kind_
     kinds, which = np.unique(keys, return_inverse=True)
-    for place, key in enumerate(map(int, kinds)):
+    for index, key in enumerate(map(int, kinds)):
         line, region, kind = key >> 24, key >> 8 & 0xFFFF, key & 0xFF
-        here = which == place
+        here = which == index
         own, group = events[here], request[here]
         is_shared = region >= SHARED
         start, size = own["offset"], own["bytes"].astype(np.int64)

@@ -115,6 +115,12 @@ static Finding *finding(int kind, int region, int line, int other_line) {
     return f;
 }
 
+static void describe(Finding *f, long long offset, unsigned bytes, lab_address length, int is_write,
+                     const char *name) {
+    f->offset = offset, f->bytes = bytes, f->length = (long long)length, f->is_write = is_write;
+    if (name) strncpy(f->name, name, sizeof f->name - 1);
+}
+
 static int is_ordered(const Seen *seen, int space, const Clocks *mine) {
     if (seen->block == 0) return 1;
     if (seen->block - 1 != flat_block) return acquired[seen->block - 1];
@@ -133,9 +139,8 @@ static void meet_seen(const Seen *seen, int kind, int region, int space, long lo
     if (!f) return;
     f->other_block = seen->block - 1, f->other_thread = seen->thread;
     const int is_copy = seen->kind == LAB_FLYING || seen->kind == LAB_LANDED;
-    f->is_write = kind != LAB_READ, f->is_other_write = is_copy ? 2 : seen->kind != LAB_READ;
-    f->offset = offset, f->bytes = bytes, f->length = (long long)length;
-    if (name) strncpy(f->name, name, sizeof f->name - 1);
+    f->is_other_write = is_copy ? 2 : seen->kind != LAB_READ;
+    describe(f, offset, bytes, length, kind != LAB_READ, name);
 }
 
 // Of what lands in shared memory: at which barrier, in which phase.
@@ -196,11 +201,7 @@ static void touch_region(const char *at, unsigned bytes, int kind, const char *p
     last_line = line;
     if (offset < 0 || (lab_address)offset + bytes > length) {
         Finding *f = finding(OUTSIDE, region, line, 0);
-        if (f) {
-            f->offset = offset, f->bytes = bytes, f->length = (long long)length;
-            f->is_write = kind != LAB_READ;
-            if (name) strncpy(f->name, name, sizeof f->name - 1);
-        }
+        if (f) describe(f, offset, bytes, length, kind != LAB_READ, name);
         return;
     }
     const int begun = kind == LAB_BEGUN || kind == LAB_FLYING, still = kind == LAB_STILL;
@@ -212,10 +213,7 @@ static void touch_region(const char *at, unsigned bytes, int kind, const char *p
         const int looks = kind == LAB_READ || kind == LAB_ATOMIC || kind == LAB_COUNTED;
         if (written && looks && !written[cell]) {
             Finding *f = finding(UNWRITTEN_READ, region, line, 0);
-            if (f) {
-                f->offset = cell * element, f->bytes = bytes, f->length = (long long)length;
-                if (name) strncpy(f->name, name, sizeof f->name - 1);
-            }
+            if (f) describe(f, cell * element, bytes, length, 0, name);
         }
         if (written && kind != LAB_READ && kind != LAB_COUNTED && !begun) written[cell] = 1;
         visit(&own[cell], kind, region, space, cell * element, bytes, line, name, length);
@@ -231,17 +229,13 @@ static void misaligned_watch(const void *given, unsigned to, int is_write, const
         const Place *p = k < PLACES ? &places[k] : &dynamics[k - PLACES];
         if (!p->at || at < p->at || at >= p->at + p->bytes) continue;
         Finding *f = finding(OFF_ALIGNMENT, k < PLACES ? SHARED_REGION + k : DYNAMIC_REGION + k - PLACES, line, 0);
-        if (!f) return;
-        f->offset = at - p->at, f->bytes = to, f->length = (long long)p->bytes, f->is_write = is_write;
-        if (p->name) strncpy(f->name, p->name, sizeof f->name - 1);
+        if (f) describe(f, at - p->at, to, p->bytes, is_write, p->name);
         return;
     }
     for (int k = 0; k < region_count; k++) {
         if (at < regions[k].low || at >= regions[k].high) continue;
         Finding *f = finding(OFF_ALIGNMENT, k, line, 0);
-        if (!f) return;
-        f->offset = at - regions[k].at, f->bytes = to, f->length = (long long)regions[k].bytes;
-        f->is_write = is_write;
+        if (f) describe(f, at - regions[k].at, to, regions[k].bytes, is_write, 0);
         return;
     }
     Finding *f = finding(OFF_ALIGNMENT, NOWHERE, line, 0);  // in what a thread has for itself
@@ -285,7 +279,7 @@ static void touch(const void *at, unsigned bytes, int kind, const void *from) {
                          r->written, 0);
             if (r->is_constant && kind != LAB_READ && kind != LAB_STILL) {
                 Finding *f = finding(CONSTANT_WRITTEN, k, last_line, 0);
-                if (f) f->offset = place - r->at, f->bytes = bytes, f->length = (long long)r->bytes, f->is_write = 1;
+                if (f) describe(f, place - r->at, bytes, r->bytes, 1, 0);
             }
             if (kind == LAB_ATOMIC) {
                 for (long long j = 0; j < release_count; j++)
@@ -394,8 +388,7 @@ static void warp_watch(unsigned warp, unsigned members, int is_sync) {
         if (!is_sync) continue;
         lane[k].clock++;
         if (has_arrivals) join(landed, lane[k].landed, 64);
-        for (unsigned j = 0; j < 32; j++)
-            if (lane[k].known[j] > known[j]) known[j] = lane[k].known[j];
+        join(known, lane[k].known, 32);
         if (lane[k].clock > known[k]) known[k] = lane[k].clock;
     }
     for (unsigned k = 0; is_sync && k < 32; k++)

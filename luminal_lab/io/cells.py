@@ -1,4 +1,4 @@
-"""The cells and files that wrote a graph, what it was compiled on, and the Python that does it."""
+"""The cells and files that wrote a graph, its compile's machine, and the Python to redo it."""
 
 from __future__ import annotations
 
@@ -20,49 +20,49 @@ from luminal_lab.core.origin import Origin
 from luminal_lab.devices.build.toolchain import Compiler, find_compiler
 from luminal_lab.devices.facts.probe import cpu_name
 from luminal_lab.errors import DeviceError
-from luminal_lab.io.facts import Cell
+from luminal_lab.io.facts import CellText
 from luminal_lab.passes.pipeline import LICENCE, Pipeline
 
 LONGEST = 2_000
-"""Lines up to which a file is kept whole."""
+"""The most lines of a file that is kept whole."""
 WIDE = 88
-"""Characters of a line of Python, at most."""
+"""The most characters in a line of Python."""
 SPOKEN = frozenset(
     "GenericCompiler CPUCompiler CUDACompiler MetalCompiler HalfPrecision Quantised".split()  # noqa: SIM905  # a list of names reads better so
 )
-"""The passes that `ll` has by their own names."""
+"""The passes that `ll` exports by name."""
 
 
-def cells_of(ir: IR) -> tuple[Cell, ...]:
+def cells_of(ir: IR) -> tuple[CellText, ...]:
     """Return the cells and files whose lines made the nodes of a graph, in order."""
-    found: dict[str, set[Origin]] = {}
+    origins_by_file: dict[str, set[Origin]] = {}
     for node in ir.table:
         if node.meta.origin is not None:
-            found.setdefault(node.meta.origin.file, set()).add(node.meta.origin)
-    titles = short_files(found)
+            origins_by_file.setdefault(node.meta.origin.file, set()).add(node.meta.origin)
+    titles = short_files(origins_by_file)
     return tuple(
-        Cell(titles[file], text)
-        for file, origins in sorted(found.items(), key=_order)
+        CellText(titles[file], text)
+        for file, origins in sorted(origins_by_file.items(), key=_order)
         if (text := _text(file, origins))
     )
 
 
 def short_files(files: Iterable[str]) -> Mapping[str, str]:
-    """Return what to call each file: no more of its path than tells it from the others.
+    """Return a name for each file: the least of its path that tells it from the others.
 
     >>> short_files(["cell 3", "/me/model.py", "/me/nn/block.py", "/me/old/block.py"])
     {'cell 3': 'cell 3', '/me/model.py': 'model.py', '/me/nn/block.py': 'nn/block.py', \
 '/me/old/block.py': 'old/block.py'}
     """
-    parts = {one: PurePath(one.replace("\\", "/")).parts for one in dict.fromkeys(files)}
-    found: dict[str, str] = {}
-    for one, own in parts.items():
-        others = [other for file, other in parts.items() if file != one]
+    parts = {file: PurePath(file.replace("\\", "/")).parts for file in dict.fromkeys(files)}
+    titles: dict[str, str] = {}
+    for file, own in parts.items():
+        others = [other for name, other in parts.items() if name != file]
         count = 1
         while count < len(own) and any(other[-count:] == own[-count:] for other in others):
             count += 1
-        found[one] = "/".join(own[-count:]) if own else one
-    return found
+        titles[file] = "/".join(own[-count:]) if own else file
+    return titles
 
 
 def _order(item: tuple[str, set[Origin]]) -> tuple[int, int, str]:
@@ -76,7 +76,7 @@ def _cell_number(file: str) -> int | None:
 
 
 def _text(file: str, origins: set[Origin]) -> str:
-    """Return the text of a cell or file; where it is not to be had, the lines that are known."""
+    """Return the text of a cell or file, or the lines that are known if it is missing."""
     if _cell_number(file) is not None:
         text = typed_cells().get(file)
         if text is not None and _agrees(text.splitlines(), origins):
@@ -89,24 +89,27 @@ def _text(file: str, origins: set[Origin]) -> str:
 
 
 def typed_cells() -> Mapping[str, str]:
-    """Return all cells that were run so far, as the user typed them; IPython is never imported."""
+    """Return all cells run so far, as typed; IPython is never imported."""
     ipython = sys.modules.get("IPython")
     shell: Any = ipython.get_ipython() if ipython is not None else None
     cells: object = None if shell is None else shell.user_ns.get("In")
     known = cast("list[object]", cells) if isinstance(cells, list) else []
-    return {f"cell {at}": one for at, one in enumerate(known) if isinstance(one, str)}
+    return {f"cell {at}": text for at, text in enumerate(known) if isinstance(text, str)}
 
 
 def _agrees(lines: list[str], origins: Iterable[Origin]) -> bool:
-    """Return whether a text has the lines that made nodes where they are said to be."""
+    """Return whether a text has the lines that made nodes at the numbers recorded."""
     return all(
-        0 < one.line <= len(lines) and one.text == lines[one.line - 1].strip() for one in origins
+        0 < origin.line <= len(lines) and origin.text == lines[origin.line - 1].strip()
+        for origin in origins
     )
 
 
 def _sparse(origins: Iterable[Origin]) -> str:
-    """Return the lines that are known, each in its place, with nothing between."""
-    known = {one.line: one.text for one in origins if one.text and 0 < one.line <= 100_000}
+    """Return the known lines, each in its place, with empty lines between."""
+    known = {
+        origin.line: origin.text for origin in origins if origin.text and 0 < origin.line <= 100_000
+    }
     return "\n".join(known.get(line, "") for line in range(1, max(known, default=0) + 1))
 
 
@@ -120,26 +123,26 @@ def _is_installed(file: str) -> bool:
 
 
 def environment(pipeline: Pipeline | None = None, compiler: object = None) -> dict[str, str]:
-    """Return on what a compile was made: versions and the processor; no path, no name of yours."""
-    found = {
+    """Return versions and the processor that a compile used; no path, no user name."""
+    facts = {
         "luminal_lab": package_version(),
         "Python": platform.python_version(),
         "NumPy": np.__version__,
         "system": f"{platform.system()} {platform.machine()}",
         "processor": cpu_name(),
     }
-    if pipeline is not None and any(one.name == "cpu" for one in pipeline.devices()):
-        made = compiler if isinstance(compiler, Compiler) else _compiler(pipeline)
-        if made is not None:
-            found["compiler"] = made.version
+    if pipeline is not None and any(device.name == "cpu" for device in pipeline.devices()):
+        compiler_used = compiler if isinstance(compiler, Compiler) else _compiler(pipeline)
+        if compiler_used is not None:
+            facts["compiler"] = compiler_used.version
     shell = sys.modules.get("IPython")
     if shell is not None:
-        found["IPython"] = str(getattr(shell, "__version__", ""))
-    return found
+        facts["IPython"] = str(getattr(shell, "__version__", ""))
+    return facts
 
 
 def package_version() -> str:
-    """Return this package's version, as it was installed."""
+    """Return the installed version of this package."""
     try:
         return version("luminal-lab")
     except PackageNotFoundError:
@@ -147,7 +150,7 @@ def package_version() -> str:
 
 
 def _compiler(pipeline: Pipeline) -> Compiler | None:
-    asked = next((getattr(one, "compiler", None) for one in pipeline.devices()), None)
+    asked = next((getattr(device, "compiler", None) for device in pipeline.devices()), None)
     try:
         return find_compiler(asked)
     except DeviceError:
@@ -155,7 +158,7 @@ def _compiler(pipeline: Pipeline) -> Compiler | None:
 
 
 def python_of(pipeline: Pipeline, licence: Iterable[str] = LICENCE) -> str:
-    """Return the Python that does a compile again.
+    """Return the Python that repeats a compile.
 
     >>> from luminal_lab.passes.generic import GenericCompiler
     >>> print(python_of(Pipeline([GenericCompiler()])))
@@ -165,46 +168,46 @@ def python_of(pipeline: Pipeline, licence: Iterable[str] = LICENCE) -> str:
     line = f"cx.compile({', '.join(parts)})"
     if len(line) <= WIDE:
         return line
-    return "cx.compile(\n" + "".join(f"    {one},\n" for one in _lines(parts)) + ")"
+    return "cx.compile(\n" + "".join(f"    {line},\n" for line in _lines(parts)) + ")"
 
 
 def _lines(parts: Iterable[str]) -> Iterator[str]:
-    """Yield the lines of a long call: passes by name side by side, all else in lines of its own."""
-    for is_text, group in groupby(parts, lambda one: one[0] in "'\""):
+    """Yield the lines of a long call: names of passes side by side, others on their own lines."""
+    for is_text, group in groupby(parts, lambda part: part[0] in "'\""):
         line = ""
-        for one in group:
-            fits = is_text and len(line) + len(one) < WIDE - 8
+        for part in group:
+            fits = is_text and len(line) + len(part) < WIDE - 8
             if line and not fits:
                 yield line
-            line = f"{line}, {one}" if line and fits else one
+            line = f"{line}, {part}" if line and fits else part
         yield line
 
 
 def besides(pipeline: Pipeline, licence: Iterable[str] = LICENCE) -> tuple[str, ...]:
-    """Return the Python of what a compile is given beside passes: the device alone, a licence.
+    """Return the Python of a compile's other arguments: the device alone, a licence.
 
     >>> from luminal_lab.devices.cpu.compiler import CPUCompiler
     >>> besides(Pipeline(["simplify", CPUCompiler(threads=1)]), ["no_nan"])
     ('ll.CPUCompiler(threads=1).alone()', "licence=['no_nan']")
     """
-    return *(_call(one.alone()) for one in pipeline.devices()), *_licence(licence)
+    return *(_call(device.alone()) for device in pipeline.devices()), *_licence(licence)
 
 
 def _licence(licence: Iterable[str]) -> list[str]:
     return [] if {*licence} == {*LICENCE} else [f"licence={sorted(licence)!r}"]
 
 
-def _call(one: object) -> str:
-    name = type(one).__name__
-    if name not in SPOKEN or not type(one).__module__.startswith("luminal_lab."):
-        return repr(str(one))
+def _call(argument: object) -> str:
+    name = type(argument).__name__
+    if name not in SPOKEN or not type(argument).__module__.startswith("luminal_lab."):
+        return repr(str(argument))
     given: list[str] = []
-    for name_of, parameter in inspect.signature(type(one)).parameters.items():
-        value: object = getattr(one, name_of, parameter.default)
+    for name_of, parameter in inspect.signature(type(argument)).parameters.items():
+        value: object = getattr(argument, name_of, parameter.default)
         if name_of == "schedules" and value:
             pairs = cast("tuple[tuple[str, object], ...]", value)
             value = {key: str(schedule) for key, schedule in pairs}
         if value and value != parameter.default:
             given.append(f"{name_of}={value!r}")
-    is_alone = isinstance(one, Pipeline) and one.is_device and not one.passes
+    is_alone = isinstance(argument, Pipeline) and argument.is_device and not argument.passes
     return f"ll.{name}({', '.join(given)})" + (".alone()" if is_alone else "")

@@ -1,6 +1,6 @@
-"""What is known of a compile beside its graphs: kernels, launches, memory, rules, times, cells.
+"""The facts about a compile beside its graphs: kernels, launches, memory, rules, times, cells.
 
-Plain values that a file can hold and a page can show; gather.py collects them.
+They are plain values for files and pages; gather.py collects them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Dialect: TypeAlias = Literal["c", "cuda", "metal"]
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the user's: a file's, or a cell's such as "cell 3"."""
+    """A line of a user's file, or of a cell such as "cell 3"."""
 
     file: str
     line: int
@@ -26,7 +26,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Step:
+class ScheduleStep:
     """A step of a schedule, and the nest after it."""
 
     text: str
@@ -41,15 +41,15 @@ class SourceFacts:
     title: str
     text: str
     lines: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    """For lines, counted from 1, the nodes of the graphs that they compute."""
+    """By line, counted from 1, the nodes that it computes."""
     resources: Mapping[str, int] | None = None
-    """What it takes of a GPU; None where nobody has compiled it."""
+    """The GPU resources that it needs; None if it was not compiled."""
     ptx: str | None = None
 
 
 @dataclass(frozen=True)
 class KernelFacts:
-    """A kernel: what it computes, how, and why so."""
+    """A kernel: its meaning, its form, and the reason for both."""
 
     name: str
     definition: str = ""
@@ -59,10 +59,10 @@ class KernelFacts:
     """None where a dim has no size."""
     bytes: int | None = None
     reason: str = ""
-    """Why it was fused so."""
+    """The reason for its fusion."""
     first: str = ""
     """The nest before the first step."""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ScheduleStep, ...] = ()
     sources: tuple[SourceFacts, ...] = ()
 
 
@@ -84,12 +84,12 @@ class LaunchFacts:
 
 @dataclass(frozen=True)
 class BufferFacts:
-    """Where values live, and from which launch to which."""
+    """Where values live, and their first and last launch."""
 
     name: str
     kind: Literal["arena", "input", "output", "constant", "alias"]
     offset: int | None
-    """Where it begins in the arena; None where a dim has no size, and outside the arena."""
+    """The offset in the arena; None outside it, or where a dim has no size."""
     bytes: int | None
     first: int
     last: int
@@ -98,7 +98,7 @@ class BufferFacts:
 
 @dataclass(frozen=True)
 class MemoryFacts:
-    """The bytes of temporaries: each with bytes of its own, and planned."""
+    """The bytes of temporaries, with and without a plan that shares them."""
 
     before: int
     after: int
@@ -106,7 +106,7 @@ class MemoryFacts:
 
 @dataclass(frozen=True)
 class SketchNode:
-    """A node of one side of a rule, and the places of what it reads."""
+    """A node of one side of a rule, and the indices of its sources."""
 
     label: str
     reads: tuple[int, ...] = ()
@@ -146,10 +146,10 @@ class TimeRow:
     bytes: int | None = None
     flops: int | None = None
     share: float | None = None
-    """The share of what the device could do; 1 is all of it."""
+    """The share of the device's limit."""
     bound: Literal["memory", "compute"] | None = None
     samples: tuple[float, ...] = ()
-    """Some of what the figures are of, evenly spread and in four digits; of a model none."""
+    """Some of the samples, evenly spread, in four digits; none for a model."""
 
 
 @dataclass(frozen=True)
@@ -163,24 +163,24 @@ class TimeFacts:
     rows: tuple[TimeRow, ...] = ()
 
     def recorded(self) -> TimeFacts:
-        """Return the same times as what they are elsewhere: recorded, and no longer measured."""
+        """Return the same times, marked as recorded where they were measured."""
         return replace(self, how="recorded") if self.how == "measured" else self
 
 
 @dataclass(frozen=True)
-class Roof:
-    """The most that a device can do."""
+class DeviceRoof:
+    """The limits of a device."""
 
     device: str
     flops: float
-    """Operations on numbers in a second."""
+    """Floating-point operations per second."""
     bytes: float
-    """Bytes of memory in a second."""
+    """Bytes of memory traffic per second."""
     how: str = ""
 
 
 @dataclass(frozen=True)
-class Cell:
+class CellText:
     """A notebook's cell, or a file, that wrote the graph."""
 
     title: str
@@ -189,7 +189,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Facts:
-    """All that is known of a compile beside its graphs; what nobody knows is empty."""
+    """All that is known of a compile beside its graphs; unknown facts are empty."""
 
     kernels: tuple[KernelFacts, ...] = ()
     launches: tuple[LaunchFacts, ...] = ()
@@ -197,44 +197,44 @@ class Facts:
     memory: MemoryFacts | None = None
     rules: Mapping[str, RuleFacts] = field(default_factory=dict[str, RuleFacts])
     times: tuple[TimeFacts, ...] = ()
-    roofline: tuple[Roof, ...] = ()
-    cells: tuple[Cell, ...] = ()
+    roofline: tuple[DeviceRoof, ...] = ()
+    cells: tuple[CellText, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     python: str = ""
-    """The Python that does the compile again."""
+    """The Python that repeats the compile."""
     besides: tuple[str, ...] = ()
-    """The Python of what the compile was given beside passes: the device alone, a licence."""
+    """The Python of the compile's other arguments: the device alone, a licence."""
 
     def to_json(self, origins: dict[Origin, int] | None = None) -> dict[str, Json]:
-        """Return the facts as JSON has them.
+        """Return the facts as JSON values.
 
-        With `origins`, lines of the user's are their numbers there, and new ones are added to it.
+        With `origins`, user lines become their numbers there; new lines are added to it.
         """
-        made = cast("dict[str, Json]", plain(self))
+        data = cast("dict[str, Json]", plain(self))
         if origins is not None:
-            for one, row in zip(
-                self.launches, cast("list[dict[str, Json]]", made["launches"]), strict=True
+            for launch, row in zip(
+                self.launches, cast("list[dict[str, Json]]", data["launches"]), strict=True
             ):
-                lines = [Origin(line.file, line.line, line.code) for line in one.origins]
+                lines = [Origin(line.file, line.line, line.code) for line in launch.origins]
                 row["origins"] = [origins.setdefault(line, len(origins)) for line in lines]
-        return made
+        return data
 
     @classmethod
     def from_json(cls, given: object) -> Facts:
-        """Return what `to_json()` has made; what is of a wrong type raises a ValueError."""
-        found = read(cls, given, "facts")
-        _check(found)
-        return found
+        """Return the facts that `to_json()` wrote; a wrong type raises a ValueError."""
+        facts = read(cls, given, "facts")
+        _check(facts)
+        return facts
 
 
 def _check(facts: Facts) -> None:
-    """Raise a ValueError where something refers to what is not there."""
+    """Raise a ValueError if a reference leads nowhere."""
     for at, launch in enumerate(facts.launches):
         _within(f"facts.launches[{at}].kernel", (launch.kernel,), len(facts.kernels))
         _within(f"facts.launches[{at}].buffers", launch.buffers, len(facts.buffers))
     for at, time in enumerate(facts.times):
-        places = [row.launch for row in time.rows]
-        _within(f"facts.times[{at}].rows", places, len(facts.launches))
+        launches = [row.launch for row in time.rows]
+        _within(f"facts.times[{at}].rows", launches, len(facts.launches))
     for name, rule in facts.rules.items():
         for sketch in (rule.left, rule.right):
             if sketch is not None:
@@ -243,22 +243,22 @@ def _check(facts: Facts) -> None:
                     _within(f"facts.rules.{name}", node.reads, at)
 
 
-def _within(place: str, numbers: Iterable[int], count: int) -> None:
+def _within(path: str, numbers: Iterable[int], count: int) -> None:
     for number in numbers:
         if not 0 <= number < count:
-            raise ValueError(f"{place} has {number}, and there are {count}")
+            raise ValueError(f"{path} has {number}, and there are {count}")
 
 
 @dataclass(frozen=True)
 class Subject:
-    """One graph, or one compile of it, as pictures, pages and files have it."""
+    """One graph, or one compile of it, as shown in pictures and pages and kept in files."""
 
     title: str
     snapshots: tuple[Snapshot, ...]
-    """One alone for a graph that was not compiled."""
+    """Only one for a graph that was not compiled."""
     facts: Facts = field(default_factory=Facts)
     pipeline: str = ""
-    """The passes as text; nothing for a bare graph."""
+    """The passes as text; empty for a bare graph."""
     parameters: frozenset[int] = frozenset()
     """The inputs that are parameters of modules."""
     kept: frozenset[int] = frozenset()

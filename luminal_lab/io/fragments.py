@@ -1,4 +1,4 @@
-"""Parts of the text form, types and ops, read alone; and ops that nobody here has defined."""
+"""Parsers for single types and ops of the text form, and stand-ins for ops not defined here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TYPES: Final = re.compile(LINE_PARTS[5][0])
 
 
 class Fragments:
-    """Reads types and ops, where dims and the graphs of calls are known.
+    """Parses types and ops, given the dims and the graphs of calls.
 
     >>> parts = Fragments(["n: 1..64"])
     >>> (x,) = parts.types("f32[n, 4]")
@@ -46,7 +46,7 @@ class Fragments:
     def op(self, text: str, type: TensorType, bodies: Mapping[str, IR] | None = None) -> Op:
         """Return the op of a line, with its fields; the type is that of the line's result.
 
-        What cannot be read, an op of the user's or of a newer version, is an op in name alone.
+        An op that cannot be read, the user's own or a newer version's, becomes an op in name only.
         """
         reader = self._reader(text, bodies or {})
         if not OP.fullmatch(text):
@@ -54,7 +54,7 @@ class Fragments:
         try:
             return reader.op(Piece(0, text), type)
         except LabError:
-            if bodies:  # what a call calls must be there
+            if bodies:  # a call's body must be there
                 raise
             return absent(text, type)
 
@@ -65,11 +65,11 @@ class Fragments:
         return reader
 
 
-# -- ops in name alone -----------------------------------------------------------------------------
+# -- ops in name only ------------------------------------------------------------------------------
 
 
 def absent(text: str, type: TensorType) -> Op:
-    """Return an op that has the name, the fields and the type that a text says, and no meaning.
+    """Return an op with the name, the fields and the type that a text says, but no meaning.
 
     >>> op = absent("my_op{axis = 1}", TensorType(DType.float32, (2,)))
     >>> from luminal_lab.core.printer import op_text
@@ -92,7 +92,7 @@ DTYPE, SHAPE = "result_dtype", "result_shape"
 
 
 def is_absent(op: Op) -> bool:
-    """Return whether an op is one in name alone."""
+    """Return whether an op is one in name only."""
     return type(op).in_type == (DTYPE, SHAPE)
 
 
@@ -107,7 +107,7 @@ def _absent(name: str, fields: tuple[str, ...]) -> type[Op]:
             hint="define the class of the op, as where the graph was written, and open it again",
         )
 
-    # The value of a field is its text, which is printed as that of a dim is: as it stands.
+    # The value of a field is its text, printed verbatim, as a dim's is.
     types: Sequence[tuple[str, object]] = [*((field, Dim) for field in fields)]
     cls = make_dataclass(
         "Absent",
@@ -116,12 +116,12 @@ def _absent(name: str, fields: tuple[str, ...]) -> type[Op]:
         frozen=True,
         eq=False,
         namespace={
-            "__doc__": "An op in name alone.",
+            "__doc__": "An op in name only.",
             "in_type": (DTYPE, SHAPE),
             "infer": infer,
             "eval": evaluate,
         },
     )
-    # Only now, so that it is no op that everybody has: the real one may be defined yet.
+    # Set last, so that it is not registered: the real op may still be defined.
     cls.name = name
     return cls

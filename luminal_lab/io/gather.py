@@ -1,4 +1,4 @@
-"""`facts_of`: all that is known of a compile beside its graphs, collected."""
+"""`facts_of`: collect all that is known of a compile beside its graphs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from luminal_lab.io.cells import besides, cells_of, environment, python_of
 from luminal_lab.io.facts import Dialect, Facts, Subject
-from luminal_lab.io.launch_facts import Launched, kernel_facts, launch_facts
+from luminal_lab.io.launch_facts import LaunchedCompile, kernel_facts, launch_facts
 from luminal_lab.io.memory_facts import memory_facts
 from luminal_lab.io.rule_facts import rule_facts
 from luminal_lab.io.time_facts import roofs_of, times_beside, times_of
@@ -29,9 +29,9 @@ def facts_of(
 ) -> Facts:
     """Return the facts of a compile.
 
-    `timings` and `compared` are times that were taken before: nothing is run here. `dims` are the
-    sizes of dims, for bytes and operations. Sources in further `dialects` are written for the same
-    kernels. Without `cells`, the lines alone that made nodes are in it.
+    `timings` and `compared` were taken before: nothing runs here. `dims` are the sizes of dims, for
+    bytes and operations. `dialects` adds the kernels' sources in those languages. Without
+    `cells`, only the lines that made nodes are kept.
 
     >>> import luminal_lab as ll
     >>> cx = ll.Graph()
@@ -40,12 +40,12 @@ def facts_of(
     >>> facts.rules["add-zero"].text, facts.python
     ('x + 0 → x, if nobody asks for the sign of a zero', "cx.compile('simplify')")
     """
-    launched = Launched(compilation, dims)
+    launched = LaunchedCompile(compilation, dims)
     buffers, memory = memory_facts(launched)
     homes: dict[int, list[int]] = {}
-    for place, buffer in enumerate(buffers):
+    for index, buffer in enumerate(buffers):
         for id in buffer.nodes:
-            homes.setdefault(id, []).append(place)
+            homes.setdefault(id, []).append(index)
     times = () if timings is None else (times_of(launched, timings),)
     return Facts(
         kernel_facts(launched, dialects),
@@ -63,7 +63,7 @@ def facts_of(
 
 
 def subject_of(compilation: Compilation, facts: Facts | None = None, title: str = "") -> Subject:
-    """Return a compile as pictures, pages and files have it."""
+    """Return a compile as pictures, pages and files hold it."""
     return Subject(
         title or compilation.written.name,
         compilation.snapshots,
@@ -73,14 +73,14 @@ def subject_of(compilation: Compilation, facts: Facts | None = None, title: str 
 
 
 def timed(facts: Facts, compilation: Compilation, *times: Timings | SideBySide) -> Facts:
-    """Return the facts of a compile with times beside those that they have."""
-    launched = Launched(compilation)
+    """Return the facts of a compile with times added."""
+    launched = LaunchedCompile(compilation)
     rows, roofs = [*facts.times], dict.fromkeys(facts.roofline)
-    for one in times:
-        if isinstance(one, Timings):
-            rows.append(times_of(launched, one))
-            roofs.update(dict.fromkeys(roofs_of(one, None)))
+    for timed_runs in times:
+        if isinstance(timed_runs, Timings):
+            rows.append(times_of(launched, timed_runs))
+            roofs.update(dict.fromkeys(roofs_of(timed_runs, None)))
         else:
-            rows += times_beside(launched, one)
-            roofs.update(dict.fromkeys(roofs_of(None, one)))
+            rows += times_beside(launched, timed_runs)
+            roofs.update(dict.fromkeys(roofs_of(None, timed_runs)))
     return replace(facts, times=tuple(rows), roofline=tuple(roofs))

@@ -1,4 +1,4 @@
-"""What a program launches, as facts: kernels, their uses, and which lines compute which nodes."""
+"""A program's launches as facts: kernels, their uses, and the nodes that each line computes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from luminal_lab.core.ops import Pick
 from luminal_lab.devices.gpu.compiler import GPUMaker
 from luminal_lab.devices.runtime.worklist import Maker, Worklist
 from luminal_lab.errors import LabError
-from luminal_lab.io.facts import Dialect, KernelFacts, LaunchFacts, Line, SourceFacts, Step
+from luminal_lab.io.facts import Dialect, KernelFacts, LaunchFacts, Line, ScheduleStep, SourceFacts
 from luminal_lab.kernels.gpu import apple, gpu_of
 from luminal_lab.kernels.kernel import LANGUAGES, Kernel
 from luminal_lab.kernels.launch import Launch
@@ -21,73 +21,73 @@ from luminal_lab.passes.compilation import Compilation
 from luminal_lab.timing.column import Covering
 
 ARCH = "sm_80"
-"""What CUDA is written for where a compile was for another device."""
+"""The target of CUDA sources for a compile that was for another device."""
 
 
 @dataclass
-class Launched:
-    """A compile with what it launches, and what is asked about both more than once."""
+class LaunchedCompile:
+    """A compile with its launches, and cached answers about both."""
 
     compilation: Compilation
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
-    """The sizes of dims, as far as they are known."""
+    """The known sizes of dims."""
 
     @cached_property
     def launches(self) -> tuple[Launch, ...]:
-        """The launches of a run, in order, could it run here or not; none without a device."""
-        found: Iterable[Launch] = getattr(self.compilation.program, "launches", ())
-        return tuple(found)
+        """The launches of a run, in order, runnable here or not; none without a device."""
+        launches: Iterable[Launch] = getattr(self.compilation.program, "launches", ())
+        return tuple(launches)
 
     @cached_property
     def kernels(self) -> tuple[Kernel, ...]:
-        """The kernels that are launched, each once, in the order of their first launch."""
-        return tuple({one.kernel.name: one.kernel for one in self.launches}.values())
+        """The distinct kernels, in the order of their first launch."""
+        return tuple({launch.kernel.name: launch.kernel for launch in self.launches}.values())
 
     @cached_property
     def at(self) -> Mapping[int, int]:
-        """The places of launches, by the nodes that they compute and those that pick of them."""
-        found: dict[int, int] = {}
-        for place, launch in enumerate(self.launches):
-            found[launch.node] = place
-            found.update((id, place) for id in self.picks(launch.node))
-        return found
+        """The indices of launches, by the nodes that they compute and the picks from these."""
+        positions: dict[int, int] = {}
+        for position, launch in enumerate(self.launches):
+            positions[launch.node] = position
+            positions.update((id, position) for id in self.picks(launch.node))
+        return positions
 
     def picks(self, id: int) -> list[int]:
-        """Return the nodes that pick one of several results, in the order of the results."""
-        found = {
-            one.op.index: one.id
-            for one in self.compilation.ir.users(id)
-            if isinstance(one.op, Pick)
+        """Return the picks from a node with several results, in the order of the results."""
+        ids = {
+            user.op.index: user.id
+            for user in self.compilation.ir.users(id)
+            if isinstance(user.op, Pick)
         }
-        return [found[place] for place in sorted(found)]
+        return [ids[index] for index in sorted(ids)]
 
     @cached_property
     def covering(self) -> Covering:
-        """Finds the nodes as written behind a node of the last graph."""
+        """The map from nodes of the last graph to nodes as written."""
         return Covering(self.compilation)
 
     def inside(self, id: int) -> tuple[Node, ...]:
-        """Return the nodes that became part of a call, as they were before."""
+        """Return the nodes that became part of a call, in their earlier form."""
         return tuple(self._inside(self.compilation.ir[id], set()))
 
     def _inside(self, node: Node, seen: set[int]) -> Iterable[Node]:
         for id in node.meta.made.parents if node.meta.made is not None else ():
-            found = self._records.get(id)
-            if found is None or id in seen:
+            node_before = self._records.get(id)
+            if node_before is None or id in seen:
                 continue
             seen.add(id)
-            if found.op.body_of() is not None:
-                yield from self._inside(found, seen)
+            if node_before.op.body_of() is not None:
+                yield from self._inside(node_before, seen)
             else:
-                yield found
+                yield node_before
 
     @cached_property
     def _records(self) -> Mapping[int, Node]:
-        """Every node that was there once, by its id: ids are never used again."""
-        found = {node.id: node for node in self.compilation.written.table}
+        """Every node that ever existed, by its id: ids are never reused."""
+        records = {node.id: node for node in self.compilation.written.table}
         for shot in self.compilation.snapshots:
-            found.update((node.id, node) for change in shot.log for node in change.after)
-        return found
+            records.update((node.id, node) for change in shot.log for node in change.after)
+        return records
 
     @cached_property
     def reasons(self) -> Mapping[int, str]:
@@ -102,62 +102,66 @@ class Launched:
     @cached_property
     def uses(self) -> Mapping[str, tuple[int, ...]]:
         """The nodes that each kernel computes, by the kernel's name."""
-        found: dict[str, list[int]] = {}
+        nodes: dict[str, list[int]] = {}
         for launch in self.launches:
-            found.setdefault(launch.kernel.name, []).append(launch.node)
-        return {name: tuple(ids) for name, ids in found.items()}
+            nodes.setdefault(launch.kernel.name, []).append(launch.node)
+        return {name: tuple(ids) for name, ids in nodes.items()}
 
 
 def launch_facts(
-    launched: Launched, buffers: Mapping[int, Sequence[int]]
+    launched: LaunchedCompile, buffers: Mapping[int, Sequence[int]]
 ) -> tuple[LaunchFacts, ...]:
-    """Return the launches; `buffers` are the places of buffers by the nodes that live in them."""
+    """Return the launches; `buffers` maps nodes to the indices of their buffers."""
     ir = launched.compilation.ir
     written = launched.compilation.written
-    number = {kernel.name: place for place, kernel in enumerate(launched.kernels)}
-    found: list[LaunchFacts] = []
+    number = {kernel.name: index for index, kernel in enumerate(launched.kernels)}
+    facts: list[LaunchFacts] = []
     for launch in launched.launches:
         node = ir[launch.node]
-        made = tuple(launched.picks(node.id)) or (node.id,)
+        results = tuple(launched.picks(node.id)) or (node.id,)
         covers = sorted(launched.covering.written(node.id))
         lines = [written[id].meta.origin for id in covers]
         origins = dict.fromkeys(Line(*line) for line in lines if line is not None)
-        places = [place for id in (*node.sources, *made) for place in buffers.get(id, ())]
-        found.append(
+        homes = [index for id in (*node.sources, *results) for index in buffers.get(id, ())]
+        facts.append(
             LaunchFacts(
                 number[launch.kernel.name],
                 f"%{launch.name}",
                 node.id,
-                made,
+                results,
                 node.sources,
                 tuple(covers),
                 tuple(origins),
-                tuple(dict.fromkeys(places)),
+                tuple(dict.fromkeys(homes)),
             )
         )
-    return tuple(found)
+    return tuple(facts)
 
 
 # -- kernels ---------------------------------------------------------------------------------------
 
 
-def kernel_facts(launched: Launched, dialects: Sequence[Dialect] = ()) -> tuple[KernelFacts, ...]:
-    """Return the kernels, with their sources in the dialect of the compile and in others."""
-    others = [(one, _elsewhere(launched, one)) for one in dict.fromkeys(dialects)]
-    found: list[KernelFacts] = []
+def kernel_facts(
+    launched: LaunchedCompile, dialects: Sequence[Dialect] = ()
+) -> tuple[KernelFacts, ...]:
+    """Return the kernels, with their sources in the compile's dialect and in others."""
+    others = [(dialect, _elsewhere(launched, dialect)) for dialect in dict.fromkeys(dialects)]
+    facts: list[KernelFacts] = []
     for kernel in launched.kernels:
         nodes = launched.uses[kernel.name]
         sources = [_source(launched, kernel, nodes, _title(kernel, launched.compilation))]
-        for dialect, made in others:
-            other = made.get(nodes[0])
+        for dialect, kernels in others:
+            other = kernels.get(nodes[0])
             if dialect != kernel.dialect and other is not None:
                 title = f"{LANGUAGES[dialect]}{f' {ARCH}' if dialect == 'cuda' else ''}"
                 sources.append(_source(launched, other, nodes, title))
-        found.append(_kernel(launched, kernel, tuple(sources)))
-    return tuple(found)
+        facts.append(_kernel(launched, kernel, tuple(sources)))
+    return tuple(facts)
 
 
-def _kernel(launched: Launched, kernel: Kernel, sources: tuple[SourceFacts, ...]) -> KernelFacts:
+def _kernel(
+    launched: LaunchedCompile, kernel: Kernel, sources: tuple[SourceFacts, ...]
+) -> KernelFacts:
     first, steps = _steps(kernel)
     return KernelFacts(
         kernel.name,
@@ -174,12 +178,14 @@ def _kernel(launched: Launched, kernel: Kernel, sources: tuple[SourceFacts, ...]
 
 
 @lru_cache(256)
-def _steps(kernel: Kernel) -> tuple[str, tuple[Step, ...]]:
+def _steps(kernel: Kernel) -> tuple[str, tuple[ScheduleStep, ...]]:
     """Return the nest before the first step of a kernel's schedule, and after each."""
     if kernel.definition is None or kernel.schedule is None:
         return "", ()
     steps = kernel.steps
-    return str(steps.start), tuple(Step(str(one.step), str(one.after)) for one in steps)
+    return str(steps.start), tuple(
+        ScheduleStep(str(applied.step), str(applied.after)) for applied in steps
+    )
 
 
 def _known(amount: Callable[[Mapping[str, int]], int], dims: Mapping[str, int]) -> int | None:
@@ -195,7 +201,9 @@ def _title(kernel: Kernel, compilation: Compilation) -> str:
     return f"{LANGUAGES[kernel.dialect]}{f' {arch}' if arch else ''}"
 
 
-def _source(launched: Launched, kernel: Kernel, nodes: Iterable[int], title: str) -> SourceFacts:
+def _source(
+    launched: LaunchedCompile, kernel: Kernel, nodes: Iterable[int], title: str
+) -> SourceFacts:
     dialect: Dialect = (
         "cuda" if kernel.dialect == "cuda" else "metal" if kernel.dialect == "metal" else "c"
     )
@@ -203,27 +211,27 @@ def _source(launched: Launched, kernel: Kernel, nodes: Iterable[int], title: str
 
 
 def _lines(
-    launched: Launched, kernel: Kernel, nodes: Iterable[int]
+    launched: LaunchedCompile, kernel: Kernel, nodes: Iterable[int]
 ) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """Return for each line of a source the nodes that it computes, in all launches.
+    """Return the nodes that each line of a source computes, over all launches.
 
-    A kernel's lines know the kinds of their ops; of each launch the nodes of that kind are meant.
+    A kernel's lines know the kinds of their ops; they stand for each launch's nodes of that kind.
     """
     by_op: dict[str, list[int]] = {}
     for id in nodes:
         for node in launched.inside(id):
             if not isinstance(node.op, Source):
                 by_op.setdefault(node.op.name, []).append(node.id)
-    found: list[tuple[int, tuple[int, ...]]] = []
+    lines: list[tuple[int, tuple[int, ...]]] = []
     for number, ops in enumerate(kernel.ops_of_line, 1):
         ids = [id for op in ops for id in by_op.get(op, ())]
         if ids:
-            found.append((number, tuple(sorted(set(ids)))))
-    return tuple(found)
+            lines.append((number, tuple(sorted(set(ids)))))
+    return tuple(lines)
 
 
-def _elsewhere(launched: Launched, dialect: Dialect) -> Mapping[int, Kernel]:
-    """Return the kernels that another device would have for the same graph, by their nodes."""
+def _elsewhere(launched: LaunchedCompile, dialect: Dialect) -> Mapping[int, Kernel]:
+    """Return another device's kernels for the same graph, by their nodes."""
     maker: Maker
     ir = launched.compilation.ir
     if dialect == "c":
@@ -232,8 +240,12 @@ def _elsewhere(launched: Launched, dialect: Dialect) -> Mapping[int, Kernel]:
     try:
         return _kernels_of(Worklist(ir, maker, {}))
     except LabError:
-        return {}  # such as float64, which Apple's GPUs have not
+        return {}  # such as float64, which Apple's GPUs lack
 
 
 def _kernels_of(work: Worklist) -> Mapping[int, Kernel]:
-    return {one.node.id: work.uses[one.use].kernel for one in work.works if one.use is not None}
+    return {
+        work_item.node.id: work.uses[work_item.use].kernel
+        for work_item in work.works
+        if work_item.use is not None
+    }

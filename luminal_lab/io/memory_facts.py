@@ -1,4 +1,4 @@
-"""The memory plan of a program as facts: buffers, from which launch to which they are needed."""
+"""The memory plan of a program as facts: buffers, and the launches that need them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Literal, TypeAlias, cast
 from luminal_lab.devices.runtime.worklist import Worklist
 from luminal_lab.errors import LabError
 from luminal_lab.io.facts import BufferFacts, MemoryFacts
-from luminal_lab.io.launch_facts import Launched
+from luminal_lab.io.launch_facts import LaunchedCompile
 from luminal_lab.kernels.memory.plan import BoundPlan, MemoryPlan
 from luminal_lab.kernels.memory.text import Row
 
 Kind: TypeAlias = Literal["arena", "input", "output", "constant", "alias"]
 
 
-def memory_facts(launched: Launched) -> tuple[tuple[BufferFacts, ...], MemoryFacts | None]:
-    """Return the buffers of a run that computes all outputs, and what its temporaries take."""
+def memory_facts(launched: LaunchedCompile) -> tuple[tuple[BufferFacts, ...], MemoryFacts | None]:
+    """Return the buffers of a run that computes all outputs, and the memory of its temporaries."""
     program: object = launched.compilation.program
     plan, work = getattr(program, "memory_plan", None), getattr(program, "list", None)
     if not isinstance(plan, MemoryPlan) or not isinstance(work, Worklist):
@@ -25,18 +25,18 @@ def memory_facts(launched: Launched) -> tuple[tuple[BufferFacts, ...], MemoryFac
     nodes: dict[int, list[int]] = {}
     for id, slot in work.slot_of.items():
         nodes.setdefault(slot, []).append(id)
-    # A kernel of several results has a slot for each, and no node for the first alone.
-    for one in work.works:
-        for slot in one.makes:
-            nodes.setdefault(slot, []).append(one.node.id)
-    places = _launches_of_steps(launched, plan, work)
-    found: list[BufferFacts] = []
+    # A kernel of several results has a slot for each, but no node of its own for the first.
+    for work_item in work.works:
+        for slot in work_item.makes:
+            nodes.setdefault(slot, []).append(work_item.node.id)
+    launches = _launches_of_steps(launched, plan, work)
+    facts: list[BufferFacts] = []
     for row in (plan if bound is None else bound).rows():
         first, last = row["first"], row["last"]
         if not isinstance(first, int) or not isinstance(last, int):
             continue
-        begin, end = places.get(first, (0, 0))[0], places.get(last, (0, 0))[1]
-        found.append(
+        begin, end = launches.get(first, (0, 0))[0], launches.get(last, (0, 0))[1]
+        facts.append(
             BufferFacts(
                 str(row["value"]),
                 _kind(row),
@@ -48,7 +48,7 @@ def memory_facts(launched: Launched) -> tuple[tuple[BufferFacts, ...], MemoryFac
             )
         )
     memory = None if bound is None else MemoryFacts(bound.unshared_bytes, bound.arena_bytes)
-    return tuple(found), memory
+    return tuple(facts), memory
 
 
 def _bound(plan: MemoryPlan, dims: Mapping[str, int]) -> BoundPlan | None:
@@ -61,23 +61,23 @@ def _bound(plan: MemoryPlan, dims: Mapping[str, int]) -> BoundPlan | None:
 
 
 def _launches_of_steps(
-    launched: Launched, plan: MemoryPlan, work: Worklist
+    launched: LaunchedCompile, plan: MemoryPlan, work: Worklist
 ) -> dict[int, tuple[int, int]]:
-    """Return for each step of a plan its launch; of NumPy's, those after and before it."""
-    place = {launch.node: at for at, launch in enumerate(launched.launches)}
-    made_by = {slot: one.node.id for one in work.works for slot in one.makes}
+    """Return the launch of each step of a plan; for NumPy's steps, the next and the last one."""
+    index = {launch.node: at for at, launch in enumerate(launched.launches)}
+    made_by = {slot: work_item.node.id for work_item in work.works for slot in work_item.makes}
     last = max(len(launched.launches) - 1, 0)
-    found: dict[int, tuple[int, int]] = {}
+    spans: dict[int, tuple[int, int]] = {}
     done = 0
     for at, step in enumerate(plan.program.steps):
         nodes = [made_by[slot] for slot in step.writes if slot in made_by]
-        here = next((place[id] for id in nodes if id in place), None)
+        here = next((index[id] for id in nodes if id in index), None)
         if here is None:
-            found[at] = min(done, last), max(done - 1, 0)
+            spans[at] = min(done, last), max(done - 1, 0)
         else:
-            found[at] = here, here
+            spans[at] = here, here
             done = here + 1
-    return found
+    return spans
 
 
 def _kind(row: Row) -> Kind:

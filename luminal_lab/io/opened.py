@@ -1,4 +1,4 @@
-"""`ll.open`: what a recording holds, as graphs, passes and firings that can be looked at again."""
+"""`ll.open`: a recording's graphs, passes and firings, to be looked at again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.ir import IR
-from luminal_lab.display import Drawn, Examined
+from luminal_lab.display import DrawnGraph, Examined
 from luminal_lab.errors import (
     ArgumentError,
     GraphError,
@@ -45,10 +45,9 @@ def open(  # noqa: A001  # as users call it: ll.open
 ) -> Opened:
     """Open a recording: all graphs, passes, firings, sources and times that were saved.
 
-    Nothing in it is run, and no session is made: it is for looking. What becomes more than `limit`
-    bytes when it is unpacked is refused. With `trust=True` the kernels of users that it carries may
-    be run in this process, when its passes are run again for a device; those that this user has
-    written or signed always may.
+    Nothing in it runs, and no session is made. A file that unpacks to more than `limit` bytes is
+    refused. With `trust=True`, user kernels in the file may run in this process when its passes
+    run again for a device; kernels that this user wrote or signed always may.
 
     >>> import luminal_lab as ll
     >>> from tempfile import TemporaryDirectory
@@ -77,15 +76,15 @@ def open(  # noqa: A001  # as users call it: ll.open
     return Opened(name, contents)
 
 
-class Opened(Drawn, Examined):
-    """A recording that was opened: one compile, or several.
+class Opened(DrawnGraph, Examined):
+    """An open recording: one compile or several.
 
-    Of several the first is meant, and `run[1]` or `run["title"]` is another.
+    It stands for the first one; `run[1]` or `run["title"]` is another.
     """
 
     def __init__(self, name: str, contents: Contents) -> None:
         self.name = visible(name)
-        """What the file was called."""
+        """The file's name."""
         self.contents = contents
 
     # -- what it holds -----------------------------------------------------------------------------
@@ -102,12 +101,12 @@ class Opened(Drawn, Examined):
 
     @property
     def title(self) -> str:
-        """What was recorded."""
+        """The name of the recorded graph."""
         return self.subject.title
 
     @property
     def date(self) -> str:
-        """When it was saved."""
+        """The date of saving."""
         return self.contents.date
 
     @property
@@ -132,7 +131,7 @@ class Opened(Drawn, Examined):
 
     @property
     def facts(self) -> Facts:
-        """Kernels, launches, memory, rules, times and cells; what was measured is recorded now."""
+        """Kernels, launches, memory, rules, times and cells; measured times count as recorded."""
         return self.subject.facts
 
     @property
@@ -142,7 +141,7 @@ class Opened(Drawn, Examined):
 
     @cached_property
     def compilation(self) -> Compilation:
-        """The compile, to be asked as any other; without a device, and without rules."""
+        """The compile, without a device and without rules."""
         return Compilation(self.snapshots, Pipeline())
 
     # -- parts -------------------------------------------------------------------------------------
@@ -151,7 +150,7 @@ class Opened(Drawn, Examined):
         return len(self.subjects)
 
     def __iter__(self) -> Iterator[Opened]:
-        """Yield all graphs and compiles in it, each as a recording of its own."""
+        """Yield each graph and compile as a recording of its own."""
         return (self._part(at) for at in range(len(self)))
 
     def __getitem__(self, which: int | str) -> Opened | Snapshot:
@@ -163,7 +162,7 @@ class Opened(Drawn, Examined):
                     hint="they count from 0; run.snapshots has the passes",
                 )
             return self._part(which % len(self))
-        titles = [one.title for one in self.subjects]
+        titles = [subject.title for subject in self.subjects]
         if len(self) > 1 and which in titles:
             return self._part(titles.index(which))
         return self.compilation[which]
@@ -171,7 +170,7 @@ class Opened(Drawn, Examined):
     def _part(self, at: int) -> Opened:
         contents = self.contents
         alone = Contents(
-            contents.made, contents.date, (contents.subjects[at],), (contents.values[at],)
+            contents.writer, contents.date, (contents.subjects[at],), (contents.values[at],)
         )
         return Opened(self.name, alone)
 
@@ -180,46 +179,46 @@ class Opened(Drawn, Examined):
         return self.compilation.trace(what)
 
     def why(self, node: Following) -> Story:
-        """Tell in sentences where a node comes from."""
+        """Explain in sentences where a node comes from."""
         return self.compilation.why(node)
 
     def diff(self) -> Diff:
-        """Return what all passes together have changed."""
+        """Return the changes of all passes together."""
         return diff(self.written, self.ir)
 
     # -- shown -------------------------------------------------------------------------------------
 
     def export(self, path: str | Path) -> None:
-        """Write all of it as one page that needs no server, no network and no Python."""
+        """Write the recording as one page that needs no server, network or Python."""
         self.workbench().export(path)
 
     def save(self, path: str | Path) -> None:
         """Write it to a file again, in the schema of this version."""
         save_recording(path, self.subjects, self.contents.values)
 
-    def to_pandas(self, what: str = "passes") -> pd.DataFrame:
-        """Return a table of pandas: a row for each pass, or with "times" for each time."""
-        if what == "passes":
+    def to_pandas(self, table: str = "passes") -> pd.DataFrame:
+        """Return a pandas table with a row for each pass, or with "times" for each time."""
+        if table == "passes":
             rows = [
                 (
-                    one.index,
-                    one.title,
-                    one.round,
-                    len(one.before),
-                    len(one.ir),
-                    len(one.firings),
-                    len(one.refusals),
-                    one.seconds,
-                    one.verified,
-                    one.checked,
+                    shot.index,
+                    shot.title,
+                    shot.round,
+                    len(shot.before),
+                    len(shot.ir),
+                    len(shot.firings),
+                    len(shot.refusals),
+                    shot.seconds,
+                    shot.verified,
+                    shot.checked,
                 )
-                for one in self.snapshots
+                for shot in self.snapshots
             ]
             return frame("recording", PASSES.split(), rows, {"title": self.title})
-        if what != "times":
+        if table != "times":
             raise UnknownNameError(
-                f"recording: there is no table of {what!r}",
-                hint=nearest(str(what), ("passes", "times")) or 'there are "passes" and "times"',
+                f"recording: there is no table of {table!r}",
+                hint=nearest(str(table), ("passes", "times")) or 'there are "passes" and "times"',
             )
         facts = self.facts
         times = [
@@ -245,17 +244,21 @@ class Opened(Drawn, Examined):
 
     @override
     def __str__(self) -> str:
-        lines = [f"{self.name}: saved by {self.contents.made}, {self.date[:16].replace('T', ' ')}"]
-        lines += [f"  {_summary(one)}" for one in self.subjects]
+        lines = [
+            f"{self.name}: saved by {self.contents.writer}, {self.date[:16].replace('T', ' ')}"
+        ]
+        lines += [f"  {_summary(subject)}" for subject in self.subjects]
         return "\n".join([*lines, *self._foreign()])
 
     def _foreign(self) -> Iterator[str]:
-        """Yield a line about kernels in it that do not run here."""
-        found = untrusted(carried(self.subjects))
-        if found:
-            what = ", ".join(one.what for one in found[:3]) + (", …" if found[3:] else "")
-            many = "1 kernel" if len(found) == 1 else f"{len(found)} kernels"
-            yield f"  brings {many} that nobody here has signed: {what}"
+        """Yield lines about its kernels that do not run here."""
+        foreign = untrusted(carried(self.subjects))
+        if foreign:
+            names = ", ".join(kernel.what for kernel in foreign[:3]) + (
+                ", …" if foreign[3:] else ""
+            )
+            many = "1 kernel" if len(foreign) == 1 else f"{len(foreign)} kernels"
+            yield f"  brings {many} that nobody here has signed: {names}"
             yield f"  nothing of that runs until you say so: luminal-lab trust {self.name} --show"
 
     @override
@@ -267,11 +270,11 @@ class Opened(Drawn, Examined):
 
 
 def _summary(subject: Subject) -> str:
-    """Return what a subject is, in one line."""
+    """Return a one-line summary of a subject."""
     first, last = subject.snapshots[0], subject.snapshots[-1]
     if len(subject.snapshots) == 1:
         return f"{subject.title}, {len(last.ir)} nodes, not compiled"
-    firings = sum(len(one.firings) for one in subject.snapshots)
+    firings = sum(len(shot.firings) for shot in subject.snapshots)
     parts = [
         f"{subject.title}, {len(first.ir)} → {len(last.ir)} nodes",
         f"{len(subject.snapshots) - 1} passes, {firings:,} firings",
@@ -282,5 +285,5 @@ def _summary(subject: Subject) -> str:
         many = f"{launches} launch{'es' * (launches != 1)}"
         parts.append(f"{kernels} kernel{'s' * (kernels != 1)}, {many}")
     if facts.times:
-        parts.append(f"times of {', '.join(one.device for one in facts.times)}")
+        parts.append(f"times of {', '.join(device.device for device in facts.times)}")
     return "; ".join(parts)

@@ -4,10 +4,10 @@ A compile is one table of records, and for each snapshot the editor's log: which
 change took out and put in. Ops, types and dims are texts in the grammar of the text form. Nothing
 else is needed: the graphs follow from the logs, as they did when the passes ran.
 
-    texts       names, rules, ops, types, …, to which all other parts refer by place
+    texts       names, rules, ops, types, …, to which all other parts refer by index
     rows        a column each: id, op, type, sources, meta; a rewired node has another row
     metas       name, origin, scope, rule, parents
-    graphs      those that follow from no log: what was written, and the bodies of calls
+    graphs      graphs that follow from no log: as written, and the bodies of calls
     snapshots   title, seconds, …, log: kind, rule, node, into, before, after, signatures, firing
 
 unpacking.py reads it.
@@ -38,13 +38,13 @@ INPUT: Final = "input"
 
 
 class Texts:
-    """Texts, each once, and the place of each."""
+    """Distinct texts, each with its index."""
 
     def __init__(self) -> None:
         self.places: dict[str, int] = {"": 0}
 
     def __call__(self, text: str) -> int:
-        """Return the place of a text."""
+        """Return the index of a text."""
         return self.places.setdefault(text, len(self.places))
 
     @property
@@ -64,7 +64,7 @@ class Packing:
         self.graphs: list[Json] = []
         self.signatures: list[Json] = []
         self.origins: dict[Origin, int] = {}
-        # By identity: a record is itself and nothing else, and lives as long as its snapshots.
+        # By identity: records are unique, and live as long as their snapshots.
         self._rows: dict[int, int] = {}
         self._metas: dict[int, int] = {}
         self._graphs: dict[int, int] = {}
@@ -76,16 +76,16 @@ class Packing:
         self._held: list[object] = []
 
     def json(self, snapshots: Sequence[Snapshot]) -> dict[str, Json]:
-        """Return the snapshots as JSON has them."""
-        found: list[Json] = []
-        for before, one in pairwise([None, *snapshots]):
-            assert one is not None
-            found.append(self._snapshot(before, one))
+        """Return the snapshots as JSON values."""
+        packed: list[Json] = []
+        for before, shot in pairwise([None, *snapshots]):
+            assert shot is not None
+            packed.append(self._snapshot(before, shot))
         dims = mentioned(self._types, self._values).values()
         bounded = [s for s in dims if (s.low, s.high, s.multiple_of) != (1, None, 1)]
         files = self.files
         return {
-            "dims": [dim_declaration(one) for one in bounded],
+            "dims": [dim_declaration(dim) for dim in bounded],
             "origins": [
                 [self.texts(files[o.file]), o.line, self.texts(o.text)] for o in self.origins
             ],
@@ -94,36 +94,38 @@ class Packing:
             "rows": as_json(self.rows),
             "signatures": self.signatures,
             "graphs": self.graphs,
-            "snapshots": found,
+            "snapshots": packed,
         }
 
     @property
     def files(self) -> Mapping[str, str]:
-        """What each file is called that wrote a node: no folder of this machine is kept."""
-        return short_files(one.file for one in self.origins)
+        """The short name of each file that wrote a node; folders of this machine are left out."""
+        return short_files(origin.file for origin in self.origins)
 
     # -- snapshots ---------------------------------------------------------------------------------
 
-    def _snapshot(self, last: Snapshot | None, one: Snapshot) -> dict[str, Json]:
-        follows = last is not None and one.before is last.ir
-        if not one.verified:
-            _check(one)
-        made = _unless_replayed(one) if one.log else one.ir if one.ir is not one.before else None
+    def _snapshot(self, last: Snapshot | None, shot: Snapshot) -> dict[str, Json]:
+        follows = last is not None and shot.before is last.ir
+        if not shot.verified:
+            _check(shot)
+        unreplayed = (
+            _unless_replayed(shot) if shot.log else shot.ir if shot.ir is not shot.before else None
+        )
         return {
-            "title": one.title,
-            "index": one.index,
-            "seconds": one.seconds,
-            "verified": one.verified,
-            "checked": one.checked,
-            "round": one.round,
-            "before": -1 if follows else self._graph(one.before),
-            "after": -1 if made is None else self._graph(made),
-            "log": self._log(one.log),
+            "title": shot.title,
+            "index": shot.index,
+            "seconds": shot.seconds,
+            "verified": shot.verified,
+            "checked": shot.checked,
+            "round": shot.round,
+            "before": -1 if follows else self._graph(shot.before),
+            "after": -1 if unreplayed is None else self._graph(unreplayed),
+            "log": self._log(shot.log),
             "refusals": {
-                "rule": [self.texts(refusal.rule) for refusal in one.refusals],
-                "node": [refusal.node for refusal in one.refusals],
-                "facts": [self.texts(" ".join(sorted(r.facts))) for r in one.refusals],
-                "because": [self.texts(refusal.because) for refusal in one.refusals],
+                "rule": [self.texts(refusal.rule) for refusal in shot.refusals],
+                "node": [refusal.node for refusal in shot.refusals],
+                "facts": [self.texts(" ".join(sorted(r.facts))) for r in shot.refusals],
+                "because": [self.texts(refusal.because) for refusal in shot.refusals],
             },
         }
 
@@ -136,8 +138,8 @@ class Packing:
             rule.append(texts(change.rule))
             node.append(change.node)
             into.append(-1 if change.into is None else change.into)
-            before.append([row(one) for one in change.before])
-            after.append([row(one) for one in change.after])
+            before.append([row(record) for record in change.before])
+            after.append([row(record) for record in change.after])
             old.append(signature(change.signatures[0]))
             new.append(signature(change.signatures[1]))
             firing.append(change.firing)
@@ -147,11 +149,11 @@ class Packing:
     # -- graphs ------------------------------------------------------------------------------------
 
     def _graph(self, ir: IR) -> int:
-        place = self._graphs.get(id(ir))
-        if place is None:
+        index = self._graphs.get(id(ir))
+        if index is None:
             rows: list[Json] = [self._row(node) for node in ir.table]
-            # A body's place comes before that of the graph that calls it.
-            place = self._graphs[id(ir)] = len(self.graphs)
+            # A body comes before the graph that calls it.
+            index = self._graphs[id(ir)] = len(self.graphs)
             self._held.append(ir)
             self.graphs.append(
                 {
@@ -161,92 +163,94 @@ class Packing:
                     "size": ir.next_id,
                 }
             )
-        return place
+        return index
 
     def _signature(self, signature: Signature) -> int:
-        place = self._known.get(id(signature))
-        if place is None:
-            place = self._signatures.setdefault(signature, len(self._signatures))
-            if place == len(self.signatures):
+        index = self._known.get(id(signature))
+        if index is None:
+            index = self._signatures.setdefault(signature, len(self._signatures))
+            if index == len(self.signatures):
                 inputs, outputs, carries, schedule = signature
                 pairs: list[Json] = [[*pair] for pair in carries]
                 self.signatures.append([[*inputs], [*outputs], pairs, [*schedule]])
-            self._known[id(signature)] = place
+            self._known[id(signature)] = index
             self._held.append(signature)
-        return place
+        return index
 
     def _row(self, node: Node) -> int:
-        place = self._rows.get(id(node))
-        if place is None:
+        index = self._rows.get(id(node))
+        if index is None:
             rows = self.rows
             op = self._op(node)
-            place = self._rows[id(node)] = len(rows["id"])
+            index = self._rows[id(node)] = len(rows["id"])
             rows["id"].append(node.id)
             rows["op"].append(op)
             rows["type"].append(self.texts(types_text(node)))
             self._types.update(dict.fromkeys(node.types))
             rows["meta"].append(self._meta(node.meta))
-            # Seen from the node, equal layers read alike.
+            # Relative ids are the same in equal layers.
             rows["reads"].append([node.id - source for source in node.sources])
             self._held.append(node)
-        return place
+        return index
 
     def _op(self, node: Node) -> int:
         op = node.op
         body = op.body_of()
         key: object = op if body is None else (type(op), id(body), _beside(op, body))
-        place = self._ops.get(key)
-        if place is None:
+        index = self._ops.get(key)
+        if index is None:
             at = -1 if body is None else self._graph(body)
             text = op_text(op, {} if body is None else {body: "body"})
-            place = self._ops[key] = len(self.ops["text"])
+            index = self._ops[key] = len(self.ops["text"])
             self.ops["text"].append(self.texts(INPUT if isinstance(op, Input) else text))
             self.ops["type"].append(self.texts(str(node.type)))
             self.ops["body"].append(at)
             self._values.append(op)
-        return place
+        return index
 
     def _meta(self, meta: Meta) -> int:
-        place = self._metas.get(id(meta))
-        if place is None:
-            metas, origin, made = self.metas, meta.origin, meta.made
-            place = self._metas[id(meta)] = len(metas["name"])
+        index = self._metas.get(id(meta))
+        if index is None:
+            metas, origin, derivation = self.metas, meta.origin, meta.made
+            index = self._metas[id(meta)] = len(metas["name"])
             metas["name"].append(self.texts(meta.name or ""))
             metas["origin"].append(
                 -1 if origin is None else self.origins.setdefault(origin, len(self.origins))
             )
             metas["scope"].append(self.texts(meta.scope))
-            metas["rule"].append(-1 if made is None else self.texts(made.rule))
-            metas["parents"].append([] if made is None else [*made.parents])
+            metas["rule"].append(-1 if derivation is None else self.texts(derivation.rule))
+            metas["parents"].append([] if derivation is None else [*derivation.parents])
             self._held.append(meta)
-        return place
+        return index
 
 
 def as_json(columns: Columns) -> dict[str, Json]:
-    """Return columns as an object of JSON."""
+    """Return columns as a JSON object."""
     return {**columns}
 
 
 def _beside(op: Op, body: IR) -> str:
-    """Return all that an op says beside its body."""
+    """Return an op's text without its body."""
     return op_text(op, {body: "body"})
 
 
-def _check(one: Snapshot) -> None:
-    """Raise if a graph that nobody has verified breaks a law: it could not be opened."""
+def _check(shot: Snapshot) -> None:
+    """Raise if an unverified graph breaks a law, because it could not be opened."""
     try:
-        verify(one.ir.bare())
+        verify(shot.ir.bare())
     except LabError as error:
         raise RecordingError(
-            f"recording: the graph after {one.title} cannot be kept: {error.message}",
+            f"recording: the graph after {shot.title} cannot be kept: {error.message}",
             hint="verify(ir) says what is wrong with it",
         ) from error
 
 
-def _unless_replayed(one: Snapshot) -> IR | None:
-    """Return the graph after a pass, if it does not follow from the graph before and the log."""
-    found = replay(one.before, one.log)
-    is_same = found.signature == one.ir.signature and found.next_id == one.ir.next_id
+def _unless_replayed(shot: Snapshot) -> IR | None:
+    """Return the graph after a pass, unless replaying the log gives it."""
+    replayed = replay(shot.before, shot.log)
+    is_same = replayed.signature == shot.ir.signature and replayed.next_id == shot.ir.next_id
     return (
-        None if is_same and not any(True for _ in found.table.differing(one.ir.table)) else one.ir
+        None
+        if is_same and not any(True for _ in replayed.table.differing(shot.ir.table))
+        else shot.ir
     )

@@ -1,11 +1,11 @@
 """A recording: compiles in one file, with every firing, that opens anywhere; opening runs nothing.
 
-    luminal_lab recording 1\\n          what it is, and its schema, for people and for programs
+    luminal_lab recording 1\\n          what the file is, and its schema
     zlib(JSON)                          texts, subjects (packing.py), facts, environment
-    zlib(bytes)                         the arrays, where values were asked for
+    zlib(bytes)                         the arrays, if values were saved
 
-It is one compressed text and no archive: all of it is read together, a checksum covers it, and no
-directory can promise other sizes than there are.
+It is one compressed text, not an archive: it is read as a whole, a checksum covers it, and no
+directory can state false sizes.
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ from luminal_lab.errors import ArgumentError, RecordingError
 from luminal_lab.io.cells import package_version
 from luminal_lab.io.facts import Facts, Line, Subject
 from luminal_lab.io.packing import Packing, Texts
-from luminal_lab.io.unpacking import Given, Unpacking, texts_of
+from luminal_lab.io.unpacking import JsonObject, Unpacking, texts_of
 from luminal_lab.io.writing import write_bytes
 from luminal_lab.plain import Json, listed
 from luminal_lab.reading import TIMES, check_json, read_json, room
 from luminal_lab.trust import sign_written
 
 SCHEMA: Final = 1
-"""What a file holds; one more whenever that changes."""
+"""The version of the file format, raised with each change."""
 MAGIC: Final = b"luminal_lab recording "
 LIMIT: Final = 1 << 27
 """The most bytes of JSON that a file may become; a compile of 10,000 nodes has some 5 million."""
 SHARE: Final = 4
-"""Of the memory that a file may take, what its JSON may fill: one part of so many."""
+"""The JSON may fill this fraction, 1/4, of the memory that a file may take."""
 MOST_DIMS: Final = 64
 AGAIN: Final = 'save it again where it was made: cx.save("run.lab")'
 Document: TypeAlias = dict[str, object]
 Values: TypeAlias = Mapping[str, Array]
 
 MIGRATIONS: Mapping[int, Callable[[Document], Document]] = {}
-"""For each schema that is old, what makes a document of the next one of it."""
+"""By old schema, the function that turns a document into the next schema."""
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What a file holds."""
+    """The contents of a file."""
 
-    made: str
+    writer: str
     """The version of luminal_lab that wrote it."""
     date: str
     subjects: tuple[Subject, ...]
     values: tuple[Values, ...]
-    """For each subject the arrays that were asked for, by the names of their nodes."""
+    """For each subject, the saved arrays by the names of their nodes."""
 
 
 # -- writing ---------------------------------------------------------------------------------------
@@ -67,10 +67,10 @@ class Contents:
 def save_recording(
     path: str | Path, subjects: Iterable[Subject], values: Sequence[Values] = ()
 ) -> None:
-    """Write graphs and compiles to a file; whoever opens it sees what was seen here.
+    """Write graphs and compiles to a file, which shows the same wherever it is opened.
 
-    `values` are arrays by the names of their nodes, of each subject; without them the file holds
-    no value of any input or weight. Kernels that this process has written are signed: this user may
+    `values` are each subject's arrays by the names of their nodes; without them the file holds no
+    value of any input or weight. Kernels written in this process are signed, so that this user may
     run them again.
     """
     given = tuple(subjects)
@@ -79,19 +79,19 @@ def save_recording(
 
 
 def carried(subjects: Iterable[Subject]) -> tuple[UserKernel, ...]:
-    """Return the kernels of users that graphs and compiles have, in any snapshot."""
-    snapshots = [snapshot for one in subjects for snapshot in one.snapshots]
-    return tuple(user_kernels(*(ir for one in snapshots for ir in (one.before, one.ir))))
+    """Return the user kernels in any snapshot of graphs and compiles."""
+    snapshots = [snapshot for subject in subjects for snapshot in subject.snapshots]
+    return tuple(user_kernels(*(ir for shot in snapshots for ir in (shot.before, shot.ir))))
 
 
 def recording_bytes(subjects: Iterable[Subject], values: Sequence[Values] = ()) -> bytes:
-    """Return what a file of graphs and compiles holds."""
+    """Return the bytes of a file of graphs and compiles."""
     texts = Texts()
     data: list[bytes] = []
     packed: list[Json] = []
-    for at, one in enumerate(subjects):
+    for at, subject in enumerate(subjects):
         arrays = _packed_values(values[at], data) if at < len(values) else []
-        packed.append({**_packed(one, texts), "values": arrays})
+        packed.append({**_packed(subject, texts), "values": arrays})
     if not packed:
         raise ArgumentError("recording: there is nothing to keep", hint="give a graph or a compile")
     document: dict[str, Json] = {
@@ -112,13 +112,13 @@ def recording_bytes(subjects: Iterable[Subject], values: Sequence[Values] = ()) 
     arrays = b"".join(data)
     whole = head + zlib.compress(body, 6) + (zlib.compress(arrays, 1) if data else b"")
     if not _fits(text, len(arrays), room(len(whole))):
-        # A file may take so many times its size, so that it must not be too small either.
+        # Memory is limited to a multiple of the file's size, so the file must not be too small.
         whole = head + zlib.compress(body, 0) + (zlib.compress(arrays, 0) if data else b"")
     return whole
 
 
 def _fits(text: str, values: int, memory: int) -> bool:
-    """Return whether what a file holds is read again, in the memory that the file may take."""
+    """Return whether a file can be read back within the memory that it may take."""
     try:
         check_json(text, memory)
     except ValueError:
@@ -140,19 +140,19 @@ def _packed(subject: Subject, texts: Texts) -> dict[str, Json]:
 
 
 def _without_folders(facts: Facts, files: Mapping[str, str]) -> Facts:
-    """Return facts that call files as the recording does."""
+    """Return facts with the recording's short names of files."""
     launches = [
         replace(
-            one,
-            origins=tuple(Line(files.get(o.file, o.file), o.line, o.code) for o in one.origins),
+            launch,
+            origins=tuple(Line(files.get(o.file, o.file), o.line, o.code) for o in launch.origins),
         )
-        for one in facts.launches
+        for launch in facts.launches
     ]
     return replace(facts, launches=tuple(launches))
 
 
 def _packed_values(arrays: Values, data: list[bytes]) -> list[Json]:
-    found: list[Json] = []
+    entries: list[Json] = []
     for name, array in arrays.items():
         dtype = BY_NUMPY.get(array.dtype)
         if dtype is None:
@@ -162,23 +162,23 @@ def _packed_values(arrays: Values, data: list[bytes]) -> list[Json]:
             )
         data.append(array.tobytes())
         shape: list[Json] = [*array.shape]
-        found.append({"name": name, "dtype": dtype.value, "shape": shape})
-    return found
+        entries.append({"name": name, "dtype": dtype.value, "shape": shape})
+    return entries
 
 
 # -- reading ---------------------------------------------------------------------------------------
 
 
 def contents_of(data: bytes, name: str, limit: int = LIMIT) -> Contents:
-    """Return what the bytes of a file say, or raise a RecordingError; nothing in them is run.
+    """Return the contents of a file's bytes, or raise a RecordingError; nothing in them runs.
 
-    What becomes more than `limit` bytes when it is unpacked is refused, and so is what would take
-    more memory than a file of its size may.
+    Bytes that unpack to more than `limit` are refused, and so are contents that would take more
+    memory than a file of that size may.
     """
-    what = f"recording {name}"
-    schema, rest = _schema(what, data)
+    title = f"recording {name}"
+    schema, rest = _schema(title, data)
     memory = room(len(data)) if limit <= LIMIT else TIMES * limit
-    body, rest = _inflated(what, rest, min(limit, memory // SHARE))
+    body, rest = _inflated(title, rest, min(limit, memory // SHARE))
     try:
         document = _document(body, schema, memory)
         del body
@@ -186,82 +186,82 @@ def contents_of(data: bytes, name: str, limit: int = LIMIT) -> Contents:
             document = MIGRATIONS[schema](document)
             schema += 1
         return _contents(document, rest, memory)
-    # Whatever is wrong in it, a number too large or a name too strange, the file is to blame.
+    # Whatever fails, a number too large or an odd name, the file is to blame.
     except Exception as error:
-        told = getattr(error, "message", None) or str(error) or type(error).__name__
+        message = getattr(error, "message", None) or str(error) or type(error).__name__
         raise RecordingError(
-            f"{what}: it is damaged: {str(told).splitlines()[0][:200]}", hint=AGAIN
+            f"{title}: it is damaged: {str(message).splitlines()[0][:200]}", hint=AGAIN
         ) from error
 
 
-def _schema(what: str, data: bytes) -> tuple[int, bytes]:
+def _schema(title: str, data: bytes) -> tuple[int, bytes]:
     head, _, _ = data[: len(MAGIC) + 20].partition(b"\n")
     number = head.removeprefix(MAGIC)
     if not data:
-        raise RecordingError(f"{what}: the file is empty", hint=AGAIN)
+        raise RecordingError(f"{title}: the file is empty", hint=AGAIN)
     if not data.startswith(MAGIC):
         begins = data[:16].decode("ascii", "replace")
         raise RecordingError(
-            f"{what}: this is no recording: it begins with {begins!r}",
+            f"{title}: this is no recording: it begins with {begins!r}",
             hint='give a file that cx.save("run.lab") has written',
         )
     if not number.isdigit() or len(number) > 9 or int(number) < 1:
-        raise RecordingError(f"{what}: it is damaged: its first line has no schema", hint=AGAIN)
+        raise RecordingError(f"{title}: it is damaged: its first line has no schema", hint=AGAIN)
     schema = int(number)
     if schema > SCHEMA:
         raise RecordingError(
-            f"{what}: its schema is {schema}, and this version of luminal_lab reads {SCHEMA} and "
+            f"{title}: its schema is {schema}, and this version of luminal_lab reads {SCHEMA} and "
             "older ones",
             hint="pip install --upgrade luminal-lab",
         )
     return schema, data[len(head) + 1 :]
 
 
-def _inflated(what: str, data: bytes, limit: int) -> tuple[bytes, bytes]:
-    """Return the next part of a file, as far as it may go, and what is behind it."""
+def _inflated(title: str, data: bytes, limit: int) -> tuple[bytes, bytes]:
+    """Return the next part of a file, up to a limit, and the bytes after it."""
     stream = zlib.decompressobj()
     try:
-        found = stream.decompress(data, limit + 1)
+        part = stream.decompress(data, limit + 1)
     except zlib.error as error:
-        raise RecordingError(f"{what}: it is damaged: {error}", hint=AGAIN) from error
-    if len(found) > limit:
+        raise RecordingError(f"{title}: it is damaged: {error}", hint=AGAIN) from error
+    if len(part) > limit:
         raise RecordingError(
-            f"{what}: it becomes more than {limit:,} bytes, which no recording does",
+            f"{title}: it becomes more than {limit:,} bytes, which no recording does",
             hint="if you trust it, ll.open(path, limit=…) reads more",
         )
     if not stream.eof:
-        raise RecordingError(f"{what}: it is cut off: its end is missing", hint=AGAIN)
-    return found, stream.unused_data
+        raise RecordingError(f"{title}: it is cut off: its end is missing", hint=AGAIN)
+    return part, stream.unused_data
 
 
 def _document(body: bytes, schema: int, memory: int) -> Document:
     text = body.decode("utf-8")
-    given = Given(read_json(text, memory), "the file")
+    given = JsonObject(read_json(text, memory), "the file")
     if given.number("schema", 1, 1 << 31) != schema:
         raise ValueError("its first line and its contents have two schemas")
     return given.entries
 
 
 def _contents(document: Document, rest: bytes, memory: int) -> Contents:
-    given = Given(document, "the file")
+    given = JsonObject(document, "the file")
     texts = texts_of(listed(given["texts"], "texts"))
     subjects: list[Subject] = []
     shapes: list[list[tuple[str, DType, tuple[int, ...]]]] = []
-    for one in given.objects("subjects"):
-        snapshots = Unpacking(one, texts).snapshots()
-        facts = Facts.from_json(one["facts"])
+    for entry in given.objects("subjects"):
+        snapshots = Unpacking(entry, texts).snapshots()
+        facts = Facts.from_json(entry["facts"])
         subjects.append(
             Subject(
-                one.text("title"),
+                entry.text("title"),
                 snapshots,
-                # What was measured there is recorded here.
+                # Times measured there count as recorded here.
                 replace(facts, times=tuple(time.recorded() for time in facts.times)),
-                one.text("pipeline"),
-                frozenset(one.numbers("parameters", 0, 1 << 31)),
-                frozenset(one.numbers("kept", 0, 1 << 31)),
+                entry.text("pipeline"),
+                frozenset(entry.numbers("parameters", 0, 1 << 31)),
+                frozenset(entry.numbers("kept", 0, 1 << 31)),
             )
         )
-        shapes.append([_shape(value) for value in one.objects("values")])
+        shapes.append([_shape(value) for value in entry.objects("values")])
     if not subjects:
         raise ValueError("the file has no subjects")
     return Contents(
@@ -272,25 +272,25 @@ def _contents(document: Document, rest: bytes, memory: int) -> Contents:
     )
 
 
-def _shape(given: Given) -> tuple[str, DType, tuple[int, ...]]:
+def _shape(given: JsonObject) -> tuple[str, DType, tuple[int, ...]]:
     dtype = given.text("dtype")
-    if dtype not in {one.value for one in DType}:
-        raise ValueError(f"{given.place}.dtype is {dtype[:40]!r}")
+    if dtype not in {known.value for known in DType}:
+        raise ValueError(f"{given.path}.dtype is {dtype[:40]!r}")
     shape = tuple(given.numbers("shape", 0, 1 << 40))
     if len(shape) > MOST_DIMS:
-        raise ValueError(f"{given.place}.shape has {len(shape)} dims")
+        raise ValueError(f"{given.path}.shape has {len(shape)} dims")
     return given.text("name"), DType(dtype), shape
 
 
 def _arrays(
     shapes: Sequence[Sequence[tuple[str, DType, tuple[int, ...]]]], data: bytes, memory: int
 ) -> list[Values]:
-    total = sum(prod(shape) * dtype.itemsize for one in shapes for _, dtype, shape in one)
+    total = sum(prod(shape) * dtype.itemsize for row in shapes for _, dtype, shape in row)
     if not any(shapes):
         if data:
             raise ValueError(f"{len(data)} bytes are behind its end")
         return [{} for _ in shapes]
-    # Deflate makes at most 1,032 bytes of one.
+    # Deflate makes at most 1,032 bytes from one.
     if total > 1032 * len(data):
         raise ValueError(f"its values are said to be {total:,} bytes, which are not there")
     if total > memory:
@@ -300,14 +300,14 @@ def _arrays(
     if len(body) != total or not stream.eof or stream.unused_data:
         raise ValueError(f"its values are not the {total:,} bytes that they are said to be")
     at = 0
-    found: list[Values] = []
-    for one in shapes:
+    values: list[Values] = []
+    for row in shapes:
         arrays: dict[str, Array] = {}
-        for name, dtype, shape in one:
+        for name, dtype, shape in row:
             count = prod(shape)
-            # A view of bytes that do not change: nobody can write into a recording.
+            # A view of immutable bytes: nobody can write into a recording.
             flat = np.frombuffer(body, dtype.numpy, count, at)
             arrays[name] = flat.reshape(shape)
             at += count * dtype.itemsize
-        found.append(arrays)
-    return found
+        values.append(arrays)
+    return values

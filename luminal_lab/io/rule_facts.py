@@ -21,51 +21,51 @@ from luminal_lab.passes.pattern import SIGNS, Apply, Pattern
 from luminal_lab.passes.rule import FACTS, Rule
 
 
-class Written(NamedTuple):
-    """Where Python text stands, and the text."""
+class RuleSource(NamedTuple):
+    """A piece of Python text and its position."""
 
     file: str
     line: int
     text: str
 
 
-NOWHERE = Written("", 0, "")
+NOWHERE = RuleSource("", 0, "")
 RULE = re.compile(r"\bRule\(")
 
 
 def rule_facts(compilation: Compilation) -> dict[str, RuleFacts]:
-    """Return all rules that a compile tried, and the steps of passes that are written as code.
+    """Return all rules that a compile tried, and the steps that passes take by their own code.
 
-    A step that is called like a rule, or like another pass's step, has its pass before its name.
+    A step named like a rule, or like another pass's step, gets its pass's name as a prefix.
     """
-    found: dict[str, RuleFacts] = {}
+    facts: dict[str, RuleFacts] = {}
     typed = _typed(compilation)
-    owners = {one.name: one for one in compilation.pipeline.flat()}
+    owners = {member.name: member for member in compilation.pipeline.flat()}
     rules = {name: _names(owner) for name, owner in owners.items()}
-    for one in compilation.pipeline.flat():
-        for rule in one.rules():
-            if isinstance(rule, Rule) and rule.name not in found:
-                found[rule.name] = _rule(rule, typed)
+    for member in compilation.pipeline.flat():
+        for rule in member.rules():
+            if isinstance(rule, Rule) and rule.name not in facts:
+                facts[rule.name] = _rule(rule, typed)
     homes: dict[str, str] = {}
     for shot in compilation.snapshots:
         names = dict.fromkeys([*shot.counts, *(refusal.rule for refusal in shot.refusals)])
         for name in names:
             if shot.name not in owners or name in rules[shot.name]:
                 continue
-            if name not in found:
+            if name not in facts:
                 homes[name] = shot.name
             if homes.get(name) == shot.name:
-                found.setdefault(name, _step(owners[shot.name]))
+                facts.setdefault(name, _step(owners[shot.name]))
             else:
-                found.setdefault(f"{shot.name}/{name}", _step(owners[shot.name]))
-    return found
+                facts.setdefault(f"{shot.name}/{name}", _step(owners[shot.name]))
+    return facts
 
 
 def _names(owner: Pass) -> set[str]:
-    return {one.name for one in owner.rules() if isinstance(one, Rule)}
+    return {rule.name for rule in owner.rules() if isinstance(rule, Rule)}
 
 
-def _rule(rule: Rule, typed: Mapping[str, Written]) -> RuleFacts:
+def _rule(rule: Rule, typed: Mapping[str, RuleSource]) -> RuleFacts:
     written = _written(rule, typed)
     right = rule.replacement if isinstance(rule.replacement, Pattern) else None
     return RuleFacts(
@@ -81,12 +81,14 @@ def _rule(rule: Rule, typed: Mapping[str, Written]) -> RuleFacts:
 
 
 def _condition(rule: Rule) -> str:
-    """Return when it applies, in words or as Python."""
+    """Return the condition of a rule, in words or as Python."""
     condition = rule.condition
     if condition is None:
         return ""
-    told = inspect.getdoc(condition) if condition.__name__ != "<lambda>" else None
-    return told.splitlines()[0] if told else f"only where {condition.__name__} holds"
+    documentation = inspect.getdoc(condition) if condition.__name__ != "<lambda>" else None
+    return (
+        documentation.splitlines()[0] if documentation else f"only where {condition.__name__} holds"
+    )
 
 
 def _step(owner: Pass) -> RuleFacts:
@@ -99,7 +101,7 @@ def _step(owner: Pass) -> RuleFacts:
     )
 
 
-def _placed(written: Written) -> tuple[str, str, int]:
+def _placed(written: RuleSource) -> tuple[str, str, int]:
     return written.text, PurePath(written.file).name, written.line
 
 
@@ -107,7 +109,7 @@ def _placed(written: Written) -> tuple[str, str, int]:
 
 
 def sketch(pattern: Pattern) -> Sketch:
-    """Return a side of a rule as a small graph; what has one name is one node.
+    """Return a side of a rule as a small graph, with one node per name.
 
     >>> from luminal_lab.passes.pattern import variables
     >>> x = variables("x")
@@ -119,23 +121,23 @@ def sketch(pattern: Pattern) -> Sketch:
     + (2, 0)
     """
     nodes: list[SketchNode] = []
-    places: dict[str, int] = {}
-    root = _sketch(pattern, nodes, places)
+    positions: dict[str, int] = {}
+    root = _sketch(pattern, nodes, positions)
     return Sketch(tuple(nodes), root)
 
 
 SHOWN = {**SIGNS, "mul": "×"}
 
 
-def _sketch(pattern: Pattern, nodes: list[SketchNode], places: dict[str, int]) -> int:
+def _sketch(pattern: Pattern, nodes: list[SketchNode], positions: dict[str, int]) -> int:
     if not isinstance(pattern, Apply):
         label = str(pattern)
-        if label in places:
-            return places[label]
-        places[label] = len(nodes)
+        if label in positions:
+            return positions[label]
+        positions[label] = len(nodes)
         nodes.append(SketchNode(label))
         return len(nodes) - 1
-    reads = tuple(_sketch(one, nodes, places) for one in pattern.sources)
+    reads = tuple(_sketch(source, nodes, positions) for source in pattern.sources)
     fields = ", ".join(f"{name}={value}" for name, value in pattern.fields)
     sign = SHOWN.get(pattern.cls.name, pattern.cls.name)
     nodes.append(SketchNode(f"{sign} {fields}".strip(), (*reads,)))
@@ -145,62 +147,64 @@ def _sketch(pattern: Pattern, nodes: list[SketchNode], places: dict[str, int]) -
 # -- their Python ----------------------------------------------------------------------------------
 
 
-def _written(rule: Rule, typed: Mapping[str, Written]) -> Written:
-    """Return the Python that makes a rule, as far as it can be found; nothing of it is run."""
+def _written(rule: Rule, typed: Mapping[str, RuleSource]) -> RuleSource:
+    """Return the Python that makes a rule, if it can be found; none of it is run."""
     if not isinstance(rule.replacement, Pattern):
-        found = _of_function(rule.replacement)
-        if found.text:
-            return found
+        written = _of_function(rule.replacement)
+        if written.text:
+            return written
     return typed.get(rule.name) or _calls().get(rule.name, NOWHERE)
 
 
 @cache
-def _of_class(cls: type) -> Written:
+def _of_class(cls: type) -> RuleSource:
     try:
         lines, line = inspect.getsourcelines(cls)
-        return Written(inspect.getsourcefile(cls) or "", line, textwrap.dedent("".join(lines)))
+        return RuleSource(inspect.getsourcefile(cls) or "", line, textwrap.dedent("".join(lines)))
     except (OSError, TypeError):
         return NOWHERE
 
 
-def _of_function(function: object) -> Written:
+def _of_function(function: object) -> RuleSource:
     try:
         lines, line = inspect.getsourcelines(function)  # pyright: ignore[reportArgumentType]  # it is tried
         file = inspect.getsourcefile(function) or ""  # pyright: ignore[reportArgumentType]  # likewise
-        return Written(file, line, textwrap.dedent("".join(lines)).rstrip())
+        return RuleSource(file, line, textwrap.dedent("".join(lines)).rstrip())
     except (OSError, TypeError):
         return NOWHERE
 
 
 @cache
-def _calls() -> Mapping[str, Written]:
-    """Return where this package's own passes spell their rules."""
-    found: dict[str, Written] = {}
+def _calls() -> Mapping[str, RuleSource]:
+    """Return the sources of the rules of this package's own passes."""
+    sources: dict[str, RuleSource] = {}
     for name, module in sorted(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if name.startswith("luminal_lab.passes.") and isinstance(file, str):
-            found.update(_spelled(file))
-    return found
+            sources.update(_spelled(file))
+    return sources
 
 
-def _typed(compilation: Compilation) -> Mapping[str, Written]:
-    """Return the rules that are spelled in the user's cells, and in files that wrote the graph."""
-    found: dict[str, Written] = {}
+def _typed(compilation: Compilation) -> Mapping[str, RuleSource]:
+    """Return the sources of rules in the user's cells and in files that wrote the graph."""
+    sources: dict[str, RuleSource] = {}
     origins = [node.meta.origin for node in compilation.written.table]
     for file in dict.fromkeys(origin.file for origin in origins if origin is not None):
-        found.update(_spelled(file))
+        sources.update(_spelled(file))
     for title, text in typed_cells().items():
         if RULE.search(text):
-            found.update((name, Written(title, line, part)) for name, line, part in _rules_in(text))
-    return found
+            sources.update(
+                (name, RuleSource(title, line, part)) for name, line, part in _rules_in(text)
+            )
+    return sources
 
 
-def _spelled(file: str) -> dict[str, Written]:
-    """Return the calls `Rule("name", …)` of a file, by the names."""
+def _spelled(file: str) -> dict[str, RuleSource]:
+    """Return the calls `Rule("name", …)` in a file, by name."""
     text = "".join(linecache.getlines(file))
     if not RULE.search(text):
         return {}
-    return {name: Written(file, line, part) for name, line, part in _rules_in(text)}
+    return {name: RuleSource(file, line, part) for name, line, part in _rules_in(text)}
 
 
 def _rules_in(text: str) -> Iterator[tuple[str, int, str]]:

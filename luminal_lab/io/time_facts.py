@@ -1,4 +1,4 @@
-"""Times as facts: a row for each launch, how it was got, and the roofs that shares are of."""
+"""Times as facts: a row for each launch, its origin, and the limits behind the shares."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from dataclasses import replace
 from statistics import median, quantiles
 from typing import Literal
 
-from luminal_lab.io.facts import Roof, TimeFacts, TimeRow
-from luminal_lab.io.launch_facts import Launched
+from luminal_lab.io.facts import DeviceRoof, TimeFacts, TimeRow
+from luminal_lab.io.launch_facts import LaunchedCompile
 from luminal_lab.timing.column import Column
 from luminal_lab.timing.compare import SideBySide
 from luminal_lab.timing.recording import kept
 from luminal_lab.timing.timings import Timings
 
 
-def times_of(launched: Launched, timings: Timings) -> TimeFacts:
+def times_of(launched: LaunchedCompile, timings: Timings) -> TimeFacts:
     """Return the times of a graph's launches."""
     ir = launched.compilation.ir
     rows: list[TimeRow] = []
-    for one in timings:
-        place = launched.at.get(ir[one.node].id) if one.node in ir else None
-        if place is not None:
-            low, high = _quartiles(one.samples)
-            limit = None if one.limit is None else one.limit.bound
+    for timing in timings:
+        launch_index = launched.at.get(ir[timing.node].id) if timing.node in ir else None
+        if launch_index is not None:
+            low, high = _quartiles(timing.samples)
+            limit = None if timing.limit is None else timing.limit.bound
             bound = None if limit is None else _bound(limit)
             row = TimeRow(
-                place,
-                one.seconds,
+                launch_index,
+                timing.seconds,
                 low,
                 high,
-                one.bytes,
-                one.flops,
-                one.share,
+                timing.bytes,
+                timing.flops,
+                timing.share,
                 bound,
-                () if one.how == "modelled" else kept(one.samples),
+                () if timing.how == "modelled" else kept(timing.samples),
             )
             rows.append(row)
     notes = [f"{timings.date[:16].replace('T', ' ')}"] if timings.date else []
@@ -47,17 +47,17 @@ def times_of(launched: Launched, timings: Timings) -> TimeFacts:
     return TimeFacts(device, timings.how, note, timings.clock, tuple(rows))
 
 
-def times_beside(launched: Launched, compared: SideBySide) -> tuple[TimeFacts, ...]:
-    """Return the times of all devices of a comparison, each with the launch that it is about.
+def times_beside(launched: LaunchedCompile, compared: SideBySide) -> tuple[TimeFacts, ...]:
+    """Return the times of all devices of a comparison, launch by launch.
 
-    Another device may fuse otherwise: what it launches counts for the launch here with which it
-    has most of the written nodes in common.
+    Another device may fuse differently: each of its launches counts towards the launch here that
+    shares the most written nodes with it.
     """
-    return tuple(_column(launched, one) for one in compared.columns)
+    return tuple(_column(launched, column) for column in compared.columns)
 
 
-def _column(launched: Launched, column: Column) -> TimeFacts:
-    covers = [launched.covering.written(one.node) for one in launched.launches]
+def _column(launched: LaunchedCompile, column: Column) -> TimeFacts:
+    covers = [launched.covering.written(launch.node) for launch in launched.launches]
     rows: dict[int, TimeRow] = {}
     gone = 0
     for part in column.parts:
@@ -84,31 +84,31 @@ def _column(launched: Launched, column: Column) -> TimeFacts:
     notes += [column.device] if column.device not in ("", column.label) else []
     notes += [f"{gone} launches have no time or no place here"] if gone else []
     notes += column.notes
-    ordered = tuple(rows[place] for place in sorted(rows))
+    ordered = tuple(rows[launch_index] for launch_index in sorted(rows))
     return TimeFacts(column.label, column.how, "; ".join(notes), "", ordered)
 
 
-def _together(one: TimeRow, other: TimeRow) -> TimeRow:
-    """Return two launches of another device that stand for one launch here."""
-    least = [(row.share or 0) * row.median for row in (one, other)]
-    seconds = one.median + other.median
-    known = one.share is not None and other.share is not None
-    longer = one if one.median >= other.median else other
+def _together(first: TimeRow, other: TimeRow) -> TimeRow:
+    """Return the sum of two of another device's launches that belong to one launch here."""
+    least = [(row.share or 0) * row.median for row in (first, other)]
+    seconds = first.median + other.median
+    known = first.share is not None and other.share is not None
+    longer = first if first.median >= other.median else other
     return replace(
-        one,
+        first,
         median=seconds,
-        low=one.low + other.low,
-        high=one.high + other.high,
-        bytes=_sum(one.bytes, other.bytes),
-        flops=_sum(one.flops, other.flops),
+        low=first.low + other.low,
+        high=first.high + other.high,
+        bytes=_sum(first.bytes, other.bytes),
+        flops=_sum(first.flops, other.flops),
         share=sum(least) / seconds if known and seconds else None,
         bound=longer.bound,
-        samples=tuple(map(sum, zip(one.samples, other.samples, strict=False))),
+        samples=tuple(map(sum, zip(first.samples, other.samples, strict=False))),
     )
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
+def _sum(first: int | None, other: int | None) -> int | None:
+    return None if first is None or other is None else first + other
 
 
 def _share(least: float | None, seconds: float) -> float | None:
@@ -131,18 +131,20 @@ def _quartiles(samples: Sequence[float]) -> tuple[float, float]:
 # -- roofs -----------------------------------------------------------------------------------------
 
 
-def roofs_of(timings: Timings | None, compared: SideBySide | None) -> tuple[Roof, ...]:
-    """Return what each device can do at most in float32, where that is known."""
-    found: dict[str, Roof] = {}
+def roofs_of(timings: Timings | None, compared: SideBySide | None) -> tuple[DeviceRoof, ...]:
+    """Return the float32 limits of each device, where they are known."""
+    roofs: dict[str, DeviceRoof] = {}
     rates = None if timings is None else timings.rates
     if timings is not None and rates is not None:
         flops = 1e9 * rates.gflops(threads=timings.threads)
         moved = 1e9 * rates.gbytes(threads=timings.threads)
-        found[timings.device] = Roof(timings.device, flops, moved, rates.how)
+        roofs[timings.device] = DeviceRoof(timings.device, flops, moved, rates.how)
     for column in () if compared is None else compared.columns:
-        made = column.specification
-        peak = None if made is None else made.peak("float32")
-        if made is not None and peak is not None:
-            roof = Roof(column.label, peak.flops.value, made.bandwidth.value, made.how)
-            found.setdefault(column.label, roof)
-    return tuple(found.values())
+        specification = column.specification
+        peak = None if specification is None else specification.peak("float32")
+        if specification is not None and peak is not None:
+            roof = DeviceRoof(
+                column.label, peak.flops.value, specification.bandwidth.value, specification.how
+            )
+            roofs.setdefault(column.label, roof)
+    return tuple(roofs.values())

@@ -1,7 +1,7 @@
-"""Plain data to snapshots: the inverse of packing.py, for data that anybody may have written.
+"""Snapshots from plain data: the inverse of packing.py, for data that anybody may have written.
 
-Every number is checked before it is used, and every graph that comes out satisfies the laws of the
-IR. What is wrong raises a ValueError that says where; nothing of the data is run.
+Every number is checked before it is used, and every resulting graph satisfies the laws of the IR.
+A mistake raises a ValueError that says where it is; none of the data is run.
 """
 
 from __future__ import annotations
@@ -34,46 +34,48 @@ from luminal_lab.plain import entries, listed
 from luminal_lab.reading import shown
 
 MOST_CHUNKS: Final = 2_000_000
-"""Chunks of all tables together: what no compile makes, and what memory still holds."""
+"""The most chunks of all tables together: more than any compile makes, and still within memory."""
 MOST_NODES: Final = 1_000_000
-"""Of a graph with its bodies, each as often as it is called; a few calls can mean any number."""
+"""The most nodes of a graph with the bodies of its calls, each counted once per call."""
 MOST_LOOKS: Final = 4_000_000
-"""Nodes of all snapshots that changed something: each of them is checked after each pass."""
+"""The most nodes of all changed snapshots together, since each graph is verified."""
 MOST: Final = (1 << 53) - 1
 
 
-class Given:
-    """An object of JSON, and where it stands in a file."""
+class JsonObject:
+    """A JSON object and its path in a file."""
 
-    def __init__(self, given: object, place: str) -> None:
-        self.entries = dict(entries(given, place))
-        self.place = place
+    def __init__(self, given: object, path: str) -> None:
+        self.entries = dict(entries(given, path))
+        self.path = path
 
     def __getitem__(self, name: str) -> object:
         if name not in self.entries:
-            raise ValueError(f"{self.place} has no {name}")
+            raise ValueError(f"{self.path} has no {name}")
         return self.entries[name]
 
-    def object(self, name: str) -> Given:
+    def object(self, name: str) -> JsonObject:
         """Return an entry that is an object."""
-        return Given(self[name], f"{self.place}.{name}")
+        return JsonObject(self[name], f"{self.path}.{name}")
 
-    def objects(self, name: str) -> list[Given]:
+    def objects(self, name: str) -> list[JsonObject]:
         """Return an entry that is a list of objects."""
-        place = f"{self.place}.{name}"
-        return [Given(one, f"{place}[{at}]") for at, one in enumerate(listed(self[name], place))]
+        path = f"{self.path}.{name}"
+        return [
+            JsonObject(item, f"{path}[{at}]") for at, item in enumerate(listed(self[name], path))
+        ]
 
     def text(self, name: str) -> str:
         """Return an entry that is a text."""
-        return cast(str, self._one(name, str, "a text"))
+        return cast(str, self._typed(name, str, "a text"))
 
     def flag(self, name: str) -> bool:
         """Return an entry that is true or false."""
-        return cast(bool, self._one(name, bool, "true or false"))
+        return cast(bool, self._typed(name, bool, "true or false"))
 
     def number(self, name: str, low: int, high: int) -> int:
         """Return an entry that is a whole number from `low` to less than `high`."""
-        return whole([self[name]], f"{self.place}.{name}", low, high)[0]
+        return whole([self[name]], f"{self.path}.{name}", low, high)[0]
 
     def seconds(self, name: str) -> float:
         """Return an entry that is a number, not below 0."""
@@ -81,59 +83,59 @@ class Given:
         if type(value) is int:
             value = float(value)
         if type(value) is not float or not 0 <= value < float("inf"):
-            raise ValueError(f"{self.place}.{name} is {shown(value)}, no number of seconds")
+            raise ValueError(f"{self.path}.{name} is {shown(value)}, no number of seconds")
         return value
 
     def numbers(self, name: str, low: int, high: int) -> list[int]:
         """Return an entry that is a list of whole numbers, each in a range."""
-        place = f"{self.place}.{name}"
-        return whole(listed(self[name], place), place, low, high)
+        path = f"{self.path}.{name}"
+        return whole(listed(self[name], path), path, low, high)
 
     def lists(self, name: str, low: int, high: int) -> list[list[int]]:
         """Return an entry that is a list of lists of whole numbers, each in a range."""
-        place = f"{self.place}.{name}"
-        rows = listed(self[name], place)
+        path = f"{self.path}.{name}"
+        rows = listed(self[name], path)
         if not {*map(type, rows)} <= {list}:
-            raise ValueError(f"{place} has an entry that is no list")
-        found = cast("list[list[object]]", rows)
-        whole([number for row in found for number in row], place, low, high)
-        return cast("list[list[int]]", found)
+            raise ValueError(f"{path} has an entry that is no list")
+        lists = cast("list[list[object]]", rows)
+        whole([number for row in lists for number in row], path, low, high)
+        return cast("list[list[int]]", lists)
 
-    def _one(self, name: str, kind: type, words: str) -> object:
+    def _typed(self, name: str, kind: type, words: str) -> object:
         value = self[name]
         if type(value) is not kind:
-            raise ValueError(f"{self.place}.{name} is {shown(value)}, not {words}")
+            raise ValueError(f"{self.path}.{name} is {shown(value)}, not {words}")
         return value
 
 
-def whole(given: Sequence[object], place: str, low: int, high: int) -> list[int]:
+def whole(given: Sequence[object], path: str, low: int, high: int) -> list[int]:
     """Return a list whose entries are whole numbers, from `low` to less than `high`."""
     # To Python, true is a whole number; here it is not.
     if not {*map(type, given)} <= {int}:
-        raise ValueError(f"{place} has an entry that is no whole number")
+        raise ValueError(f"{path} has an entry that is no whole number")
     numbers = cast("list[int]", given)
     if numbers and (min(numbers) < low or max(numbers) >= high):
-        wrong = next(one for one in numbers if not low <= one < high)
-        raise ValueError(f"{place} has {shown(wrong)}, which is not from {low} to {high - 1}")
+        wrong = next(number for number in numbers if not low <= number < high)
+        raise ValueError(f"{path} has {shown(wrong)}, which is not from {low} to {high - 1}")
     return numbers
 
 
-def columns(given: Given, *names: str) -> int:
-    """Return how many rows some columns have, which must be the same for all."""
-    sizes = {name: len(listed(given[name], f"{given.place}.{name}")) for name in names}
+def columns(given: JsonObject, *names: str) -> int:
+    """Return the number of rows of some columns, which must be equal."""
+    sizes = {name: len(listed(given[name], f"{given.path}.{name}")) for name in names}
     if len({*sizes.values()}) > 1:
-        told = ", ".join(f"{size} of {name}" for name, size in sizes.items())
-        raise ValueError(f"{given.place} has columns of different lengths: {told}")
+        counts = ", ".join(f"{size} of {name}" for name, size in sizes.items())
+        raise ValueError(f"{given.path} has columns of different lengths: {counts}")
     return next(iter(sizes.values()))
 
 
 class Unpacking:
     """Unpacks the snapshots of one compile."""
 
-    def __init__(self, given: Given, texts: Sequence[str]) -> None:
+    def __init__(self, given: JsonObject, texts: Sequence[str]) -> None:
         self.given = given
         self.texts = texts
-        dims = [_text(one, f"{given.place}.dims") for one in listed(given["dims"], given.place)]
+        dims = [_text(dim, f"{given.path}.dims") for dim in listed(given["dims"], given.path)]
         self.fragments = Fragments(dims)
         self.origins = self._origins()
         self.metas = self._metas()
@@ -141,74 +143,80 @@ class Unpacking:
         self.graphs: dict[int, IR] = {}
         self._graphs = given.objects("graphs")
         self._depths: dict[int, int] = {}
-        """How deep calls are nested in each graph."""
+        """The depth of nested calls, by graph."""
         self._sizes_of: dict[int, int] = {}
-        """How many nodes it has with those of its calls."""
+        """The number of nodes with those of its calls, by graph."""
         self._deep: dict[int, int] = {}
-        """And in the body of each op that has one, by the op's identity."""
+        """The depth of nested calls in a body, by the op's identity."""
         self._counts: dict[int, int] = {}
-        """How many nodes the body of such an op has, with those of its own bodies."""
+        """The number of nodes in a body with those of its own calls, by the op's identity."""
         self._looks = 0
         self.nodes: list[Node] = []
         self._rows()
 
     def snapshots(self) -> tuple[Snapshot, ...]:
-        """Return the snapshots, each graph of which is verified."""
+        """Return the snapshots, with every graph verified."""
         given = self.given.objects("snapshots")
         largest = max([node.id for node in self.nodes] + self._sizes(), default=0)
         if (largest >> CHUNK_BITS) * len(given) > MOST_CHUNKS:
-            raise ValueError(f"{self.given.place}.snapshots are graphs that no memory holds")
-        found: list[Snapshot] = []
-        right: IR | None = None  # the newest graph that is known to satisfy the laws
-        for at, one in enumerate(given):
-            if one.number("index", 0, MOST) != at:
-                raise ValueError(f"{one.place}.index is {one['index']}, and not {at}")
-            log = self._log(one.object("log"))
-            place = one.number("before", -1, len(self._graphs))
-            if place < 0 and not found:
-                raise ValueError(f"{one.place} follows no other")
-            before = self._graph(place) if place >= 0 else found[-1].ir
-            if found and before is not found[-1].ir and not _same_ids(before, found[-1].ir):
-                raise ValueError(f"{one.place} begins with other nodes than the one before it left")
-            right = self._verified(before, right, one.place)
-            after = one.number("after", -1, len(self._graphs))
+            raise ValueError(f"{self.given.path}.snapshots are graphs that no memory holds")
+        snapshots: list[Snapshot] = []
+        right: IR | None = None  # the newest graph known to satisfy the laws
+        for at, entry in enumerate(given):
+            if entry.number("index", 0, MOST) != at:
+                raise ValueError(f"{entry.path}.index is {entry['index']}, and not {at}")
+            log = self._log(entry.object("log"))
+            index = entry.number("before", -1, len(self._graphs))
+            if index < 0 and not snapshots:
+                raise ValueError(f"{entry.path} follows no other")
+            before = self._graph(index) if index >= 0 else snapshots[-1].ir
+            if (
+                snapshots
+                and before is not snapshots[-1].ir
+                and not _same_ids(before, snapshots[-1].ir)
+            ):
+                raise ValueError(
+                    f"{entry.path} begins with other nodes than the one before it left"
+                )
+            right = self._verified(before, right, entry.path)
+            after = entry.number("after", -1, len(self._graphs))
             ir = self._graph(after) if after >= 0 else replay(before, log) if log else before
-            right = self._verified(ir, right, one.place)
+            right = self._verified(ir, right, entry.path)
             record = Record(
-                one.text("title"),
+                entry.text("title"),
                 log,
-                self._refusals(one.object("refusals")),
-                one.seconds("seconds"),
-                one.flag("verified"),
-                one.flag("checked"),
-                one.number("round", 0, MOST),
+                self._refusals(entry.object("refusals")),
+                entry.seconds("seconds"),
+                entry.flag("verified"),
+                entry.flag("checked"),
+                entry.number("round", 0, MOST),
             )
-            found.append(Snapshot(before, ir, record, at))
-        if not found:
-            raise ValueError(f"{self.given.place}.snapshots is empty")
-        return tuple(found)
+            snapshots.append(Snapshot(before, ir, record, at))
+        if not snapshots:
+            raise ValueError(f"{self.given.path}.snapshots is empty")
+        return tuple(snapshots)
 
     def _sizes(self) -> list[int]:
-        return [one.number("size", 0, LARGEST_ID + 2) for one in self._graphs]
+        return [graph.number("size", 0, LARGEST_ID + 2) for graph in self._graphs]
 
-    def _verified(self, ir: IR, known: IR | None, place: str) -> IR:
+    def _verified(self, ir: IR, known: IR | None, path: str) -> IR:
         if known is not None and ir.table is known.table and ir.signature == known.signature:
             return known
         bare = ir.bare()
         self._looks += sum(1 for _ in bare.table)
         if self._looks > MOST_LOOKS:
-            raise ValueError(f"{place}: the graphs so far have more than {MOST_LOOKS:,} nodes")
+            raise ValueError(f"{path}: the graphs so far have more than {MOST_LOOKS:,} nodes")
         try:
             verify(bare, known)
         except LabError as error:
-            raise ValueError(f"{place}: {error.message.removeprefix('verify: ')}") from error
+            raise ValueError(f"{path}: {error.message.removeprefix('verify: ')}") from error
         except KeyError as error:
-            raise ValueError(f"{place}: there is no node {error}") from error
+            raise ValueError(f"{path}: there is no node {error}") from error
         return bare
 
     # -- logs --------------------------------------------------------------------------------------
 
-    def _log(self, given: Given) -> tuple[Change, ...]:
+    def _log(self, given: JsonObject) -> tuple[Change, ...]:
         count = columns(given, *LOG)
         rows, texts, nodes, signatures = len(self.nodes), self.texts, self.nodes, self.signatures
         kind = given.numbers("kind", 0, len(KINDS))
@@ -221,11 +229,11 @@ class Unpacking:
         new = given.numbers("new", 0, len(signatures))
         firing = given.numbers("firing", 0, MOST)
         because = given.numbers("because", 0, len(texts))
-        found: list[Change] = []
+        changes: list[Change] = []
         for at in range(count):
             came = tuple([nodes[row] for row in after[at]])
-            if not kind[at] and [one.id for one in came] != [node[at]]:
-                raise ValueError(f"{given.place} inserts %{node[at]}, but has no record of it")
+            if not kind[at] and [record.id for record in came] != [node[at]]:
+                raise ValueError(f"{given.path} inserts %{node[at]}, but has no record of it")
             change = Change(
                 KINDS[kind[at]],
                 texts[rule[at]],
@@ -237,15 +245,15 @@ class Unpacking:
                 firing[at],
                 texts[because[at]],
             )
-            found.append(change)
-        return tuple(found)
+            changes.append(change)
+        return tuple(changes)
 
-    def _refusals(self, given: Given) -> tuple[Refusal, ...]:
+    def _refusals(self, given: JsonObject) -> tuple[Refusal, ...]:
         columns(given, "rule", "node", "facts", "because")
         texts = self.texts
         words = {word for at in given.numbers("facts", 0, len(texts)) for word in texts[at].split()}
         if not words <= FACTS.keys():
-            raise ValueError(f"{given.place}.facts has {shown(min(words - FACTS.keys()))}")
+            raise ValueError(f"{given.path}.facts has {shown(min(words - FACTS.keys()))}")
         return tuple(
             Refusal(texts[rule], node, frozenset(texts[facts].split()), texts[because])
             for rule, node, facts, because in zip(
@@ -259,16 +267,16 @@ class Unpacking:
 
     # -- graphs ------------------------------------------------------------------------------------
 
-    def _graph(self, place: int) -> IR:
-        if place in self.graphs:
-            return self.graphs[place]
-        given = self._graphs[place]
+    def _graph(self, index: int) -> IR:
+        if index in self.graphs:
+            return self.graphs[index]
+        given = self._graphs[index]
         table = Table()
         deep = count = 0
         for row in given.numbers("rows", 0, len(self.nodes)):
             node = self.nodes[row]
             if table.get(node.id) is not None:
-                raise ValueError(f"{given.place} has the id {node.id} twice")
+                raise ValueError(f"{given.path} has the id {node.id} twice")
             table.set(node.id, node)
             deep = max(deep, self._deep.get(id(node.op), 0))
             count += 1 + self._counts.get(id(node.op), 0)
@@ -278,16 +286,16 @@ class Unpacking:
         signature = self.signatures[given.number("signature", 0, len(self.signatures))]
         for id_ in (*signature.inputs, *signature.outputs):
             if table.get(id_) is None:
-                raise ValueError(f"{given.place} takes or gives %{id_}, which it has not")
-        made = IR(table, name=given.text("name"), **signature._asdict())
+                raise ValueError(f"{given.path} takes or gives %{id_}, which it has not")
+        ir = IR(table, name=given.text("name"), **signature._asdict())
         if deep >= DEEPEST:
-            raise ValueError(f"{given.place} has calls nested more than {DEEPEST} deep")
+            raise ValueError(f"{given.path} has calls nested more than {DEEPEST} deep")
         if count > MOST_NODES:
-            raise ValueError(f"{given.place} has {count:,} nodes with those of its calls")
-        self.graphs[place] = made
-        self._depths[place] = deep
-        self._sizes_of[place] = count
-        return made
+            raise ValueError(f"{given.path} has {count:,} nodes with those of its calls")
+        self.graphs[index] = ir
+        self._depths[index] = deep
+        self._sizes_of[index] = count
+        return ir
 
     def _rows(self) -> None:
         given, texts = self.given.object("rows"), self.texts
@@ -296,10 +304,10 @@ class Unpacking:
         count = columns(ops, "text", "type", "body")
         types: dict[int, tuple[TensorType, ...]] = {}
 
-        def types_of(place: int) -> tuple[TensorType, ...]:
-            if place not in types:
-                types[place] = self._fragments(texts[place])
-            return types[place]
+        def types_of(index: int) -> tuple[TensorType, ...]:
+            if index not in types:
+                types[index] = self._fragments(texts[index])
+            return types[index]
 
         spelled = list(
             zip(
@@ -309,7 +317,7 @@ class Unpacking:
                 strict=True,
             )
         )
-        made: list[Op | None] = [None] * count
+        ops_made: list[Op | None] = [None] * count
         append = self.nodes.append
         for id_, op, type_, meta, reads in zip(
             given.numbers("id", 0, LARGEST_ID + 1),
@@ -319,14 +327,14 @@ class Unpacking:
             given.lists("reads", -LARGEST_ID, LARGEST_ID + 1),
             strict=True,
         ):
-            known, (first, *extra) = made[op], types_of(type_)
+            known, (first, *extra) = ops_made[op], types_of(type_)
             if known is None or (is_absent(known) and known.infer() != first):
                 text, own, body = spelled[op]
-                # The rows of a body come before those that call it, and are here by now.
+                # The rows of a body come before those that call it.
                 inner = None if body < 0 else self._graph(body)
-                # An op in name alone has the type that its node has.
+                # An op in name only has its node's type.
                 known = self._op(texts[text], types_of(own)[0], inner)
-                known = made[op] = absent(texts[text], first) if is_absent(known) else known
+                known = ops_made[op] = absent(texts[text], first) if is_absent(known) else known
                 if inner is not None:
                     self._deep[id(known)] = self._depths[body] + 1
                     self._counts[id(known)] = self._sizes_of[body]
@@ -350,19 +358,19 @@ class Unpacking:
     # -- what records refer to ---------------------------------------------------------------------
 
     def _origins(self) -> list[Origin]:
-        place, texts = f"{self.given.place}.origins", self.texts
-        found: list[Origin] = []
-        for one in listed(self.given["origins"], place):
-            row = whole(listed(one, place), place, -LARGEST_ID * 100, LARGEST_ID * 100)
+        path, texts = f"{self.given.path}.origins", self.texts
+        origins: list[Origin] = []
+        for entry in listed(self.given["origins"], path):
+            row = whole(listed(entry, path), path, -LARGEST_ID * 100, LARGEST_ID * 100)
             if len(row) != 3 or not (0 <= row[0] < len(texts) and 0 <= row[2] < len(texts)):
-                raise ValueError(f"{place} has {shown(row)}, which is no line")
-            found.append(Origin(texts[row[0]], row[1], texts[row[2]]))
-        return found
+                raise ValueError(f"{path} has {shown(row)}, which is no line")
+            origins.append(Origin(texts[row[0]], row[1], texts[row[2]]))
+        return origins
 
     def _metas(self) -> list[Meta]:
         given, texts = self.given.object("metas"), self.texts
         columns(given, "name", "origin", "scope", "rule", "parents")
-        found: list[Meta] = []
+        metas: list[Meta] = []
         for name, origin, scope, rule, parents in zip(
             given.numbers("name", 0, len(texts)),
             given.numbers("origin", -1, len(self.origins)),
@@ -372,51 +380,51 @@ class Unpacking:
             strict=True,
         ):
             if not name and origin < 0 and not scope and rule < 0:
-                found.append(NO_META)
+                metas.append(NO_META)
                 continue
             line = None if origin < 0 else self.origins[origin]
-            made = None if rule < 0 else Derivation(texts[rule], tuple(parents))
-            found.append(Meta(texts[name] or None, line, texts[scope], made))
-        return found
+            derivation = None if rule < 0 else Derivation(texts[rule], tuple(parents))
+            metas.append(Meta(texts[name] or None, line, texts[scope], derivation))
+        return metas
 
     def _signatures(self) -> list[Signature]:
-        place = f"{self.given.place}.signatures"
-        found: list[Signature] = []
-        for one in listed(self.given["signatures"], place):
-            parts = listed(one, place)
+        path = f"{self.given.path}.signatures"
+        signatures: list[Signature] = []
+        for entry in listed(self.given["signatures"], path):
+            parts = listed(entry, path)
             if len(parts) != 4:
-                raise ValueError(f"{place} has one of {len(parts)} parts, not 4")
-            inputs, outputs, schedule = (_ids(parts[at], place) for at in (0, 1, 3))
-            pairs = [_ids(pair, place) for pair in listed(parts[2], place)]
+                raise ValueError(f"{path} has one of {len(parts)} parts, not 4")
+            inputs, outputs, schedule = (_ids(parts[at], path) for at in (0, 1, 3))
+            pairs = [_ids(pair, path) for pair in listed(parts[2], path)]
             if any(len(pair) != 2 for pair in pairs):
-                raise ValueError(f"{place} has a carry that is no pair")
+                raise ValueError(f"{path} has a carry that is no pair")
             carries = tuple((pair[0], pair[1]) for pair in pairs)
-            found.append(Signature(inputs, outputs, carries, schedule))
-        return found
+            signatures.append(Signature(inputs, outputs, carries, schedule))
+        return signatures
 
 
-def _same_ids(one: IR, other: IR) -> bool:
-    return {node.id for node in one.table} == {node.id for node in other.table}
+def _same_ids(first: IR, other: IR) -> bool:
+    return {node.id for node in first.table} == {node.id for node in other.table}
 
 
-def _ids(given: object, place: str) -> tuple[int, ...]:
-    return tuple(whole(listed(given, place), place, 0, LARGEST_ID + 1))
+def _ids(given: object, path: str) -> tuple[int, ...]:
+    return tuple(whole(listed(given, path), path, 0, LARGEST_ID + 1))
 
 
-def _text(given: object, place: str) -> str:
+def _text(given: object, path: str) -> str:
     if not isinstance(given, str):
-        raise ValueError(f"{place} has {shown(given)}, no text")
+        raise ValueError(f"{path} has {shown(given)}, no text")
     return given
 
 
 def texts_of(given: Iterable[object]) -> list[str]:
     """Return a list whose entries are texts; the first is empty."""
-    found = [_text(one, "texts") for one in given]
-    if found[:1] != [""]:
+    texts = [_text(item, "texts") for item in given]
+    if texts[:1] != [""]:
         raise ValueError("texts begins with another than the empty one")
-    return found
+    return texts
 
 
 def _unread(text: str, error: LabError) -> NoReturn:
-    told = error.message.partition(": ")[2] or error.message
-    raise ValueError(f"{shown(text)} cannot be read: {told}") from error
+    message = error.message.partition(": ")[2] or error.message
+    raise ValueError(f"{shown(text)} cannot be read: {message}") from error

@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all."""
+"""Files that are written as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from luminal_lab.errors import ArgumentError, RecordingError, nearest
 from luminal_lab.interrupts import held
 
 
-def as_path(what: str, like: object) -> Path:
-    """Return a path that somebody gave."""
+def as_path(subject: str, like: object) -> Path:
+    """Return a user's argument as a path."""
     if isinstance(like, (str, Path)) and str(like) and _is_encoded(str(like)):
         path = Path(like)
-        with suppress(RuntimeError):  # nobody here is called so
+        with suppress(RuntimeError):  # there is no such user
             path = path.expanduser()
         return path
-    raise ArgumentError(f"{what}: {like!r} is no name of a file", hint='as in "run.lab"')
+    raise ArgumentError(f"{subject}: {like!r} is no name of a file", hint='as in "run.lab"')
 
 
 def _is_encoded(name: str) -> bool:
@@ -29,10 +29,10 @@ def _is_encoded(name: str) -> bool:
         return False
 
 
-def write_bytes(what: str, path: str | Path, data: bytes) -> None:
-    """Write a file; until all of it is on the disk, what was there before stays."""
-    # What a link points to is written, and the link stays.
-    target = Path(os.path.realpath(as_path(what, path)))
+def write_bytes(subject: str, path: str | Path, data: bytes) -> None:
+    """Write a file; the old one stays until the new one is complete."""
+    # The target of a link is written, and the link stays.
+    target = Path(os.path.realpath(as_path(subject, path)))
     draft = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
     try:
         _check(target)
@@ -51,12 +51,12 @@ def write_bytes(what: str, path: str | Path, data: bytes) -> None:
             reason, hint = "it is a folder", f'name a file in it, as in "{path}/run.lab"'
         elif not _is_folder(target.parent):
             reason = f"there is no folder {target.parent.name!r}"
-        raise RecordingError(f"{what}: {path} cannot be written: {reason}", hint=hint) from error
+        raise RecordingError(f"{subject}: {path} cannot be written: {reason}", hint=hint) from error
 
 
-def read_bytes(what: str, path: str | Path) -> bytes:
-    """Return all that a file holds."""
-    target = as_path(what, path)
+def read_bytes(subject: str, path: str | Path) -> bytes:
+    """Return the bytes of a file."""
+    target = as_path(subject, path)
     try:
         _check(target)
         return target.read_bytes()
@@ -67,11 +67,11 @@ def read_bytes(what: str, path: str | Path) -> bytes:
         elif not os.path.lexists(target):
             reason = "there is no such file"
             hint = nearest(target.name, _beside(target), 0.75) or hint
-        raise RecordingError(f"{what}: {path} cannot be read: {reason}", hint=hint) from error
+        raise RecordingError(f"{subject}: {path} cannot be read: {reason}", hint=hint) from error
 
 
 def _check(target: Path) -> None:
-    """Raise if it is a device or a pipe: some have no end, and a file would take their place."""
+    """Raise if it is a device or a pipe: some never end, and a file would replace them."""
     if target.exists() and not (target.is_file() or target.is_dir()):
         raise OSError("it is no plain file")
 
@@ -82,4 +82,4 @@ def _is_folder(path: Path) -> bool:
 
 def _beside(target: Path) -> list[str]:
     folder = target.parent
-    return [one.name for one in folder.glob("*.lab")] if _is_folder(folder) else []
+    return [file.name for file in folder.glob("*.lab")] if _is_folder(folder) else []

@@ -22,16 +22,24 @@ from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import size_of
 from luminal_lab.core.printer import as_text
 from luminal_lab.display import Displayed
-from luminal_lab.errors import DeviceError, RangeError, ScheduleError, UnknownNameError, nearest
+from luminal_lab.errors import (
+    ArgumentError,
+    DeviceError,
+    RangeError,
+    ScheduleError,
+    UnknownNameError,
+    nearest,
+)
 from luminal_lab.kernels.definition.cost import NO_DIMS, bytes_moved, flops
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.emulated import Emulated, Meaning
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.steps.applied import Changes, ScheduleLike, applied, read_schedule
+from luminal_lab.kernels.steps.choices import NO_CHOICES, Choices
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.kernels.tile_map import TileMap
-from luminal_lab.machines.resources import Compiled, Resources
+from luminal_lab.machines.resources import CompiledCUDA, Resources
 from luminal_lab.tables import Table, frame
 
 LANGUAGES: Mapping[str, str] = {"c": "C", "cuda": "CUDA", "metal": "Metal"}
@@ -92,6 +100,14 @@ class Emulator(Protocol):
         ...
 
 
+class Maker(Protocol):
+    """What makes a kernel again."""
+
+    def __call__(self, schedule: Schedule | None, /, *, choices: Mapping[str, int]) -> Kernel:
+        """Make it by a schedule, or by the default one with some choices."""
+        ...
+
+
 @dataclass(frozen=True)
 class Kernel(Displayed):
     """What is computed, how, and the C that does it."""
@@ -123,9 +139,11 @@ class Kernel(Displayed):
     """The language of its source: c, cuda or metal."""
     uses: frozenset[str] = frozenset()
     """What its source takes of the prelude, by name."""
-    make: Callable[[Schedule], Kernel] | None = field(default=None, compare=False)
-    """Makes the same kernel by another schedule."""
-    compile: Callable[[Kernel], Compiled] | None = field(default=None, compare=False)
+    choices: Choices = field(default_factory=Choices, compare=False)
+    """The numbers that its schedule might take others of, and what it took."""
+    make: Maker | None = field(default=None, compare=False)
+    """Makes the same kernel by another schedule, or by the default one with other choices."""
+    compile: Callable[[Kernel], CompiledCUDA] | None = field(default=None, compare=False)
     """Compiles it, for the GPU that it was made for; only CUDA's compiler is on any machine."""
     emulator: Emulator | None = field(default=None, compare=False)
     """Runs it on the CPU as a GPU would; for GPUs."""
@@ -163,15 +181,29 @@ class Kernel(Displayed):
             raise self._without("has no steps")
         return applied(self.schedule, lower(self.definition), self.name)
 
-    def rescheduled(self, schedule: ScheduleLike) -> Kernel:
-        """Return the same kernel by another schedule, by its text, or by steps in order."""
+    def rescheduled(
+        self, schedule: ScheduleLike | None = None, *, choices: Mapping[str, int] | None = None
+    ) -> Kernel:
+        """Return the same kernel by another schedule: its text, or steps in order.
+
+        With `choices` it is the default schedule that takes other numbers, as in {"rows": 64};
+        `print(kernel.choices)` shows which are open.
+        """
         if self.make is None:
             raise self._without("cannot be scheduled")
-        made = self.make(read_schedule(schedule, self.name))
+        if schedule is not None and choices is not None:
+            raise ArgumentError(
+                f"kernel {self.name}: a schedule leaves nothing open, and choices are given, too",
+                hint="give either; choices are of the default schedule",
+            )
+        if choices is None:  # None is no schedule either, and is told so
+            made = self.make(read_schedule(schedule, self.name), choices=NO_CHOICES)
+        else:
+            made = self.make(None, choices=choices)
         return replace(made, compile=self.compile, emulator=self.emulator)
 
     @property
-    def compiled(self) -> Compiled:
+    def compiled(self) -> CompiledCUDA:
         """What CUDA's compiler makes of it, which is made when it is first asked for."""
         if self.compile is None:
             languages = {"c": "C, for a CPU", "metal": "in Metal's language", "cuda": "CUDA"}

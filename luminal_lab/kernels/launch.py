@@ -53,7 +53,7 @@ class Argument(NamedTuple):
 class Launch:
     """One use of a kernel: what it reads and makes, and the lines of the user's it comes from.
 
-    Its text says what the kernel calls each value: `%y: f32[8, 4] = mul_sum(a=%x, b=%w).O`.
+    Its text says what the kernel calls each value: `%y: f32[8, 4] = matmul(a=%x, b=%w).O`.
     """
 
     number: int

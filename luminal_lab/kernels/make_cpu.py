@@ -1,6 +1,6 @@
 """From a definition to a kernel in C, for a machine."""
 
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Set as AbstractSet
 from dataclasses import replace
 from functools import partial
 
@@ -8,10 +8,12 @@ from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.kernel import Kernel, comment, function_name
 from luminal_lab.kernels.nest.lowering import lower
+from luminal_lab.kernels.nest.spelling import spelled
 from luminal_lab.kernels.plans.cpu import cpu_schedule
 from luminal_lab.kernels.render.c.nest import render_nest
 from luminal_lab.kernels.steps.applied import applied
-from luminal_lab.kernels.steps.schedule import Schedule
+from luminal_lab.kernels.steps.choices import NO_CHOICES, Choices
+from luminal_lab.kernels.steps.schedule import Schedule, chosen
 from luminal_lab.machines.machine import Machine
 
 
@@ -22,6 +24,7 @@ def make_kernel(
     schedule: Schedule | None = None,
     *,
     compared: AbstractSet[str] = frozenset(),
+    choices: Mapping[str, int] = NO_CHOICES,
 ) -> Kernel:
     """Return a kernel for a machine, made by its default schedule or by another.
 
@@ -29,9 +32,10 @@ def make_kernel(
     """
     definition = online_softmax(definition)
     nest = lower(definition)
+    taken = Choices()
     if schedule is None:
-        made = cpu_schedule(nest, machine)
-        nest, schedule = made.nest, made.schedule
+        made = chosen(partial(cpu_schedule, nest, machine), choices, name)
+        nest, schedule, taken = made.nest, made.schedule, made.choices
     else:
         nest = applied(schedule, nest, name).end
     made = Kernel(
@@ -41,6 +45,7 @@ def make_kernel(
         (),
         nest=nest,
         schedule=schedule,
+        choices=taken,
         make=partial(make_kernel, definition, name, machine),
     )
     return with_compared(made, compared)
@@ -51,6 +56,6 @@ def with_compared(kernel: Kernel, compared: AbstractSet[str]) -> Kernel:
     definition, nest = kernel.definition, kernel.nest
     assert definition is not None, "C that no definition says is as it is"
     assert nest is not None, "C that no definition says is as it is"
-    c = render_nest(nest, function_name(kernel.name), tuple(definition.dims), compared)
+    c = render_nest(spelled(nest), function_name(kernel.name), tuple(definition.dims), compared)
     make = kernel.make if not compared else partial(kernel.make or make_kernel, compared=compared)
     return c.put_into(replace(kernel, make=make), comment(str(definition)))

@@ -1,6 +1,6 @@
 """From a definition to a kernel for a GPU, in CUDA C++ or Metal's language."""
 
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Set as AbstractSet
 from functools import partial
 
 from luminal_lab.core.op import size_of
@@ -10,11 +10,13 @@ from luminal_lab.kernels.gpu import DECLARED, GPU
 from luminal_lab.kernels.kernel import Kernel, comment, function_name
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.nest.nest import Nest
+from luminal_lab.kernels.nest.spelling import spelled
 from luminal_lab.kernels.plans.gpu import gpu_definition, gpu_schedule
 from luminal_lab.kernels.render.gpu.render import render_gpu
 from luminal_lab.kernels.render.rendered import Rendered
 from luminal_lab.kernels.steps.applied import applied
-from luminal_lab.kernels.steps.schedule import Schedule
+from luminal_lab.kernels.steps.choices import NO_CHOICES, Choices
+from luminal_lab.kernels.steps.schedule import Schedule, chosen
 
 
 def make_gpu_kernel(
@@ -23,6 +25,7 @@ def make_gpu_kernel(
     gpu: GPU,
     schedule: Schedule | None = None,
     compared: AbstractSet[str] = frozenset(),
+    choices: Mapping[str, int] = NO_CHOICES,
 ) -> Kernel:
     """Return a kernel for a GPU, made by its default schedule or by another.
 
@@ -31,13 +34,16 @@ def make_gpu_kernel(
     definition = gpu_definition(definition, gpu)
     nest = lower(definition)
     top = comment(str(definition))
+    taken = Choices()
     if schedule is None:
-        made = gpu_schedule(nest, gpu)
-        nest, schedule = made.nest, made.schedule
+        made = chosen(partial(gpu_schedule, nest, gpu), choices, name)
+        nest, schedule, taken = made.nest, made.schedule, made.choices
         top = f"{top}\n{comment(made.why)}" if made.why else top
     else:
         nest = applied(schedule, nest, name).end
-    found = render_gpu(nest, function_name(name), tuple(definition.dims), gpu.dialect, compared)
+    found = render_gpu(
+        spelled(nest), function_name(name), tuple(definition.dims), gpu.dialect, compared
+    )
     check_threads(name, found, gpu)
     check_shared(nest, name, found.shared, gpu)
     check_tiles(name, found, gpu)
@@ -48,6 +54,7 @@ def make_gpu_kernel(
         (),
         nest=nest,
         schedule=schedule,
+        choices=taken,
         make=partial(make_gpu_kernel, definition, name, gpu, compared=compared),
         dialect=gpu.dialect.name,
     )

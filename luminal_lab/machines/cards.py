@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from luminal_lab.machines.figures import Capability, Figure, Peak, Specification
+from luminal_lab.machines.figures import Capability, ComputePeak, Figure, Specification
 
 TERA, GIGA = 10**12, 10**9
 KIB, MIB = 1 << 10, 1 << 20
@@ -58,10 +58,12 @@ CUDA_LAUNCH = Figure(
 METAL_LAUNCH = Figure(5e-6, "from one dispatch of an encoder to the next", "assumed")
 
 
-def _peaks(source: str, **tera: float) -> tuple[Peak, ...]:
+def _peaks(source: str, **tera: float) -> tuple[ComputePeak, ...]:
     """Return rates in TFLOP/s, those of tensor units with `tensor_` before the dtype."""
     return tuple(
-        Peak(name.removeprefix("tensor_"), Figure(rate * TERA, source), name[:7] == "tensor_")
+        ComputePeak(
+            name.removeprefix("tensor_"), Figure(rate * TERA, source), name[:7] == "tensor_"
+        )
         for name, rate in tera.items()
     )
 
@@ -70,8 +72,8 @@ def _shared(arch: str) -> Figure:
     return Figure(CAPABILITIES[arch].block_shared, GUIDE)
 
 
-def _derived(dtype: str, tera: float, how: str) -> Peak:
-    return Peak(dtype, Figure(tera * TERA, how, "derived"))
+def _derived(dtype: str, tera: float, how: str) -> ComputePeak:
+    return ComputePeak(dtype, Figure(tera * TERA, how, "derived"))
 
 
 A100_PEAKS = _peaks(
@@ -228,7 +230,7 @@ def _apple() -> Iterator[Specification]:
             "metal",
             None,
             # Products of simdgroups run on the same units: there is no rate of their own.
-            (Peak("float32", float32),),
+            (ComputePeak("float32", float32),),
             bandwidth,
             None,
             Figure(cores, f"{news}, its largest form"),

@@ -27,7 +27,7 @@ class Figure(NamedTuple):
     how: HowKnown = "stated"
 
 
-class Peak(NamedTuple):
+class ComputePeak(NamedTuple):
     """The most operations on numbers of a dtype in a second; multiplying and adding are two."""
 
     dtype: str
@@ -84,7 +84,7 @@ class Specification:
     """The language of its kernels."""
     arch: str | None
     """What its kernels are compiled for, as in "sm_90a"."""
-    peaks: tuple[Peak, ...]
+    peaks: tuple[ComputePeak, ...]
     bandwidth: Figure
     """Bytes to and from memory in a second."""
     memory: Figure | None
@@ -101,10 +101,12 @@ class Specification:
     rates: PeakRates | None = None
     """What was measured, in place of what is stated: this machine's."""
 
-    def peak(self, dtype: str, *, is_tensor: bool = False) -> Peak | None:
+    def peak(self, dtype: str, *, is_tensor: bool = False) -> ComputePeak | None:
         """Return the rate of operations on a dtype, if it has any."""
-        found = (one for one in self.peaks if (one.dtype, one.is_tensor) == (dtype, is_tensor))
-        return next(found, None)
+        matching = (
+            peak for peak in self.peaks if (peak.dtype, peak.is_tensor) == (dtype, is_tensor)
+        )
+        return next(matching, None)
 
     @property
     def how(self) -> str:
@@ -114,7 +116,7 @@ class Specification:
     @property
     def figures(self) -> dict[str, Figure]:
         """All figures by what they are of."""
-        peaks = {f"{one.name}, FLOP/s": one.flops for one in self.peaks}
+        peaks = {f"{peak.name}, FLOP/s": peak.flops for peak in self.peaks}
         others = {
             "memory, bytes": self.memory,
             "bandwidth, bytes/s": self.bandwidth,
@@ -124,13 +126,16 @@ class Specification:
             "shared memory of a block, bytes": self.shared,
             "launch, seconds": self.launch,
         }
-        return peaks | {name: one for name, one in others.items() if one is not None}
+        return peaks | {name: peak for name, peak in others.items() if peak is not None}
 
     @override
     def __str__(self) -> str:
         kind = f", {self.arch}" if self.arch else ""
-        rows = [[shown(what, one), one.how, one.source] for what, one in self.figures.items()]
-        names = [what.partition(", ")[0] for what in self.figures]
+        rows = [
+            [shown(label, figure), figure.how, figure.source]
+            for label, figure in self.figures.items()
+        ]
+        names = [label.partition(", ")[0] for label in self.figures]
         header = [("<", "figure"), (">", "at most"), ("<", "known"), ("<", "from")]
         table = aligned(header, [[n, *row] for n, row in zip(names, rows, strict=True)])
         return "\n".join([f"{self.name} ({self.maker}{kind})", *(f"  {line}" for line in table)])
@@ -142,13 +147,13 @@ class Specification:
         return f"<Specification of {self.name}; print(…) shows its figures and their sources>"
 
 
-def shown(what: str, figure: Figure) -> str:
+def shown(label: str, figure: Figure) -> str:
     """Return a figure in the unit that people use for it; `what` ends in the one it is in.
 
     >>> shown("bandwidth, bytes/s", Figure(3.35e12, "")), shown("launch, seconds", Figure(2e-6, ""))
     ('3,350 GB/s', '2 µs')
     """
-    unit = what.rpartition(", ")[2]
+    unit = label.rpartition(", ")[2]
     if unit == "FLOP/s":
         return rate_text(figure.value)
     if unit == "bytes/s":

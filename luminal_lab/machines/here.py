@@ -13,7 +13,7 @@ from pathlib import Path
 from luminal_lab.machines.machine import Machine
 
 USUAL = Machine()
-"""What is taken where a machine does not say."""
+"""The defaults for a machine that does not report its own."""
 CPUS = Path("/sys/devices/system/cpu")
 GROUPS = Path("/sys/fs/cgroup")
 OLD_NAMES = "memory.limit_in_bytes", "memory.usage_in_bytes"
@@ -65,8 +65,8 @@ def _features() -> str:
     """Return the words that say which instructions there are; none where nobody tells."""
     with suppress(OSError):
         text = Path("/proc/cpuinfo").read_text("utf-8", "replace")
-        found = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
-        return found[1] if found else ""
+        line = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
+        return line[1] if line else ""
     if sys.platform == "darwin":
         names = ("machdep.cpu.features", "machdep.cpu.leaf7_features")
         return " ".join(_sysctl(names).values())
@@ -75,7 +75,7 @@ def _features() -> str:
 
 def linux_caches(cpus: Path) -> dict[str, int]:
     """Return the caches of the first core that a folder of /sys tells about."""
-    found: dict[str, int] = {}
+    caches: dict[str, int] = {}
     for folder in sorted(cpus.glob("cpu[0-9]*/cache"))[:1]:
         for index in folder.glob("index*"):
             with suppress(OSError, ValueError):
@@ -83,8 +83,8 @@ def linux_caches(cpus: Path) -> dict[str, int]:
                     (index / name).read_text("utf-8").strip() for name in ("level", "type", "size")
                 )
                 if kind in ("Data", "Unified"):
-                    found[f"l{level}"] = _bytes(size)
-    return found
+                    caches[f"l{level}"] = _bytes(size)
+    return caches
 
 
 def _bytes(text: str) -> int:
@@ -93,13 +93,13 @@ def _bytes(text: str) -> int:
 
 
 def _sysctl_caches() -> dict[str, int]:
-    said = _sysctl([name for names in SYSCTL.values() for name in names])
-    found: dict[str, int] = {}
+    values = _sysctl([name for names in SYSCTL.values() for name in names])
+    caches: dict[str, int] = {}
     for level, names in SYSCTL.items():
-        known = [int(said[name]) for name in names if said.get(name, "").isdigit()]
+        known = [int(values[name]) for name in names if values.get(name, "").isdigit()]
         if known:
-            found[level] = known[0]
-    return found
+            caches[level] = known[0]
+    return caches
 
 
 def _sysctl(names: list[str] | tuple[str, ...]) -> Mapping[str, str]:
@@ -114,17 +114,17 @@ def _sysctl(names: list[str] | tuple[str, ...]) -> Mapping[str, str]:
 
 def available_memory() -> int | None:
     """Return how many bytes this process could still have; None where the system does not say."""
-    found: list[int] = []
+    limits: list[int] = []
     with suppress(OSError, AttributeError):
         text = Path("/proc/meminfo").read_text("utf-8")
         sizes = dict(re.findall(r"^(MemAvailable|SwapFree):\s*(\d+) kB", text, re.MULTILINE))
         if sizes:
-            found.append(sum(map(int, sizes.values())) << 10)
+            limits.append(sum(map(int, sizes.values())) << 10)
     with suppress(OSError):
-        found += group_memory(GROUPS, Path("/proc/self/cgroup").read_text("utf-8"))
+        limits += group_memory(GROUPS, Path("/proc/self/cgroup").read_text("utf-8"))
     with suppress(OSError, ImportError, ValueError):
-        found += _limited(Path("/proc/self/statm").read_text("utf-8"))
-    return max(0, min(found)) if found else None
+        limits += _limited(Path("/proc/self/statm").read_text("utf-8"))
+    return max(0, min(limits)) if limits else None
 
 
 def group_memory(root: Path, said: str) -> list[int]:
@@ -132,7 +132,7 @@ def group_memory(root: Path, said: str) -> list[int]:
 
     A group has the limits of those around it as well.
     """
-    found: list[int] = []
+    remaining: list[int] = []
     for line in said.splitlines():
         number, kinds, path = line.split(":", 2)
         if number == "0":
@@ -150,10 +150,10 @@ def group_memory(root: Path, said: str) -> list[int]:
                 # The total, which the first version has, is that of the groups within as well.
                 cached = re.findall(r"^(?:total_)?inactive_file (\d+)", stat, re.MULTILINE)
                 used = int((group / taken).read_text("utf-8"))
-                found.append(limit - used + max(map(int, cached), default=0))
+                remaining.append(limit - used + max(map(int, cached), default=0))
             if group == folder:
                 break
-    return found
+    return remaining
 
 
 def _limited(statm: str) -> list[int]:

@@ -56,13 +56,13 @@ def busy_ticks(stat: str, cores: Iterable[int]) -> int:
     >>> busy_ticks("cpu0 5 0 2 90 1 0 1 1 0 0\\ncpu1 9 9 9 9 9 9 9 9 9 9", {0})
     9
     """
-    found = 0
+    ticks = 0
     for core in cores:
         line = re.search(rf"^cpu{core} (.+)", stat, re.MULTILINE)
         if line is not None:
             user, nice, system, _idle, _waiting, *interrupts = map(int, line[1].split()[:8])
-            found += user + nice + system + sum(interrupts)
-    return found
+            ticks += user + nice + system + sum(interrupts)
+    return ticks
 
 
 def _ticks_of(process: int) -> int:

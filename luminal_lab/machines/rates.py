@@ -26,7 +26,7 @@ from luminal_lab.reading import read_json as parsed, shown
 SCHEMA = 1
 """What a file of rates holds; one more whenever that changes."""
 SPREAD = 0.2
-"""How far the median sample is below the best one, at most, on a machine that does nothing else."""
+"""The largest gap between the median and the best sample on an idle machine."""
 DOUBT = (
     "something else was running while the rates were measured: peak_rates(fresh=True) measures "
     "them again"
@@ -70,9 +70,9 @@ class Rate:
         many = "1 thread" if self.threads == 1 else f"{self.threads} threads"
         of = f"{self.dtype} multiply and add" if self.what == "fma" else self.what
         where = f"within {size_text(self.size)}" if self.size else "from memory"
-        place = "" if self.what == "fma" else where
+        range_text = "" if self.what == "fma" else where
         unit = "GFLOP/s" if self.what == "fma" else "GB/s"
-        text = f"{of:<24}  {place:<14}  {many:<10}  {self.best:>8.1f} {unit}"
+        text = f"{of:<24}  {range_text:<14}  {many:<10}  {self.best:>8.1f} {unit}"
         return text if self.spread is None else f"{text:<72}  spread {self.spread:>4.0%}"
 
 
@@ -112,8 +112,8 @@ class PeakRates:
         Whatever has no rate of its own, the 16-bit floats and whole numbers, has float32's.
         """
         rates = self._at("fma", threads)
-        found = [rate for rate in rates if rate.dtype == dtype]
-        return max(rate.best for rate in found or rates)
+        matching = [rate for rate in rates if rate.dtype == dtype]
+        return max(rate.best for rate in matching or rates)
 
     def gbytes(
         self,
@@ -171,13 +171,14 @@ class PeakRates:
         return median(known) if known else None
 
     def or_better(self, before: PeakRates) -> PeakRates:
-        """Return these rates, each with the better value where an earlier measurement had one.
+        """Return these rates, each replaced by an earlier one where that was better.
 
-        A machine can do what it has once done: a busy moment replaces nothing.
+        A machine can do what it has once done, so that a busy moment replaces nothing.
         """
         known = {rate.key: rate for rate in before.rates}
         best = (
-            max(rate, known.get(rate.key, rate), key=lambda one: one.best) for rate in self.rates
+            max(rate, known.get(rate.key, rate), key=lambda candidate: candidate.best)
+            for rate in self.rates
         )
         return replace(self, rates=tuple(best))
 
@@ -216,41 +217,42 @@ class PeakRates:
     def from_object(cls, given: dict[str, Any]) -> PeakRates:
         """Return the rates that a JSON object holds."""
         try:
-            found = read(cls, given, "rates")
-            check_rates(found)
+            rates = read(cls, given, "rates")
+            check_rates(rates)
         except ValueError as error:
             raise RecordingError(
                 f"rates: they cannot be read: {error}", hint="measure them again"
             ) from error
-        return found
+        return rates
 
 
-def check_rates(found: PeakRates) -> None:
+def check_rates(peaks: PeakRates) -> None:
     """Raise a ValueError unless there are rates of computing and of reading, all above 0."""
-    wanted = {"fma", "read"} - {one.what for one in found.rates}
-    if wanted:
-        raise ValueError(f"there is no rate of {' and '.join(sorted(wanted))}")
-    for one in found.rates:
-        if not (one.best > 0 and one.threads > 0 and all(sample >= 0 for sample in one.samples)):
-            raise ValueError(f"a rate is {one.best} with {one.threads} threads")
+    lacking = {"fma", "read"} - {rate.what for rate in peaks.rates}
+    if lacking:
+        raise ValueError(f"there is no rate of {' and '.join(sorted(lacking))}")
+    for rate in peaks.rates:
+        if not (rate.best > 0 and rate.threads > 0 and all(sample >= 0 for sample in rate.samples)):
+            raise ValueError(f"a rate is {rate.best} with {rate.threads} threads")
 
 
-def read_json(what: str, text: str, schema: int) -> dict[str, Any]:
+def read_json(subject: str, text: str, schema: int) -> dict[str, Any]:
     """Return a JSON object that has the schema number which this version reads."""
     try:
         given = parsed(text)
     except ValueError as error:
         raise RecordingError(
-            f"{what}: this is no JSON: {error}",
+            f"{subject}: this is no JSON: {error}",
             hint="the file is damaged, or cut short: get it anew",
         ) from error
-    found = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-    if found.get("schema") != schema:
+    fields = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    number = fields.get("schema")
+    if number != schema:
         raise RecordingError(
-            f"{what}: the schema is {shown(found.get('schema'))}, and this version reads {schema}",
+            f"{subject}: the schema is {shown(number)}, and this version reads {schema}",
             hint="it was written by another version of luminal_lab",
         )
-    return found
+    return fields
 
 
 def size_text(size: float) -> str:

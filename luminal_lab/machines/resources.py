@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from functools import reduce
 from math import ceil
 from types import MappingProxyType
 from typing import Final
@@ -40,7 +41,7 @@ class Resources:
     registers: int = 0
     shared: int = 0
     spills: int = 0
-    """The bytes of registers that each thread writes to memory, for want of room."""
+    """The bytes of registers that each thread spills to memory."""
     constant: int = 0
     """The bytes of constant memory, arguments among them; 0 where nobody says, as from sm_90 on."""
     stack: int = 0
@@ -50,25 +51,18 @@ class Resources:
 
     def occupancy(self, card: str | Card, threads: int | None = None) -> Occupancy:
         """Return how many blocks of it a card runs at once on each multiprocessor."""
-        found = card if isinstance(card, Card) else card_of(card)
+        known = card if isinstance(card, Card) else card_of(card)
         many = whole_number(self.threads if threads is None else threads)
         if many is None or many < (threads is not None):
             raise ArgumentError(
                 f"occupancy: a block has {threads!r} threads",
                 hint=f"it has 1 to {MOST_THREADS:,}; without threads= those of the kernel",
             )
-        return occupancy(self, many, found)
+        return occupancy(self, many, known)
 
     def most(self, other: Resources) -> Resources:
-        """Return what is enough for either of two functions."""
-        return Resources(
-            max(self.registers, other.registers),
-            max(self.shared, other.shared),
-            max(self.spills, other.spills),
-            max(self.constant, other.constant),
-            max(self.stack, other.stack),
-            max(self.threads, other.threads),
-        )
+        """Return the resources that suffice for either of two functions."""
+        return Resources(*map(max, astuple(self), astuple(other)))
 
     @override
     def __str__(self) -> str:
@@ -77,7 +71,7 @@ class Resources:
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledCUDA:
     """A source of CUDA as NVRTC compiled it, for one architecture."""
 
     arch: str
@@ -91,11 +85,8 @@ class Compiled:
 
     @property
     def most(self) -> Resources:
-        """What is enough for each of its functions."""
-        found = Resources()
-        for one in self.resources.values():
-            found = found.most(one)
-        return found
+        """The resources that suffice for each of its functions."""
+        return reduce(Resources.most, self.resources.values(), Resources())
 
 
 @dataclass(frozen=True)
@@ -110,9 +101,9 @@ class Card:
 CARDS: Final[Mapping[str, Card]] = MappingProxyType(
     {
         # Forms of a card with more memory or less have the same cores.
-        (name := re.sub(r" \d+ GB$", "", one.name)): Card(name, one.arch.rstrip("a"), has)
-        for one in KNOWN
-        if one.arch is not None and (has := capability_of(one.arch)) is not None
+        (name := re.sub(r" \d+ GB$", "", card.name)): Card(name, card.arch.rstrip("a"), has)
+        for card in KNOWN
+        if card.arch is not None and (has := capability_of(card.arch)) is not None
     }
 )
 
@@ -130,13 +121,13 @@ def card_of(name: str) -> Card:
     words = re.findall(r"[a-z0-9]+", re.sub(r"nvidia|geforce|tesla", "", name.lower()))
     # More may be said behind the name: A100-SXM4-80GB, A100 80 GB.
     starts = {"".join(words[:count]) for count in range(1, len(words) + 1)}
-    for one in CARDS.values():
-        plain = one.name.lower().replace(" ", "")
+    for card in CARDS.values():
+        plain = card.name.lower().replace(" ", "")
         if any(re.match(rf"{plain}(?!\d)", start) for start in starts):
-            return one
-    for one in CARDS.values():
-        if name in (one.arch, f"{one.arch}a"):
-            return one
+            return card
+    for card in CARDS.values():
+        if name in (card.arch, f"{card.arch}a"):
+            return card
     hint = nearest(name, CARDS) or f"there are {', '.join(CARDS)}"
     raise UnknownNameError(f"occupancy: there is no card called {name!r}", hint=hint)
 
@@ -150,7 +141,7 @@ class Occupancy:
     share: float
     """Of the warps that the multiprocessor could run."""
     limit: str
-    """What there is too little of for more: registers, shared memory, warps, blocks or threads."""
+    """The scarce resource: registers, shared memory, warps, blocks or threads."""
 
     @override
     def __str__(self) -> str:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing_extensions import override
 
 from luminal_lab.core.ir import IR, Node, check_ir
-from luminal_lab.display import Drawn
+from luminal_lab.display import DrawnGraph
 
 
 @dataclass(frozen=True, repr=False)
-class Diff(Drawn):
+class Diff(DrawnGraph):
     """The nodes of two versions of a graph; `str` is a unified diff of their texts."""
 
     added: tuple[Node, ...]

@@ -13,7 +13,7 @@ from typing_extensions import override
 from luminal_lab.core.edit import Change, Refusal, replay
 from luminal_lab.core.ir import IR, Node, NodeLike
 from luminal_lab.core.printer import as_text
-from luminal_lab.display import Drawn, Explored
+from luminal_lab.display import DrawnGraph, Explored
 from luminal_lab.passes.diff import Diff, diff
 
 
@@ -58,7 +58,7 @@ class Record(NamedTuple):
 
 
 @final
-class Snapshot(Drawn, Explored):
+class Snapshot(DrawnGraph, Explored):
     """A graph, the one before it, and the firings between."""
 
     def __init__(self, before: IR, ir: IR, record: Record, index: int = 0) -> None:

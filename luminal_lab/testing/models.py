@@ -127,9 +127,9 @@ def models() -> Iterator[Case]:
 def _data(ir: IR, dims: Mapping[str, int]) -> dict[str, Array]:
     """Return numbers for the inputs of a model, and words where they are whole."""
     data: dict[str, Array] = {}
-    for place, node in enumerate(ir.inputs):
+    for index, node in enumerate(ir.inputs):
         shape = bound_shape(str(node), node.shape, dims)
         is_words = node.dtype is DType.int64
         words = np.arange(shape[0]) * 7 % 11 if is_words else np.empty(0)
-        data[node.name] = words if is_words else tame(node.dtype, shape, place)
+        data[node.name] = words if is_words else tame(node.dtype, shape, index)
     return data

@@ -23,7 +23,7 @@ MOST = 24
 
 
 class Row(NamedTuple):
-    """What became of one case."""
+    """The outcome of one case."""
 
     case: Case
     status: Literal["passed", "failed", "unsupported"]
@@ -80,7 +80,7 @@ def _shown(title: str, arrays: Mapping[str, Array]) -> list[str]:
 
 @dataclass(frozen=True, repr=False)
 class Conformance:
-    """What became of all cases that were run on a device."""
+    """The outcomes of all cases that were run on a device."""
 
     device: str
     rows: tuple[Row, ...]
@@ -112,8 +112,8 @@ class Conformance:
     @property
     def wrong_ops(self) -> tuple[str, ...]:
         """The ops that are to be mended, those first in which most cases fail."""
-        found = Counter(row.blamed for row in self.failed if row.blamed is not None)
-        return tuple(op for op, _ in found.most_common())
+        blamed = Counter(row.blamed for row in self.failed if row.blamed is not None)
+        return tuple(op for op, _ in blamed.most_common())
 
     def to_pandas(self) -> Table:
         """Return a table of pandas, a row for each case."""
@@ -132,20 +132,20 @@ class Conformance:
         width = max(map(len, counts))
         lines: list[str] = []
         for label, of in counts.items():
-            told = [f"{of['passed']:>3}"]
-            told += [f"{of[word]} {word}" for word in ("failed", "unsupported") if of[word]]
-            lines.append(f"  {label:<{width}} {', '.join(told)}")
+            texts = [f"{of['passed']:>3}"]
+            texts += [f"{of[word]} {word}" for word in ("failed", "unsupported") if of[word]]
+            lines.append(f"  {label:<{width}} {', '.join(texts)}")
         return "\n".join(lines)
 
     @property
     def summary(self) -> str:
         """One line."""
         total, right = len(self.rows), len(self.passed)
-        told = f"all {total} cases passed" if right == total else f"{right} of {total} cases passed"
+        text = f"all {total} cases passed" if right == total else f"{right} of {total} cases passed"
         failed, declined = len(self.failed), len(self.unsupported)
-        told += f", {failed} failed" * (failed > 0)
-        told += f", {declined} not supported" * (declined > 0)
-        return f"conformance of {self.device}: {told}"
+        text += f", {failed} failed" * (failed > 0)
+        text += f", {declined} not supported" * (declined > 0)
+        return f"conformance of {self.device}: {text}"
 
     @override
     def __str__(self) -> str:

@@ -37,17 +37,17 @@ from luminal_lab.machines.rates import DOUBT, PeakRates
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.timing.measure import measured
-from luminal_lab.timing.roofline import modelled
-from luminal_lab.timing.subject import Subject
+from luminal_lab.timing.roofline import Modelled, modelled
+from luminal_lab.timing.subject import ComparedGraph
 from luminal_lab.timing.timings import CACHED, How, spread_of
 
 BOUNDS = {"FMA": "compute"}
-"""What a comparison calls the bounds that rates of a machine name otherwise."""
+"""Names of bounds in a comparison that differ from those of rates."""
 HOST = "NumPy computes it, and nothing models that"
 
 
 @dataclass(frozen=True)
-class Part:
+class LaunchTime:
     """One launch on one device."""
 
     node: str
@@ -55,11 +55,11 @@ class Part:
     kernel: str
     how: How
     samples: tuple[float, ...]
-    """Seconds; of a modelled time one, and of what has no time none."""
+    """Seconds: one sample of a modelled time, and none without a time."""
     covers: frozenset[int]
     """The nodes of the graph as written that it computes."""
     value: int | None = None
-    """The node of the graph as written whose value it leaves in memory, if it leaves one."""
+    """The node of the written graph whose value it stores, if any."""
     bytes: int | None = None
     flops: int | None = None
     least: float | None = None
@@ -90,7 +90,7 @@ class Column:
     how: How
     device: str
     date: str
-    parts: tuple[Part, ...]
+    parts: tuple[LaunchTime, ...]
     whole: tuple[float, ...] = ()
     """The seconds of complete runs, with what is between launches."""
     notes: tuple[str, ...] = ()
@@ -100,15 +100,15 @@ class Column:
 
     @property
     def seconds(self) -> float | None:
-        """The medians of all launches together; None where one has no time."""
-        found = [part.seconds for part in self.parts]
-        return None if None in found else sum(one or 0.0 for one in found)
+        """The sum of all launches' medians; None if one has no time."""
+        times = [part.seconds for part in self.parts]
+        return None if None in times else sum(time or 0.0 for time in times)
 
 
 class Comparable(Protocol):
     """A device that says what a graph's launches take on it."""
 
-    def column(self, subject: Subject, rounds: int, warm_up: int) -> Column:
+    def column(self, subject: ComparedGraph, rounds: int, warm_up: int) -> Column:
         """Return all launches of a graph, with their times."""
         ...
 
@@ -140,41 +140,41 @@ class CPU:
     threads: int | None = None
     compiler: str | None = None
 
-    def column(self, subject: Subject, rounds: int, warm_up: int) -> Column:
+    def column(self, subject: ComparedGraph, rounds: int, warm_up: int) -> Column:
         """Run the graph, and return the times of its launches."""
         environment = subject.measurable("the CPU")
-        made = subject.compiled(CPUCompiler(threads=self.threads, compiler=self.compiler))
-        found = measured(made, environment, rounds=rounds, warm_up=warm_up)
-        covering = Covering(made)
+        compilation = subject.compiled(CPUCompiler(threads=self.threads, compiler=self.compiler))
+        timings = measured(compilation, environment, rounds=rounds, warm_up=warm_up)
+        covering = Covering(compilation)
         parts = tuple(
-            Part(
+            LaunchTime(
                 row.node,
                 row.kernel,
                 row.how,
                 row.samples,
-                covering.written(made.ir[row.node].id),
-                covering.value(made.ir[row.node].id),
+                covering.written(compilation.ir[row.node].id),
+                covering.value(compilation.ir[row.node].id),
                 row.bytes,
                 row.flops,
                 None if row.limit is None else row.limit.seconds,
                 "" if row.limit is None else BOUNDS.get(row.limit.bound, row.limit.bound),
                 is_host=row.kind == "host",
             )
-            for row in found
+            for row in timings
         )
         many = "1 thread" if self.threads == 1 else f"{self.threads} threads"
         label = "this CPU" if self.threads is None else f"this CPU, {many}"
-        rates = cast("PeakRates", found.rates)
-        beyond = any((row.share or 0) > 1 for row in found)
+        rates = cast("PeakRates", timings.rates)
+        beyond = any((row.share or 0) > 1 for row in timings)
         notes = [DOUBT] if rates.is_doubtful else []
         notes += [f"more than 100%: {CACHED}"] if beyond and not notes else []
         return Column(
             label,
             "measured",
-            found.device,
-            found.date,
+            timings.device,
+            timings.date,
             parts,
-            found.whole,
+            timings.whole,
             tuple(notes),
             this_cpu(rates),
         )
@@ -183,68 +183,57 @@ class CPU:
 # -- by a model ------------------------------------------------------------------------------------
 
 
-class Use(NamedTuple):
+class KernelUse(NamedTuple):
     """A node of a compiled graph, and the kernel that makes it; None where NumPy does."""
 
     node: int
-    name: str
     kernel: Kernel | None
 
 
-def fused(subject: Subject, machine: Machine | None = None) -> tuple[Compilation, list[Use]]:
+def fused(
+    subject: ComparedGraph, machine: Machine | None = None
+) -> tuple[Compilation, list[KernelUse]]:
     """Return a graph with the CPU's kernels, made for a machine and not compiled."""
-    made = subject.compiled(Pipeline(CPUCompiler().passes))
-    work = Worklist(made.ir, machine or this_machine(), {})
+    compilation = subject.compiled(Pipeline(CPUCompiler().passes))
+    work = Worklist(compilation.ir, machine or this_machine(), {})
     uses = [
-        Use(one.node.id, str(one.node), None if one.use is None else work.uses[one.use].kernel)
-        for one in work.works
+        KernelUse(item.node.id, None if item.use is None else work.uses[item.use].kernel)
+        for item in work.works
     ]
-    return made, uses
+    return compilation, uses
 
 
-def modelled_column(subject: Subject, specification: Specification, label: str = "") -> Column:
+def modelled_column(
+    subject: ComparedGraph, specification: Specification, label: str = ""
+) -> Column:
     """Return the least times that a device's figures allow, of the CPU's kernels."""
-    made, uses = fused(subject)
+    compilation, uses = fused(subject)
     note = "its kernels are those that the CPU's passes fuse: a compiler for it may fuse others"
     notes = () if specification.dialect == "c" else (note,)
-    return column_of_model(made, uses, subject.dims, specification, label, notes)
+    return column_of_model(compilation, uses, subject.dims, specification, label, notes)
 
 
 def column_of_model(
-    made: Compilation,
-    uses: Sequence[Use],
+    compilation: Compilation,
+    uses: Sequence[KernelUse],
     dims: Mapping[str, int],
     specification: Specification,
     label: str = "",
     notes: tuple[str, ...] = (),
 ) -> Column:
     """Return the least times of some kernels on a device."""
-    check_dims(made, dims)
-    covering = Covering(made)
+    check_dims(compilation, dims)
+    covering = Covering(compilation)
     ignored: dict[str, None] = {}
-    parts: list[Part] = []
+    parts: list[LaunchTime] = []
     for use in uses:
-        covers = covering.written(use.node)
         if use.kernel is None:
-            name = made.ir[use.node].op.name
-            parts.append(Part(use.name, name, "modelled", (), covers, missing=HOST, is_host=True))
+            parts.append(covering.host_time(use.node, "modelled", HOST))
             continue
-        found = modelled(use.kernel, specification, dims)
-        ignored.update(dict.fromkeys(found.ignores.split("; ")))
-        parts.append(
-            Part(
-                use.name,
-                use.kernel.name,
-                "modelled",
-                (found.seconds,),
-                covers,
-                covering.value(use.node),
-                found.bytes,
-                found.flops,
-                found.seconds,
-                found.bound,
-            )
-        )
+        model = modelled(use.kernel, specification, dims)
+        ignored.update(dict.fromkeys(model.ignores.split("; ")))
+        samples = (model.seconds,)
+        parts.append(covering.time(use.node, use.kernel, "modelled", samples, model, least=model))
     launch = specification.launch
     said = f"a launch takes at least {launch.value * 1e6:g} µs ({launch.how}: {launch.source})"
     return Column(
@@ -258,9 +247,9 @@ def column_of_model(
     )
 
 
-def check_dims(made: Compilation, dims: Mapping[str, int]) -> None:
+def check_dims(compilation: Compilation, dims: Mapping[str, int]) -> None:
     """Raise unless every dim that a graph mentions has a size."""
-    ir = made.ir
+    ir = compilation.ir
     needed = mentioned([type for node in ir for type in node.types], [node.op for node in ir])
     for name in needed:
         if name not in dims:
@@ -274,7 +263,7 @@ def check_dims(made: Compilation, dims: Mapping[str, int]) -> None:
 
 
 def gpu_column(
-    subject: Subject,
+    subject: ComparedGraph,
     device: Pipeline,
     specification: Specification | None,
     label: str,
@@ -283,57 +272,53 @@ def gpu_column(
     warm_up: int,
 ) -> Column:
     """Return the times of a graph's launches on a GPU; modelled where it is not here."""
-    made = subject.compiled(device)
-    program = cast("Timed", made.runner)
-    covering = Covering(made)
-    found: tuple[tuple[Launch, tuple[float, ...]], ...] | None = None
+    compilation = subject.compiled(device)
+    program = cast("Timed", compilation.runner)
+    covering = Covering(compilation)
+    timed: tuple[tuple[Launch, tuple[float, ...]], ...] | None = None
     try:
         here = program.device
         if specification is None or bare_name(here) == bare_name(specification.name):
-            found = program.time_launches(subject.measurable(label), rounds, warm_up=warm_up)
+            timed = program.time_launches(subject.measurable(label), rounds, warm_up=warm_up)
         why = f"the GPU here is {here}"
     except (DeviceError, InputError) as error:
         if specification is None:
             raise
         here, why = "", error.message.splitlines()[0]
-    if found is None:
+    if timed is None:
         assert specification is not None
-        uses = [Use(one.node, str(made.ir[one.node]), one.kernel) for one in program.launches]
+        uses = [KernelUse(launch.node, launch.kernel) for launch in program.launches]
         said = (f"not measured: {why}",)
-        return column_of_model(made, uses, subject.dims, specification, label, said)
+        return column_of_model(compilation, uses, subject.dims, specification, label, said)
     if specification is None:
         with suppress(UnknownNameError):
             specification = known_specification(here)
-    parts: list[Part] = []
+    parts: list[LaunchTime] = []
     notes: list[str] = []
-    for launch, samples in found:
+    for launch, samples in timed:
         by = computed_by(launch)
-        notes += [f"{launch.kernel.name} {made.ir[launch.node]}: {by}"] if by else []
+        notes += [f"{launch.kernel.name} {compilation.ir[launch.node]}: {by}"] if by else []
         least = None if specification is None else modelled(launch, specification, subject.dims)
-        parts.append(
-            Part(
-                str(made.ir[launch.node]),
-                launch.kernel.name,
-                "measured",
-                samples,
-                covering.written(launch.node),
-                covering.value(launch.node),
-                launch.bytes(subject.dims),
-                launch.flops(subject.dims),
-                None if least is None else least.seconds,
-                "" if least is None else least.bound,
-            )
-        )
+        amounts = Amounts(launch.bytes(subject.dims), launch.flops(subject.dims))
+        kernel = launch.kernel
+        parts.append(covering.time(launch.node, kernel, "measured", samples, amounts, least=least))
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return Column(label, "measured", here, now, tuple(parts), (), tuple(notes), specification)
 
 
 def computed_by(launch: Launch) -> str:
-    """Return what computes a launch in place of its own code; mostly nothing."""
+    """Return which library computes a launch in place of its own code, if any."""
     return launch.chosen() if isinstance(launch, GPULaunch) else ""
 
 
 # -- which written nodes a launch computes ---------------------------------------------------------
+
+
+class Amounts(NamedTuple):
+    """The bytes that a launch moves, and its operations."""
+
+    bytes: int
+    flops: int
 
 
 class Covering:
@@ -354,6 +339,37 @@ class Covering:
         last = len(self.shots) - 1
         return self._back(last, id, merged=False) or self._back(last, id, merged=True)
 
+    def time(
+        self,
+        node: int,
+        kernel: Kernel,
+        how: How,
+        samples: tuple[float, ...],
+        amounts: Amounts | Modelled,
+        *,
+        least: Modelled | None,
+        missing: str = "",
+    ) -> LaunchTime:
+        """Return the times of a kernel's launch."""
+        return LaunchTime(
+            str(self.shots[-1].ir[node]),
+            kernel.name,
+            how,
+            samples,
+            self.written(node),
+            self.value(node),
+            amounts.bytes,
+            amounts.flops,
+            None if least is None else least.seconds,
+            "" if least is None else least.bound,
+            missing,
+        )
+
+    def host_time(self, id: int, how: How, missing: str) -> LaunchTime:
+        """Return that a node has no time, since NumPy computes it."""
+        node, covers = self.shots[-1].ir[id], self.written(id)
+        return LaunchTime(str(node), node.op.name, how, (), covers, missing=missing, is_host=True)
+
     def _back(self, index: int, id: int, *, merged: bool) -> frozenset[int]:
         while index and not self.shots[index].firings:
             index -= 1
@@ -364,11 +380,11 @@ class Covering:
             shot = self.shots[index]
             nodes = shot.back(id)
             is_merged = len(nodes) > 1 and id in shot.before and shot.ir[id].op.body_of() is None
-            found = [
+            written = [
                 self._back(index - 1, node.id, merged=merged)
                 for node in (() if is_merged and not merged else nodes)
             ]
-            self._known[key] = frozenset[int]().union(*found)
+            self._known[key] = frozenset[int]().union(*written)
         return self._known[key]
 
     def value(self, id: int) -> int | None:
@@ -389,10 +405,10 @@ class Covering:
             for change in shot.log:
                 if change.kind == "replace" and change.into is not None:
                     places.setdefault(change.into, []).append(change.node)
-        found, todo = set[int](), list(ids)
+        standing, todo = set[int](), list(ids)
         while todo:
             id = todo.pop()
-            if id not in found:
-                found.add(id)
+            if id not in standing:
+                standing.add(id)
                 todo += self._places[index].get(id, ())
-        return {id for id in found if id in shot.before}
+        return {id for id in standing if id in shot.before}

@@ -30,7 +30,7 @@ from luminal_lab.tables import Table, aligned, frame
 from luminal_lab.timing.column import Column, Comparable, modelled_column
 from luminal_lab.timing.compare_html import html
 from luminal_lab.timing.segments import Segment, count_text, ms, segments
-from luminal_lab.timing.subject import Session, subject_of
+from luminal_lab.timing.subject import TimedSession, subject_of
 from luminal_lab.timing.timings import MARK, spread_of
 
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -62,18 +62,18 @@ class SideBySide:
     def __getitem__(self, which: int | str) -> Segment:
         """Return a segment by its place, by the value that it ends in, or by a kernel in it."""
         if not isinstance(which, str):
-            place = whole_number(which)
-            if place is None or not -len(self) <= place < len(self):
+            index = whole_number(which)
+            if index is None or not -len(self) <= index < len(self):
                 raise RangeError(
                     f"compare: there is no segment {which!r}; there are {len(self)}",
                     hint="they count from 0",
                 )
-            return self.segments[place]
+            return self.segments[index]
         names: dict[str, Segment] = {}
-        for one in reversed(self.segments):
-            parts = [part for device in one.parts for part in device]
-            keys = [one.name, *(name for p in parts for name in (p.node, p.kernel))]
-            names.update({key.removeprefix("%"): one for key in reversed(keys)})
+        for segment in reversed(self.segments):
+            parts = [part for device in segment.parts for part in device]
+            keys = [segment.name, *(name for p in parts for name in (p.node, p.kernel))]
+            names.update({key.removeprefix("%"): segment for key in reversed(keys)})
         bare = which.removeprefix("%")
         if bare not in names:
             raise GraphError(
@@ -84,14 +84,14 @@ class SideBySide:
 
     def slowest(self, device: int | str = 0) -> Self:
         """Return the same with the segments that take longest on a device first."""
-        place = self._place(device)
-        rows = sorted(self.segments, key=lambda one: -(one.seconds(place) or 0.0))
+        column = self._place(device)
+        rows = sorted(self.segments, key=lambda segment: -(segment.seconds(column) or 0.0))
         return replace(self, segments=tuple(rows))
 
     def _place(self, device: int | str) -> int:
-        place = whole_number(device)
-        if place is not None and -len(self.columns) <= place < len(self.columns):
-            return place % len(self.columns)
+        index = whole_number(device)
+        if index is not None and -len(self.columns) <= index < len(self.columns):
+            return index % len(self.columns)
         labels = {c.label: k for k, c in enumerate(self.columns)} | {
             LETTERS[k]: k for k in range(len(self.columns))
         }
@@ -114,12 +114,12 @@ class SideBySide:
         header = [("<", "segment"), ("<", "from")]
         for letter, column in zip(LETTERS, self.columns, strict=False):
             header += heads(letter, column)
-        rows = [self._row(one) for one in self.segments[:MOST_SHOWN]]
+        rows = [self._row(segment) for segment in self.segments[:MOST_SHOWN]]
         lines += aligned(header, [*rows, self._totals()])
         if len(self) > MOST_SHOWN:
             lines.append(f"  and {len(self) - MOST_SHOWN} more segments, which the totals count")
-        told = [(letter, self.notes(c)) for letter, c in zip(LETTERS, self.columns, strict=False)]
-        return "\n".join([*lines, *together(told)])
+        notes = [(letter, self.notes(c)) for letter, c in zip(LETTERS, self.columns, strict=False)]
+        return "\n".join([*lines, *together(notes)])
 
     def notes(self, column: Column) -> list[str]:
         """Return what is to be known of a column: what is assumed, ignored or missing."""
@@ -127,29 +127,29 @@ class SideBySide:
         for part in column.parts:
             if part.missing:
                 gone.setdefault(part.missing, []).append(f"{part.kernel} {part.node}")
-        told = [f"{', '.join(parts)}: {why}" for why, parts in gone.items()]
-        return [*told, *column.notes]
+        missing = [f"{', '.join(parts)}: {why}" for why, parts in gone.items()]
+        return [*missing, *column.notes]
 
-    def _row(self, one: Segment) -> list[str]:
-        found = [one.name, one.origin]
-        for place, column in enumerate(self.columns):
-            found += row_cells(one, place, column)
-        return found
+    def _row(self, segment: Segment) -> list[str]:
+        cells = [segment.name, segment.origin]
+        for number, column in enumerate(self.columns):
+            cells += row_cells(segment, number, column)
+        return cells
 
     def _totals(self) -> list[str]:
-        found = ["all launches", ""]
+        cells = ["all launches", ""]
         for column in self.columns:
             known = [part for part in column.parts if part.samples]
             gone = len(column.parts) - len(known)
             size = size_text(sum(part.bytes or 0 for part in column.parts))
             flops = count_text(sum(part.flops or 0 for part in column.parts))
-            shown = ms(sum(one.seconds or 0.0 for one in known), MARK[column.how])
+            shown = ms(sum(part.seconds or 0.0 for part in known), MARK[column.how])
             without = f"without {gone}" if gone else ""
             if column.how == "modelled":
-                found += [shown if known else "-", size, flops, without]
+                cells += [shown if known else "-", size, flops, without]
             else:
-                found += [shown if known else "-", without, size, flops, "", ""]
-        return found
+                cells += [shown if known else "-", without, size, flops, "", ""]
+        return cells
 
     @override
     def __repr__(self) -> str:
@@ -157,30 +157,30 @@ class SideBySide:
         return f"<SideBySide of {self.graph}: {len(self)} segments on {labels}; print(…) shows it>"
 
     def _repr_html_(self) -> str:
-        told = together((column.label, self.notes(column)) for column in self.columns)
-        return html(self.graph, self.columns, self.segments, told)
+        notes = together((column.label, self.notes(column)) for column in self.columns)
+        return html(self.graph, self.columns, self.segments, notes)
 
     def to_pandas(self) -> Table:
         """Return a table of pandas: a row for each segment on each device."""
         rows = (
             {
-                "segment": one.name,
-                "scope": one.scope,
-                "from": "; ".join(one.lines),
+                "segment": segment.name,
+                "scope": segment.scope,
+                "from": "; ".join(segment.lines),
                 "device": column.label,
                 "how": column.how,
-                "seconds": one.seconds(place),
-                "spread": None if column.how == "modelled" else one.spread(place),
-                "bytes": one.bytes(place),
-                "flops": one.flops(place),
-                "share": one.share(place),
-                "bound": one.bound(place),
-                "launches": len(one.parts[place]),
-                "kernels": tuple(part.kernel for part in one.parts[place]),
-                "missing": "; ".join(one.missing(place)),
+                "seconds": segment.seconds(number),
+                "spread": None if column.how == "modelled" else segment.spread(number),
+                "bytes": segment.bytes(number),
+                "flops": segment.flops(number),
+                "share": segment.share(number),
+                "bound": segment.bound(number),
+                "launches": len(segment.parts[number]),
+                "kernels": tuple(part.kernel for part in segment.parts[number]),
+                "missing": "; ".join(segment.missing(number)),
             }
-            for one in self.segments
-            for place, column in enumerate(self.columns)
+            for segment in self.segments
+            for number, column in enumerate(self.columns)
         )
         return frame(
             "compare", COLUMNS, (list(row.values()) for row in rows), {"graph": self.graph}
@@ -206,38 +206,42 @@ def heads(letter: str, column: Column) -> list[tuple[str, str]]:
     return [first, ("<", "±"), (">", "bytes"), (">", "flops"), (">", "share"), ("<", "limit")]
 
 
-def row_cells(one: Segment, place: int, column: Column) -> list[str]:
+def row_cells(segment: Segment, device: int, column: Column) -> list[str]:
     """Return what a table says of a segment on one device."""
-    seconds, mark = one.seconds(place), MARK[column.how]
-    share, size, flops = one.share(place), one.bytes(place), one.flops(place)
+    seconds, mark = segment.seconds(device), MARK[column.how]
+    share, size, flops = segment.share(device), segment.bytes(device), segment.flops(device)
     time = "no time" if seconds is None else ms(seconds, mark)
-    if not one.parts[place]:
+    if not segment.parts[device]:
         time = "no launch"
     amounts = [
         "" if size is None else size_text(size),
         "" if flops is None else count_text(flops),
     ]
     if column.how == "modelled":
-        return [time, *amounts, one.bound(place)]
-    spread = "" if not one.parts[place] or seconds is None else f"± {ms(one.spread(place), mark)}"
-    return [time, spread, *amounts, "" if share is None else f"{share:.0%}", one.bound(place)]
+        return [time, *amounts, segment.bound(device)]
+    spread = (
+        ""
+        if not segment.parts[device] or seconds is None
+        else f"± {ms(segment.spread(device), mark)}"
+    )
+    return [time, spread, *amounts, "" if share is None else f"{share:.0%}", segment.bound(device)]
 
 
-def together(told: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
+def together(labelled: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
     """Return notes, each once, behind those of whom it holds.
 
     >>> together([("A", ["cold"]), ("B", ["cold", "wet"])])
     ['A, B: cold', 'B: wet']
     """
     notes: dict[str, list[str]] = {}
-    for who, lines in told:
+    for who, lines in labelled:
         for line in lines:
             notes.setdefault(line, []).append(who)
     return [f"{', '.join(who)}: {line}" for line, who in notes.items()]
 
 
 def compare(
-    cx: Session,
+    cx: TimedSession,
     devices: Sequence[Comparable | Specification],
     *,
     dims: Mapping[str, int] | None = None,
@@ -260,12 +264,12 @@ def compare(
     """
     given: object = devices
     asked = list(devices) if isinstance(given, (list, tuple)) else [given]
-    for one in asked:
-        if not isinstance(one, Specification) and not hasattr(one, "column"):
+    for device in asked:
+        if not isinstance(device, Specification) and not hasattr(device, "column"):
             raise ArgumentError(
-                f"compare: {one!r} is no device",
+                f"compare: {device!r} is no device",
                 hint='give ll.CPU(), ll.CUDA(), ll.Metal(), ll.Recorded("file.json"), or '
-                f"ll.devices.specification({one if isinstance(one, str) else 'h200'!r})",
+                f"ll.devices.specification({device if isinstance(device, str) else 'h200'!r})",
             )
     if not asked:
         raise ArgumentError(
@@ -280,10 +284,10 @@ def compare(
     subject = subject_of(cx, dims, passes)
     with progress(f"compare {subject.ir.name}", len(asked), "device") as bar:
         columns = _named(
-            modelled_column(subject, one)
-            if isinstance(one, Specification)
-            else cast("Comparable", one).column(subject, rounds, warm_up)
-            for one in bar.each(asked, _short)
+            modelled_column(subject, device)
+            if isinstance(device, Specification)
+            else cast("Comparable", device).column(subject, rounds, warm_up)
+            for device in bar.each(asked, _short)
         )
     return SideBySide(subject.ir.name, columns, segments(subject.ir, columns))
 
@@ -295,8 +299,8 @@ def _short(device: object) -> str:
 
 def _named(columns: Iterable[Column]) -> tuple[Column, ...]:
     """Return columns whose labels differ."""
-    found: list[Column] = []
+    named: list[Column] = []
     for column in columns:
-        same = sum(one.label.partition(" #")[0] == column.label for one in found)
-        found.append(replace(column, label=f"{column.label} #{same + 1}") if same else column)
-    return tuple(found)
+        same = sum(earlier.label.partition(" #")[0] == column.label for earlier in named)
+        named.append(replace(column, label=f"{column.label} #{same + 1}") if same else column)
+    return tuple(named)

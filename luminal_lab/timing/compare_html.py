@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from luminal_lab.machines.rates import size_text
-from luminal_lab.timing.column import Column, Part
+from luminal_lab.timing.column import Column, LaunchTime
 from luminal_lab.timing.segments import Segment, count_text, ms
 from luminal_lab.timing.timings import MARK
 
@@ -39,7 +39,7 @@ def html(
 ) -> str:
     """Return the table; each row opens into the launches of every device."""
     parts = [f'<div style="{FRAME}"><table style="{TABLE}">', _head(graph, columns), "<tbody>"]
-    parts += [_row(one, columns) for one in rows]
+    parts += [_row(segment, columns) for segment in rows]
     parts += ["</tbody>", _foot(columns), "</table>", *map(_note, notes), "</div>"]
     return "".join(parts)
 
@@ -73,33 +73,35 @@ def _tr(cells: Sequence[str], *, last: bool = False) -> str:
     return f'<tr style="{line}background:none">{"".join(cells)}</tr>'
 
 
-def _row(one: Segment, columns: Sequence[Column]) -> str:
-    launches = sum(map(len, one.parts))
-    lines = escape(one.origin)
-    inner = "".join(_launches(one, columns))
+def _row(segment: Segment, columns: Sequence[Column]) -> str:
+    launches = sum(map(len, segment.parts))
+    lines = escape(segment.origin)
+    inner = "".join(_launches(segment, columns))
     name = (
-        f'<td style="{NAME}"><details><summary style="cursor:pointer"><b>{escape(one.name)}</b> '
-        f'<small style="opacity:.7">{lines}</small></summary>'
+        f'<td style="{NAME}"><details><summary style="cursor:pointer"><b>'
+        f'{escape(segment.name)}</b> <small style="opacity:.7">{lines}</small></summary>'
         f'<small>{launches} launches</small><table style="{TABLE}font-size:85%">{inner}</table>'
         "</details></td>"
     )
     cells = [name]
-    for place, column in enumerate(columns):
-        cells += _cells(one, place, column)
+    for number, column in enumerate(columns):
+        cells += _cells(segment, number, column)
     return _tr(cells, last=True)
 
 
-def _cells(one: Segment, place: int, column: Column) -> Iterator[str]:
-    seconds, share = one.seconds(place), one.share(place)
+def _cells(segment: Segment, device: int, column: Column) -> Iterator[str]:
+    seconds, share = segment.seconds(device), segment.share(device)
     is_model = column.how == "modelled"
-    size, flops = one.bytes(place), one.flops(place)
+    size, flops = segment.bytes(device), segment.flops(device)
     if seconds is None:
-        why = "; ".join(one.missing(place)) or "no launch"
+        why = "; ".join(segment.missing(device)) or "no launch"
         shown = f'<i title="{escape(why)}" style="opacity:.75">{escape(why.partition(":")[0])}</i>'
     else:
         shown = _time(seconds, column.how)
-        shown += "" if is_model else f'<br><span style="{SPREAD}">± {ms(one.spread(place))}</span>'
-    limit = escape(one.bound(place))
+        shown += (
+            "" if is_model else f'<br><span style="{SPREAD}">± {ms(segment.spread(device))}</span>'
+        )
+    limit = escape(segment.bound(device))
     if share is not None and not is_model:
         limit = f"{share:.0%} <small>{limit}</small>{_bar(share)}"
     texts = [
@@ -126,8 +128,8 @@ def _bar(share: float) -> str:
     )
 
 
-def _launches(one: Segment, columns: Sequence[Column]) -> Iterator[str]:
-    for column, parts in zip(columns, one.parts, strict=True):
+def _launches(segment: Segment, columns: Sequence[Column]) -> Iterator[str]:
+    for column, parts in zip(columns, segment.parts, strict=True):
         for part in parts:
             name = f"{escape(column.label)}: <code>{escape(part.kernel)}</code> {escape(part.node)}"
             cells = [
@@ -137,7 +139,7 @@ def _launches(one: Segment, columns: Sequence[Column]) -> Iterator[str]:
             yield _tr(cells)
 
 
-def _shown(part: Part) -> str:
+def _shown(part: LaunchTime) -> str:
     if part.seconds is None:
         why = escape(part.missing)
         return f'<div style="width:230px;white-space:normal;font-style:italic">{why}</div>'

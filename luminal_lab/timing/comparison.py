@@ -24,8 +24,8 @@ class Comparison:
     @property
     def kernels(self) -> dict[str, tuple[float | None, float | None]]:
         """The seconds of each kernel in both, None where one has no such kernel."""
-        one, other = self.first.by_kernel(), self.second.by_kernel()
-        return {name: (one.get(name), other.get(name)) for name in {**one, **other}}
+        first, second = self.first.by_kernel(), self.second.by_kernel()
+        return {name: (first.get(name), second.get(name)) for name in {**first, **second}}
 
     @property
     def ratios(self) -> dict[str, float]:

@@ -15,7 +15,7 @@ from luminal_lab.devices.metal.compiler import MetalCompiler
 from luminal_lab.errors import ArgumentError
 from luminal_lab.machines.figures import Specification
 from luminal_lab.timing.column import Column, gpu_column
-from luminal_lab.timing.subject import Subject
+from luminal_lab.timing.subject import ComparedGraph
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class CUDA:
     card: str | None = None
     tf32: bool = False
 
-    def column(self, subject: Subject, rounds: int, warm_up: int) -> Column:
+    def column(self, subject: ComparedGraph, rounds: int, warm_up: int) -> Column:
         """Return all launches of a graph, with their times."""
         card = _named(self.card, "cuda", "CUDA")
         device = CUDACompiler(arch=None if card is None else card.arch, tf32=self.tf32)
@@ -39,7 +39,7 @@ class Metal:
 
     chip: str | None = None
 
-    def column(self, subject: Subject, rounds: int, warm_up: int) -> Column:
+    def column(self, subject: ComparedGraph, rounds: int, warm_up: int) -> Column:
         """Return all launches of a graph, with their times."""
         chip = _named(self.chip, "metal", "Metal")
         label = "Metal" if chip is None else chip.name
@@ -50,10 +50,10 @@ class Metal:
 def _named(name: str | None, dialect: str, kind: str) -> Specification | None:
     if name is None:
         return None
-    found = specification(name)
-    if found.dialect != dialect:
+    known = specification(name)
+    if known.dialect != dialect:
         raise ArgumentError(
-            f"compare: {found.name} is no device for ll.{kind}: it is made by {found.maker}",
+            f"compare: {known.name} is no device for ll.{kind}: it is made by {known.maker}",
             hint=f"give its specification alone: ll.devices.specification({name!r})",
         )
-    return found
+    return known

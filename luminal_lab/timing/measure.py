@@ -51,7 +51,7 @@ class OnDevice(Protocol):
         ...
 
 
-class Ran(Protocol):
+class CompiledGraph(Protocol):
     """What a compile has made of a graph."""
 
     @property
@@ -76,11 +76,11 @@ class Ran(Protocol):
 
 
 def measured(
-    what: IR | Ran, environment: Environment, *, rounds: int = 10, warm_up: int = 2
+    graph: IR | CompiledGraph, environment: Environment, *, rounds: int = 10, warm_up: int = 2
 ) -> Timings:
     """Run a graph, compiled or not, and return the times of all that it launches."""
-    ir = what if isinstance(what, IR) else what.ir
-    program = None if isinstance(what, IR) else what.runner
+    ir = graph if isinstance(graph, IR) else graph.ir
+    program = None if isinstance(graph, IR) else graph.runner
     asked = set(ir.output_ids)
     mine = environment._replace(data=_views(environment.data))
     seconds: dict[int, list[float]] = {}
@@ -91,15 +91,15 @@ def measured(
             bar.now("warm-up" if turn < warm_up else "")
             steps: list[Step] = []
             start = perf_counter()
-            if isinstance(what, IR):
-                opened(partial(interpret, what, mine, wanted=asked, trace=steps))
+            if isinstance(graph, IR):
+                opened(partial(interpret, graph, mine, wanted=asked, trace=steps))
                 end = perf_counter()
             else:
-                what.values(mine, asked, {}, None)
+                graph.values(mine, asked, {}, None)
                 end = perf_counter()
                 hold.settle()
                 # A traced run tells more, and takes longer than what happens between launches.
-                what.values(mine, asked, {}, steps)
+                graph.values(mine, asked, {}, steps)
                 hold.settle()
             if turn >= warm_up:
                 whole.append(end - start)
@@ -110,8 +110,8 @@ def measured(
     gpu = program if isinstance(program, OnDevice) else None
     # What this machine's processor can do at most says nothing of a GPU.
     rates = opened(peak_rates) if gpu is None else None
-    maker = _Rows(
-        what, environment.dims, rates, threads, program, ir.ancestors(asked) - seconds.keys()
+    maker = _RowMaker(
+        graph, environment.dims, rates, threads, program, ir.ancestors(asked) - seconds.keys()
     )
     rows = [maker.row(ir[id], samples) for id, samples in seconds.items() if is_work(ir[id])]
     notes = [] if program is not None else [INTERPRETED]
@@ -178,7 +178,7 @@ def modelled(
         )
     many = rates.threads if threads is None else threads
     live = ir.ancestors(ir.output_ids)
-    maker = _Rows(ir, sizes, rates, many)
+    maker = _RowMaker(ir, sizes, rates, many)
     rows = [maker.row(node, None) for node in ir.nodes if node.id in live and is_work(node)]
     return Timings(ir.name, tuple(rows), "modelled", rates.device, many, rates=rates)
 
@@ -196,20 +196,20 @@ def limit_of(work: Work, rates: PeakRates, threads: int | None = None) -> Limit 
     )
 
 
-class _Rows:
+class _RowMaker:
     """Makes rows: what each node is called, asks for and comes from."""
 
     def __init__(
         self,
-        what: IR | Ran,
+        graph: IR | CompiledGraph,
         dims: Mapping[str, int],
         rates: PeakRates | None,
         threads: int,
         program: object = None,
         inside: Container[int] = (),
     ) -> None:
-        self.what = what
-        self.ir = what if isinstance(what, IR) else what.ir
+        self.graph = graph
+        self.ir = graph if isinstance(graph, IR) else graph.ir
         self.dims = dims
         self.rates = rates
         self.threads = threads
@@ -264,24 +264,24 @@ class _Rows:
         """Return the user's lines that a node comes from, as `file:line`."""
         own = node.meta.origin
         lines = () if own is None else (own,)
-        if isinstance(self.what, Compilation):
-            lines = self._lines(len(self.what.snapshots) - 1, node.id) or lines
+        if isinstance(self.graph, Compilation):
+            lines = self._lines(len(self.graph.snapshots) - 1, node.id) or lines
         places = [re.sub(r"^.*[/\\]", "", f"{line.file}:{line.line}") for line in lines]
         return tuple(dict.fromkeys(places))
 
     def _lines(self, snapshot: int, id: int) -> tuple[Origin, ...]:
         """Return the lines behind a node of a snapshot, each looked up once for all rows."""
-        assert isinstance(self.what, Compilation)
-        shots = self.what.snapshots
+        assert isinstance(self.graph, Compilation)
+        shots = self.graph.snapshots
         while snapshot and not shots[snapshot].firings:
             snapshot -= 1
         key = snapshot, id
         if key not in self._behind:
             if snapshot:
                 ids = sorted(node.id for node in shots[snapshot].back(id))
-                found = [line for one in ids for line in self._lines(snapshot - 1, one)]
+                lines = [line for source in ids for line in self._lines(snapshot - 1, source)]
             else:
                 node = shots[0].ir[id]
-                found = [] if node.meta.origin is None else [node.meta.origin]
-            self._behind[key] = tuple(dict.fromkeys(found))
+                lines = [] if node.meta.origin is None else [node.meta.origin]
+            self._behind[key] = tuple(dict.fromkeys(lines))
         return self._behind[key]

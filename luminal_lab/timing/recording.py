@@ -37,14 +37,14 @@ SCHEMA = 1
 """What a file holds; one more whenever that changes."""
 WHAT = "luminal_lab times"
 VERSIONS: Mapping[str, str] = {"c": "1", "cuda": CUDA.version, "metal": METAL.version}
-"""The version of what is written in each dialect: with another one, times are others."""
+"""The version of the code in each dialect: another version has other times."""
 MOST_SAMPLES = 25
 """Of how many samples a file keeps: the rest would say no more."""
 AGAIN = "record it again: luminal-lab record --device {device} -o FILE"
 
 
 class Key(NamedTuple):
-    """By what a kernel is found again."""
+    """What identifies a kernel in a recording."""
 
     definition: str
     """A hash of the canonical text of its definition."""
@@ -55,7 +55,7 @@ class Key(NamedTuple):
     """The sizes of its dims."""
 
 
-class Entry(NamedTuple):
+class RecordedKernel(NamedTuple):
     """A kernel on the device: what it is known by, and its times."""
 
     name: str
@@ -71,7 +71,8 @@ class Entry(NamedTuple):
         return median(self.samples)
 
 
-class Program(NamedTuple):
+@dataclass(frozen=True)
+class RecordedProgram:
     """A graph that was run: its launches, in order, as places in the list of kernels."""
 
     name: str
@@ -93,8 +94,8 @@ class Recording:
     dialect: str
     version: str
     """That of the dialect."""
-    kernels: tuple[Entry, ...]
-    programs: tuple[Program, ...]
+    kernels: tuple[RecordedKernel, ...]
+    programs: tuple[RecordedProgram, ...]
     target: Mapping[str, int | str]
     """What the kernels were made for: fields of a machine, or the architecture of a card."""
     clock: str = ""
@@ -104,16 +105,16 @@ class Recording:
     rates: PeakRates | None = None
     """What the machine could do at most, where that was measured too."""
 
-    def find(self, key: Key) -> Entry | None:
+    def find(self, key: Key) -> RecordedKernel | None:
         """Return the times of a kernel, if it was recorded as it is now."""
-        return next((one for one in self.kernels if one.key == key), None)
+        return next((kernel for kernel in self.kernels if kernel.key == key), None)
 
     def why_not(self, key: Key) -> str:
         """Say what differs from the nearest kernel that was recorded."""
-        same = [one.key for one in self.kernels if one.key.definition == key.definition]
+        same = [kernel.key for kernel in self.kernels if kernel.key.definition == key.definition]
         if not same:
             return "no recording: this definition was not recorded"
-        near = max(same, key=lambda one: sum(a == b for a, b in zip(one, key, strict=True)))
+        near = max(same, key=lambda kernel: sum(a == b for a, b in zip(kernel, key, strict=True)))
         if (near.dialect, near.version) != (key.dialect, key.version):
             then, now = f"{near.dialect} {near.version}", f"{key.dialect} {key.version}"
             return f"no recording: the dialect differs: {then} then, {now} now"
@@ -129,16 +130,16 @@ class Recording:
         head["rates"] = None if self.rates is None else _bare(self.rates)
         kernels = [
             {
-                "name": one.name,
-                "definition": one.key.definition,
-                "schedule": one.key.schedule,
-                "dims": dict(one.key.dims),
-                "samples": one.samples,
-                **({"by": one.by} if one.by else {}),
+                "name": entry.name,
+                "definition": entry.key.definition,
+                "schedule": entry.key.schedule,
+                "dims": dict(entry.key.dims),
+                "samples": entry.samples,
+                **({"by": entry.by} if entry.by else {}),
             }
-            for one in self.kernels
+            for entry in self.kernels
         ]
-        programs = [one._asdict() for one in self.programs]
+        programs = [asdict(program) for program in self.programs]
         # A line for each kernel and each program: short, and a change of one is a change of a line.
         parts = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
         for name, rows in (("kernels", kernels), ("programs", programs)):
@@ -202,12 +203,12 @@ class Recording:
         mark = MARK["recorded"]
         rows = [
             [
-                f"{mark}{1e3 * one.seconds:.4f}",
-                f"± {mark}{1e3 * spread_of(one.samples):.4f}",
-                one.name,
-                _sizes(one.key.dims),
+                f"{mark}{1e3 * kernel.seconds:.4f}",
+                f"± {mark}{1e3 * spread_of(kernel.samples):.4f}",
+                kernel.name,
+                _sizes(kernel.key.dims),
             ]
-            for one in self.kernels
+            for kernel in self.kernels
         ]
         header = [(">", "ms"), ("<", "±"), ("<", "kernel"), ("<", "sizes")]
         counts = f"{len(self.kernels)} kernels of {len(self.programs)} programs"
@@ -225,7 +226,7 @@ LISTS = ("kernels", "programs")
 
 
 def key_of_kernel(kernel: Kernel, dims: Mapping[str, int]) -> Key:
-    """Return by what a kernel is found in a recording, for sizes of its dims."""
+    """Return a kernel's key in recordings, for sizes of its dims."""
     dialect = kernel.dialect
     sizes = tuple((name, dims[name]) for name in kernel.dims)
     return Key(hash_of(kernel), _schedule(kernel), dialect, VERSIONS[dialect], sizes)
@@ -271,61 +272,36 @@ class _Kernel:
 
 
 @dataclass(frozen=True)
-class _Program:
-    """A program as a file has it."""
+class _File(Recording):
+    """A recording as a file has it."""
 
-    name: str
-    launches: tuple[int, ...]
-    whole: tuple[float, ...]
-    check: str
-
-
-@dataclass(frozen=True)
-class _File:
-    """What a file holds."""
-
-    device: str
-    driver: str
-    date: str
-    dialect: str
-    version: str
-    kernels: tuple[_Kernel, ...]
-    programs: tuple[_Program, ...]
-    target: Mapping[str, int | str]
-    clock: str = ""
-    warm_up: int = 0
-    maker: str = ""
-    rates: PeakRates | None = None
+    kernels: tuple[_Kernel, ...]  # pyright: ignore[reportIncompatibleVariableOverride]  # in another form
 
 
 def _read(cls: type[Recording], given: dict[str, Any]) -> Recording:
-    found = read(_File, given, "the file")
-    datetime.fromisoformat(found.date)
-    if found.rates is not None:
-        check_rates(found.rates)
-    kernels = tuple([_entry(one, found.dialect, found.version) for one in found.kernels])
-    programs = tuple([_program(one, len(kernels)) for one in found.programs])
-    own = {f.name: getattr(found, f.name) for f in fields(found) if f.name not in LISTS}
-    return cls(**own, kernels=kernels, programs=programs)
+    contents = read(_File, given, "the file")
+    datetime.fromisoformat(contents.date)
+    if contents.rates is not None:
+        check_rates(contents.rates)
+    kernels = tuple([_entry(item, contents.dialect, contents.version) for item in contents.kernels])
+    for number in (number for program in contents.programs for number in program.launches):
+        if not 0 <= number < len(kernels):
+            raise ValueError(f"a launch of kernel {number}, and there are {len(kernels)}")
+    own: dict[str, Any] = {f.name: getattr(contents, f.name) for f in fields(contents)}
+    own["kernels"] = kernels
+    return cls(**own)
 
 
-def _entry(given: _Kernel, dialect: str, version: str) -> Entry:
+def _entry(given: _Kernel, dialect: str, version: str) -> RecordedKernel:
     check_samples(given.samples)
     dims = tuple(given.dims.items())
     key = Key(given.definition, given.schedule, dialect, version, dims)
-    return Entry(given.name, key, given.samples, given.by)
-
-
-def _program(given: _Program, count: int) -> Program:
-    for place in given.launches:
-        if not 0 <= place < count:
-            raise ValueError(f"a launch of kernel {place}, and there are {count}")
-    return Program(given.name, given.launches, given.whole, given.check)
+    return RecordedKernel(given.name, key, given.samples, given.by)
 
 
 def _bare(rates: PeakRates) -> dict[str, Any]:
     """Return rates as JSON has them, without their samples, which a recording needs not."""
-    return asdict(replace(rates, rates=tuple(replace(one, samples=()) for one in rates.rates)))
+    return asdict(replace(rates, rates=tuple(replace(rate, samples=()) for rate in rates.rates)))
 
 
 def _device_word(dialect: object) -> str:
@@ -335,14 +311,12 @@ def _device_word(dialect: object) -> str:
 def _differing(then: str, now: str) -> str:
     """Return the first step that two schedules do not share."""
     old, new = then.splitlines(), now.splitlines()
-    place = next(
+    step = next(
         (k for k, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]),
         min(len(old), len(new)),
     )
-    first, second = (
-        repr(steps[place]) if place < len(steps) else "nothing" for steps in (old, new)
-    )
-    return f"step {place + 1} was {first}, and is {second}"
+    first, second = (repr(steps[step]) if step < len(steps) else "nothing" for steps in (old, new))
+    return f"step {step + 1} was {first}, and is {second}"
 
 
 def _sizes(dims: Sequence[tuple[str, int]]) -> str:

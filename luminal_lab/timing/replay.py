@@ -18,10 +18,18 @@ from luminal_lab.kernels.launch import Launch
 from luminal_lab.machines.figures import Specification
 from luminal_lab.machines.machine import Machine
 from luminal_lab.passes.compilation import Compilation
-from luminal_lab.timing.column import Column, Covering, Part, Use, check_dims, fused
+from luminal_lab.timing.column import (
+    Amounts,
+    Column,
+    Covering,
+    KernelUse,
+    LaunchTime,
+    check_dims,
+    fused,
+)
 from luminal_lab.timing.recording import AGAIN, Recording, key_of_kernel
 from luminal_lab.timing.roofline import modelled
-from luminal_lab.timing.subject import Subject
+from luminal_lab.timing.subject import ComparedGraph
 
 FOLDER = Path(__file__).parent / "recordings"
 """The recordings that come with the package."""
@@ -35,48 +43,36 @@ class Recorded:
     recording: Recording
 
     def __init__(self, recording: Recording | str | Path) -> None:
-        found = recording if isinstance(recording, Recording) else load(recording)
-        object.__setattr__(self, "recording", found)
+        loaded = recording if isinstance(recording, Recording) else load(recording)
+        object.__setattr__(self, "recording", loaded)
 
     def __repr__(self) -> str:
         return f"<Recorded {self.recording.where}>"
 
-    def column(self, subject: Subject, rounds: int, warm_up: int) -> Column:
+    def column(self, subject: ComparedGraph, rounds: int, warm_up: int) -> Column:
         """Return all launches of a graph, with the times that were recorded."""
         recording = self.recording
-        made, uses = self._uses(subject)
-        check_dims(made, subject.dims)
-        covering, limits = Covering(made), self._specification()
+        compilation, uses = self._uses(subject)
+        check_dims(compilation, subject.dims)
+        covering, limits = Covering(compilation), self._specification()
         notes = [f"{recording.driver}; clock {recording.clock}"]
-        parts: list[Part] = []
+        parts: list[LaunchTime] = []
         for use in uses:
-            covers = covering.written(use.node)
             if use.kernel is None:
-                name = made.ir[use.node].op.name
-                parts.append(
-                    Part(use.name, name, "recorded", (), covers, missing=HOST, is_host=True)
-                )
+                parts.append(covering.host_time(use.node, "recorded", HOST))
                 continue
             key = key_of_kernel(use.kernel, subject.dims)
             entry = recording.find(key)
             if entry is not None and entry.by:
-                notes.append(f"{use.kernel.name} {use.name}: {entry.by}")
+                notes.append(f"{use.kernel.name} {compilation.ir[use.node]}: {entry.by}")
             least = None if limits is None else modelled(use.kernel, limits, subject.dims)
-            parts.append(
-                Part(
-                    use.name,
-                    use.kernel.name,
-                    "recorded",
-                    () if entry is None else entry.samples,
-                    covers,
-                    covering.value(use.node),
-                    use.kernel.bytes(subject.dims),
-                    use.kernel.flops(subject.dims),
-                    None if least is None else least.seconds,
-                    "" if least is None else least.bound,
-                    recording.why_not(key) if entry is None else "",
-                )
+            amounts = Amounts(use.kernel.bytes(subject.dims), use.kernel.flops(subject.dims))
+            samples = () if entry is None else entry.samples
+            missing = recording.why_not(key) if entry is None else ""
+            part = covering.time(
+                use.node, use.kernel, "recorded", samples, amounts, least=least, missing=missing
             )
+            parts.append(part)
         return Column(
             recording.device,
             "recorded",
@@ -87,7 +83,7 @@ class Recorded:
             specification=limits,
         )
 
-    def _uses(self, subject: Subject) -> tuple[Compilation, list[Use]]:
+    def _uses(self, subject: ComparedGraph) -> tuple[Compilation, list[KernelUse]]:
         """Return the kernels that the recorded device would run, made as they were for it."""
         target = self.recording.target
         if self.recording.dialect == "c":
@@ -105,9 +101,9 @@ class Recorded:
             if self.recording.dialect == "cuda"
             else MetalCompiler()
         )
-        made = subject.compiled(device)
-        launches: tuple[Launch, ...] = getattr(made.runner, "launches", ())
-        return made, [Use(one.node, str(made.ir[one.node]), one.kernel) for one in launches]
+        compilation = subject.compiled(device)
+        launches: tuple[Launch, ...] = getattr(compilation.runner, "launches", ())
+        return compilation, [KernelUse(launch.node, launch.kernel) for launch in launches]
 
     def _specification(self) -> Specification | None:
         if self.recording.rates is not None:
@@ -132,9 +128,9 @@ def load(name: str | Path) -> Recording:
     if path.suffix or path.is_file() or len(path.parts) > 1:
         return Recording.load(path)
     close = get_close_matches(str(name).lower(), known, n=1, cutoff=0.5)
-    there = f"there are {', '.join(known)}" if known else "none comes with this version"
+    available = f"there are {', '.join(known)}" if known else "none comes with this version"
     raise RecordingError(
-        f"recorded: there is no recording {str(name)!r}; {there}",
+        f"recorded: there is no recording {str(name)!r}; {available}",
         hint=f"did you mean {close[0]!r}?"
         if close
         else f"ll.devices.specification({str(name)!r}) models it, if its figures are known; "

@@ -2,7 +2,7 @@
 
     seconds = max(operations / peak rate, bytes / bandwidth, launches × what one takes)
 
-That is a model, and no run: whatever a kernel does badly is not in it.
+This is a model, not a run: it ignores whatever a kernel does badly.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from luminal_lab.kernels.definition.cost import NO_DIMS
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.launch import Launch
-from luminal_lab.machines.figures import Figure, Peak, Specification
+from luminal_lab.machines.figures import ComputePeak, Figure, Specification
 from luminal_lab.machines.rates import size_text
 from luminal_lab.timing.work import Work, work_of_definition
 
@@ -78,7 +78,7 @@ class Modelled:
 
 
 def modelled(
-    what: Modellable, specification: Specification, dims: Mapping[str, int] = NO_DIMS
+    subject: Modellable, specification: Specification, dims: Mapping[str, int] = NO_DIMS
 ) -> Modelled:
     """Return the least time of a launch, a kernel or a definition on a device.
 
@@ -93,10 +93,10 @@ def modelled(
     >>> found.seconds, found.bound
     (0.001, 'memory')
     """
-    kernel = what.kernel if isinstance(what, Launch) else what
+    kernel = subject.kernel if isinstance(subject, Launch) else subject
     if not isinstance(kernel, (Kernel, Definition)):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
         raise ArgumentError(
-            f"modelled: {what!r} is no launch, no kernel and no definition",
+            f"modelled: {subject!r} is no launch, no kernel and no definition",
             hint="give one of cx.launches or of cx.kernels",
         )
     if not isinstance(specification, Specification):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
@@ -113,19 +113,19 @@ def modelled(
     launch = phases * specification.launch.value
     bound: Bound = "memory"
     if specification.rates is None:
-        memory, said = moved / specification.bandwidth.value, specification.bandwidth
+        memory, limit_figure = moved / specification.bandwidth.value, specification.bandwidth
     else:
         # Measured rates know what fits into which cache.
         limit = specification.rates.limit(flops=0, read=work.read or 0, written=work.written or 0)
         bound = "cache" if limit.bound == "cache" else "memory"
-        memory, said = limit.seconds, specification.bandwidth
+        memory, limit_figure = limit.seconds, specification.bandwidth
         compute = (work.flops or 0) / (specification.rates.gflops(peak.dtype) * 1e9)
-        ignored = [one for one in ignored if one != CACHES]
+        ignored = [caveat for caveat in ignored if caveat != CACHES]
     seconds = max(compute, memory, launch)
     if seconds == compute:
-        bound, said = "compute", peak.flops
+        bound, limit_figure = "compute", peak.flops
     if seconds == launch:
-        bound, said = "launch", specification.launch
+        bound, limit_figure = "launch", specification.launch
     return Modelled(
         seconds,
         bound,
@@ -137,7 +137,7 @@ def modelled(
         memory,
         launch,
         peak.name,
-        said,
+        limit_figure,
     )
 
 
@@ -162,19 +162,19 @@ def work_of_kernel(kernel: Kernel | Definition, dims: Mapping[str, int]) -> Work
 
 def _peak(
     kernel: Kernel | Definition, dtype: DType, specification: Specification
-) -> tuple[Peak, list[str]]:
-    """Return the rate at which a kernel's operations count, and what that leaves out."""
+) -> tuple[ComputePeak, list[str]]:
+    """Return the rate at which a kernel's operations run, and what the model ignores."""
     uses = kernel.uses if isinstance(kernel, Kernel) else frozenset[str]()
-    for found in filter(None, map(PRODUCT.match, sorted(uses))):
-        tensor = specification.peak(UNITS[found[1]], is_tensor=True)
+    for product in filter(None, map(PRODUCT.match, sorted(uses))):
+        tensor = specification.peak(UNITS[product[1]], is_tensor=True)
         if tensor is not None:
             return tensor, [CACHES, WHOLE]
     wanted = "float64" if dtype is DType.float64 else "float32"
-    found = specification.peak(wanted)
-    if found is None:
+    peak = specification.peak(wanted)
+    if peak is None:
         raise DeviceError(
             f"modelled: {kernel.name} computes in {wanted}, and {specification.name} has none",
             hint='cast("float32") what it reads, or choose another device',
         )
-    has_tensor = any(one.is_tensor for one in specification.peaks)
-    return found, [CACHES, TENSOR] if has_tensor else [CACHES]
+    has_tensor = any(peak.is_tensor for peak in specification.peaks)
+    return peak, [CACHES, TENSOR] if has_tensor else [CACHES]

@@ -22,7 +22,7 @@ from luminal_lab.core.op import Source, View
 from luminal_lab.core.printer import as_text
 from luminal_lab.machines.rates import size_text
 from luminal_lab.tables import aligned
-from luminal_lab.timing.column import Column, Part
+from luminal_lab.timing.column import Column, LaunchTime
 from luminal_lab.timing.timings import MARK
 
 Number = TypeVar("Number", int, float)
@@ -38,7 +38,7 @@ class Segment:
     """The part of a model that wrote it."""
     lines: tuple[str, ...]
     """The user's lines that wrote it."""
-    parts: tuple[tuple[Part, ...], ...]
+    parts: tuple[tuple[LaunchTime, ...], ...]
     """For each device its launches."""
     labels: tuple[str, ...]
     """What the devices are called."""
@@ -51,8 +51,8 @@ class Segment:
 
     def seconds(self, device: int) -> float | None:
         """Return the medians of a device's launches together; None where one has no time."""
-        found = [part.seconds for part in self.parts[device]]
-        return None if None in found else sum(one or 0.0 for one in found)
+        times = [part.seconds for part in self.parts[device]]
+        return None if None in times else sum(time or 0.0 for time in times)
 
     def spread(self, device: int) -> float:
         """Return the spreads of a device's launches together."""
@@ -78,7 +78,7 @@ class Segment:
 
     def missing(self, device: int) -> tuple[str, ...]:
         """Return why launches of a device have no time."""
-        return tuple(dict.fromkeys(one.missing for one in self.parts[device] if one.missing))
+        return tuple(dict.fromkeys(part.missing for part in self.parts[device] if part.missing))
 
     @override
     def __str__(self) -> str:
@@ -109,7 +109,7 @@ HEADER = [
 ]
 
 
-def cells(part: Part) -> list[str]:
+def cells(part: LaunchTime) -> list[str]:
     """Return what a table says of a launch."""
     name = f"{part.kernel} {part.node}" + (" (host)" if part.is_host else "")
     if part.seconds is None:
@@ -145,10 +145,10 @@ def count_text(count: float) -> str:
     >>> count_text(1_234), count_text(3_200_000_000)
     ('1.23k', '3.2G')
     """
-    place = 0
-    while count >= 1000 and place < 4:
-        count, place = count / 1000, place + 1
-    return f"{count:.3g}{' kMGT'[place].strip()}"
+    power = 0
+    while count >= 1000 and power < 4:
+        count, power = count / 1000, power + 1
+    return f"{count:.3g}{' kMGT'[power].strip()}"
 
 
 def segments(ir: IR, columns: Sequence[Column]) -> tuple[Segment, ...]:
@@ -156,11 +156,11 @@ def segments(ir: IR, columns: Sequence[Column]) -> tuple[Segment, ...]:
     owned = [_owned(ir, column) for column in columns]
     groups = _joined(columns, owned)
     rows: dict[object, list[list[int]]] = {}
-    for place, covers in enumerate(owned):
+    for column_number, covers in enumerate(owned):
         for number in range(len(covers)):
-            row = rows.setdefault(groups.of((place, number)), [[] for _ in columns])
-            row[place].append(number)
-    found: list[tuple[int, Segment]] = []
+            row = rows.setdefault(groups.of((column_number, number)), [[] for _ in columns])
+            row[column_number].append(number)
+    ordered: list[tuple[int, Segment]] = []
     for row in rows.values():
         parts = tuple(
             tuple(column.parts[number] for number in numbers)
@@ -176,8 +176,8 @@ def segments(ir: IR, columns: Sequence[Column]) -> tuple[Segment, ...]:
         end = _end(ir, parts) or max(nodes, default=None)
         name, scope = ("(nothing)", "") if end is None else (str(ir[end]), ir[end].meta.scope)
         segment = Segment(name, scope, _lines(ir, nodes), parts, labels)
-        found.append((max(nodes, default=-1), segment))
-    return tuple(segment for _, segment in sorted(found, key=lambda one: one[0]))
+        ordered.append((max(nodes, default=-1), segment))
+    return tuple(segment for _, segment in sorted(ordered, key=lambda pair: pair[0]))
 
 
 def _joined(columns: Sequence[Column], owned: Sequence[list[frozenset[int]]]) -> _Groups:
@@ -185,13 +185,13 @@ def _joined(columns: Sequence[Column], owned: Sequence[list[frozenset[int]]]) ->
     groups = _Groups()
     users = [_users(column) for column in columns]
     launches = [(k, n, nodes) for k, covers in enumerate(owned) for n, nodes in enumerate(covers)]
-    for place, number, nodes in launches:
-        groups.join((place, number), *(("node", id) for id in nodes))
+    for device, number, nodes in launches:
+        groups.join((device, number), *(("node", id) for id in nodes))
         for other, id in product(range(len(columns)), nodes):
             # What one launches and another folds away (a view, copied) is no row of its own.
-            folded = users[other].get(id, ()) if other != place else ()
+            folded = users[other].get(id, ()) if other != device else ()
             if len(folded) == 1:
-                groups.join((place, number), (other, folded[0]))
+                groups.join((device, number), (other, folded[0]))
     return groups
 
 
@@ -209,11 +209,11 @@ def _owned(ir: IR, column: Column) -> list[frozenset[int]]:
 
 def _users(column: Column) -> dict[int, list[int]]:
     """Return for each written node the launches of a device that compute it."""
-    found: dict[int, list[int]] = {}
+    users: dict[int, list[int]] = {}
     for number, part in enumerate(column.parts):
         for id in part.covers:
-            found.setdefault(id, []).append(number)
-    return found
+            users.setdefault(id, []).append(number)
+    return users
 
 
 def _works(ir: IR, covers: frozenset[int]) -> frozenset[int]:
@@ -224,7 +224,7 @@ def _works(ir: IR, covers: frozenset[int]) -> frozenset[int]:
     return frozenset(work or views or [node.id for node in known])
 
 
-def _end(ir: IR, parts: Sequence[Sequence[Part]]) -> int | None:
+def _end(ir: IR, parts: Sequence[Sequence[LaunchTime]]) -> int | None:
     """Return the last written value that a segment leaves in memory, and that others read."""
     inside = {id for device in parts for part in device for id in part.covers}
     values = [part.value for device in parts for part in device]
@@ -239,7 +239,11 @@ def _end(ir: IR, parts: Sequence[Sequence[Part]]) -> int | None:
 
 def _lines(ir: IR, nodes: set[int]) -> tuple[str, ...]:
     origins = [ir[id].meta.origin for id in sorted(nodes)]
-    files = [(one.file.replace("\\", "/").rpartition("/")[2], one.line) for one in origins if one]
+    files = [
+        (origin.file.replace("\\", "/").rpartition("/")[2], origin.line)
+        for origin in origins
+        if origin
+    ]
     return tuple(dict.fromkeys(f"{file}:{line}" for file, line in files))
 
 
@@ -249,13 +253,13 @@ class _Groups:
     def __init__(self) -> None:
         self.parent: dict[object, object] = {}
 
-    def of(self, one: object) -> object:
+    def of(self, member: object) -> object:
         """Return what stands for the group of something."""
-        root = one
+        root = member
         while self.parent.setdefault(root, root) != root:
             root = self.parent[root]
-        while self.parent[one] != root:
-            self.parent[one], one = root, self.parent[one]
+        while self.parent[member] != root:
+            self.parent[member], member = root, self.parent[member]
         return root
 
     def join(self, first: object, *others: object) -> None:
@@ -268,8 +272,8 @@ class _Groups:
 def _sum(numbers: Iterable[Number | None]) -> Number | None:
     """Return a sum; None of nothing, and where a number is not known."""
     total: Number | None = None
-    for one in numbers:
-        if one is None:
+    for number in numbers:
+        if number is None:
             return None
-        total = one if total is None else total + one
+        total = number if total is None else total + number
     return total

@@ -1,4 +1,4 @@
-"""What a session would run and on what, so that several devices can be given the same.
+"""What a session would run, and on which data, so that several devices get the same.
 
 The session stays as it is: neither its values nor its compile change.
 """
@@ -32,7 +32,7 @@ from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.sizes import bind_dims
 
 
-class Value(Protocol):
+class TensorValue(Protocol):
     """A tensor of a session's."""
 
     def numpy(self) -> Array:
@@ -40,7 +40,7 @@ class Value(Protocol):
         ...
 
 
-class Session(Protocol):
+class TimedSession(Protocol):
     """What a graph of the user's has: `ll.Graph`."""
 
     step: int
@@ -55,21 +55,21 @@ class Session(Protocol):
         """The parameters that it borrows, by the names of their inputs."""
         ...
 
-    def __getitem__(self, name: str) -> Value:
+    def __getitem__(self, name: str) -> TensorValue:
         """Return the tensor with a name."""
         ...
 
 
 @dataclass(frozen=True)
-class Subject:
+class ComparedGraph:
     """A graph as written, with its data where there is some."""
 
     ir: IR
     given: Given
     environment: Environment | None
-    """None where inputs have no data, or dims no sizes: then nothing can be measured."""
+    """None if inputs lack data or dims lack sizes: nothing can be measured then."""
     missing: str
-    """What is said of that."""
+    """Why nothing can be measured, in words."""
     dims: Mapping[str, int]
     passes: tuple[PassLike, ...] = (GenericCompiler(),)
     """What runs before a device's own passes."""
@@ -97,8 +97,10 @@ class Subject:
 
 
 def subject_of(
-    cx: Session, dims: Mapping[str, int] | None = None, passes: Iterable[PassLike] | None = None
-) -> Subject:
+    cx: TimedSession,
+    dims: Mapping[str, int] | None = None,
+    passes: Iterable[PassLike] | None = None,
+) -> ComparedGraph:
     """Return what a session would run; `dims` are the sizes that no data gives."""
     if not isinstance(getattr(cx, "ir", None), IR) or not hasattr(cx, "parameters"):
         raise ArgumentError(
@@ -111,8 +113,8 @@ def subject_of(
             hint="call retrieve() on the tensors whose values you want",
         )
     sizes = _sizes(ir, dims or {})
-    lent = {ir[name].id: one for name, one in cx.parameters.items() if name in ir}
-    forms = {id: one.form for id, one in lent.items()}
+    lent = {ir[name].id: parameter for name, parameter in cx.parameters.items() if name in ir}
+    forms = {id: parameter.form for id, parameter in lent.items()}
     taken = (GenericCompiler(),) if passes is None else tuple(passes)
     needed = ir.ancestors(ir.output_ids)
     data: dict[int, Array] = {}
@@ -135,16 +137,16 @@ def subject_of(
         missing = error.message.removeprefix("execute: ")
     given = Given(dims=sizes, weights=forms)
     if missing:
-        return Subject(ir, given, None, missing, sizes, taken)
+        return ComparedGraph(ir, given, None, missing, sizes, taken)
 
     def data_of(node: Node) -> Array:
         return data[node.id]
 
-    return Subject(ir, given, Environment(data_of, sizes, cx.step), "", sizes, taken)
+    return ComparedGraph(ir, given, Environment(data_of, sizes, cx.step), "", sizes, taken)
 
 
 def _sizes(ir: IR, dims: Mapping[str, int]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for name, like in dims.items():
         size = whole_number(like)
         if name not in ir.symbols:
@@ -157,5 +159,5 @@ def _sizes(ir: IR, dims: Mapping[str, int]) -> dict[str, int]:
                 f"compare: dims gives {name!r} the size {like!r}",
                 hint=f'give a whole number, as in {{"{name}": 128}}',
             )
-        found[name] = size
-    return found
+        sizes[name] = size
+    return sizes

@@ -47,13 +47,13 @@ MOST_SHOWN = 30
 """Rows that the text shows before it says how many more there are."""
 How: TypeAlias = Literal["measured", "recorded", "modelled"]
 ABOVE = 1.2
-"""A share that no noise of a few samples explains."""
+"""A share too large to be noise of a few samples."""
 CACHED = (
     "some of the data lay in a nearer cache, left there by the launch or the run before, which is "
     "faster than the rate that its size is measured at"
 )
 MARK: Final = {"measured": "", "recorded": "°", "modelled": "~"}
-"""What stands before a time, so that the three never look alike."""
+"""The marks of times, so that the three kinds never look alike."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -159,7 +159,7 @@ class Timings(Charted, Displayed):
     """The machine's rates, from which the limits come."""
     note: str = ""
     busy: float | None = None
-    """How many cores other programs kept busy meanwhile; None where nobody knows."""
+    """How many cores other programs kept busy meanwhile; None if unknown."""
 
     # -- rows --------------------------------------------------------------------------------------
 
@@ -172,13 +172,13 @@ class Timings(Charted, Displayed):
     def __getitem__(self, name: int | str) -> Timing:
         """Return a row by its place, or by the name of its launch or its node."""
         if not isinstance(name, str):
-            place = whole_number(name)
-            if place is None:
+            index = whole_number(name)
+            if index is None:
                 raise ArgumentError(
                     f"timings: {name!r} names no row",
                     hint="give its place, or the name of its launch or its node",
                 )
-            name = place
+            name = index
             if not -len(self.rows) <= name < len(self.rows):
                 raise RangeError(
                     f"timings: there is no row {name}; there are {len(self.rows)}",
@@ -213,10 +213,10 @@ class Timings(Charted, Displayed):
 
     def by_kernel(self) -> dict[str, float]:
         """Return the seconds of all launches of each kernel, the longest first."""
-        found: dict[str, float] = {}
+        sums: dict[str, float] = {}
         for row in self.rows:
-            found[row.kernel] = found.get(row.kernel, 0.0) + row.seconds
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+            sums[row.kernel] = sums.get(row.kernel, 0.0) + row.seconds
+        return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
     def beside(self, other: Timings) -> Comparison:
         """Return both side by side, kernel by kernel."""
@@ -232,9 +232,9 @@ class Timings(Charted, Displayed):
     @override
     def __str__(self) -> str:
         kinds = {row.kind for row in self.rows}
-        what = "nodes" if kinds == {"node"} else "launches"
-        count = f"1 {what.removesuffix('es' if what == 'launches' else 's')}"
-        count = count if len(self.rows) == 1 else f"{len(self.rows)} {what}"
+        unit_name = "nodes" if kinds == {"node"} else "launches"
+        count = f"1 {unit_name.removesuffix('es' if unit_name == 'launches' else 's')}"
+        count = count if len(self.rows) == 1 else f"{len(self.rows)} {unit_name}"
         title = f"{self.graph}: {count}, {self.how}{self.where}"
         shown = self.rows
         if len(shown) > MOST_SHOWN:
@@ -246,7 +246,7 @@ class Timings(Charted, Displayed):
         if hidden:
             rest = self.launches - sum(row.seconds for row in shown)
             lines.append(f"  and {hidden} faster ones, {self.shown(rest)} {self.unit} together")
-        lines.append(f"  {self.shown(self.launches)} {self.unit} in {what}")
+        lines.append(f"  {self.shown(self.launches)} {self.unit} in {unit_name}")
         if self.whole:
             spread = self.shown(spread_of(self.whole))
             lines.append(f"  {self.shown(self.seconds)} ± {spread} {self.unit} for a whole run")
@@ -368,19 +368,19 @@ class Timings(Charted, Displayed):
         """Read what `to_json` has written; what was measured is recorded from then on."""
         given = read_json("timings", text, SCHEMA)
         try:
-            found = read(cls, given, "timings")
-            for row in found.rows:
+            timings = read(cls, given, "timings")
+            for row in timings.rows:
                 check_samples(row.samples)
-            if found.rates is not None:
-                check_rates(found.rates)
+            if timings.rates is not None:
+                check_rates(timings.rates)
         except ValueError as error:
             raise RecordingError(
                 f"timings: they cannot be read: {error}", hint="time the graph again"
             ) from error
-        return found.recorded()
+        return timings.recorded()
 
     def recorded(self) -> Timings:
-        """Return the same times as what they are elsewhere: recorded, and no longer measured."""
+        """Return the same times as recorded ones, no longer measured here."""
         if self.how != "measured":
             return self
         rows = tuple(replace(row, how="recorded") for row in self.rows)
@@ -425,8 +425,8 @@ def spread_of(samples: Sequence[float]) -> float:
     return high - low
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _rate(amount: int | None, seconds: float) -> float | None:

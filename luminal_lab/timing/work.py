@@ -31,11 +31,11 @@ from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.definition import Definition
 
 NO_WORK = (Source, View, After, CustomGradient, GraphBreak, Pick, StopGradient)
-"""What only says where a value is, or makes it out of nothing."""
+"""Ops that only locate a value, or make it out of nothing."""
 
 
 class Work(NamedTuple):
-    """Operations and bytes; None where nobody can say."""
+    """Operations and bytes; None where unknown."""
 
     flops: int | None
     read: int | None
@@ -61,7 +61,7 @@ def work_of(
     inside: Container[int] = (),
 ) -> Work:
     """Return the work of a node, for sizes of the dims; nodes `inside` are computed with it."""
-    made = sum(_bytes(type, dims) for type in node.types)
+    written = sum(_bytes(type, dims) for type in node.types)
     parts = _gathered(ir, node, inside)
     counted = [_flops(ir, part, dims) for part in parts]
     flops = None if None in counted else sum(count or 0 for count in counted)
@@ -71,13 +71,13 @@ def work_of(
     for id in sorted(given):
         base = _behind(ir, ir[id])
         behind[base.id] = _read(ir[id], base, dims)
-    work = Work(flops, sum(behind.values()), made, node.dtype)
+    work = Work(flops, sum(behind.values()), written, node.dtype)
     match node.op:
         case Region(body=body):
             return _of_body(body, dims, work)
         case Gather():
             places = ir[node.sources[1]]
-            return work._replace(read=made + _read(places, _behind(ir, places), dims))
+            return work._replace(read=written + _read(places, _behind(ir, places), dims))
         case Update():
             rows = _bytes(ir[node.sources[1]].type, dims)
             return work._replace(read=rows, written=rows)
@@ -87,10 +87,10 @@ def work_of(
 
 def _gathered(ir: IR, node: Node, inside: Container[int]) -> list[Node]:
     """Return a node and those that are computed with it."""
-    found = [node]
-    for part in found if inside else ():
-        found += [ir[id] for id in part.sources if id in inside and ir[id] not in found]
-    return found
+    members = [node]
+    for part in members if inside else ():
+        members += [ir[id] for id in part.sources if id in inside and ir[id] not in members]
+    return members
 
 
 def _behind(ir: IR, node: Node) -> Node:
@@ -101,7 +101,7 @@ def _behind(ir: IR, node: Node) -> Node:
 
 
 def _read(node: Node, base: Node, dims: Mapping[str, int]) -> int:
-    """Return the bytes that are there to be read: what is repeated by a view is there once."""
+    """Return the bytes to be read: an element that a view repeats counts once."""
     if isinstance(base.op, Constant):
         return 0
     size = _bytes(base.type, dims)
@@ -132,9 +132,9 @@ def work_of_definition(definition: Definition, dims: Mapping[str, int]) -> Work:
 
 
 def _of_body(body: IR, dims: Mapping[str, int], outside: Work) -> Work:
-    found = _defined(body, tuple(sorted(dims.items())))
-    if found is not None:
-        return found
+    known = _defined(body, tuple(sorted(dims.items())))
+    if known is not None:
+        return known
     # It is not index notation: what its nodes ask for, one by one.
     counted = [work_of(body, node, dims).flops for node in body.nodes]
     return outside._replace(flops=None if None in counted else sum(n or 0 for n in counted))

@@ -1,4 +1,4 @@
-"""Links cut at the borders of boxes: what each box holds, and through which ports.
+"""Links cut at the borders of boxes: what each box holds, and its ports.
 
 A link goes out of the boxes around its source by their lower borders and into those around its
 target by their upper ones. What has to go up in a box leaves the boxes in it above, and comes in
@@ -15,7 +15,7 @@ from luminal_lab.viz.layers import Side, downward
 
 
 class Port(NamedTuple):
-    """Where links go through a border: at which side, whose value they carry, what became of it."""
+    """Where links cross a border: the side, the id of the value they carry, and their status."""
 
     side: Literal["top", "bottom"]
     carried: int
@@ -26,19 +26,19 @@ Ref: TypeAlias = int | Port
 """A thing by its id, or a port."""
 
 
-class Piece(NamedTuple):
-    """A link within one box: from where to where, whose value it carries, what became of it."""
+class LinkPiece(NamedTuple):
+    """A link within one box: its ends, the id of the value it carries, and its status."""
 
     source: Ref
     target: Ref
     carried: int
     status: str
     words: str = ""
-    """What it says at its end, if that tells it from others."""
+    """The label at its end, if that tells it from others."""
 
 
 class Path(NamedTuple):
-    """A link to be cut: from one thing to another, what it carries, and what it says."""
+    """A link to be cut: its ends, the value it carries, its status and its label."""
 
     source: int
     target: int
@@ -47,25 +47,25 @@ class Path(NamedTuple):
     words: str = ""
 
 
-Way: TypeAlias = list[tuple[int | None, Piece]]
-"""The pieces of a link, each with the box that it is in."""
+Way: TypeAlias = list[tuple[int | None, LinkPiece]]
+"""The pieces of a link, each with its box."""
 
 
 @dataclass
 class Inside:
-    """What is in a box, or in none."""
+    """The contents of a box, or of the outermost level."""
 
     things: list[int]
-    pieces: dict[Piece, list[int]] = field(default_factory=dict[Piece, "list[int]"])
-    """With the links that they are pieces of."""
+    pieces: dict[LinkPiece, list[int]] = field(default_factory=dict[LinkPiece, "list[int]"])
+    """By piece, the links that it belongs to."""
     refs: dict[Ref, int] = field(default_factory=dict[Ref, int])
-    """The place of each thing and port among what is placed."""
-    upward: set[Piece] = field(default_factory=set[Piece])
+    """The index of each thing and port in the layout."""
+    upward: set[LinkPiece] = field(default_factory=set[LinkPiece])
     """The pieces that go up."""
 
 
 class Borders:
-    """Things in boxes in boxes, and the links between them, cut."""
+    """Things in nested boxes, and the cut links between them."""
 
     def __init__(
         self, homes: Sequence[int | None], boxes: Iterable[int], links: Iterable[Path]
@@ -83,63 +83,70 @@ class Borders:
         self._cut()
 
     def _path(self, box: int | None) -> tuple[int, ...]:
-        """Return the boxes that a place is in, outer ones first."""
+        """Return the boxes around a thing, outer ones first."""
         if box is not None and box not in self._above:
             self._above[box] = (*self._path(self.homes[box]), box)
         return self._above[box]
 
     def _way(self, link: Path) -> Way:
-        """Cut a link where it goes out of a box, by its lower border, or in, by its upper one."""
+        """Cut a link at borders: it leaves a box by the lower one and enters by the upper one."""
         source, target, carried, status, words = link
         home = self.homes[source]
         if home == self.homes[target]:
-            return [(home, Piece(source, target, carried, status, words))]
+            return [(home, LinkPiece(source, target, carried, status, words))]
         start, end = self._path(home), self._path(self.homes[target])
         same = 0
         while same < min(len(start), len(end)) and start[same] == end[same]:
             same += 1
-        found: Way = []
+        pieces: Way = []
         at: Ref = source
         below, above = Port("bottom", carried, status), Port("top", carried, status)
         for box in reversed(start[same:]):
-            found.append((box, Piece(at, below, carried, status)))
+            pieces.append((box, LinkPiece(at, below, carried, status)))
             at = box
         inner = end[same - 1] if same else None
         for box in end[same:]:
-            found.append((inner, Piece(at, box, carried, status)))
+            pieces.append((inner, LinkPiece(at, box, carried, status)))
             at, inner = above, box
-        found.append((inner, Piece(at, target, carried, status, words)))
-        return found
+        pieces.append((inner, LinkPiece(at, target, carried, status, words)))
+        return pieces
 
     def _cut(self) -> None:
         """Give each box its pieces, outer boxes first."""
         at_box: dict[int | None, list[tuple[int, int]]] = {box: [] for box in self.order}
         for link, way in enumerate(self.ways):
-            for place, (box, _) in enumerate(way):
-                at_box[box].append((link, place))
+            for position, (box, _) in enumerate(way):
+                at_box[box].append((link, position))
         for box in self.order:
-            one = self.inside[box]
-            pieces = one.pieces
-            for link, place in at_box[box]:
-                pieces.setdefault(self.ways[link][place][1], []).append(link)
+            box_contents = self.inside[box]
+            pieces = box_contents.pieces
+            for link, position in at_box[box]:
+                pieces.setdefault(self.ways[link][position][1], []).append(link)
             ports = [ref for piece in pieces for ref in piece[:2] if isinstance(ref, Port)]
-            one.refs = {ref: at for at, ref in enumerate(dict.fromkeys([*one.things, *ports]))}
-            sides: list[Side] = [ref.side if isinstance(ref, Port) else "" for ref in one.refs]
-            ends = [(one.refs[piece.source], one.refs[piece.target]) for piece in pieces]
+            box_contents.refs = {
+                ref: at for at, ref in enumerate(dict.fromkeys([*box_contents.things, *ports]))
+            }
+            sides: list[Side] = [
+                ref.side if isinstance(ref, Port) else "" for ref in box_contents.refs
+            ]
+            ends = [
+                (box_contents.refs[piece.source], box_contents.refs[piece.target])
+                for piece in pieces
+            ]
             _, is_up = downward(sides, ends)
             if not any(is_up):
                 continue
-            one.upward = {piece for piece, up in zip(pieces, is_up, strict=True) if up}
-            for link, place in at_box[box]:
-                if self.ways[link][place][1] in one.upward:
-                    self._turn(self.ways[link], place)
+            box_contents.upward = {piece for piece, up in zip(pieces, is_up, strict=True) if up}
+            for link, position in at_box[box]:
+                if self.ways[link][position][1] in box_contents.upward:
+                    self._turn(self.ways[link], position)
 
-    def _turn(self, way: Way, place: int) -> None:
-        """Let a link leave the box before a piece above, and come into the one behind below."""
-        piece = way[place][1]
-        if place and not isinstance(piece.source, Port):
-            inner, before = way[place - 1]
-            way[place - 1] = inner, before._replace(target=Port("top", *piece[2:4]))
-        if place + 1 < len(way) and not isinstance(piece.target, Port):
-            inner, behind = way[place + 1]
-            way[place + 1] = inner, behind._replace(source=Port("bottom", *piece[2:4]))
+    def _turn(self, way: Way, position: int) -> None:
+        """Let a link leave the previous box at the top and enter the next one at the bottom."""
+        piece = way[position][1]
+        if position and not isinstance(piece.source, Port):
+            inner, before = way[position - 1]
+            way[position - 1] = inner, before._replace(target=Port("top", *piece[2:4]))
+        if position + 1 < len(way) and not isinstance(piece.target, Port):
+            inner, behind = way[position + 1]
+            way[position + 1] = inner, behind._replace(source=Port("bottom", *piece[2:4]))

@@ -1,4 +1,4 @@
-"""Charts of a comparison: plain functions that make plotly's payload."""
+"""Charts of a comparison: plain functions that return plotly payloads."""
 
 from __future__ import annotations
 
@@ -16,58 +16,66 @@ from luminal_lab.viz.figures import COLOURS, DASHES, axis, bar, layout, logarith
 
 ROOF = "roofs are of float32 and of memory: what lies in a cache may be above its own"
 POINTS = 60
-"""Of how many points a roof is drawn."""
+"""The number of points in a drawn roof."""
 
 
-def bars(found: SideBySide, theme: Theme = "auto") -> dict[str, Any]:
+def bars(compared: SideBySide, theme: Theme = "auto") -> dict[str, Any]:
     """Return a chart of bars: a group for each segment, a bar for each device."""
-    names = _names(found.segments)
+    names = _names(compared.segments)
     data: list[dict[str, Any]] = []
-    for place, column in enumerate(found.columns):
-        seconds = [one.seconds(place) for one in found.segments]
+    for index, column in enumerate(compared.columns):
+        seconds = [segment.seconds(index) for segment in compared.segments]
         data.append(
             {
                 "type": "bar",
                 "name": _label(column),
                 "x": names,
-                "y": [None if one is None else 1e3 * one for one in seconds],
-                "marker": bar(column.how, COLOURS[place % len(COLOURS)]),
-                "hovertext": [_told(one, place, column) for one in found.segments],
+                "y": [None if value is None else 1e3 * value for value in seconds],
+                "marker": bar(column.how, COLOURS[index % len(COLOURS)]),
+                "hovertext": [_hover_text(segment, index, column) for segment in compared.segments],
                 "hoverinfo": "text",
                 "error_y": {
                     "type": "data",
-                    "array": [1e3 * one.spread(place) / 2 for one in found.segments],
+                    "array": [1e3 * segment.spread(index) / 2 for segment in compared.segments],
                     "visible": column.how != "modelled",
                     "thickness": 1,
                     "width": 3,
                 },
             }
         )
-    times = [one.seconds(k) for one in found.segments for k in range(len(found.columns))]
-    known = [one for one in times if one]
+    times = [
+        segment.seconds(k) for segment in compared.segments for k in range(len(compared.columns))
+    ]
+    known = [time for time in times if time]
     is_wide = bool(known) and max(known) > 50 * min(known)
     around = layout(
-        f"{found.graph}: time of each segment", height=420 + 12 * len(found.columns), theme=theme
+        f"{compared.graph}: time of each segment",
+        height=420 + 12 * len(compared.columns),
+        theme=theme,
     )
-    # Labels may be long: the legend stands above.
+    # Labels may be long, so the legend stands above.
     around["legend"] |= {"y": 1.01, "yanchor": "bottom"}
-    around["margin"] |= {"t": 70 + 10 * len(found.columns)}
+    around["margin"] |= {"t": 70 + 10 * len(compared.columns)}
     around["xaxis"] = axis(type="category", showgrid=False, tickangle=-45)
     around["yaxis"] = logarithmic("ms (logarithmic)") if is_wide else axis("ms", type="linear")
     return {"data": data, "layout": {**around, "barmode": "group", "bargap": 0.25}}
 
 
-def roofs(found: SideBySide, theme: Theme = "auto") -> dict[str, Any]:
-    """Return a roofline plot: what each device could do, and what each segment reached."""
-    names = _names(found.segments)
+def roofs(compared: SideBySide, theme: Theme = "auto") -> dict[str, Any]:
+    """Return a roofline plot: each device's limit and each segment's rate."""
+    names = _names(compared.segments)
     lines: list[dict[str, Any]] = []
     points: list[dict[str, Any]] = []
-    sizes = [(one.flops(k), one.bytes(k)) for one in found for k in range(len(found.columns))]
+    sizes = [
+        (segment.flops(k), segment.bytes(k))
+        for segment in compared
+        for k in range(len(compared.columns))
+    ]
     intensities = [flops / size for flops, size in sizes if flops and size]
     low = min(intensities, default=0.1) / 4
     high = max(intensities, default=100.0) * 4
-    for place, column in enumerate(found.columns):
-        colour, group = COLOURS[place % len(COLOURS)], f"device {place}"
+    for index, column in enumerate(compared.columns):
+        colour, group = COLOURS[index % len(COLOURS)], f"device {index}"
         roof = _roof(column, low, high)
         if roof is not None:
             lines.append(
@@ -83,12 +91,12 @@ def roofs(found: SideBySide, theme: Theme = "auto") -> dict[str, Any]:
                 }
             )
         shown = [
-            (one, name, one.flops(place), one.bytes(place), one.seconds(place))
-            for one, name in zip(found.segments, names, strict=True)
+            (segment, name, segment.flops(index), segment.bytes(index), segment.seconds(index))
+            for segment, name in zip(compared.segments, names, strict=True)
         ]
         placed = [
-            (one, flops / size, flops / seconds / 1e9)
-            for one, _, flops, size, seconds in shown
+            (segment, flops / size, flops / seconds / 1e9)
+            for segment, _, flops, size, seconds in shown
             if flops and size and seconds
         ]
         points.append(
@@ -100,14 +108,14 @@ def roofs(found: SideBySide, theme: Theme = "auto") -> dict[str, Any]:
                 "x": [x for _, x, _ in placed],
                 "y": [y for _, _, y in placed],
                 "marker": point(column.how, colour),
-                "hovertext": [_told(one, place, column) for one, _, _ in placed],
+                "hovertext": [_hover_text(segment, index, column) for segment, _, _ in placed],
                 "hoverinfo": "text",
             }
         )
     around = layout(
-        f"{found.graph}: what is reached, and the roof",
+        f"{compared.graph}: what is reached, and the roof",
         below=ROOF,
-        height=420 + 24 * len(found.columns),
+        height=420 + 24 * len(compared.columns),
         theme=theme,
     )
     around["xaxis"] = logarithmic("operations for each byte")
@@ -120,17 +128,17 @@ def _label(column: Column) -> str:
 
 
 def _names(segments: Sequence[Segment]) -> list[str]:
-    """Return a label for each segment; those that are equal get numbers, so that bars part."""
+    """Return a label for each segment; equal ones get numbers, so that their bars stay apart."""
     seen: dict[str, int] = {}
-    found: list[str] = []
-    for one in segments:
-        kernels = [part.kernel for parts in one.parts[:1] for part in parts]
+    names: list[str] = []
+    for segment in segments:
+        kernels = [part.kernel for parts in segment.parts[:1] for part in parts]
         more = f" +{len(kernels) - 1}" if len(kernels) > 1 else ""
-        own = safe(one.name)
+        own = safe(segment.name)
         name = f"{own}<br><sub>{safe(kernels[0])}{more}</sub>" if kernels else own
         seen[name] = seen.get(name, 0) + 1
-        found.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
-    return found
+        names.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
+    return names
 
 
 def _roof(column: Column, low: float, high: float) -> tuple[list[float], list[float]] | None:
@@ -147,17 +155,17 @@ def _roof(column: Column, low: float, high: float) -> tuple[list[float], list[fl
     return xs, ys
 
 
-def _told(one: Segment, place: int, column: Column) -> str:
-    """Return what is shown of a segment under the pointer."""
-    seconds, mark = one.seconds(place), MARK[column.how]
-    lines = [f"<b>{safe(one.name)}</b> {safe(one.origin)}", _label(column)]
+def _hover_text(segment: Segment, index: int, column: Column) -> str:
+    """Return a segment's text under the pointer."""
+    seconds, mark = segment.seconds(index), MARK[column.how]
+    lines = [f"<b>{safe(segment.name)}</b> {safe(segment.origin)}", _label(column)]
     if seconds is None:
-        return "<br>".join([*lines, *map(safe, one.missing(place))])
-    spread = "" if column.how == "modelled" else f" ± {ms(one.spread(place), mark)}"
-    lines.append(f"{ms(seconds, mark)}{spread} ms, {one.bound(place)}")
-    size, flops, share = one.bytes(place), one.flops(place), one.share(place)
+        return "<br>".join([*lines, *map(safe, segment.missing(index))])
+    spread = "" if column.how == "modelled" else f" ± {ms(segment.spread(index), mark)}"
+    lines.append(f"{ms(seconds, mark)}{spread} ms, {segment.bound(index)}")
+    size, flops, share = segment.bytes(index), segment.flops(index), segment.share(index)
     lines += [size_text(size)] if size is not None else []
     lines += [f"{count_text(flops)} operations"] if flops is not None else []
     if share is not None and column.how != "modelled":
         lines.append(f"{share:.0%} of the limit")
-    return "<br>".join([*lines, *(safe(part.kernel) for part in one.parts[place])])
+    return "<br>".join([*lines, *(safe(part.kernel) for part in segment.parts[index])])

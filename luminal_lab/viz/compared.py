@@ -12,7 +12,7 @@ from luminal_lab.passes.pipeline import PassLike
 from luminal_lab.timing import compare as side_by_side
 from luminal_lab.timing.column import Comparable
 from luminal_lab.timing.compare import SideBySide
-from luminal_lab.timing.subject import Session
+from luminal_lab.timing.subject import TimedSession
 from luminal_lab.viz.charts import bars, roofs
 from luminal_lab.viz.figures import figure
 
@@ -25,16 +25,16 @@ class Compared(SideBySide):
     """A graph on several devices, as a table and as charts."""
 
     def plot(self, *, theme: Theme = "auto") -> go.Figure:
-        """Return bars, a group for each segment; measured, recorded and modelled look different."""
+        """Return bars, a group for each segment; one look for each origin."""
         return figure(bars(self, theme))
 
     def roofline(self, *, theme: Theme = "auto") -> go.Figure:
-        """Return each device's roof, and how near to it each segment came."""
+        """Return each device's roof, and how close each segment came to it."""
         return figure(roofs(self, theme))
 
 
 def compare(
-    cx: Session,
+    cx: TimedSession,
     devices: Sequence[Comparable | Specification],
     *,
     dims: Mapping[str, int] | None = None,
@@ -42,11 +42,11 @@ def compare(
     rounds: int = 10,
     warm_up: int = 2,
 ) -> Compared:
-    """Compile what a session has written for each of several devices, and put the times together.
+    """Compile a session's graph for several devices, and return their times side by side.
 
     A specification stands for the times that its figures allow. `dims` are sizes that no data
-    gives, `passes` what runs before a device's own (the generic compiler). The session stays as it
-    is.
+    gives, `passes` run before a device's own (default: the generic compiler). The session does not
+    change.
 
     >>> import luminal_lab as ll
     >>> cx = ll.Graph()
@@ -55,7 +55,7 @@ def compare(
     >>> [f"{1e6 * found[0].seconds(k):.1f} µs" for k in range(2)]
     ['25.0 µs', '2.0 µs']
     """
-    found = side_by_side.compare(
+    compared = side_by_side.compare(
         cx, devices, dims=dims, passes=passes, rounds=rounds, warm_up=warm_up
     )
-    return Compared(found.graph, found.columns, found.segments)
+    return Compared(compared.graph, compared.columns, compared.segments)

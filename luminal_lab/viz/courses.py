@@ -1,54 +1,56 @@
-"""Courses of edges: lines and curves from point to point, and where they begin and end."""
+"""Courses of edges: lines and curves from point to point, and positions of their ends."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TypeAlias
 
-Step: TypeAlias = tuple[float, ...]
+Stroke: TypeAlias = tuple[float, ...]
 """A point to go to, by a line (2 numbers) or by a curve (6 numbers)."""
 
 
-def merged(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """Return a course whose straight pieces are one where they go on straight down."""
-    found: list[Step] = []
+def merged(steps: Sequence[Stroke]) -> tuple[Stroke, ...]:
+    """Return a course with consecutive vertical lines merged."""
+    course: list[Stroke] = []
     for step in steps:
-        before = found[-1] if found else None
+        before = course[-1] if course else None
         if (
             before is not None
             and len(before) == len(step) == 2
-            and len(found) > 1
-            and before[0] == step[0] == found[-2][-2]
+            and len(course) > 1
+            and before[0] == step[0] == course[-2][-2]
         ):
-            found[-1] = step
+            course[-1] = step
         elif before is None or len(step) != 2 or before[-2:] != step:
-            found.append(step)
-    return tuple(found)
+            course.append(step)
+    return tuple(course)
 
 
-def shifted(steps: Sequence[Step], x: float, y: float) -> tuple[Step, ...]:
-    """Return a course that is so far to the right and below."""
+def shifted(steps: Sequence[Stroke], x: float, y: float) -> tuple[Stroke, ...]:
+    """Return a course moved right by x and down by y."""
     return tuple(
         [
             (round(step[0] + x, 1), round(step[1] + y, 1))
             if len(step) == 2
-            else tuple([round(one + (y if at % 2 else x), 1) for at, one in enumerate(step)])
+            else tuple(
+                [round(coordinate + (y if at % 2 else x), 1) for at, coordinate in enumerate(step)]
+            )
             for step in steps
         ]
     )
 
 
-def turned(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """Return a course from its end to its beginning."""
-    found: list[Step] = [steps[-1][-2:]]
+def turned(steps: Sequence[Stroke]) -> tuple[Stroke, ...]:
+    """Return a course reversed."""
+    course: list[Stroke] = [steps[-1][-2:]]
     for before, step in zip(reversed(steps[:-1]), reversed(steps[1:]), strict=True):
         end = before[-2:]
-        found.append(end if len(step) == 2 else (*step[2:4], *step[:2], *end))
-    return tuple(found)
+        course.append(end if len(step) == 2 else (*step[2:4], *step[:2], *end))
+    return tuple(course)
 
 
 def spread(wanted: list[float], rooms: list[float], low: float, high: float) -> list[float]:
-    """Return places near the wanted ones, between two bounds, each with room to its right."""
+    """Return positions near the wanted ones, between two bounds, each with room to its right."""
     count = len(wanted)
     if not count:
         return []
@@ -58,18 +60,18 @@ def spread(wanted: list[float], rooms: list[float], low: float, high: float) -> 
     total = sum(needs[:-1]) + rooms[-1]
     if total > high - low:
         scale = max(high - low - min(rooms[-1], (high - low) / 2), 0.0) / max(sum(needs[:-1]), 1e-9)
-        found = [low]
+        positions = [low]
         for need in needs[:-1]:
-            found.append(found[-1] + need * min(scale, 1.0))
-        return [round(one, 1) for one in found]
-    found: list[float] = []
-    for place, one in enumerate(wanted):
-        least = low if not place else found[-1] + needs[place - 1]
-        found.append(max(one, least))
+            positions.append(positions[-1] + need * min(scale, 1.0))
+        return [round(position, 1) for position in positions]
+    positions: list[float] = []
+    for index, position in enumerate(wanted):
+        least = low if not index else positions[-1] + needs[index - 1]
+        positions.append(max(position, least))
     limit = high - rooms[-1]
-    for place in range(count - 1, -1, -1):
-        if found[place] > limit:
-            found[place] = limit
-        if place:
-            limit = found[place] - needs[place - 1]
-    return [round(one, 1) for one in found]
+    for index in range(count - 1, -1, -1):
+        if positions[index] > limit:
+            positions[index] = limit
+        if index:
+            limit = positions[index] - needs[index - 1]
+    return [round(position, 1) for position in positions]

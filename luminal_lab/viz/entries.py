@@ -1,7 +1,7 @@
-"""What a picture is made of before anything is hidden: one entry a node, of one graph or of two.
+"""The raw material of a picture before anything is hidden: an entry per node, of one graph or two.
 
-Of two graphs it is their union: a node that both have is one entry, and a node that became another
-is two, the old one under a key of its own.
+Two graphs give their union: a node in both is one entry, and a node that became another is two,
+the old one under a key of its own.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.passes.diff import Diff
 
 Status: TypeAlias = Literal["", "kept", "added", "removed", "rewired", "passing"]
-"""What became of a node between two graphs; nothing where there is one graph alone.
+"""A node's fate between two graphs; empty for a single graph.
 
-What is passing came and went between the two.
+A passing node came and went between the two.
 """
 
 
-class Entry(NamedTuple):
+class NodeEntry(NamedTuple):
     """A node, and the keys of the entries that it reads."""
 
     key: int
@@ -27,36 +27,36 @@ class Entry(NamedTuple):
     sources: tuple[int, ...]
     status: Status = ""
     fresh: frozenset[int] = frozenset()
-    """Of the sources, those that only the later graph has."""
+    """The sources that only the later graph has."""
     gone: frozenset[int] = frozenset()
-    """Of the sources, those that only the earlier graph has."""
+    """The sources that only the earlier graph has."""
     passed: frozenset[int] = frozenset()
-    """Of the sources, those that neither has: it read them on the way."""
+    """The sources that neither graph has: they were read in between."""
 
 
-class Entries(NamedTuple):
-    """All entries in an order in which sources come first, as far as there is one."""
+class GraphEntries(NamedTuple):
+    """All entries, sources first where possible."""
 
     name: str
-    all: tuple[Entry, ...]
+    all: tuple[NodeEntry, ...]
     outputs: frozenset[int]
     inputs: frozenset[int]
 
 
-def entries_of(ir: IR) -> Entries:
+def entries_of(ir: IR) -> GraphEntries:
     """Return the entries of one graph."""
-    return Entries(
+    return GraphEntries(
         ir.name,
-        tuple([Entry(node.id, node, node.sources) for node in ir.nodes]),
+        tuple([NodeEntry(node.id, node, node.sources) for node in ir.nodes]),
         frozenset(ir.output_ids),
         frozenset(ir.input_ids),
     )
 
 
-def union_of(changes: Diff) -> Entries:
+def union_of(changes: Diff) -> GraphEntries:
     """Return the entries of two graphs as one.
 
-    What both have stands as in the later graph; what went stands behind the node before it.
+    Shared nodes stand as in the later graph; a removed one stands after its predecessor.
     """
     before, after = changes.before, changes.after
     removed = {node.id for node in changes.removed}
@@ -74,20 +74,20 @@ def union_of(changes: Diff) -> Entries:
             behind.setdefault(last, []).append(node)
         else:
             last = node.id
-    found: list[Entry] = []
+    entries: list[NodeEntry] = []
 
-    def gone(place: int | None) -> None:
-        found.extend(
-            Entry(old_key(node.id), node, tuple(map(old_key, node.sources)), "removed")
-            for node in behind.get(place, ())
+    def gone(key: int | None) -> None:
+        entries.extend(
+            NodeEntry(old_key(node.id), node, tuple(map(old_key, node.sources)), "removed")
+            for node in behind.get(key, ())
         )
 
     gone(None)
     for node in after.nodes:
         if node.id in rewired:
             old = dict.fromkeys(map(old_key, was[node.id].sources))
-            found.append(
-                Entry(
+            entries.append(
+                NodeEntry(
                     node.id,
                     node,
                     (*node.sources, *(key for key in old if key not in node.sources)),
@@ -97,16 +97,16 @@ def union_of(changes: Diff) -> Entries:
                 )
             )
         else:
-            found.append(
-                Entry(node.id, node, node.sources, "added" if node.id in added else "kept")
+            entries.append(
+                NodeEntry(node.id, node, node.sources, "added" if node.id in added else "kept")
             )
         if node.id not in added:
             gone(node.id)
     outputs = {*after.output_ids, *map(old_key, before.output_ids)}
     inputs = {*after.input_ids, *map(old_key, before.input_ids)}
-    return Entries(after.name, tuple(found), frozenset(outputs), frozenset(inputs))
+    return GraphEntries(after.name, tuple(entries), frozenset(outputs), frozenset(inputs))
 
 
-def by_key(entries: Iterable[Entry]) -> Mapping[int, Entry]:
+def by_key(entries: Iterable[NodeEntry]) -> Mapping[int, NodeEntry]:
     """Return entries by their keys."""
     return {entry.key: entry for entry in entries}

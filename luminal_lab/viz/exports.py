@@ -63,17 +63,17 @@ def to_dot(payload: Payload) -> Digraph:
                     peripheries="2" if "retrieved" in item.marks else "1",
                     tooltip=graphviz.escape(item.op),
                 )
-        for one in payload.boxes:
-            if one.box != box:
+        for scope in payload.boxes:
+            if scope.box != box:
                 continue
-            if one.is_open:
-                inner = graphviz.Digraph(name=f"cluster_{one.id}")
-                inner.attr(label=graphviz.escape(title_of(one)), labeljust="l")
-                fill(inner, one.id)
+            if scope.is_open:
+                inner = graphviz.Digraph(name=f"cluster_{scope.id}")
+                inner.attr(label=graphviz.escape(title_of(scope)), labeljust="l")
+                fill(inner, scope.id)
                 into.subgraph(inner)
             else:
-                label = f"{graphviz.escape(title_of(one))}\\n{below_title(one)}"
-                into.node(str(one.id), label, style="filled")
+                label = f"{graphviz.escape(title_of(scope))}\\n{below_title(scope)}"
+                into.node(str(scope.id), label, style="filled")
 
     fill(graph, None)
     for link in payload.links:
@@ -84,7 +84,7 @@ def to_dot(payload: Payload) -> Digraph:
 
 
 def to_mermaid(payload: Payload) -> str:
-    """Return a payload as a flowchart of Mermaid.
+    """Return a payload as a Mermaid flowchart.
 
     >>> from luminal_lab.core.parse import parse
     >>> from luminal_lab.viz.entries import entries_of
@@ -103,14 +103,14 @@ def to_mermaid(payload: Payload) -> str:
             if item.box == box:
                 left, right = MERMAID_SHAPES.get(item.kind, ("[", "]"))
                 lines.append(f'{space}n{item.id}{left}"{_mermaid(_text(item))}"{right}')
-        for one in payload.boxes:
-            if one.box == box and one.is_open:
-                lines.append(f'{space}subgraph n{one.id}["{_mermaid(title_of(one))}"]')
-                fill(one.id, f"{space}  ")
+        for scope in payload.boxes:
+            if scope.box == box and scope.is_open:
+                lines.append(f'{space}subgraph n{scope.id}["{_mermaid(title_of(scope))}"]')
+                fill(scope.id, f"{space}  ")
                 lines.append(f"{space}end")
-            elif one.box == box:
-                text = f"{title_of(one)}\n{below_title(one)}"
-                lines.append(f'{space}n{one.id}["{_mermaid(text)}"]')
+            elif scope.box == box:
+                text = f"{title_of(scope)}\n{below_title(scope)}"
+                lines.append(f'{space}n{scope.id}["{_mermaid(text)}"]')
 
     fill(None, "  ")
     lines += [f"  {_arrow(link)}" for link in payload.links]
@@ -118,7 +118,7 @@ def to_mermaid(payload: Payload) -> str:
 
 
 def to_model_explorer(payload: Payload) -> dict[str, Any]:
-    """Return a payload as a collection of graphs, as Model Explorer reads them from JSON."""
+    """Return a payload as a collection of graphs in Model Explorer's JSON."""
     spaces = _namespaces(payload.boxes)
     names = {thing.id: node_id(thing) for thing in (*payload.items, *payload.boxes)}
     incoming: dict[int, list[dict[str, str]]] = {}
@@ -159,19 +159,19 @@ def to_model_explorer(payload: Payload) -> dict[str, Any]:
 
 
 def node_id(thing: Item | Box) -> str:
-    """Return what Model Explorer knows a node or a closed scope by: its name, or its path."""
+    """Return Model Explorer's id of a node or a closed scope: its name, or its path."""
     if isinstance(thing, Box):
         return thing.path
     return f"%{thing.name}" if thing.key >= 0 else f"%{thing.name} before"
 
 
 def _namespaces(boxes: Iterable[Box]) -> dict[int | None, str]:
-    """Return what Model Explorer calls the scope of each open box: names with slashes between."""
-    found: dict[int | None, str] = {None: ""}
+    """Return Model Explorer's namespace of each open box: names joined by slashes."""
+    namespaces: dict[int | None, str] = {None: ""}
     for box in boxes:
         name = box.name.replace("/", "_")
-        found[box.id] = f"{found[box.box]}/{name}" if found[box.box] else name
-    return found
+        namespaces[box.id] = f"{namespaces[box.box]}/{name}" if namespaces[box.box] else name
+    return namespaces
 
 
 def _attributes(item: Item) -> Iterable[tuple[str, str]]:
@@ -204,6 +204,6 @@ def _one_line(text: str) -> str:
 
 
 def _mermaid(text: str) -> str:
-    """Return text that Mermaid shows and never reads: what could mean something by its number."""
-    safe = re.sub(r"[\"#&<>`\\]", lambda found: f"#{ord(found.group())};", text)
+    """Return text that Mermaid shows but never parses: special characters become codes."""
+    safe = re.sub(r"[\"#&<>`\\]", lambda match: f"#{ord(match.group())};", text)
     return safe.replace("\n", "<br>")

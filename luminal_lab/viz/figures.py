@@ -1,4 +1,4 @@
-"""What all charts share: colours, signs, axes, and the one place that makes a figure of plotly's.
+"""What all charts share: colours, signs, axes, and the only function that makes plotly figures.
 
 Measured, recorded and modelled are told apart in every chart: a measured bar is full and a measured
 point a disc; a recorded bar is hatched and its point a diamond; a modelled bar is an outline, and
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 Payload = dict[str, Any]
-"""What plotly makes a figure of: `data`, a list of traces, and `layout`."""
+"""The payload of a plotly figure: `data`, a list of traces, and `layout`."""
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
-"""Colours that people with any kind of sight can tell apart (Okabe and Ito)."""
+"""Colours distinct for people with any colour vision (Okabe and Ito)."""
 SYMBOLS = {"measured": "circle", "recorded": "diamond", "modelled": "circle-open"}
 DASHES = {"measured": "solid", "recorded": "dot", "modelled": "dash"}
 PATTERNS = ("", "/", "x", "-", "\\", "|", "+", ".")
-"""What tells bars of one colour apart."""
+"""Patterns that tell bars of one colour apart."""
 CLEAR = "rgba(0,0,0,0)"
 GRID = "rgba(128,128,128,0.25)"
 FONT = 'Helvetica, Arial, "Liberation Sans", "DejaVu Sans", sans-serif'
 
 
 class Look(NamedTuple):
-    """The colours of a chart's ground and of what is written on it."""
+    """The colours of a chart's background and text."""
 
     ground: str
     text: str
@@ -41,11 +41,11 @@ LOOKS = {
     "light": Look("#ffffff", "#1f2328", "#ffffff"),
     "dark": Look("#0d1117", "#e6edf3", "#161b22"),
 }
-"""Nobody tells a chart whether its page is dark: by itself it has no ground, and grey text."""
+"""A chart cannot know whether its page is dark: by default it has no background, and grey text."""
 
 
 def layout(title: str, *, below: str = "", height: float = 420, theme: Theme = "auto") -> Payload:
-    """Return what stands around every chart; `below` is a smaller line under the title."""
+    """Return the layout that all charts share; `below` is a smaller line under the title."""
     if theme not in LOOKS:
         raise ArgumentError(f"plot: the theme is {theme!r}", hint='give "light", "dark" or "auto"')
     look = LOOKS[theme]
@@ -92,7 +92,7 @@ def logarithmic(title: str) -> Payload:
 
 
 def safe(text: str) -> str:
-    """Return text as a chart shows it: plotly takes some tags in titles and labels for its own.
+    """Return text escaped for a chart: plotly interprets some tags in titles and labels.
 
     >>> safe("a <b> & c")
     'a &lt;b> &amp; c'
@@ -110,7 +110,7 @@ def rounded(value: float) -> float:
 
 
 def bar(how: str, colour: str, pattern: str = "") -> Payload:
-    """Return how a bar looks: full if it was measured, hatched if recorded, else an outline."""
+    """Return a bar's style: full if measured, hatched if recorded, else an outline."""
     line = {"color": colour, "width": 1.5}
     if how == "modelled":
         return {"color": CLEAR, "line": line}
@@ -123,13 +123,13 @@ def bar(how: str, colour: str, pattern: str = "") -> Payload:
 
 
 def point(how: str, colour: str) -> Payload:
-    """Return how a point looks: a disc if it was measured, a diamond if recorded, else a ring."""
+    """Return a point's style: a disc if measured, a diamond if recorded, else a ring."""
     line = {"color": colour, "width": 2}
     return {"color": colour, "symbol": SYMBOLS[how], "size": 10, "line": line}
 
 
 def figure(payload: Payload) -> go.Figure:
-    """Return a figure of plotly's, which a notebook shows."""
+    """Return a plotly figure, which a notebook shows."""
     try:
         import plotly.graph_objects as go
     except ImportError as error:

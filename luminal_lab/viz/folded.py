@@ -1,4 +1,4 @@
-"""Views that need no node of their own: what reads them reads what they are views of."""
+"""Views that need no node of their own: their readers are drawn as reading the viewed node."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Mapping, Set as AbstractSet
 
 from luminal_lab.core.op import View
 from luminal_lab.core.ops import Pick
-from luminal_lab.viz.entries import Entries, Entry, Status
+from luminal_lab.viz.entries import GraphEntries, NodeEntry, Status
 
 
-def foldable(entries: Entries, known: Mapping[int, Entry], loud: AbstractSet[int]) -> set[int]:
-    """Return the views that need no node: those that are nobody's result, nor changed, nor loud."""
+def foldable(
+    entries: GraphEntries, known: Mapping[int, NodeEntry], loud: AbstractSet[int]
+) -> set[int]:
+    """Return the views that need no node: neither results, nor changed, nor loud."""
     return {
         entry.key
         for entry in entries.all
@@ -23,8 +25,8 @@ def foldable(entries: Entries, known: Mapping[int, Entry], loud: AbstractSet[int
     }
 
 
-def roots_of(entries: Entries, folded: AbstractSet[int]) -> dict[int, int]:
-    """Return what each folded view is a view of, in the end."""
+def roots_of(entries: GraphEntries, folded: AbstractSet[int]) -> dict[int, int]:
+    """Return the node that each folded view is finally a view of."""
     roots: dict[int, int] = {}
     for entry in entries.all:
         if entry.key in folded:
@@ -33,8 +35,8 @@ def roots_of(entries: Entries, folded: AbstractSet[int]) -> dict[int, int]:
     return roots
 
 
-def views_between(known: Mapping[int, Entry], direct: int, root: int) -> tuple[str, ...]:
-    """Return the names of the views on the way from a node to what somebody reads of it."""
+def views_between(known: Mapping[int, NodeEntry], direct: int, root: int) -> tuple[str, ...]:
+    """Return the names of the views between a node and what is read of it."""
     names: list[str] = []
     while direct != root:
         entry = known[direct]
@@ -44,8 +46,8 @@ def views_between(known: Mapping[int, Entry], direct: int, root: int) -> tuple[s
     return tuple(reversed(names))
 
 
-def status_between(entry: Entry, direct: int) -> Status:
-    """Return what became of the link from what an entry reads."""
+def status_between(entry: NodeEntry, direct: int) -> Status:
+    """Return the status of the link from an entry's source."""
     if direct in entry.passed:
         return "passing"
     if entry.status in ("added", "removed", "passing"):
@@ -53,13 +55,13 @@ def status_between(entry: Entry, direct: int) -> Status:
     return "added" if direct in entry.fresh else "removed" if direct in entry.gone else "kept"
 
 
-def used_in(entries: Entries, known: Mapping[int, Entry]) -> AbstractSet[int]:
-    """Return what the outputs are computed from; without outputs that is everything."""
+def used_in(entries: GraphEntries, known: Mapping[int, NodeEntry]) -> AbstractSet[int]:
+    """Return the ancestors of the outputs, with them; without outputs, everything."""
     todo = list(entries.outputs) or list(known)
-    found = set[int]()
+    used = set[int]()
     while todo:
         key = todo.pop()
-        if key not in found and key in known:
-            found.add(key)
+        if key not in used and key in known:
+            used.add(key)
             todo += known[key].sources
-    return found
+    return used

@@ -1,4 +1,4 @@
-"""What of a graph is shown: views go into the links, scopes are closed, equal ones shown once."""
+"""The visible part of a graph: views go into the links, scopes close, equal ones are shown once."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from luminal_lab.core.ops import (
 )
 from luminal_lab.core.printer import op_text
 from luminal_lab.io.cells import short_files
-from luminal_lab.viz.entries import Entries, Entry, Status, by_key
+from luminal_lab.viz.entries import GraphEntries, NodeEntry, Status, by_key
 from luminal_lab.viz.folded import foldable, roots_of, status_between, used_in, views_between
 from luminal_lab.viz.metrics import shortened
-from luminal_lab.viz.payload import Asked, Box, Item, Kind, Link, Mark, Payload
+from luminal_lab.viz.payload import Box, Item, Kind, Link, Mark, Payload, PictureRequest
 from luminal_lab.viz.scopes import (
     Scope,
     all_below,
@@ -33,20 +33,20 @@ from luminal_lab.viz.scopes import (
 )
 
 BUDGET = 60
-"""How many things scopes are opened up to, where no depth is asked for."""
+"""The most things shown by opening scopes, if no depth is given."""
 MOST = 400
-"""How many things are shown of a graph that says nothing about its scopes."""
+"""The most things shown of a graph without scopes."""
 LABEL = 44
-"""The longest label, in characters; the title of a node has all of it."""
+"""The longest label, in characters; a node's title has the full text."""
 
 
-def payload_of(entries: Entries, asked: Asked | None = None) -> Payload:
-    """Return what is to be shown of a graph, or of the union of two."""
-    return _Builder(entries, asked or Asked()).payload()
+def payload_of(entries: GraphEntries, asked: PictureRequest | None = None) -> Payload:
+    """Return the payload of a graph, or of the union of two."""
+    return _PayloadBuilder(entries, asked or PictureRequest()).payload()
 
 
-class _Builder:
-    def __init__(self, entries: Entries, asked: Asked) -> None:
+class _PayloadBuilder:
+    def __init__(self, entries: GraphEntries, asked: PictureRequest) -> None:
         self.entries = entries
         self.asked = asked
         self.known = by_key(entries.all)
@@ -68,11 +68,11 @@ class _Builder:
         self.chosen = self._chosen()
 
     def _ungroup(self, selected: AbstractSet[int]) -> None:
-        """Have each scope stand for itself alone, unless all of its like are selected."""
+        """Split groups of equal scopes, unless the whole group is selected."""
         for scope in all_below(self.root):
-            if scope.group and not all(selected >= set(one.inside) for one in scope.group):
-                for one in scope.group:
-                    one.group, one.place = (), 0
+            if scope.group and not all(selected >= set(member.inside) for member in scope.group):
+                for member in scope.group:
+                    member.group, member.index = (), 0
 
     def _chosen(self) -> AbstractSet[int] | None:
         """Return the nodes that may be shown, or None for all."""
@@ -93,7 +93,7 @@ class _Builder:
     # -- what is open ------------------------------------------------------------------------------
 
     def _opened(self) -> tuple[set[Scope], dict[Scope, int]]:
-        """Return the scopes that are open, and how many nodes of each are chosen."""
+        """Return the open scopes, and the number of chosen nodes in each scope."""
         chosen = self.chosen
         counts = {
             scope: len(scope.inside)
@@ -123,7 +123,7 @@ class _Builder:
         return opened, counts
 
     def payload(self) -> Payload:
-        """Return all of it."""
+        """Return the payload."""
         opened, counts = self._opened()
         boxes: list[tuple[Scope, Scope | None]] = []
         keys: list[tuple[int, Scope | None]] = []
@@ -138,8 +138,8 @@ class _Builder:
 
         walk(self.root, None)
         keys = self._cut(keys)
-        place = {entry.key: number for number, entry in enumerate(self.entries.all)}
-        keys.sort(key=lambda one: place[one[0]])
+        order = {entry.key: number for number, entry in enumerate(self.entries.all)}
+        keys.sort(key=lambda keyed: order[keyed[0]])
         visible: dict[int, int] = {key: number for number, (key, _) in enumerate(keys)}
         closed = {key for scope, _ in boxes if scope not in opened for key in scope.inside}
         outside = self._outside(visible.keys() | closed)
@@ -179,7 +179,7 @@ class _Builder:
         return self.chosen is None or key in self.chosen
 
     def _cut(self, keys: list[tuple[int, Scope | None]]) -> list[tuple[int, Scope | None]]:
-        """Leave out what is farthest from the results, where nothing else makes it readable."""
+        """Leave out the nodes farthest from the results, if there is no other limit."""
         if len(keys) <= MOST or self.asked.depth is not None or self.asked.select is not None:
             return keys
         far = len(keys)
@@ -189,22 +189,22 @@ class _Builder:
                 at = distance.setdefault(entry.key, far) + 1
                 for source in self.reads[entry.key]:
                     distance[source] = min(distance.get(source, at), at)
-        return sorted(keys, key=lambda one: distance.get(one[0], far))[:MOST]
+        return sorted(keys, key=lambda keyed: distance.get(keyed[0], far))[:MOST]
 
     def _outside(self, visible: AbstractSet[int]) -> list[int]:
-        """Return what selected nodes read and is not selected itself."""
+        """Return the unselected sources of selected nodes."""
         if self.asked.select is None or not self.asked.context:
             return []
-        found: dict[int, None] = {}
+        links: dict[int, None] = {}
         for key, sources in self.reads.items():
             if key in visible:
-                found.update(dict.fromkeys(s for s in map(self._like, sources) if s not in visible))
-        return [key for key in found if key in self.known]
+                links.update(dict.fromkeys(s for s in map(self._like, sources) if s not in visible))
+        return [key for key in links if key in self.known]
 
     # -- the parts ---------------------------------------------------------------------------------
 
     def _links(self, visible: Mapping[int, int], boxes: int) -> Iterable[Link]:
-        found: dict[tuple[int, int, tuple[str, ...], Status], int] = {}
+        links: dict[tuple[int, int, tuple[str, ...], Status], int] = {}
         lineages: dict[Scope, dict[int, int]] = {}
         loops: dict[tuple[Scope, Scope], bool] = {}
         has_groups = bool(self.likes)
@@ -229,11 +229,11 @@ class _Builder:
                 is_boxed = source >= boxes or target >= boxes
                 views = () if is_boxed else views_between(self.known, direct, root)
                 link = source, target, views, status
-                found[link] = found.get(link, 0) + 1
-        for (source, target, views, status), count in found.items():
+                links[link] = links.get(link, 0) + 1
+        for (source, target, views, status), count in links.items():
             yield Link(source, target, views, count, status)
 
-    def _item(self, id: int, entry: Entry, box: int | None) -> Item:
+    def _item(self, id: int, entry: NodeEntry, box: int | None) -> Item:
         node, asked = entry.node, self.asked
         kind = kind_of(node.op)
         if kind == "input" and entry.key in asked.parameters:
@@ -261,28 +261,28 @@ class _Builder:
             entry.key in asked.highlight,
         )
 
-    def _marks(self, entry: Entry) -> Iterable[Mark]:
-        made = entry.node.meta.made
+    def _marks(self, entry: NodeEntry) -> Iterable[Mark]:
+        derivation = entry.node.meta.made
         if entry.key in self.asked.kept:
             yield "kept"
         elif entry.key in self.entries.outputs:
             yield "retrieved"
         elif entry.key not in self._used and entry.key not in self.entries.inputs:
             yield "unused"
-        if made is not None and made.rule == "recompute":
+        if derivation is not None and derivation.rule == "recompute":
             yield "recomputed"
 
     @cached_property
     def _files(self) -> Mapping[str, str]:
-        """What files are called: a picture goes places that folders of this machine need not."""
+        """Short names of files: a picture may travel, and this machine's folders should not."""
         origins = [entry.node.meta.origin for entry in self.entries.all]
-        return short_files(one.file for one in origins if one is not None)
+        return short_files(origin.file for origin in origins if origin is not None)
 
     @cached_property
     def _used(self) -> AbstractSet[int]:
         return used_in(self.entries, self.known)
 
-    def _ghost(self, id: int, entry: Entry) -> Item:
+    def _ghost(self, id: int, entry: NodeEntry) -> Item:
         node = entry.node
         label = node.name if isinstance(node.op, Input) else f"{node.op.name} %{node.name}"
         return Item(
@@ -299,7 +299,7 @@ class _Builder:
 
     def _box(self, id: int, scope: Scope, box: int | None, is_open: bool) -> Box:
         statuses = [self.known[key].status for key in scope.inside] if self.is_pair else []
-        members = tuple(one.path for one in scope.group)
+        members = tuple(member.path for member in scope.group)
         name = f"{scope.name} … {scope.group[-1].name}" if members else scope.name
         return Box(
             id,
@@ -316,7 +316,7 @@ class _Builder:
 
 
 def kind_of(op: Op) -> Kind:
-    """Return what an op is."""
+    """Return the kind of an op."""
     match op:
         case Input():
             return "input"
@@ -339,7 +339,7 @@ def kind_of(op: Op) -> Kind:
 
 
 def node_label(node: Node, kind: Kind, kernel: str = "") -> str:
-    """Return what a node says: its op, the kernel that computes it, or the name that it is for."""
+    """Return a node's label: its op, the kernel that computes it, or its name."""
     body = node.op.body_of()
     label = kernel or (body.name if body is not None else op_label(node.op))
     return shortened(node.name if kind in ("input", "parameter") else label, LABEL)
@@ -355,8 +355,8 @@ def op_label(op: Op) -> str:
     if isinstance(op, Constant):
         return _number(op.value)
     text = op_text(op)
-    name, found, rest = text.partition("{")
-    if not found or isinstance(op, (Reshape, Expand)):  # the type says the shape
+    name, brace, rest = text.partition("{")
+    if not brace or isinstance(op, (Reshape, Expand)):  # the type has the shape
         return name
     return f"{name} {rest.removesuffix('}').replace(' = ', ' ')}"
 
@@ -365,16 +365,16 @@ def _number(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _are_siblings(one: Scope, other: Scope, lineages: dict[Scope, dict[int, int]]) -> bool:
-    """Return whether two scopes lie in different ones of some equal scopes."""
-    for scope in (one, other):
+def _are_siblings(first: Scope, other: Scope, lineages: dict[Scope, dict[int, int]]) -> bool:
+    """Return whether two scopes lie in different members of a group of equal scopes."""
+    for scope in (first, other):
         if scope not in lineages:
-            found: dict[int, int] = {}
+            lineage: dict[int, int] = {}
             at: Scope | None = scope
             while at is not None:
                 if at.group:
-                    found[id(at.group)] = at.place
+                    lineage[id(at.group)] = at.index
                 at = at.parent
-            lineages[scope] = found
-    mine, theirs = lineages[one], lineages[other]
-    return any(theirs.get(group, place) != place for group, place in mine.items())
+            lineages[scope] = lineage
+    mine, theirs = lineages[first], lineages[other]
+    return any(theirs.get(group, position) != position for group, position in mine.items())

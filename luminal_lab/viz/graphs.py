@@ -1,4 +1,4 @@
-"""Pictures of graphs: of one, and of two as their union, in which nothing that both have moves."""
+"""Pictures of graphs: of one, and of two as their union, where shared nodes keep their place."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from luminal_lab.errors import ArgumentError, flag, whole_number
 from luminal_lab.passes.collector import uncollected
 from luminal_lab.passes.diff import Diff
 from luminal_lab.viz import exports, overlays
-from luminal_lab.viz.entries import Entries, entries_of, union_of
+from luminal_lab.viz.entries import GraphEntries, entries_of, union_of
 from luminal_lab.viz.folding import payload_of
-from luminal_lab.viz.layout import Layout, Name, centres, layout as find_places
-from luminal_lab.viz.payload import Asked, Payload
+from luminal_lab.viz.layout import Name, PictureLayout, centres, layout as find_places
+from luminal_lab.viz.payload import Payload, PictureRequest
 from luminal_lab.viz.picture import Picture
 from luminal_lab.viz.selection import Selection, chosen
 from luminal_lab.viz.svg import Drawing, drawing
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class GraphPicture(Picture):
-    """A picture of a graph, with what it shows as plain data and in the words of other tools."""
+    """A picture of a graph, with its payload and exports for other tools."""
 
     payload: Payload
-    where: Layout
+    where: PictureLayout
 
     def to_dot(self) -> Digraph:
-        """Return the graph as it is shown, for the `graphviz` package."""
+        """Return the graph as shown, for the `graphviz` package."""
         return exports.to_dot(self.payload)
 
     def to_mermaid(self) -> str:
-        """Return the graph as it is shown, as text of Mermaid, which GitHub draws."""
+        """Return the graph as shown, as Mermaid text, which GitHub draws."""
         return exports.to_mermaid(self.payload)
 
     def to_model_explorer(self) -> dict[str, Any]:
-        """Return the graph as it is shown, as Model Explorer's JSON of graphs."""
+        """Return the graph as shown, as Model Explorer's graph JSON."""
         return exports.to_model_explorer(self.payload)
 
     def to_node_data(self) -> dict[str, Any]:
-        """Return what the overlay says, as Model Explorer's JSON of node data."""
+        """Return the overlay as Model Explorer's node data JSON."""
         return overlays.to_node_data(self.payload)
 
 
@@ -61,11 +61,11 @@ def graph_picture(
     theme: Theme = "auto",
     layout: Engine = "layered",
     note: str = "",
-    known: Asked | None = None,
+    known: PictureRequest | None = None,
 ) -> GraphPicture:
     """Return a picture of a graph, or of the difference of two."""
     entries = entries_of(graph) if isinstance(graph, IR) else union_of(graph)
-    asked = wanted(entries, known or Asked(), show_views, depth, select, highlight)
+    asked = wanted(entries, known or PictureRequest(), show_views, depth, select, highlight)
     payload = replace(payload_of(entries, asked), note=note)
     if overlay is not None:
         payload = overlays.with_overlay(payload, overlays.read(overlay))
@@ -81,18 +81,25 @@ def before_and_after(
     theme: Theme = "auto",
     layout: Engine = "layered",
 ) -> tuple[GraphPicture, GraphPicture]:
-    """Return two pictures of one size, in which what both graphs have stands in the same place."""
+    """Return two pictures of equal size, with shared nodes in the same place."""
     entries = union_of(changes)
-    whole = payload_of(entries, wanted(entries, Asked(), show_views, depth, None, ()))
+    whole = payload_of(entries, wanted(entries, PictureRequest(), show_views, depth, None, ()))
     flag("display: show_shapes", show_shapes)
     where = find_places(whole, layout, shapes=show_shapes)
 
-    def one(note: str, hidden: str) -> GraphPicture:
+    def side_picture(note: str, hidden: str) -> GraphPicture:
         payload, places = without(replace(whole, note=note), where, hidden)
-        made = drawing(payload, places, theme=theme, shapes=show_shapes)
-        return GraphPicture(made.svg, made.text, made.width, made.height, payload, places)
+        image = drawing(payload, places, theme=theme, shapes=show_shapes)
+        return GraphPicture(
+            image.svg,
+            image.text,
+            image.width,
+            image.height,
+            payload,
+            places,
+        )
 
-    return one("before", "added"), one("after", "removed")
+    return side_picture("before", "added"), side_picture("after", "removed")
 
 
 def series(
@@ -103,19 +110,28 @@ def series(
     depth: int | None = None,
     theme: Theme = "auto",
 ) -> Iterator[GraphPicture]:
-    """Yield a picture of each of some diffs in a row, as like to the one before as may be."""
+    """Yield a picture of each diff in a row, each as similar to the previous one as possible."""
     hints: dict[Name, float] = {}
-    for one in changes:
-        entries = union_of(one)
-        payload = payload_of(entries, wanted(entries, Asked(), show_views, depth, None, ()))
+    for change in changes:
+        entries = union_of(change)
+        payload = payload_of(
+            entries, wanted(entries, PictureRequest(), show_views, depth, None, ())
+        )
         where = find_places(payload, shapes=show_shapes, hints=hints)
         hints = centres(payload, where)
-        made = drawing(payload, where, theme=theme, shapes=show_shapes)
-        yield GraphPicture(made.svg, made.text, made.width, made.height, payload, where)
+        image = drawing(payload, where, theme=theme, shapes=show_shapes)
+        yield GraphPicture(
+            image.svg,
+            image.text,
+            image.width,
+            image.height,
+            payload,
+            where,
+        )
 
 
-def without(payload: Payload, where: Layout, hidden: str) -> tuple[Payload, Layout]:
-    """Return a payload without what is added, or removed; all else keeps its place."""
+def without(payload: Payload, where: PictureLayout, hidden: str) -> tuple[Payload, PictureLayout]:
+    """Return a payload without added, or removed, nodes; the rest keeps its place."""
     gone = {item.id for item in payload.items if item.status == hidden}
     links = [
         at
@@ -136,14 +152,14 @@ def without(payload: Payload, where: Layout, hidden: str) -> tuple[Payload, Layo
 
 
 def wanted(
-    entries: Entries,
-    known: Asked,
+    entries: GraphEntries,
+    known: PictureRequest,
     views: bool,
     depth: int | None,
     select: Selection | None,
     highlight: Selection,
-) -> Asked:
-    """Return what is to be shown, with the keys of the nodes that are meant."""
+) -> PictureRequest:
+    """Return the request for a picture, with the keys of selected and highlighted nodes."""
     if depth is not None and (whole_number(depth) is None or depth < 0):
         raise ArgumentError(
             f"display: the depth is {depth!r}", hint="give a whole number, 0 closes all scopes"
@@ -152,8 +168,8 @@ def wanted(
     asked = replace(known, views=views, depth=depth, highlight=lit.keys, named=lit.named)
     if select is None:
         return asked
-    found = chosen("display", entries, select)
-    return replace(asked, select=found.keys, named=lit.named | found.named)
+    selection = chosen("display", entries, select)
+    return replace(asked, select=selection.keys, named=lit.named | selection.named)
 
 
 def drawn(
@@ -162,5 +178,5 @@ def drawn(
     """Return the picture of a payload."""
     flag("display: show_shapes", show_shapes)
     where = find_places(payload, engine, shapes=show_shapes)
-    made: Drawing = drawing(payload, where, theme=theme, shapes=show_shapes)
-    return GraphPicture(made.svg, made.text, made.width, made.height, payload, where)
+    image: Drawing = drawing(payload, where, theme=theme, shapes=show_shapes)
+    return GraphPicture(image.svg, image.text, image.width, image.height, payload, where)

@@ -1,4 +1,4 @@
-"""Training curves: a value that a loop adds numbers to, and that shows itself.
+"""Training curves: a value that a loop adds numbers to, and that displays itself.
 
     with ll.History() as history:
         for step in range(250):
@@ -6,8 +6,8 @@
             history.add(loss=loss)
     history.plot()
 
-Within the `with` a notebook shows the curves while they grow; what stays is a picture that needs no
-script. Outside a notebook nothing is shown, and the numbers are kept all the same.
+Inside the `with`, a notebook shows the curves as they grow; the final picture needs no script.
+Outside a notebook nothing is shown, but the numbers are kept.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WIDE, DEEP, LEFT, RIGHT = 560.0, 220.0, 62.0, 150.0
 EVERY = 0.5
 """The seconds between two pictures while a loop runs."""
 MOST = 400
-"""Points of a curve in the picture; of more, the lowest and highest of neighbours are drawn."""
+"""The most points of a drawn curve; beyond that, the lowest and highest of neighbours are drawn."""
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "4 2", "1 2", "12 4")
 PLOTLY_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
 Floats = npt.NDArray[np.float64]
@@ -67,18 +67,18 @@ class History:
     # -- numbers -----------------------------------------------------------------------------------
 
     def add(self, step: int | None = None, **values: SupportsFloat) -> None:
-        """Add numbers under names: floats, or tensors that were computed; steps count on."""
-        place = len(self) if step is None else whole_number(step)
-        if place is None:
+        """Add numbers under names: floats, or computed tensors; steps count up by themselves."""
+        step_number = len(self) if step is None else whole_number(step)
+        if step_number is None:
             raise ArgumentError(
                 f"history: the step is {step!r}", hint="give a whole number, or leave it out"
             )
         last = self._rows[-1][0] if self._rows else -1
         if step is None and self._rows:
-            place = last + 1
-        if place < last:
+            step_number = last + 1
+        if step_number < last:
             raise ArgumentError(
-                f"history: step {place} comes after step {last}", hint="steps go up"
+                f"history: step {step_number} comes after step {last}", hint="steps go up"
             )
         if not values:
             raise ArgumentError(
@@ -86,16 +86,16 @@ class History:
             )
         row = {name: _number(name, value) for name, value in values.items()}
         self._names.update(dict.fromkeys(row))
-        if place == last:
+        if step_number == last:
             self._rows[-1][1].update(row)
         else:
-            self._rows.append((place, row))
+            self._rows.append((step_number, row))
         if self._handle is not None and monotonic() - self._shown >= EVERY:
             self._show()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What there are curves of, in the order in which they came."""
+        """The names of the curves, in order of appearance."""
         return tuple(self._names)
 
     @property
@@ -120,13 +120,13 @@ class History:
         return np.array([row.get(name, math.nan) for _, row in self._rows])
 
     def curve(self, name: str) -> tuple[Floats, Floats]:
-        """Return the steps at which something was added under a name, and what it was."""
+        """Return the steps and the numbers added under a name."""
         values = self[name]
-        there = [place for place, (_, row) in enumerate(self._rows) if name in row]
-        return np.array(self.steps, float)[there], values[there]
+        present = [row_number for row_number, (_, row) in enumerate(self._rows) if name in row]
+        return np.array(self.steps, float)[present], values[present]
 
     def to_pandas(self) -> Table:
-        """Return a table of pandas: a row for each step, a column for each name."""
+        """Return a pandas table with a row for each step and a column for each name."""
         rows = ((step, *(row.get(name) for name in self._names)) for step, row in self._rows)
         return frame("history", ("step", *self._names), rows, {"title": self.title})
 
@@ -153,19 +153,21 @@ class History:
         return curves(self, theme)
 
     def plot(self, *names: str, log: bool = False, theme: Theme = "auto") -> go.Figure:
-        """Return the curves, or those of some names, as a figure of plotly's."""
+        """Return all curves, or the named ones, as a plotly figure."""
         return figure(curve_chart(self, names, log=log, theme=theme))
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         shown = self.display()._repr_mimebundle_()
-        # So that a picture in the place of another does not flicker.
+        # Avoids flicker when a picture replaces another.
         shown["text/html"] = shown["text/html"].replace("<img ", '<img decoding="sync" ', 1)
         return {**shown, "text/plain": str(self)}
 
     @override
     def __str__(self) -> str:
         many = f"{len(self):,} step{'s' * (len(self) != 1)}"
-        return f"{self.title}: {many}" + "".join(f"; {one}" for one in _told(self))
+        return f"{self.title}: {many}" + "".join(
+            f"; {curve_text}" for curve_text in _summaries(self)
+        )
 
     @override
     def __repr__(self) -> str:
@@ -174,30 +176,30 @@ class History:
 
 
 def _number(name: str, value: object) -> float:
-    """Return the one number that something is: a float, an array of one, a computed tensor."""
+    """Return a value as one number: a float, an array of one, a computed tensor."""
     item = getattr(value, "item", None)
     try:
-        found = float(cast("Any", item() if callable(item) else value))
+        result = float(cast("Any", item() if callable(item) else value))
     except (TypeError, ValueError) as error:
         raise ArgumentError(
             f"history: {name} is {value!r}, and no number",
             hint="give one number, as in loss.item()",
         ) from error
-    return found
+    return result
 
 
-def _told(history: History) -> Iterator[str]:
-    """Yield what is said of each curve: its last number, its least one, what is no number."""
+def _summaries(history: History) -> Iterator[str]:
+    """Yield a summary of each curve: its last and least numbers, and where it is not finite."""
     for name in history.names:
         steps, values = history.curve(name)
         finite = np.isfinite(values)
-        told = f"{name} {_text(values[-1])}"
+        summary = f"{name} {_text(values[-1])}"
         if finite.any():
             least = int(np.flatnonzero(finite)[np.argmin(values[finite])])
-            told += f", least {_text(values[least])} at step {steps[least]:.0f}"
+            summary += f", least {_text(values[least])} at step {steps[least]:.0f}"
         if not finite.all():
-            told += f", not finite from step {steps[int(np.argmin(finite))]:.0f}"
-        yield told
+            summary += f", not finite from step {steps[int(np.argmin(finite))]:.0f}"
+        yield summary
 
 
 def _text(value: float) -> str:
@@ -212,7 +214,7 @@ def curve_chart(
 ) -> Payload:
     """Return the payload of a chart of curves."""
     data: list[Payload] = []
-    for place, name in enumerate(names or history.names):
+    for index, name in enumerate(names or history.names):
         steps, values = history.curve(name)
         data.append(
             {
@@ -220,16 +222,16 @@ def curve_chart(
                 "mode": "lines" if len(values) > 1 else "markers",
                 "name": safe(name),
                 "x": [int(step) for step in steps],
-                "y": [float(one) if math.isfinite(one) else None for one in values],
+                "y": [float(value) if math.isfinite(value) else None for value in values],
                 "connectgaps": False,
                 "line": {
-                    "color": COLOURS[place % len(COLOURS)],
-                    "dash": PLOTLY_DASHES[place % len(PLOTLY_DASHES)],
+                    "color": COLOURS[index % len(COLOURS)],
+                    "dash": PLOTLY_DASHES[index % len(PLOTLY_DASHES)],
                     "width": 2,
                 },
             }
         )
-    around = layout(history.title, below="; ".join(_told(history)), theme=theme)
+    around = layout(history.title, below="; ".join(_summaries(history)), theme=theme)
     around["xaxis"] = axis("step")
     around["yaxis"] = logarithmic("") if log else axis()
     around["hovermode"] = "x unified"
@@ -241,11 +243,13 @@ def curve_chart(
 
 
 def curves(history: History, theme: Theme = "auto") -> Picture:
-    """Return the curves as SVG; each ends in its name and its last number."""
+    """Return the curves as SVG, each labelled with its name and last number."""
     text = str(history)
     steps = np.array(history.steps or (0,), float)
     known = [history.curve(name) for name in history.names]
-    finite = np.concatenate([one[np.isfinite(one)] for _, one in known] or [np.zeros(0)])
+    finite = np.concatenate(
+        [curve_values[np.isfinite(curve_values)] for _, curve_values in known] or [np.zeros(0)]
+    )
     low, high = _range(finite)
     first, last = float(steps[0]), float(max(steps[-1], steps[0] + 1))
     top = 34.0
@@ -268,8 +272,8 @@ def curves(history: History, theme: Theme = "auto") -> Picture:
             parts.append(written(at, top + DEEP + 15, shown, 10, "i q"))
     parts.append(written(LEFT + WIDE / 2 - 12, top + DEEP + 30, "step", 10, "i q"))
     ends: list[tuple[float, str, str]] = []
-    for place, (name, (own, values)) in enumerate(zip(history.names, known, strict=True)):
-        colour, dash = COLOURS[place % len(COLOURS)], DASHES[place % len(DASHES)]
+    for index, (name, (own, values)) in enumerate(zip(history.names, known, strict=True)):
+        colour, dash = COLOURS[index % len(COLOURS)], DASHES[index % len(DASHES)]
         broken = f' stroke-dasharray="{dash}"' if dash else ""
         path = _path(own, values, x_of, y_of)
         parts.append(
@@ -288,7 +292,7 @@ def curves(history: History, theme: Theme = "auto") -> Picture:
 
 
 def _range(values: Floats) -> tuple[float, float]:
-    """Return from where to where the picture goes."""
+    """Return the vertical range of the picture."""
     if not len(values):
         return 0.0, 1.0
     low, high = float(values.min()), float(values.max())
@@ -306,7 +310,7 @@ def _ticks(low: float, high: float) -> Iterator[float]:
     """
     rough = (high - low) / 6
     size = 10.0 ** math.floor(math.log10(rough))
-    step = next(size * one for one in (1, 2, 5, 10) if size * one >= rough * 0.999)
+    step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= rough * 0.999)
     at = math.ceil(low / step - 1e-9)
     while at * step <= high + step * 1e-9:
         yield round(at * step, 12)
@@ -336,17 +340,17 @@ def _thinned(steps: Floats, values: Floats) -> tuple[Floats, Floats]:
     """Return the lowest and the highest of neighbours, so that no peak is lost."""
     kept: list[int] = []
     for part in np.array_split(np.arange(len(values)), MOST // 2):
-        there = part[np.isfinite(values[part])]
-        if not len(there):
+        finite = part[np.isfinite(values[part])]
+        if not len(finite):
             kept.append(int(part[0]))
             continue
-        ends = {int(there[np.argmin(values[there])]), int(there[np.argmax(values[there])])}
+        ends = {int(finite[np.argmin(values[finite])]), int(finite[np.argmax(values[finite])])}
         kept += sorted(ends)
     return steps[kept], values[kept]
 
 
 def _names(ends: list[tuple[float, str, str]], top: float) -> Iterator[str]:
-    """Yield the names at the ends of curves, none over another."""
+    """Yield the names at the ends of curves, without overlap."""
     free = top - 6
     for y, text, colour in sorted(ends):
         at = max(y + 3.5, free + 13)

@@ -9,63 +9,63 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from luminal_lab.viz.across import LANE, across
-from luminal_lab.viz.courses import Step, spread, turned
-from luminal_lab.viz.layers import Block, Layers, Wire
+from luminal_lab.viz.courses import Stroke, spread, turned
+from luminal_lab.viz.layers import Layers, PlacedBlock, Wire
 
 RISE = 30.0
-"""Between layers, at least."""
+"""The least distance between layers."""
 TALL = 13.0
-"""What a layer rises more where the edges into it say something."""
+"""The extra distance above a layer whose incoming edges have labels."""
 EDGE = 9.0
-"""How near to its corner a node's edge may begin or end."""
+"""The least distance of an edge's end from a node's corner."""
 
 
 @dataclass(frozen=True)
-class Placed:
-    """Where everything is: the upper left corners of blocks, the course of each wire."""
+class PlacedBlocks:
+    """A finished layout: the upper left corners of blocks, the course of each wire."""
 
     places: tuple[tuple[float, float], ...]
-    courses: tuple[tuple[Step, ...], ...]
+    courses: tuple[tuple[Stroke, ...], ...]
     width: float
     height: float
     crossings: int
 
 
 def layered(
-    blocks: Sequence[Block], wires: Sequence[Wire], hints: Sequence[float | None] = ()
-) -> Placed:
-    """Return a place for each block and a course for each wire.
+    blocks: Sequence[PlacedBlock], wires: Sequence[Wire], hints: Sequence[float | None] = ()
+) -> PlacedBlocks:
+    """Return a position for each block and a course for each wire.
 
-    `hints` say where blocks were in a picture before; they stay in that order if nothing crosses.
+    `hints` are positions in an earlier picture; blocks keep that order if nothing crosses.
     """
     layers = Layers(blocks, wires, hints)
     x = across(layers)
     attached = _attached(layers, x)
     tops, bottoms = _down(layers, attached)
     places: list[tuple[float, float]] = []
-    for one, block in enumerate(blocks):
-        at = layers.layer[one]
+    for id_, block in enumerate(blocks):
+        at = layers.layer[id_]
         room = bottoms[at] - tops[at] - block.height
-        # What nothing reads hangs from what it reads; what reads nothing stands on what reads it.
-        share = 0.0 if not layers.down[one] else 1.0 if not layers.up[one] else 0.5
-        places.append((x[one], round(tops[at] + room * share, 1)))
-    rows = _Rows(layers, attached, places, tops, bottoms)
-    found = rows.courses()
+        # Results hang from their sources; constants and inputs stand on their readers.
+        share = 0.0 if not layers.down[id_] else 1.0 if not layers.up[id_] else 0.5
+        places.append((x[id_], round(tops[at] + room * share, 1)))
+    rows = _CourseRows(layers, attached, places, tops, bottoms)
+    courses = rows.courses()
     right = max([at + width for at, width in zip(x, layers.width, strict=True)], default=0.0)
-    right = rows.beside(found, right)
+    right = rows.beside(courses, right)
     courses = tuple(
         turned(course) if is_up and course else course
-        for course, is_up in zip(found, layers.is_up, strict=True)
+        for course, is_up in zip(courses, layers.is_up, strict=True)
     )
     height = bottoms[-1] if bottoms else 0.0
-    return Placed(tuple(places), courses, round(right, 1), height, layers.crossings)
+    return PlacedBlocks(tuple(places), courses, round(right, 1), height, layers.crossings)
 
 
 # -- where edges touch -----------------------------------------------------------------------------
 
 
 def _attached(layers: Layers, x: list[float]) -> list[tuple[float, float]]:
-    """Return where each segment leaves the upper and meets the lower of its two ends."""
+    """Return where each segment leaves its upper end and meets its lower one."""
     nearest = [min(EDGE, wide / 2) for wide in layers.width]
     lows = [at + edge for at, edge in zip(x, nearest, strict=True)]
     highs = [at + (wide - edge) for at, wide, edge in zip(x, layers.width, nearest, strict=True)]
@@ -80,7 +80,7 @@ def _attached(layers: Layers, x: list[float]) -> list[tuple[float, float]]:
 
 @dataclass(frozen=True)
 class _Flat:
-    """The flat sides of blocks, and where segments would touch them if they were alone."""
+    """The flat sides of blocks, and where single segments would touch them."""
 
     x: Sequence[float]
     lows: Sequence[float]
@@ -95,40 +95,40 @@ class _Flat:
         rooms: Sequence[float],
         count: int,
     ) -> list[float]:
-        """Return where each segment touches its block: one after the other, where they are many.
+        """Return where each segment touches its block, side by side if there are several.
 
-        What is not one of so many blocks is a point.
+        Ids from `count` on are points.
         """
         x, wanted = self.x, self.wanted
-        found = list(wanted)
-        for one in range(count, len(touching)):
-            for number in touching[one]:
-                found[number] = x[one]
-        for one, numbers in enumerate(touching[:count]):
-            low, high = self.lows[one], self.highs[one]
+        courses = list(wanted)
+        for id_ in range(count, len(touching)):
+            for number in touching[id_]:
+                courses[number] = x[id_]
+        for id_, numbers in enumerate(touching[:count]):
+            low, high = self.lows[id_], self.highs[id_]
             loose: list[int] = []
             for number in numbers:
-                place = fixed[number]
-                if place is None:
+                position = fixed[number]
+                if position is None:
                     loose.append(number)
                 else:
-                    found[number] = round(x[one] + place, 1)
+                    courses[number] = round(x[id_] + position, 1)
             if len(loose) == 1:
                 number = loose[0]
                 if not low <= wanted[number] <= high - rooms[number]:
-                    (found[number],) = spread([wanted[number]], [rooms[number]], low, high)
+                    (courses[number],) = spread([wanted[number]], [rooms[number]], low, high)
             elif loose:
                 loose.sort(key=lambda at: (wanted[at], x[others[at]]))
                 given = [wanted[at] for at in loose], [rooms[at] for at in loose]
                 for number, spot in zip(loose, spread(*given, low, high), strict=True):
-                    found[number] = spot
-        return found
+                    courses[number] = spot
+        return courses
 
 
 def _wanted(
     layers: Layers, x: Sequence[float], lows: Sequence[float], highs: Sequence[float]
 ) -> list[float]:
-    """Return where each segment would stand straight, or in the middle between its ends."""
+    """Return the position of each segment that makes it straight, or the middle of its ends."""
     wanted: list[float] = []
     segments = zip(layers.uppers, layers.lowers, layers.leaves, layers.stops, strict=True)
     for upper, lower, leaves, ends in segments:
@@ -156,8 +156,8 @@ def _down(
     count = len(layers.blocks)
     tall = [0.0] * len(layers.layers)
     rise = [RISE] * len(layers.layers)
-    for one, block in enumerate(layers.blocks):
-        tall[layers.layer[one]] = max(tall[layers.layer[one]], block.height)
+    for id_, block in enumerate(layers.blocks):
+        tall[layers.layer[id_]] = max(tall[layers.layer[id_]], block.height)
     for lower, label, (start, end) in zip(layers.lowers, layers.labels, attached, strict=True):
         at = layers.layer[lower]
         slant = min(abs(end - start) * 0.07, 44.0)
@@ -174,8 +174,8 @@ def _down(
     return tops, bottoms
 
 
-def _go_down(steps: list[Step], x: float, y: float) -> None:
-    """Go straight down from where a course is, or further down if it does so already."""
+def _go_down(steps: list[Stroke], x: float, y: float) -> None:
+    """Extend a course straight down, merging with a last step that already goes down."""
     if len(steps) > 1 and len(steps[-1]) == 2:
         steps[-1] = x, y
     elif steps[-1][-1] != y:
@@ -183,8 +183,8 @@ def _go_down(steps: list[Step], x: float, y: float) -> None:
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """What courses are made from, once everything has its place."""
+class _CourseRows:
+    """The makings of courses, once everything has its place."""
 
     layers: Layers
     attached: Sequence[tuple[float, float]]
@@ -192,7 +192,7 @@ class _Rows:
     tops: Sequence[float]
     bottoms: Sequence[float]
 
-    def courses(self) -> list[tuple[Step, ...]]:
+    def courses(self) -> list[tuple[Stroke, ...]]:
         """Return the course of each wire: straight down through layers, bent between them."""
         layers, attached, count = self.layers, self.attached, len(self.layers.blocks)
         blocks = zip(self.places, layers.blocks, strict=True)
@@ -200,12 +200,12 @@ class _Rows:
         below = [self.bottoms[layer] for layer in layers.layer]
         above = [self.tops[layer] for layer in layers.layer]
         uppers, lowers = layers.uppers, layers.lowers
-        found: list[tuple[Step, ...]] = []
+        courses: list[tuple[Stroke, ...]] = []
         for path in layers.paths:
             if not path:
-                found.append(())
+                courses.append(())
                 continue
-            steps: list[Step] = [(attached[path[0]][0], begins[uppers[path[0]]])]
+            steps: list[Stroke] = [(attached[path[0]][0], begins[uppers[path[0]]])]
             for number in path:
                 start, end = attached[number]
                 if start == end:
@@ -219,14 +219,14 @@ class _Rows:
                 steps.append((start, middle, end, middle, end, y))
             last = lowers[path[-1]]
             _go_down(steps, steps[-1][-2], self.places[last][1])
-            found.append(tuple(steps))
-        return found
+            courses.append(tuple(steps))
+        return courses
 
-    def beside(self, courses: list[tuple[Step, ...]], right: float) -> float:
-        """Lay the longest wires in lanes right of everything, and return where the last lane is."""
+    def beside(self, courses: list[tuple[Stroke, ...]], right: float) -> float:
+        """Lay the longest wires in lanes right of everything, and return the new right edge."""
         layers = self.layers
         free: list[int] = []  # the layer in which each lane ends
-        order = sorted(layers.detours.items(), key=lambda one: layers.layer[one[0][0]])
+        order = sorted(layers.detours.items(), key=lambda detour: layers.layer[detour[0][0]])
         for (upper, leaves, _), wires in order:
             first = layers.layer[upper]
             last = max(layers.layer[layers.ends[at][1]] for at in wires)
@@ -246,7 +246,7 @@ class _Rows:
         return right + (LANE + len(free) * 6.0 if free else 0.0)
 
     def _end(self, block: int, fixed: float | None) -> float:
-        """Return where a wire that goes beside leaves or meets a block: near its right corner."""
+        """Return where a detour leaves or meets a block: near its right corner."""
         width = self.layers.blocks[block].width
         loose = max(width - EDGE, width / 2)
         return self.places[block][0] + (loose if fixed is None else fixed)

@@ -1,9 +1,9 @@
-"""Blocks in layers, in an order in which few edges cross: the first half of our own layout.
+"""Blocks in layers, ordered so that few edges cross: the first half of our own layout.
 
-Ranks come from the sinks, so that what is given stands where it is used; long edges run through
-points of their own in every layer between, which all edges of one source share, and the longest, if
-there are many, beside everything; the order in a layer follows the medians of its neighbours. Equal
-graphs get equal orders: nothing is by chance.
+Ranks come from the sinks, so that inputs stand near their readers. Long edges run through points in
+every layer between, shared by all edges of one source; if there are many, the longest run beside
+everything. The order in a layer follows the medians of its neighbours. Equal graphs get equal
+orders: nothing is random.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 POINTS = 3_000
-"""How many points long edges may have in any graph; in a large one, as many as it has edges."""
+"""The points that long edges may have in any graph; a large one may have one per block and edge."""
 STEPS = 4
-"""How many layers all edges together may cross for each point that there may be."""
+"""The layers that all edges together may cross, per allowed point."""
 Side: TypeAlias = Literal["", "top", "bottom"]
 
 
-class Block(NamedTuple):
-    """What is placed: its size, and whether it is a port of the border."""
+class PlacedBlock(NamedTuple):
+    """A block to place: its size, and whether it is a port of the border."""
 
     width: float
     height: float
@@ -30,7 +30,7 @@ class Block(NamedTuple):
 
 
 class Wire(NamedTuple):
-    """An edge between two blocks; where it leaves and ends, if that is fixed; its words' width."""
+    """An edge between two blocks; where it leaves and ends, if fixed; the width of its label."""
 
     source: int
     target: int
@@ -42,7 +42,7 @@ class Wire(NamedTuple):
 
 
 Trunk: TypeAlias = tuple[int, float | None, str]
-"""What wires have in common that run together: whence, where they leave, and their kind."""
+"""The key of wires that run together: their source, where they leave it, and their kind."""
 
 
 def downward(
@@ -50,8 +50,8 @@ def downward(
 ) -> tuple[list[int], list[bool]]:
     """Return an order of blocks, and which wires go up in it.
 
-    Those are the ones to a port above or from a port below, and of each cycle the one that goes
-    back to where a walk in the order given came from.
+    These are wires to a port above or from a port below, and the back edge of each cycle in a
+    depth-first walk.
     """
     is_up = [sides[target] == "top" or sides[source] == "bottom" for source, target in ends]
     count = len(sides)
@@ -76,7 +76,7 @@ def downward(
 
 
 def _walked(users: Sequence[Sequence[int]]) -> list[int]:
-    """Return blocks in an order in which only what closes a cycle comes after its user."""
+    """Return blocks in an order where only back edges of cycles go up."""
     state = [0] * len(users)  # not met, open, done
     left: list[int] = []
     for first in range(len(users)):
@@ -95,10 +95,13 @@ def _walked(users: Sequence[Sequence[int]]) -> list[int]:
 
 
 class Layers:
-    """Blocks, and the points of long edges numbered after them, by layers and in order."""
+    """Blocks, and the points of long edges numbered after them, in ordered layers."""
 
     def __init__(
-        self, blocks: Sequence[Block], wires: Sequence[Wire], hints: Sequence[float | None] = ()
+        self,
+        blocks: Sequence[PlacedBlock],
+        wires: Sequence[Wire],
+        hints: Sequence[float | None] = (),
     ) -> None:
         self.blocks, self.wires, self.hints = blocks, wires, hints
         given = [(wire.source, wire.target) for wire in wires]
@@ -110,23 +113,23 @@ class Layers:
         self.layer = self._ranks()
         self.width = [block.width for block in blocks]
         self.uppers: list[int] = []
-        """Where each segment begins: a piece of wires from one layer to the next."""
+        """The upper end of each segment, a piece of wires between two layers."""
         self.lowers: list[int] = []
-        """Where each segment ends."""
+        """The lower end of each segment."""
         self.leaves: list[float | None] = []
-        """Where each segment leaves what it begins at, if that is fixed."""
+        """Where each segment leaves its upper end, if fixed."""
         self.stops: list[float | None] = []
-        """Where each segment meets what it ends at, if that is fixed."""
+        """Where each segment meets its lower end, if fixed."""
         self.labels: list[float] = []
-        """The room of what is said at the lower end of each segment."""
+        """The width of the label at the lower end of each segment."""
         self.up: list[list[int]] = [[] for _ in blocks]
-        """The segments above each, by their numbers."""
+        """The numbers of the segments above each block or point."""
         self.down: list[list[int]] = [[] for _ in blocks]
         self._numbers: dict[tuple[int, int, float | None, float | None, str], int] = {}
         self.detours: dict[Trunk, list[int]] = {}
-        """The wires that go beside everything, by what they have in common."""
+        """The wires that run beside everything, by trunk."""
         self.paths = self._long_edges()
-        """The segments of each wire, from above to below; of those that go beside, nothing."""
+        """The segments of each wire, from top to bottom; none for those that run beside."""
         self.layers = self._first_order()
         self.crossings = self._uncross()
 
@@ -143,8 +146,8 @@ class Layers:
             if users[block]:
                 height[block] = 1 + max([height[user] for user in users[block]])
         top = max(height, default=0)
-        rank = [top - one for one in height]
-        # What has more above it than below it goes up to it.
+        rank = [top - rank_above for rank_above in height]
+        # Blocks with more sources than users move up to their sources.
         for block in self.order:
             above = sources[block]
             if above and len(above) > len(users[block]):
@@ -152,18 +155,21 @@ class Layers:
         return self._with_ports(rank) if any(block.side for block in self.blocks) else rank
 
     def _with_ports(self, rank: list[int]) -> list[int]:
-        """Return the ranks with the ports of the upper border first and those of the lower last."""
+        """Return the ranks with the upper border's ports first and the lower one's last."""
         sides = [block.side for block in self.blocks]
-        inner = [one for one, side in zip(rank, sides, strict=True) if not side]
+        inner = [rank_above for rank_above, side in zip(rank, sides, strict=True) if not side]
         low, high = min(inner, default=0), max(inner, default=0)
         first = int("top" in sides)
         last = {"top": 0, "bottom": high - low + first + 1}
-        return [last.get(side, one + first - low) for one, side in zip(rank, sides, strict=True)]
+        return [
+            last.get(side, rank_above + first - low)
+            for rank_above, side in zip(rank, sides, strict=True)
+        ]
 
     # -- long edges --------------------------------------------------------------------------------
 
     def _longest(self) -> int:
-        """Return how many layers a wire may span without going beside everything."""
+        """Return how many layers a wire may span before it runs beside everything."""
         spans: dict[Trunk, int] = {}
         alone: list[int] = []
         for at, (upper, lower) in enumerate(self.ends):
@@ -171,11 +177,11 @@ class Layers:
             alone.append(self.layer[lower] - self.layer[upper])
             spans[trunk] = max(spans.get(trunk, 0), alone[-1])
         room = max(POINTS, len(self.blocks) + len(self.wires))
-        # What runs together shares its points, but each wire has a course of its own.
+        # Wires that run together share points, but each has its own course.
         return min(self._within(spans.values(), room), self._within(alone, room * STEPS))
 
     def _within(self, spans: Iterable[int], room: int) -> int:
-        """Return how long the longest may be so that all up to it are within so much room."""
+        """Return the longest span such that all spans up to it fit into the room."""
         for span in sorted(spans):
             room -= span
             if room < 0:
@@ -189,32 +195,32 @@ class Layers:
     def _long_edges(self) -> list[list[int]]:
         """Put points into the layers that wires cross."""
         trunks: dict[Trunk, tuple[list[int], list[int]]] = {}
-        found: list[list[int]] = []
+        paths: list[list[int]] = []
         longest = self._longest()
         layer = self.layer
         for at, ((upper, lower), wire) in enumerate(zip(self.ends, self.wires, strict=True)):
             leaves, ends = (wire.ends, wire.leaves) if self.is_up[at] else (wire.leaves, wire.ends)
             span = layer[lower] - layer[upper]
             if span == 1:
-                found.append([self._segment(upper, lower, leaves, ends, wire.kind, wire.label)])
+                paths.append([self._segment(upper, lower, leaves, ends, wire.kind, wire.label)])
                 continue
             trunk = upper, leaves, wire.kind
             if upper == lower or span > longest:
                 if upper != lower:
                     self.detours.setdefault(trunk, []).append(at)
-                found.append([])
+                paths.append([])
                 continue
             points, path = trunks.setdefault(trunk, ([upper], []))
             if len(points) < span:
                 self._prolong(points, path, span, leaves)
             last = self._segment(points[span - 1], lower, None, ends, wire.kind, wire.label)
-            found.append([*path[: span - 1], last])
-        return found
+            paths.append([*path[: span - 1], last])
+        return paths
 
     def _prolong(
         self, points: list[int], path: list[int], length: int, leaves: float | None
     ) -> None:
-        """Add points below the last of some, and segments that are theirs alone."""
+        """Extend a trunk by new points below its last one, with their segments."""
         count, above = length - len(points), points[-1]
         new = range(len(self.layer), len(self.layer) + count)
         numbers = range(len(self.uppers), len(self.uppers) + count)
@@ -261,26 +267,26 @@ class Layers:
     # -- order -------------------------------------------------------------------------------------
 
     def _first_order(self) -> list[list[int]]:
-        """Return the layers as a walk up from the sinks meets them."""
+        """Return the layers in the order of a walk up from the sinks."""
         layers: list[list[int]] = [[] for _ in range(max(self.layer, default=-1) + 1)]
         seen, uppers = [False] * len(self.layer), self.uppers
         for first in range(len(self.layer)):
             stack = [] if self.down[first] else [first]
             while stack:
-                one = stack.pop()
-                if not seen[one]:
-                    seen[one] = True
-                    layers[self.layer[one]].append(one)
-                    stack += [uppers[at] for at in reversed(self.up[one])]
+                id_ = stack.pop()
+                if not seen[id_]:
+                    seen[id_] = True
+                    layers[self.layer[id_]].append(id_)
+                    stack += [uppers[at] for at in reversed(self.up[id_])]
         return [self._hinted(layer) for layer in layers] if self.hints else layers
 
     def _hinted(self, layer: list[int]) -> list[int]:
-        """Return a layer in which those blocks that were somewhere before are in that order."""
-        hints = {one: self.hints[one] for one in layer if one < len(self.blocks)}
-        known = [(hint, one) for one, hint in hints.items() if hint is not None]
+        """Return a layer with its hinted blocks in the order of their hints."""
+        hints = {id_: self.hints[id_] for id_ in layer if id_ < len(self.blocks)}
+        known = [(hint, id_) for id_, hint in hints.items() if hint is not None]
         order = iter(sorted(known))
-        moved = {one for _, one in known}
-        return [next(order)[1] if one in moved else one for one in layer]
+        moved = {id_ for _, id_ in known}
+        return [next(order)[1] if id_ in moved else id_ for id_ in layer]
 
     def _uncross(self) -> int:
         """Sort the layers, keep the best order, and return how many pairs of segments cross."""
@@ -291,11 +297,11 @@ class Layers:
         sweeps = 12 if size <= 400 else 6 if size <= 1500 else 3
         position = [0] * size
         for layer in self.layers:
-            for at, one in enumerate(layer):
-                position[one] = at
+            for at, id_ in enumerate(layer):
+                position[id_] = at
         counts = [self._crossings(layer, position, above) for layer in self.layers]
         best, least = self.layers.copy(), sum(counts)
-        idle = 0  # sweeps that changed nothing: both ways, and none will
+        idle = 0  # sweeps in a row that changed nothing; after one each way, none will
         for sweep in range(sweeps):
             if not least or idle == 2:
                 break
@@ -311,17 +317,17 @@ class Layers:
         return self._swap(least, above, below) if least and size <= 600 else least
 
     def _sweep(self, is_down: bool, near: Sequence[Sequence[int]], position: list[int]) -> set[int]:
-        """Sort each layer by the one before it, and return which layers have changed."""
+        """Sort each layer by its predecessor, and return the layers that changed."""
         changed: set[int] = set()
         layers = self.layers
-        for place in range(1, len(layers)) if is_down else range(len(layers) - 2, -1, -1):
-            layer = layers[place]
+        for layer_number in range(1, len(layers)) if is_down else range(len(layers) - 2, -1, -1):
+            layer = layers[layer_number]
             if len(layer) < 2:
                 continue
             keys: list[float] = []
             is_sorted, last = True, -1.0
-            for at, one in enumerate(layer):
-                others = near[one]
+            for at, id_ in enumerate(layer):
+                others = near[id_]
                 if len(others) == 1:
                     key = position[others[0]]
                 else:
@@ -333,10 +339,10 @@ class Layers:
             if is_sorted:
                 continue
             order = [layer[at] for at in sorted(range(len(layer)), key=keys.__getitem__)]
-            layers[place] = order
-            changed.add(place)
-            for at, one in enumerate(order):
-                position[one] = at
+            layers[layer_number] = order
+            changed.add(layer_number)
+            for at, id_ in enumerate(order):
+                position[id_] = at
         return changed
 
     def _crossings(
@@ -346,55 +352,55 @@ class Layers:
         if len(layer) < 2:
             return 0
         total, last, seen = 0, -1, list[int]()
-        for one in layer:
-            others = above[one]
-            # Of what goes to one and the same place nothing crosses.
+        for id_ in layer:
+            others = above[id_]
+            # Segments to the same place do not cross.
             for at in others if len(others) < 2 else sorted(others, key=position.__getitem__):
-                place = position[at]
-                if place >= last:  # as most do
-                    seen.append(place)
-                    last = place
+                rank = position[at]
+                if rank >= last:  # the usual case
+                    seen.append(rank)
+                    last = rank
                 else:
-                    total += len(seen) - bisect_right(seen, place)
-                    insort(seen, place)
+                    total += len(seen) - bisect_right(seen, rank)
+                    insort(seen, rank)
         return total
 
     def _swap(
         self, least: int, above: Sequence[Sequence[int]], below: Sequence[Sequence[int]]
     ) -> int:
-        """Exchange neighbours where that takes crossings away."""
+        """Exchange neighbours where that removes crossings."""
         position = [0] * len(self.layer)
         for layer in self.layers:
-            for at, one in enumerate(layer):
-                position[one] = at
+            for at, id_ in enumerate(layer):
+                position[id_] = at
         for _ in range(4):
             before = least
             for layer in self.layers:
                 for at in range(len(layer) - 1):
-                    one, other = layer[at], layer[at + 1]
-                    gain = sum(_gain(near[one], near[other], position) for near in (above, below))
+                    id_, other = layer[at], layer[at + 1]
+                    gain = sum(_gain(near[id_], near[other], position) for near in (above, below))
                     if gain > 0:
-                        layer[at], layer[at + 1] = other, one
-                        position[one], position[other] = at + 1, at
+                        layer[at], layer[at + 1] = other, id_
+                        position[id_], position[other] = at + 1, at
                         least -= gain
             if least == before:
                 break
         return least
 
 
-def _median(places: list[int]) -> float:
-    places.sort()
-    middle = len(places) // 2
-    if len(places) % 2:
-        return places[middle]
-    return (places[middle - 1] + places[middle]) / 2
+def _median(positions: list[int]) -> float:
+    positions.sort()
+    middle = len(positions) // 2
+    if len(positions) % 2:
+        return positions[middle]
+    return (positions[middle - 1] + positions[middle]) / 2
 
 
 def _gain(left: Sequence[int], right: Sequence[int], position: Sequence[int]) -> int:
-    """Return how many crossings exchanging two neighbours takes away on one side."""
+    """Return how many crossings an exchange of two neighbours removes on one side."""
     gain = 0
-    for one in left:
+    for id_ in left:
         for other in right:
-            a, b = position[one], position[other]
+            a, b = position[id_], position[other]
             gain += (a > b) - (a < b)
     return gain

@@ -1,4 +1,4 @@
-"""Where everything in a picture is: one function, two engines, one kind of result.
+"""Positions of everything in a picture: one function, two engines, one kind of result.
 
 `layered` is our own, and the one that is used unless the other is asked for: it needs nothing, so
 that a graph has the same picture on every machine. `dot` is Graphviz's, run inside this process
@@ -18,10 +18,10 @@ from typing import Literal, TypeAlias
 
 from luminal_lab.display import Engine
 from luminal_lab.errors import ArgumentError, DeviceError
-from luminal_lab.viz.borders import Borders, Path, Piece, Port, Ref
-from luminal_lab.viz.courses import Step, merged, shifted
-from luminal_lab.viz.layered import Placed, layered
-from luminal_lab.viz.layers import Block, Wire
+from luminal_lab.viz.borders import Borders, LinkPiece, Path, Port, Ref
+from luminal_lab.viz.courses import Stroke, merged, shifted
+from luminal_lab.viz.layered import PlacedBlocks, layered
+from luminal_lab.viz.layers import PlacedBlock, Wire
 from luminal_lab.viz.layout_dot import by_dot
 from luminal_lab.viz.metrics import text_width
 from luminal_lab.viz.payload import Payload
@@ -43,29 +43,29 @@ Rectangle: TypeAlias = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Where each thing of a payload is, by its id, and the course of each link, by its place."""
+class PictureLayout:
+    """The rectangle of each thing in a payload, by id, and the course of each link, by index."""
 
     engine: str
     width: float
     height: float
     places: tuple[Rectangle, ...]
-    courses: tuple[tuple[Step, ...], ...]
+    courses: tuple[tuple[Stroke, ...], ...]
     labels: tuple[tuple[float, float] | None, ...]
-    """Where the words of each link begin; None where it has none."""
+    """Where each link's label begins; None without one."""
 
 
 Name: TypeAlias = tuple[str, int | str]
-"""What knows a thing from one picture to the next: a node's key, a scope's path."""
+"""The identity of a thing across pictures: a node's key, a scope's path."""
 
 
-def centres(payload: Payload, where: Layout) -> dict[Name, float]:
-    """Return how far to the right everything is, for a layout that is to look like this one."""
-    found: dict[Name, float] = {}
+def centres(payload: Payload, where: PictureLayout) -> dict[Name, float]:
+    """Return the horizontal centre of everything, as hints for a similar layout."""
+    centres_of: dict[Name, float] = {}
     for name, id in _names(payload):
         left, _, width, _ = where.places[id]
-        found[name] = round(left + width / 2, 1)
-    return found
+        centres_of[name] = round(left + width / 2, 1)
+    return centres_of
 
 
 def _names(payload: Payload) -> Iterator[tuple[Name, int]]:
@@ -79,8 +79,8 @@ def layout(
     *,
     shapes: bool = True,
     hints: Mapping[Name, float] | None = None,
-) -> Layout:
-    """Return where everything of a payload is, as like to where it was before as may be."""
+) -> PictureLayout:
+    """Return the layout of a payload, as similar to the hinted one as possible."""
     if engine not in ("dot", "layered"):
         raise ArgumentError(f"display: the layout is {engine!r}", hint='give "layered" or "dot"')
     if engine == "dot" and not has_dot():
@@ -101,37 +101,37 @@ def layout(
     ]
     whole = nested.done[None]  # it begins at 0, 0
     rounded = [(round(x, 1), round(y, 1), w, h) for x, y, w, h in places]
-    return Layout(
+    return PictureLayout(
         "layered", whole.width, whole.height, tuple(rounded), tuple(courses), tuple(labels)
     )
 
 
 @cache
 def has_dot() -> bool:
-    """Return whether Graphviz is there."""
+    """Return whether Graphviz is installed."""
     return find_spec("pygraphviz") is not None
 
 
 def sizes_of(payload: Payload, shapes: bool) -> list[Size]:
-    """Return the width and height of each thing; those of an open box are the least it needs."""
+    """Return the width and height of each thing; those of an open box are its minimum."""
     labels: dict[int, float] = {}
     for link in payload.links:
         labels[link.target] = labels.get(link.target, 0.0) + room_at(label_width(link))
-    found = [size_of_item(item, shapes, labels.get(item.id, 0.0)) for item in payload.items]
+    sizes = [size_of_item(item, shapes, labels.get(item.id, 0.0)) for item in payload.items]
     for box in payload.boxes:
         if box.is_open:
-            found.append((round(text_width(title_of(box), TITLE_SIZE) + 30), TOP + BOTTOM))
+            sizes.append((round(text_width(title_of(box), TITLE_SIZE) + 30), TOP + BOTTOM))
         else:
-            found.append(size_of_box(box))
-    return found
+            sizes.append(size_of_box(box))
+    return sizes
 
 
 def _fitted(
     engine: str,
     places: Sequence[Rectangle],
-    courses: Sequence[tuple[Step, ...]],
+    courses: Sequence[tuple[Stroke, ...]],
     labels: Sequence[tuple[float, float] | None],
-) -> Layout:
+) -> PictureLayout:
     """Return a layout whose upper left corner is at 0, 0, in tenths of a pixel."""
     points = [point for course in courses for step in course for point in _points(step)]
     left = min([x for x, *_ in places] + [x for x, _ in points], default=0.0)
@@ -139,12 +139,12 @@ def _fitted(
     right = max([x + w for x, _, w, _ in places] + [x for x, _ in points], default=0.0)
     bottom = max([y + h for _, y, _, h in places] + [y for _, y in points], default=0.0)
 
-    def moved(step: Step) -> Step:
+    def moved(step: Stroke) -> Stroke:
         return tuple(
             round(value - (top if at % 2 else left), 1) + 0.0 for at, value in enumerate(step)
         )
 
-    return Layout(
+    return PictureLayout(
         engine,
         round(right - left, 1),
         round(bottom - top, 1),
@@ -154,15 +154,15 @@ def _fitted(
     )
 
 
-def _points(step: Step) -> Iterator[tuple[float, float]]:
+def _points(step: Stroke) -> Iterator[tuple[float, float]]:
     return zip(step[::2], step[1::2], strict=True)
 
 
-_Contents: TypeAlias = tuple[tuple[Block, ...], tuple[Wire, ...], tuple[float | None, ...]]
+_Contents: TypeAlias = tuple[tuple[PlacedBlock, ...], tuple[Wire, ...], tuple[float | None, ...]]
 
 
 class Nested:
-    """Boxes within boxes: outer ones say where links go in and out, inner ones are placed first."""
+    """Nested boxes: outer ones fix where links cross borders, inner ones are placed first."""
 
     def __init__(self, payload: Payload, sizes: list[Size], hints: Mapping[Name, float]) -> None:
         self.hints = {id: hints[name] for name, id in _names(payload) if name in hints}
@@ -171,32 +171,34 @@ class Nested:
         self.borders = Borders(
             [thing.box for thing in (*payload.items, *payload.boxes)],
             [box.id for box in payload.boxes if box.is_open],
-            [Path(one.source, one.target, one.source, one.status) for one in payload.links],
+            [Path(link.source, link.target, link.source, link.status) for link in payload.links],
         )
         self.inside = self.borders.inside
-        self.done: dict[int | None, Placed] = {}
-        self.known: dict[_Contents, Placed] = {}
+        self.done: dict[int | None, PlacedBlocks] = {}
+        self.known: dict[_Contents, PlacedBlocks] = {}
 
     def _place(self, box: int | None) -> None:
-        """Place what is in a box, whose own boxes are placed."""
-        one = self.inside[box]
+        """Place the contents of a box, whose inner boxes are already placed."""
+        contents = self.inside[box]
         blocks = tuple(
-            Block(0.0, 0.0, ref.side) if isinstance(ref, Port) else Block(*self.sizes[ref])
-            for ref in one.refs
+            PlacedBlock(0.0, 0.0, ref.side)
+            if isinstance(ref, Port)
+            else PlacedBlock(*self.sizes[ref])
+            for ref in contents.refs
         )
         ways, wires = self.borders.ways, list[Wire]()
-        for piece, links in one.pieces.items():
+        for piece, links in contents.pieces.items():
             label = 0.0
             for link in links:
-                # A link says what it says in the box of its target.
+                # A link's label stands in the box of its target.
                 if self.labels[link] > label and ways[link][-1] == (box, piece):
                     label = self.labels[link]
-            is_up = piece in one.upward
+            is_up = piece in contents.upward
             leaves = self._port(piece, piece.source, "top" if is_up else "bottom")
             stops = self._port(piece, piece.target, "bottom" if is_up else "top")
-            source, target = one.refs[piece.source], one.refs[piece.target]
+            source, target = contents.refs[piece.source], contents.refs[piece.target]
             wires.append(Wire(source, target, leaves, stops, label, piece.status))
-        hints = [None if isinstance(ref, Port) else self.hints.get(ref) for ref in one.refs]
+        hints = [None if isinstance(ref, Port) else self.hints.get(ref) for ref in contents.refs]
         contents = blocks, tuple(wires), tuple(hints) if self.hints else ()
         if contents not in self.known:
             self.known[contents] = layered(*contents)
@@ -205,32 +207,32 @@ class Nested:
             width = max(placed.width + 2 * SIDE, self.sizes[box][0])
             self.sizes[box] = round(width, 1), round(placed.height + TOP + BOTTOM, 1)
 
-    def _port(self, piece: Piece, ref: Ref, side: Literal["top", "bottom"]) -> float | None:
-        """Return where on an open box a piece begins or ends, or None if that is free."""
+    def _port(self, piece: LinkPiece, ref: Ref, side: Literal["top", "bottom"]) -> float | None:
+        """Return where on an open box a piece begins or ends, or None if free."""
         if isinstance(ref, Port) or ref not in self.inside:
             return None
         at = self.inside[ref].refs[Port(side, piece.carried, piece.status)]
         return round(self.done[ref].places[at][0] + SIDE, 1)
 
-    def placed(self) -> tuple[list[Rectangle], list[tuple[Step, ...]]]:
-        """Return the places of all things and the courses of all links."""
+    def placed(self) -> tuple[list[Rectangle], list[tuple[Stroke, ...]]]:
+        """Return the rectangles of all things and the courses of all links."""
         homes, order = self.borders.homes, self.borders.order
         for box in reversed(order):
             self._place(box)
         corners: dict[int | None, tuple[float, float]] = {None: (0.0, 0.0)}
         places: list[Rectangle] = [(0.0, 0.0, 0.0, 0.0)] * len(homes)
         ways = self.borders.ways
-        courses: list[tuple[Step, ...]] = [()] * len(ways)
-        parts: dict[tuple[int | None, Piece], tuple[Step, ...]] = {}
+        courses: list[tuple[Stroke, ...]] = [()] * len(ways)
+        parts: dict[tuple[int | None, LinkPiece], tuple[Stroke, ...]] = {}
         for box in order:
-            one, placed = self.inside[box], self.done[box]
+            contents, placed = self.inside[box], self.done[box]
             x, y = corners[box]
-            for id in one.things:
-                left, top = placed.places[one.refs[id]]
+            for id in contents.things:
+                left, top = placed.places[contents.refs[id]]
                 places[id] = (x + left, y + top, *self.sizes[id])
                 if id in self.inside:
                     corners[id] = x + left + SIDE, y + top + TOP
-            for (piece, links), course in zip(one.pieces.items(), placed.courses, strict=True):
+            for (piece, links), course in zip(contents.pieces.items(), placed.courses, strict=True):
                 part = course if box is None else shifted(course, x, y)
                 for link in links:
                     if len(ways[link]) == 1:

@@ -1,4 +1,4 @@
-"""The layout of Graphviz's `dot`, run inside this process; it is given sizes and no texts."""
+"""The layout of Graphviz's `dot`, run inside this process; it gets sizes but no texts."""
 
 from __future__ import annotations
 
@@ -6,54 +6,54 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from luminal_lab.viz.courses import Step
+from luminal_lab.viz.courses import Stroke
 from luminal_lab.viz.payload import Payload
 from luminal_lab.viz.sizes import TOP, VIEW_SIZE, label_width
 
 INCH = 72.0
 LEANING = {"input", "parameter", "source", "reduce"}
-"""Kinds whose sides lean, so that edges are to end at the middle of a flat one."""
+"""Kinds with slanted sides, whose edges end at the middle of a flat side."""
 
 
-class Drawn(NamedTuple):
-    """Places by id, courses by link, and where the words of each link stand."""
+class DotLayout(NamedTuple):
+    """Rectangles by id, courses by link, and the positions of the links' labels."""
 
     places: list[tuple[float, float, float, float]]
-    courses: list[tuple[Step, ...]]
+    courses: list[tuple[Stroke, ...]]
     labels: list[tuple[float, float] | None]
 
 
-def by_dot(payload: Payload, sizes: Sequence[tuple[float, float]]) -> Drawn:
-    """Return where dot puts everything."""
+def by_dot(payload: Payload, sizes: Sequence[tuple[float, float]]) -> DotLayout:
+    """Return dot's layout of a payload."""
     import pygraphviz
 
     graph: Any = pygraphviz.AGraph(string=_text(payload, sizes))
-    found: Any = json.loads(graph.draw(format="json0", prog="dot"))
+    result: Any = json.loads(graph.draw(format="json0", prog="dot"))
     places: list[tuple[float, float, float, float]] = [(0.0, 0.0, 0.0, 0.0)] * len(sizes)
-    for one in found.get("objects", ()):
-        name = str(one["name"])
+    for thing in result.get("objects", ()):
+        name = str(thing["name"])
         id = int(name.removeprefix("cluster_"))
-        if "bb" in one:
-            left, low, right, high = map(float, one["bb"].split(","))
+        if "bb" in thing:
+            left, low, right, high = map(float, thing["bb"].split(","))
             places[id] = left, -high, right - left, high - low
         else:
-            x, y = map(float, one["pos"].split(","))
+            x, y = map(float, thing["pos"].split(","))
             width, height = sizes[id]
             places[id] = x - width / 2, -y - height / 2, width, height
-    courses: list[tuple[Step, ...]] = [()] * len(payload.links)
+    courses: list[tuple[Stroke, ...]] = [()] * len(payload.links)
     labels: list[tuple[float, float] | None] = [None] * len(payload.links)
-    for one in found.get("edges", ()):
-        at = int(one["n"])
-        courses[at] = _course(one["pos"])
-        if "lp" in one:
-            x, y = map(float, one["lp"].split(","))
+    for edge in result.get("edges", ()):
+        at = int(edge["n"])
+        courses[at] = _course(edge["pos"])
+        if "lp" in edge:
+            x, y = map(float, edge["lp"].split(","))
             room = label_width(payload.links[at])
             labels[at] = x - room / 2 + 2, -y + VIEW_SIZE / 3
-    return Drawn(places, courses, labels)
+    return DotLayout(places, courses, labels)
 
 
 def _text(payload: Payload, sizes: Sequence[tuple[float, float]]) -> str:
-    """Return the graph for dot; there is nothing of the user's in it, only numbers."""
+    """Return the graph for dot: only numbers, no text of the user's."""
     inside: dict[int | None, list[str]] = {None: []}
     for box in payload.boxes:
         if box.is_open:
@@ -65,7 +65,7 @@ def _text(payload: Payload, sizes: Sequence[tuple[float, float]]) -> str:
         inside[thing.box].append(
             f"{thing.id} [width={width / INCH:.4f} height={height / INCH:.4f}]"
         )
-    for box in reversed(payload.boxes):  # inner ones come after those that they are in
+    for box in reversed(payload.boxes):  # inner boxes come after outer ones
         if box.is_open:
             body = ";".join(inside[box.id])
             title = _room(sizes[box.id][0], TOP - 12)
@@ -95,10 +95,10 @@ def _room(width: float, height: float) -> str:
     return f'<<TABLE FIXEDSIZE="TRUE" BORDER="0" {size}><TR><TD></TD></TR></TABLE>>'
 
 
-def _course(pos: str) -> tuple[Step, ...]:
+def _course(pos: str) -> tuple[Stroke, ...]:
     numbers = [tuple(map(float, point.split(","))) for point in pos.split() if point[0] not in "es"]
     points = [(x, -y) for x, y in numbers]
-    steps: list[Step] = [points[0]]
+    steps: list[Stroke] = [points[0]]
     for at in range(1, len(points) - 2, 3):
         (a, b), (c, d), (e, f) = points[at : at + 3]
         steps.append((a, b, c, d, e, f))

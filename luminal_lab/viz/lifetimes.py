@@ -1,7 +1,7 @@
 """A memory plan as a picture: steps from left to right, bytes of the arena from the top down.
 
-A value of the arena is a rectangle: as wide as it is needed, as high as it is large. What has a
-place of its own is a thin bar below.
+A value in the arena is a rectangle, as wide as its lifetime and as high as its size. Other values
+are thin bars below.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ DEEP = 340.0
 LEFT = 92.0
 ROW = 13.0
 MOST = 40
-"""Bars of values with places of their own; how many more there are is said."""
+"""The most bars of values outside the arena; a note counts the rest."""
 WORDS = (
     "in the arena as high as a value is large; + written over what it reads; "
     "below: what has a place of its own"
 )
 FEW = 6
-"""Up to how many values that are needed at every step have a bar each."""
+"""The most values needed at every step that get a bar each."""
 KIND = {"temporary": "op", "input": "input", "constant": "constant", "output": "launch"}
 
 
 class Lane(NamedTuple):
-    """A value as it is drawn: when it is needed, where it lies, how much it takes."""
+    """A value as drawn: its lifetime, its position, its size."""
 
     name: str
     kind: str
@@ -44,7 +44,7 @@ class Lane(NamedTuple):
 
 
 def lifetimes(plan: MemoryPlan | BoundPlan, *, theme: Theme = "auto") -> Picture:
-    """Return a plan as a picture; of one with symbolic sizes, the values without their bytes."""
+    """Return a plan as a picture, without bytes if its sizes are symbolic."""
     owner = plan.plan if isinstance(plan, BoundPlan) else plan
     bound = plan if isinstance(plan, BoundPlan) else _bound(plan)
     rows = (plan if bound is None else bound).rows()
@@ -99,7 +99,7 @@ def _bound(plan: MemoryPlan) -> BoundPlan | None:
 
 
 def size_text(size: int) -> str:
-    """Return a number of bytes in the unit that reads well.
+    """Return a number of bytes in a readable unit.
 
     >>> size_text(512), size_text(3 << 20)
     ('512 B', '3 MiB')
@@ -111,7 +111,7 @@ def size_text(size: int) -> str:
 
 
 def _lane(row: Row) -> Lane | None:
-    """Return how a value is drawn; views and what no step needs are not."""
+    """Return a value's lane; views and values that no step needs have none."""
     first, last, offset, size = row["first"], row["last"], row["offset"], row["bytes"]
     if row["view_of"] is not None or not isinstance(first, int) or not isinstance(last, int):
         return None
@@ -139,7 +139,7 @@ def _axis(steps: int, across: float, y: float, height: float) -> list[str]:
     return parts
 
 
-def _told(lane: Lane) -> str:
+def _title(lane: Lane) -> str:
     where = "" if lane.offset is None else f", from byte {lane.offset:,} of the arena"
     over = "\nwritten over what it reads" if lane.note else ""
     return (
@@ -152,14 +152,14 @@ def _block(lane: Lane, across: float, y: float, down: float) -> str:
     x, width = LEFT + lane.first * across, (lane.last - lane.first + 1) * across
     top, height = y + (lane.offset or 0) * down, max(lane.bytes * down, 1.0)
     return (
-        f"<g><title>{plain(_told(lane))}</title>"
+        f"<g><title>{plain(_title(lane))}</title>"
         f'<rect class="s {KIND[lane.kind]}" x="{number(x + 0.5)}" y="{number(top)}" '
         f'width="{number(max(width - 1, 1))}" height="{number(height)}"/></g>'
     )
 
 
 def _name(lane: Lane, across: float, y: float, down: float) -> str:
-    """Return a value's name where it has room, left of what is written over it at its end."""
+    """Return a value's name if it fits, left of the value that overwrites it at its end."""
     top, height = y + (lane.offset or 0) * down, lane.bytes * down
     name = f"{lane.note}{shortened(lane.name, 24)}"
     if height < 11 or (lane.last - lane.first) * across < text_width(name, 9.5) + 6:
@@ -171,7 +171,7 @@ def _bar(lane: Lane, across: float, y: float) -> str:
     x, width = LEFT + lane.first * across, (lane.last - lane.first + 1) * across
     name = shortened(lane.name, 16)
     return (
-        f"<g><title>{plain(_told(lane))}</title>"
+        f"<g><title>{plain(_title(lane))}</title>"
         f"{written(LEFT - 6, y + 9.5, name, 9.5, 'v q', end=True)}"
         f'<rect class="s {KIND[lane.kind]}" x="{number(x + 0.5)}" y="{number(y + 2)}" '
         f'width="{number(max(width - 1, 1))}" height="{number(ROW - 4)}"/></g>'

@@ -1,4 +1,4 @@
-"""The parts that SVG is written from: numbers, escaped text, texts of a known width."""
+"""Building blocks of SVG: numbers, escaped text, texts of a known width."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from html import escape
 
-from luminal_lab.viz.courses import Step
+from luminal_lab.viz.courses import Stroke
 from luminal_lab.viz.metrics import text_width
 
 # XML has no way to write these.
@@ -14,7 +14,7 @@ _UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 def number(value: float) -> str:
-    """Write a number with one digit behind the point, if it needs one.
+    """Return a number with at most one decimal.
 
     >>> number(3.0), number(2.25), number(-0.0)
     ('3', '2.2', '0')
@@ -24,14 +24,14 @@ def number(value: float) -> str:
 
 
 def plain(text: str) -> str:
-    """Return text as XML and HTML show it and never read it."""
+    """Return text escaped for XML and HTML."""
     return escape(_UNWRITABLE.sub("\ufffd", text))
 
 
 def written(
     x: float, y: float, text: str, size: float, kind: str = "", *, end: bool = False
 ) -> str:
-    """Return a text whose width is that of our table, whatever the font."""
+    """Return a text with the width from our table, whatever the font."""
     if not text:
         return ""
     width = number(text_width(text, size))
@@ -43,10 +43,10 @@ def written(
     )
 
 
-def course(steps: Sequence[Step]) -> str:
-    """Return the data of a path; what goes straight down or across is written shorter."""
+def course(steps: Sequence[Stroke]) -> str:
+    """Return a path's data, with short forms for vertical and horizontal lines."""
     parts: list[str] = []
-    at: Step = (0.0, 0.0)
+    at: Stroke = (0.0, 0.0)
     for step in steps:
         if not parts:
             parts.append(f"M{number(step[0])} {number(step[1])}")
@@ -64,13 +64,13 @@ def course(steps: Sequence[Step]) -> str:
 
 
 def rows(texts: Sequence[tuple[float, str]], width: float) -> list[list[str]]:
-    """Return texts of known widths in rows that are no wider than this."""
-    found: list[list[str]] = [[]]
+    """Return texts of known widths in rows no wider than `width`."""
+    lines: list[list[str]] = [[]]
     used = 0.0
     for room, text in texts:
-        if found[-1] and used + room > width:
-            found.append([])
+        if lines[-1] and used + room > width:
+            lines.append([])
             used = 0.0
-        found[-1].append(text)
+        lines[-1].append(text)
         used += room
-    return found
+    return lines

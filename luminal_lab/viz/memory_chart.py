@@ -1,6 +1,6 @@
 """A memory plan as a chart: bytes over the steps, with the peak, the arena, and no reuse at all.
 
-A plain function that makes plotly's payload.
+A plain function returns the plotly payload.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from luminal_lab.machines.rates import size_text
 from luminal_lab.viz.figures import COLOURS, Payload, axis, layout, safe
 
 MOST_TOLD = 6
-"""Values that are named at the peak and under the pointer."""
+"""The most values named under the pointer."""
 UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes"))
 
 
@@ -39,7 +39,7 @@ def memory_chart(
             **_line("needed", COLOURS[0], "solid", edges, live, scale),
             "fill": "tozeroy",
             "fillcolor": "rgba(0,114,178,0.25)",
-            "text": [_told(step, live[step], names[step]) for step in range(steps)]
+            "text": [_hover_text(step, live[step], names[step]) for step in range(steps)]
             + [""] * (steps > 0),
             "hoverinfo": "text",
         },
@@ -99,13 +99,15 @@ def _bound(plan: MemoryPlan | BoundPlan) -> BoundPlan:
 
 
 def _live(bound: BoundPlan) -> tuple[list[int], list[list[tuple[int, str]]]]:
-    """Return for each step the bytes of the arena that are needed, and whose they are."""
+    """Return the live bytes of the arena at each step, and the values they belong to."""
     steps = len(bound.plan.program.steps)
     sums = [0] * steps
     names: list[list[tuple[int, str]]] = [[] for _ in range(steps)]
     by_id = bound.plan.program.by_id
-    for place, span, size in zip(bound.plan.arena, bound.plan.spans, bound.sizes, strict=True):
-        label = " then ".join(str(by_id[id]) for id in place.values[:3])
+    for arena_place, span, size in zip(
+        bound.plan.arena, bound.plan.spans, bound.sizes, strict=True
+    ):
+        label = " then ".join(str(by_id[id]) for id in arena_place.values[:3])
         for step in range(max(span.first, 0), min(span.last, steps - 1) + 1):
             sums[step] += size
             names[step].append((size, label))
@@ -113,15 +115,15 @@ def _live(bound: BoundPlan) -> tuple[list[int], list[list[tuple[int, str]]]]:
 
 
 def _unshared(bound: BoundPlan) -> list[int]:
-    """Return for each step the bytes of all temporaries that are made by then."""
+    """Return the bytes of all temporaries made by each step."""
     program = bound.plan.program
-    made = [0] * len(program.steps)
+    born = [0] * len(program.steps)
     whole = bound.plan.alignment
     for id, step in program.born.items():
         if program.by_id[id].kind == "temporary":
-            made[step] += -(-bound.bytes[id] // whole) * whole
+            born[step] += -(-bound.bytes[id] // whole) * whole
     sums: list[int] = []
-    for size in made:
+    for size in born:
         sums.append(size + (sums[-1] if sums else 0))
     return sums
 
@@ -129,7 +131,7 @@ def _unshared(bound: BoundPlan) -> list[int]:
 def _line(
     name: str, colour: str, dash: str, edges: list[float], values: list[int], scale: int
 ) -> Payload:
-    """Return a line of steps, each as wide as one."""
+    """Return a stepped line."""
     ys = [value / scale for value in values]
     return {
         "type": "scatter",
@@ -141,8 +143,8 @@ def _line(
     }
 
 
-def _told(step: int, size: int, names: list[tuple[int, str]]) -> str:
-    """Return what is needed at a step, the largest first."""
+def _hover_text(step: int, size: int, names: list[tuple[int, str]]) -> str:
+    """Return the values needed at a step, the largest first."""
     largest = sorted(names, reverse=True)
     lines = [f"<b>step {step}</b>: {size_text(size)}"]
     lines += [f"{size_text(bytes_)}  {safe(name)}" for bytes_, name in largest[:MOST_TOLD]]

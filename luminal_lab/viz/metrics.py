@@ -1,7 +1,7 @@
-"""How wide text is, by a table of our own: a picture has the same sizes on every machine.
+"""The width of text, from our own table, so that pictures have the same sizes on every machine.
 
 The widths are those of Helvetica, in thousandths of its size, with room for wider fonts; the
-picture also says each text's width, so that another font is fitted to it.
+picture also states each text's width, so that other fonts are fitted to it.
 """
 
 import unicodedata
@@ -27,12 +27,12 @@ _ROWS = {
 }
 _WIDTHS = {char: width for width, chars in _ROWS.items() for char in chars}
 ROOM = 1.06
-"""What is added for fonts that are wider than Helvetica."""
+"""The allowance for fonts wider than Helvetica."""
 
 
 @lru_cache(maxsize=4096)
 def text_width(text: str, size: float) -> float:
-    """Return how wide a text is in pixels, in a font of this size."""
+    """Return the width of a text in pixels, in a font of this size."""
     total = 0
     for char in text:
         known = _WIDTHS.get(char)
@@ -43,7 +43,7 @@ def text_width(text: str, size: float) -> float:
 
 
 def shortened(text: str, most: int) -> str:
-    """Return a text with an ellipsis for its middle, if it is longer than so many characters.
+    """Return a text with its middle cut out if it is longer than `most` characters.
 
     >>> shortened("h.0.attn.c_attn.weight", 14)
     'h.0.att…weight'

@@ -1,4 +1,4 @@
-"""Graphs as tables of pandas: a row for each node, with what is known of it."""
+"""Graphs as pandas tables: a row for each node, with all its facts."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ NO_DIMS: Final[Mapping[str, int]] = {}
 def node_table(ir: IR, dims: Mapping[str, int] = NO_DIMS) -> Table:
     """Return a graph's nodes in the order of its text.
 
-    Operations and bytes are counted where all sizes are known; `dims` has those of symbolic ones.
+    Operations and bytes are counted where all sizes are known; `dims` sizes symbolic ones.
     """
     return frame("graph", COLUMNS, _rows(ir, ir, dims), {"graph": ir.name})
 
 
 def diff_table(diff: Diff) -> Table:
-    """Return the nodes of two graphs: those that came, went, read other nodes, and stayed."""
+    """Return the nodes of two graphs: added, removed, rewired and kept."""
     parts: list[tuple[str, IR, Iterable[Node]]] = [
         ("added", diff.after, diff.added),
         ("removed", diff.before, diff.removed),
@@ -45,7 +45,7 @@ def diff_table(diff: Diff) -> Table:
 def _rows(ir: IR, nodes: Iterable[Node], dims: Mapping[str, int]) -> Iterator[tuple[object, ...]]:
     outputs, inputs = set(ir.output_ids), set(ir.input_ids)
     for node in nodes:
-        origin, made = node.meta.origin, node.meta.made
+        origin, derivation = node.meta.origin, node.meta.made
         flops, size = _work(ir, node, dims)
         yield (
             *(node.id, node.name, node.op.name, print_node(ir, node).strip()),
@@ -54,16 +54,19 @@ def _rows(ir: IR, nodes: Iterable[Node], dims: Mapping[str, int]) -> Iterator[tu
             *(node.id in inputs or isinstance(node.op, Input), node.id in outputs),
             node.meta.scope,
             *((None, None, None) if origin is None else (origin.file, origin.line, origin.text)),
-            *(None if made is None else made.rule, flops, size),
+            *(None if derivation is None else derivation.rule, flops, size),
         )
 
 
 def _work(ir: IR, node: Node, dims: Mapping[str, int]) -> tuple[int | None, int | None]:
-    """Return a node's operations and bytes; nothing where a size is open."""
+    """Return a node's operations and bytes, or None where a size is unknown."""
     if not is_work(node):
         return 0, 0
     around = [node, *(ir[id] for id in node.sources)]
-    needed = mentioned([type for one in around for type in one.types], [one.op for one in around])
+    needed = mentioned(
+        [type for neighbour in around for type in neighbour.types],
+        [neighbour.op for neighbour in around],
+    )
     if any(name not in dims for name in needed):
         return None, None
     work = work_of(ir, node, dims)

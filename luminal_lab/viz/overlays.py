@@ -19,7 +19,7 @@ Overlaid: TypeAlias = "Mapping[str, float] | Mapping[str, object] | Timings | st
 
 
 class Overlay(NamedTuple):
-    """What the numbers are, and those of nodes, by name; the texts are what is shown of them."""
+    """Numbers by the names of nodes, the texts that show them, and a title."""
 
     title: str
     values: Mapping[str, float]
@@ -27,7 +27,7 @@ class Overlay(NamedTuple):
 
 
 def read(given: object) -> Overlay:
-    """Return the numbers that are meant."""
+    """Return the overlay that an argument describes."""
     if isinstance(given, Timings):
         seconds: dict[str, float] = {}
         for row in given:
@@ -60,7 +60,7 @@ def _number(name: object, value: object) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         if abs(value) <= LARGEST:
             return float(value)
-        # Python does not spell whole numbers of some thousand digits.
+        # Python refuses to print ints of several thousand digits.
         shown = f"more than {LARGEST:.3g}" if isinstance(value, int) else str(value)
     else:
         shown = repr(value)
@@ -87,7 +87,7 @@ def _of_file(path: Path) -> Overlay:
 
 
 def _of_node_data(given: object) -> Overlay:
-    """Return the first numbers that are there; their keys are the names of nodes."""
+    """Return the first set of numbers; its keys are the names of nodes."""
     values: dict[str, float] = {}
     title = "overlay"
     try:
@@ -124,7 +124,7 @@ def with_overlay(payload: Payload, overlay: Overlay) -> Payload:
 def to_node_data(payload: Payload) -> dict[str, Any]:
     """Return the numbers on nodes as Model Explorer's JSON of node data.
 
-    Without an overlay it is what became of nodes, or their kinds.
+    Without an overlay, the data are the nodes' statuses or kinds.
     """
     results = {
         node_id(item): {"value": item.amount if payload.overlay else item.status or item.kind}

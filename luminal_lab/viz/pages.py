@@ -38,11 +38,11 @@ FIGURES = "font-variant-numeric:tabular-nums;background:none;color:inherit;margi
 BAR = 120
 """The width of the slowest row's bar, in pixels."""
 MOST = 60
-"""Rows of timings that are shown; the fastest ones are counted."""
+"""The most rows of timings shown; the fastest ones are only counted."""
 
 
 def kernel_page(kernel: Kernel, *, theme: Theme = "auto") -> Page:
-    """Return what a kernel computes, how, and its source with the ops of each line."""
+    """Return a kernel's definition, schedule, nest, and source with the ops of each line."""
     parts = [_head(f"kernel {kernel.name}", _counts(kernel))]
     if kernel.definition is not None:
         parts += [_head("definition"), _code(str(kernel.definition))]
@@ -64,7 +64,7 @@ def schedule_page(schedule: Schedule, *, theme: Theme = "auto") -> Page:
 
 
 def timings_page(timings: Timings, *, theme: Theme = "auto") -> Page:
-    """Return times as a table with bars; measured, recorded and modelled look different."""
+    """Return times as a table with bars; measured, recorded and modelled ones look different."""
     slowest = max((row.seconds for row in timings), default=0.0)
     order = sorted(range(len(timings)), key=lambda at: -timings.rows[at].seconds)
     kept = sorted(order[:MOST])
@@ -112,12 +112,12 @@ def _row(timings: Timings, row: Timing, slowest: float) -> str:
         (plain(row.label + (" (host)" if row.kind == "host" else "")), "text-align:left;"),
         (plain(row.origins[0] + more) if row.origins else "", f"text-align:left;{CUT}"),
     )
-    found = "".join(f'<td style="{CELL}{style}">{text}</td>' for text, style in cells)
-    return f"<tr>{found}</tr>"
+    html_cells = "".join(f'<td style="{CELL}{style}">{text}</td>' for text, style in cells)
+    return f"<tr>{html_cells}</tr>"
 
 
 def _bar(row: Timing, share: float) -> str:
-    """Return a bar: full if it was measured, hatched if recorded, an outline if modelled."""
+    """Return a bar: full if measured, hatched if recorded, an outline if modelled."""
     return (
         f'<div style="width:{BAR}px"><div style="width:{BAR * share:.1f}px;height:9px;'
         f'box-sizing:border-box;{BARS[row.how]}"></div></div>'
@@ -127,7 +127,7 @@ def _bar(row: Timing, share: float) -> str:
 def _source(kernel: Kernel) -> str:
     """Return the source, each line with the ops that it computes as its title."""
     lines = kernel.source.splitlines()
-    found: list[str] = []
+    html_lines: list[str] = []
     for at, line in enumerate(lines):
         ops = kernel.ops_of_line[at] if at < len(kernel.ops_of_line) else ()
         text = plain(line)
@@ -135,8 +135,8 @@ def _source(kernel: Kernel) -> str:
             text = f'<span style="opacity:.6">{text}</span>'
         elif ops:
             text = f'<span title="{plain(", ".join(ops))}">{text}</span>'
-        found.append(text)
-    return f'<pre style="{CODE}">{chr(10).join(found)}</pre>'
+        html_lines.append(text)
+    return f'<pre style="{CODE}">{chr(10).join(html_lines)}</pre>'
 
 
 def _counts(kernel: Kernel) -> str:
@@ -154,9 +154,9 @@ def _code(text: str) -> str:
 
 
 def _closed(name: str, more: str, text: str) -> str:
-    """Return something long, which opens when it is asked for."""
-    told = f' <span style="font-weight:400;opacity:.7">{plain(more)}</span>' if more else ""
-    return f'<details><summary style="{HEAD}">{plain(name)}{told}</summary>{_code(text)}</details>'
+    """Return a long text, folded until it is clicked."""
+    extra = f' <span style="font-weight:400;opacity:.7">{plain(more)}</span>' if more else ""
+    return f'<details><summary style="{HEAD}">{plain(name)}{extra}</summary>{_code(text)}</details>'
 
 
 def _framed(parts: Iterable[str], theme: Theme) -> str:

@@ -1,6 +1,6 @@
 """A compile as a chart: how often each rule fired in each pass, and how long each pass took.
 
-A plain function that makes plotly's payload.
+A plain function returns the plotly payload.
 """
 
 from __future__ import annotations
@@ -14,46 +14,46 @@ from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.viz.figures import COLOURS, PATTERNS, Payload, axis, bar, layout, safe
 
 MOST_RULES = 11
-"""Rules that have a colour and a pattern of their own; the others are one bar together."""
+"""The most rules with a colour and a pattern of their own; the others share one bar."""
 OTHERS = "#9a9a9a"
 
 
 def pass_chart(compilation: Compilation, theme: Theme = "auto") -> Payload:
-    """Return two charts above each other: firings by rule, and milliseconds, for each pass."""
+    """Return two stacked charts for each pass: firings by rule, and milliseconds."""
     shown, idle = _shown(compilation.snapshots[1:])
-    names = [_name(one) for one in shown] + ([f"{len(idle):,} without a change"] if idle else [])
+    names = [_name(shot) for shot in shown] + ([f"{len(idle):,} without a change"] if idle else [])
     total = Counter[str]()
-    for one in shown:
-        total.update(one.counts)
+    for shot in shown:
+        total.update(shot.counts)
     rules = [rule for rule, _ in total.most_common(MOST_RULES)]
     data: list[Payload] = []
-    for place, rule in enumerate(rules):
-        counts = [one.counts.get(rule, 0) for one in shown]
-        colour = COLOURS[place % (len(COLOURS) - 1)]
-        pattern = PATTERNS[place // (len(COLOURS) - 1) % len(PATTERNS)]
+    for index, rule in enumerate(rules):
+        counts = [shot.counts.get(rule, 0) for shot in shown]
+        colour = COLOURS[index % (len(COLOURS) - 1)]
+        pattern = PATTERNS[index // (len(COLOURS) - 1) % len(PATTERNS)]
         data.append(_firings(rule, names, counts, bar("measured", colour, pattern)))
     left = len(total) - len(rules)
     if left:
         own = set(rules)
         counts = [
-            sum(count for rule, count in one.counts.items() if rule not in own) for one in shown
+            sum(count for rule, count in shot.counts.items() if rule not in own) for shot in shown
         ]
         data.append(_firings(f"{left} other rules", names, counts, bar("measured", OTHERS)))
-    seconds = [one.seconds for one in shown]
-    told = [_told(one) for one in shown]
+    seconds = [shot.seconds for shot in shown]
+    hover_texts = [_hover_text(shot) for shot in shown]
     if idle:
-        seconds.append(sum(one.seconds for one in idle))
-        told.append("<br>".join(dict.fromkeys(safe(one.title) for one in idle)))
+        seconds.append(sum(idle_shot.seconds for idle_shot in idle))
+        hover_texts.append("<br>".join(dict.fromkeys(safe(idle_shot.title) for idle_shot in idle)))
     data.append(
         {
             "type": "bar",
             "name": "time",
             "x": names,
-            "y": [1e3 * one for one in seconds],
+            "y": [1e3 * second for second in seconds],
             "xaxis": "x",
             "yaxis": "y2",
             "marker": bar("measured", COLOURS[0]),
-            "hovertext": told,
+            "hovertext": hover_texts,
             "hoverinfo": "text",
             "showlegend": False,
         }
@@ -79,13 +79,13 @@ def pass_chart(compilation: Compilation, theme: Theme = "auto") -> Payload:
 def _shown(snapshots: Sequence[Snapshot]) -> tuple[list[Snapshot], list[Snapshot]]:
     """Return the passes that changed something, and those that did not."""
     return (
-        [one for one in snapshots if one.firings],
-        [one for one in snapshots if not one.firings],
+        [shot for shot in snapshots if shot.firings],
+        [shot for shot in snapshots if not shot.firings],
     )
 
 
-def _name(one: Snapshot) -> str:
-    return f"{one.index} {safe(one.name)}"
+def _name(shot: Snapshot) -> str:
+    return f"{shot.index} {safe(shot.name)}"
 
 
 def _firings(rule: str, names: list[str], counts: list[int], marker: Payload) -> Payload:
@@ -99,10 +99,10 @@ def _firings(rule: str, names: list[str], counts: list[int], marker: Payload) ->
     }
 
 
-def _told(one: Snapshot) -> str:
-    """Return what is shown of a pass under the pointer."""
-    turn = f", round {one.round}" if one.round > 1 else ""
+def _hover_text(shot: Snapshot) -> str:
+    """Return a pass's text under the pointer."""
+    turn = f", round {shot.round}" if shot.round > 1 else ""
     return (
-        f"<b>{safe(one.title)}</b>{turn}<br>{1e3 * one.seconds:.2f} ms<br>"
-        f"{len(one.before):,} → {len(one.ir):,} nodes, {len(one.firings):,} firings"
+        f"<b>{safe(shot.title)}</b>{turn}<br>{1e3 * shot.seconds:.2f} ms<br>"
+        f"{len(shot.before):,} → {len(shot.ir):,} nodes, {len(shot.firings):,} firings"
     )

@@ -1,8 +1,8 @@
-"""A graph as the plain things that a picture shows: nodes, boxes of scopes, links between them.
+"""A graph as the plain parts of a picture: nodes, boxes of scopes, links between them.
 
-Views are folded into the links, scopes are closed where there is too much, equal neighbours are
-shown once; the payload says how much that hides. It has no places and no colours, and `to_json` of
-equal graphs is equal.
+Views are folded into the links, scopes close where there is too much, equal neighbours are shown
+once; the payload counts what that hides. It has neither positions nor colours, and equal graphs
+have equal `to_json()`.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ Kind: TypeAlias = Literal[
     "input", "parameter", "constant", "source", "view", "op", "reduce", "call", "kernel", "launch",
     "host", "outside"
 ]  # fmt: skip
-"""What a node is, which its shape in a picture says."""
+"""A node's kind, which determines its shape."""
 Mark: TypeAlias = Literal["retrieved", "kept", "recomputed", "unused"]
 SCHEMA = 1
-"""What `to_json` has; one more whenever that changes."""
+"""The version of `to_json`, raised with each change."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """A node that is shown."""
+    """A visible node."""
 
     id: int
     key: int
@@ -42,11 +42,11 @@ class Item:
     status: Status = ""
     highlighted: bool = False
     value: str = ""
-    """What an overlay says of it."""
+    """Its text in the overlay."""
     amount: float | None = None
-    """The same as a number."""
+    """Its number in the overlay."""
     heat: float | None = None
-    """How much of the most there is, from 0 to 1."""
+    """Its share of the largest number, from 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,10 @@ class Box:
     box: int | None
     is_open: bool
     nodes: int
-    """How many nodes are in it, in each of its like."""
+    """The number of nodes in it, or in each of several equal scopes."""
     times: int = 1
     members: tuple[str, ...] = ()
-    """The paths of all of its like, if there are several."""
+    """The paths of all equal scopes, if there are several."""
     added: int = 0
     removed: int = 0
     rewired: int = 0
@@ -71,7 +71,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Link:
-    """What is read by what; between boxes, how often."""
+    """A node or box that reads another; between boxes, with a count."""
 
     source: int
     target: int
@@ -82,7 +82,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Payload:
-    """All that a picture shows, and how much it hides."""
+    """The contents of a picture, and counts of what it hides."""
 
     name: str
     items: tuple[Item, ...]
@@ -94,26 +94,26 @@ class Payload:
     closed: int
     """Nodes in closed scopes."""
     repeated: int
-    """Nodes in scopes like one that is shown."""
+    """Nodes in scopes equal to a visible one."""
     left_out: int
-    """Nodes that were not asked for, or are too many."""
+    """Nodes that were not selected, or are too many."""
     is_pair: bool = False
     overlay: str = ""
-    """What the numbers on nodes are."""
+    """The title of the numbers on nodes."""
     note: str = ""
-    """Which version of the graph it is."""
+    """The version of the graph."""
     schema: int = field(default=SCHEMA)
 
     @property
     def title(self) -> str:
-        """The graph's name, and which version of it this is."""
+        """The graph's name and version."""
         return f"{self.name} {self.note}".strip()
 
     @property
     def shown(self) -> str:
-        """What is shown and what is not, in words.
+        """A summary of what is shown and hidden.
 
-        Every node of the graph is in one of the numbers.
+        Every node of the graph counts in one of the numbers.
         """
         nodes = sum(item.kind != "outside" for item in self.items)
         text = f"{nodes:,} of {counted(self.total, 'node')}"
@@ -131,26 +131,26 @@ class Payload:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What somebody wants to see."""
+class PictureRequest:
+    """The request for a picture."""
 
     views: bool = False
-    """Whether views are nodes, too."""
+    """Whether views are shown as nodes."""
     depth: int | None = None
-    """Down to which depth scopes are open; None opens what fits."""
+    """The depth down to which scopes are open; None opens what fits."""
     select: AbstractSet[int] | None = None
     """The keys of the nodes to show, if not all."""
     highlight: AbstractSet[int] = frozenset()
     named: AbstractSet[int] = frozenset()
-    """Nodes that were asked for one by one, which are shown even if they are views."""
+    """Nodes selected one by one, which are shown even if they are views."""
     parameters: AbstractSet[int] = frozenset()
     kept: AbstractSet[int] = frozenset()
     kernels: Mapping[int, str] = field(default_factory=dict[int, str])
-    """The names of the kernels that nodes are launches of."""
+    """The names of the kernels that nodes launch."""
     context: bool = True
-    """Whether what selected nodes read from outside is shown, faintly."""
+    """Whether the outside sources of selected nodes are shown, faintly."""
 
 
-def counted(count: int, what: str) -> str:
-    """Return how many there are of what, in words."""
-    return f"{count:,} {what}{'s' * (count != 1)}"
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"

@@ -1,7 +1,7 @@
-"""A picture as a value: an image that a notebook shows even where nobody trusts it, and files.
+"""A picture as a value: an image that even an untrusted notebook shows, and files.
 
-JupyterLab strips SVG from a notebook that came from elsewhere, but shows an image whose address is
-its data. So that is the HTML; the SVG itself and the words stand beside it.
+JupyterLab strips SVG from a notebook that came from elsewhere, but shows an image with a data URL.
+So the HTML is such an image; the SVG itself and a text come with it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ QUIET = [
 
 @dataclass(frozen=True, repr=False)
 class Picture:
-    """An SVG, and what it shows in words."""
+    """An SVG, with a description in words."""
 
     svg: str
     text: str
@@ -46,7 +46,7 @@ class Picture:
 
     @property
     def html(self) -> str:
-        """An image that holds the SVG, with its words for those who cannot see it."""
+        """An image that holds the SVG, with its text as alternative."""
         data = base64.b64encode(self.svg.encode()).decode()
         return (
             f'<img src="data:image/svg+xml;base64,{data}" alt="{plain(self.text)}" '
@@ -76,7 +76,7 @@ class Picture:
         write_bytes("display", path, self.svg.encode())
 
     def to_png(self, path: str | Path | None = None) -> bytes:
-        """Return it as a PNG, twice as large, which a browser on this machine draws."""
+        """Return a PNG of twice the size, drawn by a browser on this machine."""
         browser = next(filter(None, map(shutil.which, BROWSERS)), None)
         if browser is None:
             raise DeviceError(
@@ -118,7 +118,7 @@ class Picture:
 
 @dataclass(frozen=True, repr=False)
 class Page:
-    """A table or a text in HTML without a script, and the same in words."""
+    """A table or a text as HTML without a script, and as plain text."""
 
     html: str
     text: str

@@ -1,4 +1,4 @@
-"""The table behind `.plot()`, `.roofline()` and the `to_pandas()` of graphs."""
+"""The functions behind `.plot()`, `.roofline()` and the `to_pandas()` of graphs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def timings_plot(*several: Timings, theme: Theme = "auto") -> go.Figure:
 
 
 def timings_roofline(timings: Timings, *, theme: Theme = "auto") -> go.Figure:
-    """Return the machine's roof, and how near to it each launch came."""
+    """Return the machine's roof, and how close each launch came to it."""
     return figure(roofs(timings, theme))
 
 
@@ -48,7 +48,7 @@ def compilation_plot(compilation: Compilation, *, theme: Theme = "auto") -> go.F
 
 
 def snapshot_table(snapshot: Snapshot) -> Table:
-    """Return the firings of a pass as a table of pandas."""
+    """Return the firings of a pass as a pandas table."""
     return pass_table("snapshot", [snapshot], "firings")
 
 
@@ -62,4 +62,4 @@ FORMATTERS: dict[str, Callable[..., Any]] = {
     "Timings.plot": timings_plot,
     "Timings.roofline": timings_roofline,
 }
-"""What makes a chart or a table of a thing, by the name of its class and of what is asked for."""
+"""The function for each chart or table, by the names of the class and of the method."""

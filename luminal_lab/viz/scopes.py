@@ -1,9 +1,9 @@
-"""The tree of scopes below a picture, and which of them repeat.
+"""The tree of scopes behind a picture, and groups of equal ones.
 
-A scope is a part of a model, as the dotted path of its nodes says. What derives gradients has the
-scope of what it derives, and would lie before and behind everything else; it gets a tree of its own
-under "gradients". Neighbours whose nodes have the same ops, types and wiring are one group, of
-which the first stands for all.
+A scope is a part of a model, named by the dotted path of its nodes. Gradient nodes have the scope
+of the nodes that they derive, and would lie before and behind everything else, so they get a tree
+of their own under "gradients". Neighbours whose nodes have the same ops, types and wiring form a
+group, and the first stands for all.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from luminal_lab.viz.entries import Entry
+from luminal_lab.viz.entries import NodeEntry
 
 GRADIENTS = "gradients"
-"""The scope under which everything backward lies."""
+"""The scope of all gradient nodes."""
 
 
 @dataclass(eq=False)
@@ -28,32 +28,32 @@ class Scope:
     """The dotted path from the root."""
     children: dict[str, Scope] = field(default_factory=dict[str, "Scope"])
     own: list[int] = field(default_factory=list[int])
-    """The keys of the nodes that are in no deeper scope, in order."""
+    """The keys of the nodes in no deeper scope, in order."""
     inside: list[int] = field(default_factory=list[int])
     """The keys of all nodes in it, in order."""
     group: tuple[Scope, ...] = ()
-    """The equal scopes, this one among them, where there is more than one."""
-    place: int = 0
-    """Which of its group it is."""
+    """The equal scopes, including this one, if there are several."""
+    index: int = 0
+    """Its index in the group."""
     first: int = 0
-    """The place of its first node among all."""
+    """The position of its first node among all."""
 
     @property
     def shown(self) -> list[Scope]:
-        """The scopes in it that are shown: of equal ones the first."""
-        return [child for child in self.children.values() if not child.place]
+        """The visible scopes in it: the first of each group."""
+        return [child for child in self.children.values() if not child.index]
 
 
 Homes: TypeAlias = Mapping[int, Scope]
 """The scope of each node, by its key."""
 
 
-def scope_tree(entries: Sequence[Entry], hidden: set[int]) -> tuple[Scope, dict[int, Scope]]:
+def scope_tree(entries: Sequence[NodeEntry], hidden: set[int]) -> tuple[Scope, dict[int, Scope]]:
     """Return the root of all scopes, and the scope of each node that is not hidden."""
     root = Scope("", None)
     known: dict[tuple[str, bool], list[Scope]] = {}
     homes: dict[int, Scope] = {}
-    for place, entry in enumerate(entries):
+    for position, entry in enumerate(entries):
         if entry.key in hidden:
             continue
         meta = entry.node.meta
@@ -67,7 +67,7 @@ def scope_tree(entries: Sequence[Entry], hidden: set[int]) -> tuple[Scope, dict[
                 above = chain[-1]
                 if name not in above.children:
                     path = f"{above.path}.{name}" if above.path else name
-                    above.children[name] = Scope(name, above, path, first=place)
+                    above.children[name] = Scope(name, above, path, first=position)
                 chain.append(above.children[name])
             known[meta.scope, backward] = chain
         chain[-1].own.append(entry.key)
@@ -78,9 +78,9 @@ def scope_tree(entries: Sequence[Entry], hidden: set[int]) -> tuple[Scope, dict[
 
 
 def group_equal(
-    root: Scope, entries: Mapping[int, Entry], reads: Mapping[int, Sequence[int]], homes: Homes
+    root: Scope, entries: Mapping[int, NodeEntry], reads: Mapping[int, Sequence[int]], homes: Homes
 ) -> None:
-    """Find the neighbours that are equal, everywhere below a scope."""
+    """Group equal neighbours everywhere below a scope."""
     todo = [root]
     while todo:
         scope = todo.pop()
@@ -97,63 +97,63 @@ def group_equal(
                     continue
             if len(run) > 1:
                 group = tuple(run)
-                for place, one in enumerate(run):
-                    one.group, one.place = group, place
+                for index, member in enumerate(run):
+                    member.group, member.index = group, index
             run, signature = [child] if child is not None else [], None
 
 
 def signature_of(
-    scope: Scope, entries: Mapping[int, Entry], reads: Mapping[int, Sequence[int]], homes: Homes
+    scope: Scope, entries: Mapping[int, NodeEntry], reads: Mapping[int, Sequence[int]], homes: Homes
 ) -> tuple[object, ...]:
-    """Return what equal scopes have in common: ops, types, inner scopes, and who reads what.
+    """Return what equal scopes have in common: ops, types, inner scopes and wiring.
 
-    What is read from outside is numbered in the order in which it is read.
+    Sources from outside are numbered in reading order.
     """
-    place = {key: number for number, key in enumerate(scope.inside)}
+    position = {key: number for number, key in enumerate(scope.inside)}
     outside: dict[int, int] = {}
     depth = len(scope.path)
-    found: list[object] = []
+    parts: list[object] = []
     for key in scope.inside:
         entry = entries[key]
         node = entry.node
         sources = tuple(
-            place[source] if source in place else ~outside.setdefault(source, len(outside))
+            position[source] if source in position else ~outside.setdefault(source, len(outside))
             for source in reads[key]
         )
-        found.append((node.op, node.types, sources, entry.status, homes[key].path[depth:]))
-    return tuple(found)
+        parts.append((node.op, node.types, sources, entry.status, homes[key].path[depth:]))
+    return tuple(parts)
 
 
 def counterparts(scopes: Iterable[Scope]) -> dict[int, int]:
-    """Return, for each node of a repeated scope that is not shown, the node that stands for it."""
-    found: dict[int, int] = {}
+    """Return the visible counterpart of each node in a hidden repeated scope."""
+    counterpart_of: dict[int, int] = {}
     for scope in scopes:
-        if scope.place:
-            found.update(zip(scope.inside, scope.group[0].inside, strict=True))
-    for key, like in found.items():
-        while like in found:  # of a group within a group
-            like = found[like]
-        found[key] = like
-    return found
+        if scope.index:
+            counterpart_of.update(zip(scope.inside, scope.group[0].inside, strict=True))
+    for key, like in counterpart_of.items():
+        while like in counterpart_of:  # in nested groups
+            like = counterpart_of[like]
+        counterpart_of[key] = like
+    return counterpart_of
 
 
 def dissolve(scope: Scope) -> None:
-    """Take away the scopes that have no nodes of their own: lists of parts, as `h` of `h.0`."""
-    found: dict[str, Scope] = {}
+    """Remove scopes without nodes of their own: lists of parts, such as `h` of `h.0`."""
+    children: dict[str, Scope] = {}
     for child in scope.children.values():
         dissolve(child)
         if child.own or child.group:
-            found[child.name] = child
+            children[child.name] = child
             continue
         for inner in child.children.values():
             inner.parent, inner.name = scope, f"{child.name}.{inner.name}"
-            found[inner.name] = inner
-    scope.children = found
+            children[inner.name] = inner
+    scope.children = children
 
 
 def all_below(scope: Scope) -> list[Scope]:
     """Return a scope and all scopes in it, outer ones first."""
-    found = [scope]
-    for one in found:
-        found += one.children.values()
-    return found
+    scopes = [scope]
+    for inner in scopes:
+        scopes += inner.children.values()
+    return scopes

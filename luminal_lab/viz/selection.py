@@ -1,4 +1,4 @@
-"""Which nodes are meant: by name, id, scope or function, as a tensor, a node or a launch."""
+"""Selections of nodes: by name, id, scope or function, as a tensor, a node or a launch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 from luminal_lab.core.ir import Node
 from luminal_lab.errors import ArgumentError, GraphError, nearest
-from luminal_lab.viz.entries import Entries
+from luminal_lab.viz.entries import GraphEntries
 
 
 @runtime_checkable
@@ -22,62 +22,62 @@ class HasId(Protocol):
 
 Which: TypeAlias = "str | int | HasId | Callable[[Node], object]"
 Selection: TypeAlias = "Which | Iterable[Which]"
-"""Names of nodes or scopes, ids, tensors, nodes, or functions that say whether a node is meant."""
+"""Names of nodes or scopes, ids, tensors, nodes, or predicates of nodes."""
 
 
-class Chosen(NamedTuple):
-    """The keys of the nodes that are meant, and of those among them that were named one by one."""
+class SelectedKeys(NamedTuple):
+    """The keys of the selected nodes, and of those among them that were named one by one."""
 
     keys: frozenset[int]
     named: frozenset[int]
 
 
-def chosen(asking: str, entries: Entries, wanted: Selection) -> Chosen:
-    """Return the nodes that are meant."""
+def chosen(asking: str, entries: GraphEntries, wanted: Selection) -> SelectedKeys:
+    """Return the selected nodes."""
     given = cast("object", wanted)
     if isinstance(given, (str, int, HasId)) or callable(given) or not isinstance(given, Iterable):
         given = (given,)
     keys: set[int] = set()
     named: set[int] = set()
-    for one in cast("Iterable[object]", given):
-        if isinstance(one, str):
-            found = _called(entries, one)
-            keys |= found or _in_scope(asking, entries, one)
-        elif callable(one) and not isinstance(one, HasId):
-            found = set[int]()
-            keys |= {entry.key for entry in entries.all if one(entry.node)}
+    for choice in cast("Iterable[object]", given):
+        if isinstance(choice, str):
+            found_keys = _called(entries, choice)
+            keys |= found_keys or _in_scope(asking, entries, choice)
+        elif callable(choice) and not isinstance(choice, HasId):
+            found_keys = set[int]()
+            keys |= {entry.key for entry in entries.all if choice(entry.node)}
         else:
-            found = _keys_of(asking, entries, one)
-        keys |= found
-        named |= found
-    return Chosen(frozenset(keys), frozenset(named))
+            found_keys = _keys_of(asking, entries, choice)
+        keys |= found_keys
+        named |= found_keys
+    return SelectedKeys(frozenset(keys), frozenset(named))
 
 
-def _keys_of(asking: str, entries: Entries, one: object) -> set[int]:
-    if isinstance(one, HasId) or (isinstance(one, int) and not isinstance(one, bool)):
-        id = one if isinstance(one, int) else one.id
-        found = {entry.key for entry in entries.all if entry.node.id == id}
-        if not found:
+def _keys_of(asking: str, entries: GraphEntries, choice: object) -> set[int]:
+    if isinstance(choice, HasId) or (isinstance(choice, int) and not isinstance(choice, bool)):
+        id = choice if isinstance(choice, int) else choice.id
+        keys = {entry.key for entry in entries.all if entry.node.id == id}
+        if not keys:
             raise GraphError(
                 f"{asking}: {entries.name} has no node with the id {id}",
                 hint="a pass may have replaced it: cx.trace(...) says what it became",
             )
-        return found
-    number = getattr(one, "node", None)
+        return keys
+    number = getattr(choice, "node", None)
     if isinstance(number, int):
         return _keys_of(asking, entries, number)
     raise ArgumentError(
-        f"{asking}: {one!r} names no node",
+        f"{asking}: {choice!r} names no node",
         hint="give names of nodes or scopes, tensors, or a function of a node",
     )
 
 
-def _called(entries: Entries, text: str) -> set[int]:
+def _called(entries: GraphEntries, text: str) -> set[int]:
     name = text.removeprefix("%")
     return {entry.key for entry in entries.all if entry.node.name == name}
 
 
-def _in_scope(asking: str, entries: Entries, text: str) -> set[int]:
+def _in_scope(asking: str, entries: GraphEntries, text: str) -> set[int]:
     scopes = {entry.node.meta.scope for entry in entries.all}
     below = {scope for scope in scopes if scope == text or scope.startswith(f"{text}.")}
     if not below:

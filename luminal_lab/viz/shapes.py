@@ -1,11 +1,11 @@
-"""The outlines of nodes: each kind has one of its own, flat where edges begin and end."""
+"""The outlines of nodes: one per kind, flat where edges begin and end."""
 
 from __future__ import annotations
 
 from luminal_lab.viz.markup import number
 
 LEAN = 7.0
-"""How far a side leans; edges keep a little more from the corner."""
+"""The slant of a side; edges keep slightly more distance from the corner."""
 WORDS = {
     "input": "input",
     "parameter": "parameter",
@@ -20,18 +20,18 @@ WORDS = {
     "host": "call of the host",
     "outside": "not selected",
 }
-"""What the legend says."""
+"""The words of the legend."""
 
 
 def outline(kind: str, x: float, y: float, width: float, height: float) -> str:
-    """Return the data of a path: a node's outline, and the lines in it that tell its kind."""
+    """Return the data of a path: a node's outline, with the inner lines that mark its kind."""
     right, below, middle = x + width, y + height, y + height / 2
     match kind:
         case "input" | "parameter":
-            found = _polygon((x + LEAN, y), (right, y), (right - LEAN, below), (x, below))
+            path = _polygon((x + LEAN, y), (right, y), (right - LEAN, below), (x, below))
             if kind == "parameter":
-                found += f"M{number(x + LEAN + 5)} {number(y)}L{number(x + 5)} {number(below)}"
-            return found
+                path += f"M{number(x + LEAN + 5)} {number(y)}L{number(x + 5)} {number(below)}"
+            return path
         case "constant" | "outside":
             return _round(x, y, width, height, min(9.0, height / 2))
         case "source":
@@ -48,13 +48,13 @@ def outline(kind: str, x: float, y: float, width: float, height: float) -> str:
             return _round(x, y, width, height, 2) + bars
         case "kernel" | "launch":
             cut = min(6.0, height / 4)
-            found = _polygon(
+            path = _polygon(
                 (x + cut, y), (right - cut, y), (right, y + cut), (right, below - cut),
                 (right - cut, below), (x + cut, below), (x, below - cut), (x, y + cut),
             )  # fmt: skip
             if kind == "kernel":
-                found += f"M{number(x + cut)} {number(y + 3)}H{number(right - cut)}"
-            return found
+                path += f"M{number(x + cut)} {number(y + 3)}H{number(right - cut)}"
+            return path
         case "host":
             return _polygon(
                 (x, y), (right - 8, y), (right, y + 8), (right, below), (x, below)

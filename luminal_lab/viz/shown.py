@@ -1,4 +1,4 @@
-"""What a notebook shows of each kind of thing: the table of display formatters."""
+"""The table of display formatters: a picture or page for each class."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from luminal_lab.viz.accesses_svg import accesses_picture
 from luminal_lab.viz.graphs import GraphPicture, graph_picture
 from luminal_lab.viz.lifetimes import lifetimes
 from luminal_lab.viz.pages import kernel_page, schedule_page, timings_page
-from luminal_lab.viz.payload import Asked
+from luminal_lab.viz.payload import PictureRequest
 
 
 def snapshot_picture(snapshot: Snapshot, **how: Any) -> GraphPicture:  # display's own
@@ -25,8 +25,10 @@ def snapshot_picture(snapshot: Snapshot, **how: Any) -> GraphPicture:  # display
 def opened_picture(opened: Opened, **how: Any) -> GraphPicture:  # display's own
     """Return a picture of the last graph of a recording, as its session showed it."""
     subject, last = opened.subject, opened.snapshots[-1]
-    kernels = {one.node: subject.facts.kernels[one.kernel].name for one in subject.facts.launches}
-    known = Asked(parameters=subject.parameters, kept=subject.kept, kernels=kernels)
+    kernels = {
+        launch.node: subject.facts.kernels[launch.kernel].name for launch in subject.facts.launches
+    }
+    known = PictureRequest(parameters=subject.parameters, kept=subject.kept, kernels=kernels)
     when = f"after {last.title}" if last.index else "as written"
     return graph_picture(last.ir, note=when, known=known, **how)
 
@@ -48,4 +50,4 @@ FORMATTERS: dict[str, Callable[..., Shown]] = {
     "Timings": timings_page,
     "accesses": accesses_picture,
 }
-"""What makes the picture of a thing, by the name of its class."""
+"""The function that draws each class, by the class's name."""

@@ -1,4 +1,4 @@
-"""How large nodes and boxes are, which depends on their texts and our own table of widths alone."""
+"""The sizes of nodes and boxes, from their texts and our own table of widths."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from luminal_lab.viz.payload import Box, Item, Link
 
 LABEL_SIZE, NAME_SIZE, TYPE_SIZE, VIEW_SIZE, TITLE_SIZE = 12.5, 10.0, 10.5, 9.5, 12.0
 WORD_SIZE = 16.0
-"""What a label is drawn in where a live picture is seen from further away: then it stands alone."""
+"""The size of a label in a zoomed-out live picture, where it stands alone."""
 PAD = 12.0
 MARK = 15.0
-"""The width of one mark, which stands behind the label."""
+"""The width of a mark after the label."""
 TOP, SIDE, BOTTOM = 30.0, 14.0, 14.0
-"""What an open box has around what is in it; its title is in the upper part."""
+"""The margins inside an open box; its title is in the upper one."""
 LONGEST_TYPE = 44
 MARKS = {"retrieved": "", "kept": "◆", "recomputed": "↻", "unused": ""}
 CHANGES = {"added": "+", "removed": "−", "rewired": "~"}
 
 
 def name_of(item: Item) -> str:
-    """Return the name as a node shows it behind its label; what is labelled by it has none."""
+    """Return the name shown after a node's label, or nothing if it is the label."""
     if item.kind in ("input", "parameter", "constant", "outside"):
         return ""
     return f"%{shortened(item.name, 28)}"
 
 
 def type_of(item: Item, shapes: bool) -> str:
-    """Return the line below the label: its type, what an overlay says, or nothing."""
+    """Return the line below the label: the type, the overlay's text, or nothing."""
     if item.value:
         return item.value
     if not shapes or item.kind in ("constant", "outside"):
@@ -37,13 +37,13 @@ def type_of(item: Item, shapes: bool) -> str:
 
 
 def marks_of(item: Item) -> str:
-    """Return the signs of what is special about a node; a removed or new one has its own."""
+    """Return the signs of a node's marks and status."""
     status = CHANGES.get(item.status, "")
-    return status + "".join([MARKS[one] for one in item.marks]) if item.marks else status
+    return status + "".join([MARKS[mark] for mark in item.marks]) if item.marks else status
 
 
 def size_of_item(item: Item, shapes: bool, labels: float) -> tuple[float, float]:
-    """Return a node's width and height; edges into it need so much room for what they say."""
+    """Return a node's width and height; incoming edges need room for their labels."""
     name = name_of(item)
     first = text_width(item.label, LABEL_SIZE)
     first += text_width(name, NAME_SIZE) + 6 if name else 0.0
@@ -63,13 +63,13 @@ def alone(label: str, marks: int = 0) -> float:
 
 
 def title_of(box: Box) -> str:
-    """Return what stands above a box."""
+    """Return the title of a box."""
     times = f"  ×{box.times}" if box.times > 1 else ""
     return f"{shortened(box.name, 60)}{times}"
 
 
 def below_title(box: Box) -> str:
-    """Return the second line of a closed box: how much is in it, and what changed there."""
+    """Return the second line of a closed box: its number of nodes, and changes."""
     many = f"{box.nodes:,} node{'s' * (box.nodes != 1)}" + (" each" if box.times > 1 else "")
     signs = (("+", box.added), ("−", box.removed), ("~", box.rewired))
     changes = " ".join(f"{sign}{count}" for sign, count in signs if count)
@@ -84,25 +84,25 @@ def size_of_box(box: Box) -> tuple[float, float]:
 
 
 def label_of(link: Link) -> str:
-    """Return what an edge says at its end: the views that are folded into it."""
+    """Return an edge's label: the views folded into it."""
     return words_of(link.views)
 
 
 def words_of(views: Iterable[str]) -> str:
-    """Return what an edge says of the views on its way."""
+    """Return the label of some folded views."""
     return shortened(" ".join(dict.fromkeys(views)), 44)
 
 
 def label_width(link: Link) -> float:
-    """Return the room of what an edge says."""
+    """Return the width of an edge's label."""
     return words_width(label_of(link))
 
 
 def words_width(words: str) -> float:
-    """Return the room of what an edge says, given in words."""
+    """Return the width of a label, given in words."""
     return round(text_width(words, VIEW_SIZE) + 5, 1) if words else 0.0
 
 
 def room_at(width: float) -> float:
-    """Return the room that an edge takes at the node that it ends at, with so wide a label."""
+    """Return the room that an edge with a label of this width takes at its target."""
     return width + 10 if width else 8.0

@@ -1,4 +1,4 @@
-"""A payload and its layout as SVG: no script, light and dark, with a title for everything in it.
+"""A payload and its layout as SVG: no script, light and dark, with a tooltip on everything.
 
 Equal payloads in equal layouts make equal bytes.
 """
@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from luminal_lab.display import Theme
-from luminal_lab.viz.courses import Step
-from luminal_lab.viz.layout import Layout, Rectangle
+from luminal_lab.viz.courses import Stroke
+from luminal_lab.viz.layout import PictureLayout, Rectangle
 from luminal_lab.viz.markup import course, number, plain, rows, written
 from luminal_lab.viz.metrics import shortened, text_width
 from luminal_lab.viz.payload import Box, Item, Payload
@@ -35,7 +35,7 @@ from luminal_lab.viz.theme import style_sheet
 
 MARGIN = 14.0
 LEAST = 300.0
-"""The least width, so that what is said below has room."""
+"""The least width, so that the legend has room."""
 LINE = 17.0
 MARKS = {
     "retrieved": "double outline: retrieved",
@@ -48,7 +48,7 @@ STATUS = {"added": "+ added", "removed": "− removed", "rewired": "~ reads othe
 
 
 class Drawing(NamedTuple):
-    """An SVG, what it shows in words, and its size."""
+    """An SVG, its description, and its size."""
 
     svg: str
     text: str
@@ -57,7 +57,7 @@ class Drawing(NamedTuple):
 
 
 def drawing(
-    payload: Payload, where: Layout, *, theme: Theme = "auto", shapes: bool = True
+    payload: Payload, where: PictureLayout, *, theme: Theme = "auto", shapes: bool = True
 ) -> Drawing:
     """Return a picture of a graph."""
     parts = [*_open_boxes(payload, where), *_rings(payload, where), *_edges(payload, where)]
@@ -73,8 +73,8 @@ def drawing(
 
 
 def framed(inner: str, width: float, height: float, theme: Theme, title: str) -> str:
-    """Return a whole SVG around what is in it, on a ground of its own."""
-    used = {"g"}.union(*[found.split() for found in CLASSES.findall(inner)])
+    """Return a complete SVG around its contents, with a background."""
+    used = {"g"}.union(*[names.split() for names in CLASSES.findall(inner)])
     size = f'width="{number(width)}" height="{number(height)}"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} '
@@ -86,21 +86,24 @@ def framed(inner: str, width: float, height: float, theme: Theme, title: str) ->
 
 
 def alt_of(payload: Payload) -> str:
-    """Return a picture in words: how much of which graph, what goes in and comes out."""
-    given = [item.name for item in payload.items if item.kind == "input"]
-    made = [f"%{item.name}" for item in payload.items if "retrieved" in item.marks]
+    """Return a picture in words: how much of the graph, its inputs and its results."""
+    inputs = [item.name for item in payload.items if item.kind == "input"]
+    results = [f"%{item.name}" for item in payload.items if "retrieved" in item.marks]
     many = Counter(item.op.split("{")[0] for item in payload.items if item.kind != "outside")
-    ops = [f"{count} {op}" for op, count in sorted(many.items(), key=lambda one: (-one[1], one[0]))]
+    ops = [
+        f"{count} {op}"
+        for op, count in sorted(many.items(), key=lambda entry: (-entry[1], entry[0]))
+    ]
     parts = [
         f"Graph {payload.title}: {payload.shown}.",
-        f"Inputs: {_listed(given)}." if given else "",
-        f"Results: {_listed(made)}." if made else "",
+        f"Inputs: {_listed(inputs)}." if inputs else "",
+        f"Results: {_listed(results)}." if results else "",
         f"Shown: {_listed(ops, 8)}." if ops else "",
     ]
     if payload.is_pair:
-        found = Counter(item.status for item in payload.items)
+        counts = Counter(item.status for item in payload.items)
         parts.append(
-            f"{found['added']} added, {found['removed']} removed, {found['rewired']} rewired."
+            f"{counts['added']} added, {counts['removed']} removed, {counts['rewired']} rewired."
         )
     return " ".join(filter(None, parts))
 
@@ -113,15 +116,15 @@ def _listed(words: list[str], most: int = 6) -> str:
 # -- nodes and boxes -------------------------------------------------------------------------------
 
 
-def _node(item: Item, place: Rectangle, shapes: bool) -> str:
-    x, y, width, height = place
+def _node(item: Item, rectangle: Rectangle, shapes: bool) -> str:
+    x, y, width, height = rectangle
     is_unused = "unused" in item.marks and item.status != "removed"
     classes = ["s", item.kind]
     classes += [item.status] if item.status not in ("", "kept") else []
     if item.kind in ("view", "outside") or is_unused or item.status == "removed":
         classes.append("d")
-    parts = [f"<title>{plain(told(item))}</title>"]
-    parts.append(f'<path class="{" ".join(classes)}" d="{outline(item.kind, *place)}"/>')
+    parts = [f"<title>{plain(tooltip(item))}</title>"]
+    parts.append(f'<path class="{" ".join(classes)}" d="{outline(item.kind, *rectangle)}"/>')
     if "retrieved" in item.marks:
         double = outline(item.kind, x + 3, y + 3, width - 6, height - 6)
         parts.append(f'<path class="{" ".join(classes)}" d="{double}"/>')
@@ -152,8 +155,8 @@ def _node(item: Item, place: Rectangle, shapes: bool) -> str:
     return f"<g{faint}>{''.join(parts)}</g>"
 
 
-def told(item: Item) -> str:
-    """Return all that is known of a node, as lines."""
+def tooltip(item: Item) -> str:
+    """Return a node's tooltip: all that is known of it, as lines."""
     lines = [f"%{item.name} = {item.op} : {item.type}"]
     lines += [f"{item.label}, a {WORDS[item.kind]}"] if item.kind in ("call", "launch") else []
     lines += [", ".join(item.marks)] if item.marks else []
@@ -164,7 +167,7 @@ def told(item: Item) -> str:
     return "\n".join([*lines, *([item.value] if item.value else [])])
 
 
-def _open_boxes(payload: Payload, where: Layout) -> Iterator[str]:
+def _open_boxes(payload: Payload, where: PictureLayout) -> Iterator[str]:
     for box in payload.boxes:
         if box.is_open:
             x, y, width, height = where.places[box.id]
@@ -173,30 +176,30 @@ def _open_boxes(payload: Payload, where: Layout) -> Iterator[str]:
             yield f'<path class="o s" d="{outline("op", x, y, width, height)}"/></g>'
 
 
-def _rings(payload: Payload, where: Layout) -> Iterator[str]:
-    """Yield what lies around things that are highlighted, under the edges into them."""
+def _rings(payload: Payload, where: PictureLayout) -> Iterator[str]:
+    """Yield the rings around highlighted things, under the edges into them."""
     for thing in (*payload.items, *payload.boxes):
         if thing.highlighted:
             x, y, width, height = where.places[thing.id]
             yield f'<path class="r" d="{outline("op", x - 4, y - 4, width + 8, height + 8)}"/>'
 
 
-def _titles(payload: Payload, where: Layout) -> Iterator[str]:
-    """Yield the titles of open boxes, which lie over the edges that go in."""
+def _titles(payload: Payload, where: PictureLayout) -> Iterator[str]:
+    """Yield the titles of open boxes, drawn over incoming edges."""
     for box in payload.boxes:
         if box.is_open:
             x, y, *_ = where.places[box.id]
             yield written(x + 10, y + 17, title_of(box), TITLE_SIZE, "b q h")
 
 
-def _closed_box(box: Box, place: Rectangle) -> str:
-    x, y, width, height = place
+def _closed_box(box: Box, rectangle: Rectangle) -> str:
+    x, y, width, height = rectangle
     changed = [name for name in STATUS if getattr(box, name)]
     title, below = title_of(box), below_title(box)
     parts = [
         f"<title>{plain(_box_told(box))}</title>",
         _stack(box, x, y, width, height, "s box"),
-        f'<path class="s w box" d="{outline("op", *place)}"/>',
+        f'<path class="s w box" d="{outline("op", *rectangle)}"/>',
         written(x + (width - text_width(title, LABEL_SIZE)) / 2, y + 18.5, title, LABEL_SIZE, "b"),
         written(
             x + (width - text_width(below, TYPE_SIZE)) / 2,
@@ -210,7 +213,7 @@ def _closed_box(box: Box, place: Rectangle) -> str:
 
 
 def _stack(box: Box, x: float, y: float, width: float, height: float, kind: str) -> str:
-    """Return the sheets behind a box that stands for several."""
+    """Return the sheets behind a box that stands for several scopes."""
     if box.times == 1:
         return ""
     return "".join(
@@ -230,7 +233,7 @@ def _box_told(box: Box) -> str:
 # -- edges -----------------------------------------------------------------------------------------
 
 
-def _edges(payload: Payload, where: Layout) -> Iterator[str]:
+def _edges(payload: Payload, where: PictureLayout) -> Iterator[str]:
     tips: dict[str, dict[str, None]] = {}
     labels: dict[str, None] = {}
     lines: dict[tuple[str, str], None] = {}
@@ -245,12 +248,12 @@ def _edges(payload: Payload, where: Layout) -> Iterator[str]:
             labels[written(*at, label_of(link), VIEW_SIZE, "v q h")] = None
     for kind, data in lines:
         yield f'<path class="{kind}" d="{data}"/>'
-    for status, found in tips.items():
-        yield f'<path class="{f"a {status}".strip()}" d="{"".join(found)}"/>'
+    for status, arrows in tips.items():
+        yield f'<path class="{f"a {status}".strip()}" d="{"".join(arrows)}"/>'
     yield from labels
 
 
-def _tip(steps: tuple[Step, ...]) -> str:
+def _tip(steps: tuple[Stroke, ...]) -> str:
     """Return the arrow at the end of a course."""
     x, y = steps[-1][-2:]
     back = steps[-1][-4:-2] if len(steps[-1]) > 2 else steps[-2][-2:]
@@ -261,11 +264,11 @@ def _tip(steps: tuple[Step, ...]) -> str:
     return f"M{number(x)} {number(y)}L{' '.join(map(number, left))}l{' '.join(map(number, right))}z"
 
 
-# -- what is said below ----------------------------------------------------------------------------
+# -- the legend ------------------------------------------------------------------------------------
 
 
 def _legend(payload: Payload, y: float, width: float) -> tuple[str, float]:
-    """Return what stands below the picture, and where it ends."""
+    """Return the caption and legend below the picture, and where they end."""
     parts: list[str] = []
     caption = f"{shortened(payload.title, 60)}: {payload.shown}"
     for line in _wrapped(caption.split(" "), width):

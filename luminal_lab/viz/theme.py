@@ -1,8 +1,7 @@
 """Colours of pictures, light and dark, as the style sheet that each picture carries.
 
-Rules name their colours outright, since not every program that opens SVG knows variables. What a
-node is can be read from its shape, and what became of it from its outline and its sign; colours
-only repeat that.
+Rules name their colours outright, since not every SVG viewer knows variables. A node's kind shows
+in its shape, its status in its outline and sign; colours only repeat that.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from luminal_lab.errors import ArgumentError
 
 FONT = 'Helvetica,Arial,"Liberation Sans","DejaVu Sans Condensed","DejaVu Sans",sans-serif'
 MONO = 'Menlo,Consolas,"DejaVu Sans Mono",monospace'
-# Of each kind of node: its fill and its outline, on light and on dark.
+# Fill and outline of each kind of node, light and dark.
 KINDS = {
     "input": ("#ddf4ff", "#0969da", "#0c2d4d", "#58a6ff"),
     "parameter": ("#e7e9ff", "#4f5bd5", "#1d2150", "#8f9bff"),
@@ -30,7 +29,7 @@ KINDS = {
     "outside": ("#ffffff", "#8c959f", "#0d1117", "#7d8590"),
     "box": ("#eaeef2", "#6e7781", "#21262d", "#8b949e"),
 }
-# Of what became of a node: outline and fill, on light and on dark.
+# Outline and fill of each status, light and dark.
 STATUSES = {
     "added": ("#1a7f37", "#dafbe1", "#3fb950", "#12361f"),
     "removed": ("#cf222e", "#ffebe9", "#ff7b72", "#3d1715"),
@@ -42,7 +41,7 @@ DARK = ("#0d1117", "#e6edf3", "#9aa4af", "#8b949e", "#13181f", "#ff7b72", "#db6d
 
 
 def style_sheet(theme: Theme, used: AbstractSet[str]) -> str:
-    """Return the rules of a picture with such classes; `auto` follows what its reader prefers."""
+    """Return the rules of a picture with such classes; `auto` follows the reader's preference."""
     if theme not in ("auto", "light", "dark"):
         raise ArgumentError(
             f"display: the theme is {theme!r}", hint='give "light", "dark" or "auto"'
@@ -73,7 +72,7 @@ SHARED = (
     (".w", "stroke-width:2"),
     (".f", "opacity:.55"),
 )
-"""The rules that are the same on light and on dark."""
+"""The rules shared by light and dark."""
 
 
 def _colours(dark: bool) -> list[tuple[str, str]]:

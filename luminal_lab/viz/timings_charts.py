@@ -1,6 +1,6 @@
-"""Charts of timings: a bar for each launch, and the roof of the machine with what came near it.
+"""Charts of timings: a bar for each launch, and the machine's roofline.
 
-Plain functions that make plotly's payload.
+Plain functions return plotly payloads.
 """
 
 from __future__ import annotations
@@ -31,72 +31,76 @@ from luminal_lab.viz.figures import (
 )
 
 MOST = 40
-"""Launches that have a bar each; the faster ones are one bar together."""
+"""The most launches with a bar each; faster ones share a bar."""
 POINTS = 40
-"""Of how many points a roof is drawn."""
+"""The number of points in a drawn roof."""
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
-class Roof(NamedTuple):
-    """What a machine could do at most."""
+class MachineRoof(NamedTuple):
+    """A machine's limits."""
 
     name: str
     flops: float
-    """Operations in a second."""
+    """Operations per second."""
     bytes: float
-    """Bytes in a second."""
+    """Bytes per second."""
     is_main: bool = True
-    """Whether it is that of memory, and not of a cache."""
+    """Whether it is memory's, not a cache's."""
 
 
 def bars(several: Sequence[Timings], theme: Theme = "auto") -> Payload:
-    """Return a chart of bars: one for each launch, and for several timings one beside the other."""
-    for one in several:
-        if not isinstance(one, Timings):
+    """Return a chart with a bar for each launch; several timings stand side by side."""
+    for timings in several:
+        if not isinstance(timings, Timings):
             raise ArgumentError(
-                f"plot: {one!r} has no times",
+                f"plot: {timings!r} has no times",
                 hint="give other timings, as in before.plot(cx.time())",
             )
     keyed = _keyed(several)
     labels, rest = _labels(keyed)
-    longest = max((row.seconds for one in several for row in one), default=0.0)
+    longest = max((row.seconds for timings in several for row in timings), default=0.0)
     scale, unit = next((u for u in UNITS if longest >= u[0]), UNITS[-1])
     names = [safe(name) for _, name in labels] + ([f"{rest:,} faster ones"] if rest else [])
     data: list[Payload] = []
-    for place, one in enumerate(several):
-        colour = COLOURS[place % len(COLOURS)]
-        rows = dict(keyed[place])
+    for index, timings in enumerate(several):
+        colour = COLOURS[index % len(COLOURS)]
+        rows = dict(keyed[index])
         shown = [rows.pop(key, None) for key, _ in labels]
         values = [None if row is None else rounded(row.seconds / scale) for row in shown]
-        told = ["" if row is None else _told(row, one) for row in shown]
+        hover_texts = ["" if row is None else _hover_text(row, timings) for row in shown]
         low, high = zip(*(_quartiles(row, scale) for row in shown), strict=True) or ((), ())
         if rest:
             values.append(rounded(sum(row.seconds for row in rows.values()) / scale))
-            told.append(f"{len(rows):,} launches together")
+            hover_texts.append(f"{len(rows):,} launches together")
             low, high = (*low, 0.0), (*high, 0.0)
         data.append(
             {
                 "type": "bar",
                 "orientation": "h",
-                "name": _name(one),
+                "name": _name(timings),
                 "y": names,
                 "x": values,
-                "marker": bar(one.how, colour),
-                "hovertext": told,
+                "marker": bar(timings.how, colour),
+                "hovertext": hover_texts,
                 "hoverinfo": "text",
                 "error_x": {
                     "type": "data",
                     "symmetric": False,
                     "array": list(high),
                     "arrayminus": list(low),
-                    "visible": one.how != "modelled",
+                    "visible": timings.how != "modelled",
                     "thickness": 1,
                     "width": 3,
                 },
             }
         )
         limits = [_limit(row, scale) for row in shown] + ([None] if rest else [])
-        if len(several) == 1 and one.how != "modelled" and any(one is not None for one in limits):
+        if (
+            len(several) == 1
+            and timings.how != "modelled"
+            and any(limit is not None for limit in limits)
+        ):
             data.append(
                 {
                     "type": "scatter",
@@ -125,18 +129,18 @@ def bars(several: Sequence[Timings], theme: Theme = "auto") -> Payload:
     return {"data": data, "layout": around}
 
 
-def roofs(one: Timings, theme: Theme = "auto") -> Payload:
-    """Return a roofline plot: what the machine could do, and what each launch reached."""
-    rows = [row for row in one if row.flops and row.bytes and row.seconds]
+def roofs(timings: Timings, theme: Theme = "auto") -> Payload:
+    """Return a roofline plot: the machine's limits and each launch's rate."""
+    rows = [row for row in timings if row.flops and row.bytes and row.seconds]
     spots = [(row, row.flops / row.bytes) for row in rows if row.flops and row.bytes]
     low = min((x for _, x in spots), default=0.1) / 4
     high = max((x for _, x in spots), default=100.0) * 4
-    found = list(_roofs(one))
-    main = next((roof for roof in found if roof.is_main), None)
+    machine_roofs = list(_roofs(timings))
+    main = next((roof for roof in machine_roofs if roof.is_main), None)
     if main is not None:
         low, high = min(low, main.flops / main.bytes / 4), max(high, main.flops / main.bytes * 4)
     data: list[Payload] = []
-    for roof in found:
+    for roof in machine_roofs:
         ridge = roof.flops / roof.bytes
         step = math.log(high / low) / (POINTS - 1)
         xs = sorted({rounded(ridge), *(rounded(low * math.exp(k * step)) for k in range(POINTS))})
@@ -159,41 +163,47 @@ def roofs(one: Timings, theme: Theme = "auto") -> Payload:
         {
             "type": "scatter",
             "mode": "markers",
-            "name": _name(one),
+            "name": _name(timings),
             "x": [x for _, x in spots],
             "y": [row.gflops for row, _ in spots],
-            "marker": point(one.how, COLOURS[1]),
-            "hovertext": [_told(row, one) for row, _ in spots],
+            "marker": point(timings.how, COLOURS[1]),
+            "hovertext": [_hover_text(row, timings) for row, _ in spots],
             "hoverinfo": "text",
         }
     )
-    left_out = len(one) - len(spots)
-    below = "roofs are of float32" if found else "the rates of this device are not known: no roof"
+    left_out = len(timings) - len(spots)
+    below = (
+        "roofs are of float32"
+        if machine_roofs
+        else "the rates of this device are not known: no roof"
+    )
     if left_out:
         many = "1 launch" if left_out == 1 else f"{left_out:,} launches"
         below += f"; {many} without operations or bytes not shown"
-    title = f"{one.graph}: what is reached, and the roof"
-    around = layout(title, below=below, height=440 + 14 * len(found), theme=theme)
+    title = f"{timings.graph}: what is reached, and the roof"
+    around = layout(title, below=below, height=440 + 14 * len(machine_roofs), theme=theme)
     around["xaxis"] = logarithmic("operations for each byte")
     around["yaxis"] = logarithmic("GFLOP/s")
     return {"data": data, "layout": around}
 
 
-def _roofs(one: Timings) -> Iterator[Roof]:
-    """Yield the roofs of the machine that was timed: of memory, and of caches where measured."""
-    if isinstance(one.rates, PeakRates):
-        rates, threads = one.rates, one.threads
+def _roofs(timings: Timings) -> Iterator[MachineRoof]:
+    """Yield the roofs of the machine that was timed: for memory, and for caches if measured."""
+    if isinstance(timings.rates, PeakRates):
+        rates, threads = timings.rates, timings.threads
         flops = 1e9 * rates.gflops(threads=threads)
-        yield Roof(f"{safe(one.device)}: from memory", flops, 1e9 * rates.gbytes(threads=threads))
+        yield MachineRoof(
+            f"{safe(timings.device)}: from memory", flops, 1e9 * rates.gbytes(threads=threads)
+        )
         sizes = sorted({rate.size for rate in rates.rates if rate.what == "read" and rate.size})
         if len(sizes) > 1:  # the last of them is memory's
             cached = 1e9 * rates.gbytes("read", sizes[0], threads)
-            yield Roof(f"from a cache, within {size_text(sizes[0])}", flops, cached, False)
+            yield MachineRoof(f"from a cache, within {size_text(sizes[0])}", flops, cached, False)
         return
-    limits = _specified(one.device)
+    limits = _specified(timings.device)
     peak = None if limits is None else limits.peak("float32")
     if limits is not None and peak is not None:
-        yield Roof(f"{limits.name}: the roof", peak.flops.value, limits.bandwidth.value)
+        yield MachineRoof(f"{limits.name}: the roof", peak.flops.value, limits.bandwidth.value)
 
 
 def _specified(device: str) -> Specification | None:
@@ -204,26 +214,26 @@ def _specified(device: str) -> Specification | None:
 
 
 def _keyed(several: Sequence[Timings]) -> list[dict[str, Timing]]:
-    """Return the rows of each by what stands side by side: the node, or of other graphs the label.
+    """Return the rows of each timings by a common key: the node, or across graphs the label.
 
-    Two compiles of a graph may call one kernel by two names.
+    Two compiles of a graph may name the same kernel differently.
     """
-    is_one_graph = len({one.graph for one in several}) == 1
-    found: list[dict[str, Timing]] = []
-    for one in several:
+    is_one_graph = len({timings.graph for timings in several}) == 1
+    keyed: list[dict[str, Timing]] = []
+    for timings in several:
         rows: dict[str, Timing] = {}
-        for row in one:
+        for row in timings:
             key = name = row.node if is_one_graph and row.node else row.label
             number = 2
             while key in rows:
                 key, number = f"{name} #{number}", number + 1
             rows[key] = row
-        found.append(rows)
-    return found
+        keyed.append(rows)
+    return keyed
 
 
 def _labels(keyed: Sequence[dict[str, Timing]]) -> tuple[list[tuple[str, str]], int]:
-    """Return keys and names of the launches that have a bar, and how many share one."""
+    """Return keys and names of the launches that have a bar, and the number that share one."""
     longest: dict[str, float] = {}
     names: dict[str, str] = {}
     for rows in keyed:
@@ -240,7 +250,7 @@ def _labels(keyed: Sequence[dict[str, Timing]]) -> tuple[list[tuple[str, str]], 
 
 
 def _quartiles(row: Timing | None, scale: float) -> tuple[float, float]:
-    """Return how far below and above its median the quartiles of a row lie."""
+    """Return the distances of a row's quartiles from its median."""
     if row is None or len(row.samples) < 2:
         return 0.0, 0.0
     low, _, high = quantiles(row.samples, n=4, method="inclusive")
@@ -254,27 +264,27 @@ def _limit(row: Timing | None, scale: float) -> float | None:
     )
 
 
-def _name(one: Timings) -> str:
-    many = f", {one.threads} threads" if one.threads > 1 else ""
-    return f"{safe(one.device) or 'unknown'}{many} ({MARK[one.how]}{one.how})"
+def _name(timings: Timings) -> str:
+    many = f", {timings.threads} threads" if timings.threads > 1 else ""
+    return f"{safe(timings.device) or 'unknown'}{many} ({MARK[timings.how]}{timings.how})"
 
 
-def _below(one: Timings) -> str:
-    if one.how == "modelled":
+def _below(timings: Timings) -> str:
+    if timings.how == "modelled":
         return "modelled: the least time that the rates allow, and no run"
-    return f"medians of {one.rounds} samples, {one.how}; whiskers end at the quartiles"
+    return f"medians of {timings.rounds} samples, {timings.how}; whiskers end at the quartiles"
 
 
-def _told(row: Timing, one: Timings) -> str:
-    """Return what is shown of a launch under the pointer."""
-    lines = [f"<b>{safe(row.label)}</b>", *map(safe, row.origins[:2]), _name(one)]
-    spread = "" if one.how == "modelled" else f" ± {one.shown(row.spread)}"
-    lines.append(f"{one.shown(row.seconds)}{spread} {one.unit}")
+def _hover_text(row: Timing, timings: Timings) -> str:
+    """Return a launch's text under the pointer."""
+    lines = [f"<b>{safe(row.label)}</b>", *map(safe, row.origins[:2]), _name(timings)]
+    spread = "" if timings.how == "modelled" else f" ± {timings.shown(row.spread)}"
+    lines.append(f"{timings.shown(row.seconds)}{spread} {timings.unit}")
     if row.bytes is not None:
         lines.append(size_text(row.bytes) + (f", {row.gbytes:.1f} GB/s" if row.gbytes else ""))
     if row.flops:
         rate = f", {row.gflops:.1f} GFLOP/s" if row.gflops else ""
         lines.append(f"{count_text(row.flops)} operations{rate}")
-    if row.share is not None and row.limit is not None and one.how != "modelled":
+    if row.share is not None and row.limit is not None and timings.how != "modelled":
         lines.append(f"{row.share:.0%} of the limit ({row.limit.bound})")
     return "<br>".join(lines)

@@ -4,7 +4,7 @@ import os
 
 from luminal_lab.bench.peers.known import Known
 from luminal_lab.bench.peers.numpy import NumPy
-from luminal_lab.bench.peers.peer import Ready
+from luminal_lab.bench.peers.peer import ReadyWorkload
 from luminal_lab.bench.workload import Unable
 
 
@@ -19,7 +19,7 @@ class Wrong(NumPy):
             found[1, 2] += 1
             return [found]
 
-        return Ready(right.run, read)
+        return ReadyWorkload(right.run, read)
 
 
 class Crashing(NumPy):
@@ -34,7 +34,7 @@ class Crashing(NumPy):
                 os._exit(3)
             return right.run()
 
-        return Ready(run, right.read)
+        return ReadyWorkload(run, right.read)
 
 
 class Raising(NumPy):

@@ -6,10 +6,10 @@ from typing import cast
 import numpy as np
 import pytest
 
-from luminal_lab.bench.measure import Options, Run, apart, grown, measure, new_row
+from luminal_lab.bench.measure import BenchRun, Options, apart, grown, measure, new_row
 from luminal_lab.bench.peers.known import PEERS, Known
 from luminal_lab.bench.process import Process
-from luminal_lab.bench.rows import Report, Row
+from luminal_lab.bench.rows import BenchRow, Report
 from luminal_lab.bench.workloads import EIGHTH, workloads
 from luminal_lab.progress import Progress
 from tests.bench.planted import Crashing, Raising, Refusing, Wrong, known
@@ -91,7 +91,7 @@ def test_rounds_that_lie_far_apart_are_run_again_and_the_calmest_count(
     tmp_path, times, kept, tries
 ):
     report = Report("1.2.3", "today", 1, is_quick=True, rates=RATES)
-    run = Run(report, Options(1, is_quick=True), [], tmp_path, Progress())
+    run = BenchRun(report, Options(1, is_quick=True), [], tmp_path, Progress())
     (workload,) = (one for one in workloads(quick=True) if one.name == "gelu")
     row, ours = new_row(workload), Scripted(*times)
     run._turns(workload, row, cast("dict[str, Process]", {"luminal_lab": ours}))
@@ -143,8 +143,8 @@ def test_small_values_beside_large_ones_are_held_to_their_size():
 
 def test_a_step_that_writes_more_where_the_cache_is_longer_fails():
     name = f"bytes written: luminal_lab, {EIGHTH}"
-    row = Row("decode", "", facts={"bytes written": 64, name: 64})
+    row = BenchRow("decode", "", facts={"bytes written": 64, name: 64})
     assert grown(row) == []
     row.facts["bytes written"] = 512
     assert grown(row) == ["a step writes 512 bytes, and 64 with an eighth of the cache"]
-    assert grown(Row("other", "", facts={"bytes written": 64})) == []
+    assert grown(BenchRow("other", "", facts={"bytes written": 64})) == []

@@ -3,8 +3,8 @@
 import pytest
 
 from luminal_lab.bench.rows import (
+    BenchRow,
     Report,
-    Row,
     differences,
     geometric_mean,
     read_report,
@@ -19,7 +19,7 @@ RATES = PeakRates.stated("a laptop", gflops=100, gbytes=10)
 
 def row(name="one", ours=(1.0, 1.2, 1.1), **peers):
     rounds = {"luminal_lab": list(ours)} if ours else {}
-    made = Row(name, "a thing", rounds={**rounds, **peers}, flops=1000, read=5_000_000)
+    made = BenchRow(name, "a thing", rounds={**rounds, **peers}, flops=1000, read=5_000_000)
     made.conclude(RATES)
     return made
 
@@ -51,13 +51,13 @@ def test_without_us_or_without_peers_there_is_no_ratio():
 
 
 def test_what_asks_for_nothing_has_no_limit():
-    made = Row("compile", "", rounds={"luminal_lab": [1.0]})
+    made = BenchRow("compile", "", rounds={"luminal_lab": [1.0]})
     made.conclude(RATES)
     assert (made.limit_ms, made.limit_share) == (None, None)
 
 
 def test_the_modelled_time_is_no_fact_beside_others():
-    made = Row("one", "", rounds={"luminal_lab": [2.0]}, facts={"bytes written": 3.0})
+    made = BenchRow("one", "", rounds={"luminal_lab": [2.0]}, facts={"bytes written": 3.0})
     made.facts |= {"modelled ms": 0.5, "modelled ms: luminal_lab, specialised": 0.25}
     made.conclude(RATES)
     assert (made.modelled_ms, made.facts) == (0.5, {"bytes written": 3.0})

@@ -1,6 +1,6 @@
 """The table: lines of a terminal, and what falls short of the goals."""
 
-from luminal_lab.bench.rows import Row
+from luminal_lab.bench.rows import BenchRow
 from luminal_lab.bench.table import HEADER, WIDTH, extras, foot, head, line, shortfalls
 from tests.bench.test_rows import RATES, report, row
 
@@ -86,17 +86,17 @@ def test_what_reaches_its_goals_does_not_fall_short():
 
 def test_products_are_held_to_the_limit_when_they_are_large():
     for name, count in (("matmul-512", 0), ("matmul-1024", 1)):
-        made = Row(name, "", flops=10**9, rounds={"luminal_lab": [20.0]})
+        made = BenchRow(name, "", flops=10**9, rounds={"luminal_lab": [20.0]})
         made.conclude(RATES)
         found = shortfalls(report(made))
         assert len(found) == count
-    assert found[0].what == (
+    assert found[0].reason == (
         "50% of the limit, goal 70% (limited by arithmetic: 10 ms at least; reached 50.0 GFLOP/s)"
     )
 
 
 def test_compiling_has_a_goal_of_its_own():
-    cold, cached = Row("compile-cold", ""), Row("compile-cached", "")
+    cold, cached = BenchRow("compile-cold", ""), BenchRow("compile-cached", "")
     for made, ms in ((cold, 12_000.0), (cached, 400.0)):
         made.rounds["luminal_lab"] = [ms]
         made.conclude(RATES)

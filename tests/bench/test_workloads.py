@@ -28,7 +28,7 @@ def test_all_are_there_in_both_sizes_in_order():
 
 @pytest.mark.parametrize("known", [OURS, *PEERS], ids=lambda known: known.name)
 def test_every_library_has_a_form_of_every_kind_or_says_why_not(known):
-    module, _, name = known.place.partition(":")
+    module, _, name = known.peer_class.partition(":")
     peer = getattr(import_module(module), name)
     kinds = {one.kind for one in FULL.values() if one.has_peers or known is OURS}
     for kind in kinds:

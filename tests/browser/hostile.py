@@ -13,18 +13,18 @@ from luminal_lab.core.ops import Input
 from luminal_lab.core.origin import Origin
 from luminal_lab.io.facts import (
     BufferFacts,
-    Cell,
+    CellText,
+    DeviceRoof,
     Facts,
     KernelFacts,
     LaunchFacts,
     Line,
     MemoryFacts,
-    Roof,
     RuleFacts,
+    ScheduleStep,
     Sketch,
     SketchNode,
     SourceFacts,
-    Step,
     Subject,
     TimeFacts,
     TimeRow,
@@ -106,7 +106,15 @@ def facts() -> Facts:
         for k, one in enumerate(("c", "cuda", "metal"))
     )
     kernel = KernelFacts(
-        evil(1), evil(2), evil(3), evil(4), 10, 20, evil(5), evil(6), (Step(evil(7), evil(0)),)
+        evil(1),
+        evil(2),
+        evil(3),
+        evil(4),
+        10,
+        20,
+        evil(5),
+        evil(6),
+        (ScheduleStep(evil(7), evil(0)),),
     )
     return Facts(
         kernels=(replace(kernel, sources=sources),),
@@ -119,8 +127,8 @@ def facts() -> Facts:
             evil(1): RuleFacts(evil(2), evil(3), evil(4), 1, evil(5), (evil(6),), sketch, sketch)
         },
         times=(TimeFacts(evil(4), "measured", evil(5), evil(6), (TimeRow(0, 1e-3, 9e-4, 2e-3),)),),
-        roofline=(Roof(evil(4), 1e12, 1e11, evil(7)),),
-        cells=(Cell(evil(0), "\n".join(map(evil, range(8)))),),
+        roofline=(DeviceRoof(evil(4), 1e12, 1e11, evil(7)),),
+        cells=(CellText(evil(0), "\n".join(map(evil, range(8)))),),
         environment={evil(0): evil(1)},
         python=evil(2),
     )

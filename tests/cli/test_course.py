@@ -5,7 +5,7 @@ import json
 import pytest
 
 from luminal_lab.course import commands
-from luminal_lab.course.grading import Result, Results
+from luminal_lab.course.grading import ExerciseResult, Results
 from tests.cli.asking import ask
 from tests.course.made import cell, chapter, write
 
@@ -40,7 +40,7 @@ def test_notebooks_with_and_without_answers(capsys, tmp_path):
 
 
 def test_a_class_is_graded(capsys, monkeypatch, tmp_path):
-    found = Results(("77.1",), {"ana": {"77.1": Result("right")}})
+    found = Results(("77.1",), {"ana": {"77.1": ExerciseResult("right")}})
     asked = []
 
     def grade(folder, **how):

@@ -6,22 +6,22 @@ import warnings
 import pytest
 
 from luminal_lab.cli import checks, doctor
-from luminal_lab.cli.checks import Check, Found
+from luminal_lab.cli.checks import CheckResult, DoctorCheck
 from luminal_lab.errors import DeviceError, LabWarning
 from tests.cli.asking import ask
 
 
-def fails() -> Found:
+def fails() -> CheckResult:
     raise DeviceError("gcc: it is broken\n  more", hint="pip install ziglang; or not")
 
 
-def breaks() -> Found:
+def breaks() -> CheckResult:
     raise ImportError("no such symbol")
 
 
-GOOD = Check("python", lambda: Found("works", "3.11"), is_basic=True)
-BAD = Check("compiler", fails)
-ABSENT = Check("metal", lambda: Found("none", "is on Macs"))
+GOOD = DoctorCheck("python", lambda: CheckResult("works", "3.11"), is_basic=True)
+BAD = DoctorCheck("compiler", fails)
+ABSENT = DoctorCheck("metal", lambda: CheckResult("none", "is on Macs"))
 
 
 def test_here_the_basics_work(capsys, monkeypatch):
@@ -52,7 +52,7 @@ def test_what_is_missing_is_told_with_what_mends_it(capsys, monkeypatch):
 
 
 def test_without_the_basics_it_fails(capsys, monkeypatch):
-    monkeypatch.setattr(doctor, "CHECKS", (Check("packages", breaks, is_basic=True), ABSENT))
+    monkeypatch.setattr(doctor, "CHECKS", (DoctorCheck("packages", breaks, is_basic=True), ABSENT))
     status, out, _ = ask(capsys, "doctor")
     assert status == 1
     assert "fails     packages  ImportError: no such symbol\n" in out
@@ -60,7 +60,7 @@ def test_without_the_basics_it_fails(capsys, monkeypatch):
 
 
 def test_colours_are_for_terminals():
-    found = {GOOD: GOOD.found()}
+    found = {GOOD: GOOD.result()}
     assert "\033" not in "".join(doctor.lines(found, is_coloured=False))
     assert "\033[32mworks   \033[0m" in "".join(doctor.lines(found, is_coloured=True))
 
@@ -90,13 +90,13 @@ def test_without_the_built_script_it_says_how_to_build_it(monkeypatch):
 
 def test_a_wrong_result_is_a_failure(monkeypatch):
     monkeypatch.setattr(checks, "_fault_of", lambda device: "a softmax is off by 2")
-    assert checks.interpreter() == Found("fails", "a softmax is off by 2")
+    assert checks.interpreter() == CheckResult("fails", "a softmax is off by 2")
 
 
 def test_what_has_a_row_is_no_warning_as_well(capsys, monkeypatch):
-    def warns() -> Found:
+    def warns() -> CheckResult:
         warnings.warn("kept elsewhere", LabWarning, stacklevel=1)
-        return Found("missing", "read-only: kept elsewhere")
+        return CheckResult("missing", "read-only: kept elsewhere")
 
-    monkeypatch.setattr(doctor, "CHECKS", (GOOD, Check("cache", warns)))
+    monkeypatch.setattr(doctor, "CHECKS", (GOOD, DoctorCheck("cache", warns)))
     assert ask(capsys, "doctor")[0] == 0  # here a warning is an error

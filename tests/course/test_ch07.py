@@ -36,8 +36,8 @@ OTHERS = {
         "answer = lambda n, d: np.float64(4 * d * (2 * n + 1))",
     ),
     "07.3": (
-        'answer = "split i by 16\\nparallel i_o\\nsplit j by 32\\nsimd j_i"',
-        'answer = "simd j\\nsplit i by 16\\nparallel i_o"',
+        'answer = "split i by 16\\nparallel i.block\\nsplit j by 32\\nsimd j.own"',
+        'answer = "simd j\\nsplit i by 16\\nparallel i.block"',
     ),
     "07.4": (
         in_c(ROWS + "y[i*k] = x[i*k];" + LATER + BEFORE + "}"),
@@ -58,9 +58,12 @@ WRONG = {
         ("answer = 4 * (2 * 3 * 5 + 5)", "the answer is a number, and a function is wanted"),
     ),
     "07.3": (
-        ('answer = "split i by 16\\nparallel i_o"', "not yet: the sum runs some"),
+        ('answer = "split i by 16\\nparallel i.block"', "not yet: the sum runs some"),
         ('answer = "parallel i\\nsimd j"', "1000 rows are 1000 tasks"),
-        ('answer = "split i by 16\\nparallel i_i\\nsimd j"', "parallel i_i: it is inside i_o"),
+        (
+            'answer = "split i by 16\\nparallel i.own\\nsimd j"',
+            "parallel i.own: it is inside i.block",
+        ),
         ('answer = "splt i by 16"', "the schedule is refused"),
         ('answer = "simd j"', "nothing is parallel yet"),
     ),

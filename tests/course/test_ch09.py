@@ -27,10 +27,12 @@ OTHERS = {
         "answer = lambda f, b: next(n for n in range(1, 1000) if 2 * n * b >= 12 * f)",
     ),
     "09.4": (
-        RIGHT.replace("reorder i_i, j_o", "reorder i_i, j_o\nreorder i_o, j_o").replace(
-            "parallel i_o", "parallel j_o"
+        RIGHT.replace("reorder i.block, j.block", "reorder j.block, i.block").replace(
+            "parallel i.block", "parallel j.block"
         ),
-        RIGHT.replace("clamp i_i_2", "pack a before j_o over k, i_i_2 as rows\nround i_i_2"),
+        RIGHT.replace(
+            "clamp i_sum.own", "pack a before j.block over k, i_sum.own as rows\nround i_sum.own"
+        ),
     ),
 }
 WRONG = {
@@ -56,8 +58,11 @@ WRONG = {
         ("answer = lambda f, b: print(f)", "it returns a NoneType"),
     ),
     "09.4": (
-        (without("round i_i", "clamp i_i_2"), "unroll i_i: its size, min(101 - 6*i_o, 6), is not"),
-        (without("parallel i_o"), "not yet: blocks are tasks"),
+        (
+            without("round i_start.own", "clamp i_sum.own"),
+            "unroll i_start.own: its size, min(101 - 6*i.block, 6), is not",
+        ),
+        (without("parallel i.block"), "not yet: blocks are tasks"),
         (
             RIGHT.replace("split i by 6", "split i by 4"),
             "64 sums stand together, and 96 are wanted",

@@ -8,8 +8,8 @@ import pytest
 
 from luminal_lab import course
 from luminal_lab.course.desk import Desk
-from luminal_lab.course.isolated import Limits
-from luminal_lab.course.kept import Entry
+from luminal_lab.course.isolated import CallLimits
+from luminal_lab.course.kept import ExerciseRecord
 from luminal_lab.errors import ArgumentError, UnknownNameError
 from tests.course import made
 from tests.course.answering import ODD
@@ -20,7 +20,7 @@ from tests.notebook import notebook
 @pytest.fixture
 def desk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Desk:
     made.chapter(monkeypatch)
-    return Desk(tmp_path, Limits(5))
+    return Desk(tmp_path, CallLimits(5))
 
 
 def test_an_open_exercise_says_its_task_and_keeps_nothing(desk: Desk, tmp_path: Path):
@@ -32,9 +32,9 @@ def test_an_open_exercise_says_its_task_and_keeps_nothing(desk: Desk, tmp_path: 
 
 def test_a_right_answer(desk: Desk):
     assert desk.check("77.1", 4).text == "77.1 is right\n  right: it is a number\n  right: it is 4"
-    assert desk.kept.entry("77.1") == Entry(right=True, tries=1)
+    assert desk.kept.entry("77.1") == ExerciseRecord(right=True, tries=1)
     desk.check("77.1", 5)
-    assert desk.kept.entry("77.1") == Entry(right=True, tries=1)
+    assert desk.kept.entry("77.1") == ExerciseRecord(right=True, tries=1)
 
 
 def test_a_wrong_answer_gets_what_is_right_what_is_not_and_a_hint(desk: Desk):
@@ -42,7 +42,7 @@ def test_a_wrong_answer_gets_what_is_right_what_is_not_and_a_hint(desk: Desk):
         "77.1 is not right yet\n  right: it is a number\n  not yet: it is 4\n"
         "hint: what is twice two?"
     )
-    assert desk.kept.entry("77.1") == Entry(tries=1)
+    assert desk.kept.entry("77.1") == ExerciseRecord(tries=1)
 
 
 @pytest.mark.parametrize("name", sorted(ODD.keys() - {"...", "None"}))
@@ -162,8 +162,8 @@ def test_in_a_kernel_an_answer_cannot_end_it(tmp_path: Path):
             "import os, sys\n"
             "from pathlib import Path\n"
             "from luminal_lab.course.desk import Desk\n"
-            "from luminal_lab.course.isolated import Limits\n"
-            "desk = Desk(Path('kept'), Limits(20))\n"
+            "from luminal_lab.course.isolated import CallLimits\n"
+            "desk = Desk(Path('kept'), CallLimits(20))\n"
             "calls = []\n"
             "def leave(*shapes):\n"
             "    calls.append(shapes)\n"

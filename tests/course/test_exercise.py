@@ -1,6 +1,6 @@
 """Hold how claims become a verdict."""
 
-from luminal_lab.course.exercise import Verdict, is_open, told
+from luminal_lab.course.exercise import Verdict, error_text, is_open
 from luminal_lab.errors import DeviceError, ShapeError
 
 
@@ -51,17 +51,17 @@ def test_errors_are_told_in_a_line():
         def __str__(self) -> str:
             raise ValueError
 
-    assert told(ShapeError("a: b", hint="c")) == "ShapeError: a: b (c)"
-    assert told(ValueError("one\ntwo")) == "ValueError: one two"
-    assert told(KeyboardInterrupt()) == "KeyboardInterrupt"
-    assert told(SilentError()) == "SilentError"
-    assert len(told(ValueError("x" * 1000))) < 220
+    assert error_text(ShapeError("a: b", hint="c")) == "ShapeError: a: b (c)"
+    assert error_text(ValueError("one\ntwo")) == "ValueError: one two"
+    assert error_text(KeyboardInterrupt()) == "KeyboardInterrupt"
+    assert error_text(SilentError()) == "SilentError"
+    assert len(error_text(ValueError("x" * 1000))) < 220
 
 
 def test_of_what_a_compiler_says_the_error_is_told():
     said = ["emulator: cc (some system, with a long name) made no library, and ended with status 1"]
     said += ["  the kernel: In function turned:", "  the kernel:3: warning: " + "w" * 200]
     said += ["  the kernel:3:51: error: expected ; before y"]
-    assert told(DeviceError("\n".join(said), hint="mend the marked line")) == (
+    assert error_text(DeviceError("\n".join(said), hint="mend the marked line")) == (
         f"DeviceError: {said[0]}: {said[3].strip()}"
     )

@@ -11,21 +11,23 @@ from pathlib import Path
 import pytest
 
 from luminal_lab.course import commands, outline
-from luminal_lab.course.grading import Result, Results, Task, graded
-from luminal_lab.course.isolated import Limits, decoded
+from luminal_lab.course.grading import ExerciseResult, GradingTask, Results, graded
+from luminal_lab.course.isolated import CallLimits, decoded
 from luminal_lab.course.worker import changes, command, state
 from tests.course.made import cell, write
 
-LIMITS = Limits(30)
+LIMITS = CallLimits(30)
 EXERCISE = outline.exercises("00")[0]
 START = "import luminal_lab as ll\nimport numpy as np\nfrom luminal_lab.course import check"
 CHECK = f'check("{EXERCISE.id}", answer)'
 
 
-def result(*cells: str, exercises: tuple[int, ...] = (), limits: Limits = LIMITS) -> Result:
+def result(
+    *cells: str, exercises: tuple[int, ...] = (), limits: CallLimits = LIMITS
+) -> ExerciseResult:
     """What becomes of the exercise in the last cell."""
     last = len(cells)
-    task = Task("ana", EXERCISE.id, (START, *cells), frozenset({last, *exercises}))
+    task = GradingTask("ana", EXERCISE.id, (START, *cells), frozenset({last, *exercises}))
     return graded(task, limits)
 
 
@@ -54,8 +56,8 @@ def test_a_class_is_a_table(tmp_path: Path):
 
 def some() -> Results:
     students = {
-        "ana": {"77.1": Result("right", ("right: a",)), "77.2": Result("open")},
-        "=cmd()": {"77.1": Result("not yet", ("not yet: a",))},
+        "ana": {"77.1": ExerciseResult("right", ("right: a",)), "77.2": ExerciseResult("open")},
+        "=cmd()": {"77.1": ExerciseResult("not yet", ("not yet: a",))},
     }
     return Results(("77.1", "77.2"), students, ("x: it is not a notebook",))
 
@@ -167,7 +169,7 @@ def test_what_changed_has_a_name():
 
 
 def test_limits_hold(tmp_path: Path):
-    short = Limits(3)
+    short = CallLimits(3)
     assert result("while True: pass", limits=short).said == (
         "not yet: the answer was stopped after 3 s",
     )

@@ -18,13 +18,13 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.course import isolated as module, refusals
 from luminal_lab.course.exercise import Verdict
-from luminal_lab.course.isolated import Limits, decoded, encoded, ended, is_inside, isolated
+from luminal_lab.course.isolated import CallLimits, decoded, encoded, ended, is_inside, isolated
 
-QUICK, LONG = Limits(0.5), Limits(30)
+QUICK, LONG = CallLimits(0.5), CallLimits(30)
 FORKS = pytest.mark.skipif(not module.CAN_FORK, reason="this platform has no fork")
 
 
-def said(call: Callable[[], object], limits: Limits = LONG, kept: Path | None = None) -> str:
+def said(call: Callable[[], object], limits: CallLimits = LONG, kept: Path | None = None) -> str:
     """What is said of an answer that does something before it is right."""
 
     def run() -> Verdict:
@@ -164,7 +164,7 @@ def test_a_device_may_start_its_compiler():
         cx.execute()
         assert y.shape == (5,)
 
-    assert said(compile_and_run, Limits(30)).startswith("right: ")
+    assert said(compile_and_run, CallLimits(30)).startswith("right: ")
 
 
 @FORKS
@@ -180,7 +180,7 @@ def test_a_pool_of_threads_of_the_kernel_does_not_hold_a_check_up():
         cx.execute()
         assert y.numpy()[0] == 1.0
 
-    assert said(again, Limits(20)).startswith("right: ")
+    assert said(again, CallLimits(20)).startswith("right: ")
 
 
 @FORKS
@@ -188,7 +188,7 @@ def test_ctrl_c_ends_the_answer_and_reaches_the_one_who_pressed_it():
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
     begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        isolated(lambda: forever() or Verdict(True), Limits(30))
+        isolated(lambda: forever() or Verdict(True), CallLimits(30))
     assert time.monotonic() - begun < 10
 
 

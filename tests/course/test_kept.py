@@ -9,24 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from luminal_lab.course.kept import NAME, Entry, Kept, data_folder
+from luminal_lab.course.kept import NAME, ExerciseRecord, ProgressFile, data_folder
 
 
-def solve(kept: Kept, id: str) -> None:
+def solve(kept: ProgressFile, id: str) -> None:
     kept.change(id, lambda one: replace(one, right=True, tries=one.tries + 1))
 
 
 def test_what_one_keeps_another_finds(tmp_path: Path):
-    solve(Kept(tmp_path / "new" / "folder"), "04.2")
-    other = Kept(tmp_path / "new" / "folder")
-    assert other.entry("04.2") == Entry(right=True, tries=1)
-    assert other.entry("04.3") == Entry()
+    solve(ProgressFile(tmp_path / "new" / "folder"), "04.2")
+    other = ProgressFile(tmp_path / "new" / "folder")
+    assert other.entry("04.2") == ExerciseRecord(right=True, tries=1)
+    assert other.entry("04.3") == ExerciseRecord()
     assert [one.name for one in (tmp_path / "new" / "folder").iterdir()] == [NAME]
     assert not other.notes
 
 
 def test_two_kernels_lose_nothing_of_each_other(tmp_path: Path):
-    one, two = Kept(tmp_path), Kept(tmp_path)
+    one, two = ProgressFile(tmp_path), ProgressFile(tmp_path)
     solve(one, "00.1")
     solve(two, "00.2")
     solve(one, "00.3")
@@ -50,7 +50,7 @@ def test_two_kernels_lose_nothing_of_each_other(tmp_path: Path):
 )
 def test_a_damaged_file_is_set_aside_and_said(tmp_path: Path, text: str):
     (tmp_path / NAME).write_text(text)
-    kept = Kept(tmp_path)
+    kept = ProgressFile(tmp_path)
     solve(kept, "04.2")
     note = (
         f"{tmp_path / NAME} was damaged: it is now progress.damaged-1.json, and a new one is begun"
@@ -58,13 +58,13 @@ def test_a_damaged_file_is_set_aside_and_said(tmp_path: Path, text: str):
     assert kept.take_notes() == (note,)
     assert kept.take_notes() == ()
     assert (tmp_path / "progress.damaged-1.json").read_text() == text
-    assert Kept(tmp_path).entry("04.2").right
+    assert ProgressFile(tmp_path).entry("04.2").right
 
 
 def test_one_that_is_no_text_is_set_aside_too(tmp_path: Path):
     (tmp_path / "progress.damaged-1.json").write_text("older")
     (tmp_path / NAME).write_bytes(b"\xff\xfe\x00")
-    kept = Kept(tmp_path)
+    kept = ProgressFile(tmp_path)
     kept.read()
     assert "progress.damaged-2.json" in kept.take_notes()[0]
 
@@ -72,7 +72,7 @@ def test_one_that_is_no_text_is_set_aside_too(tmp_path: Path):
 def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path):
     text = '{"format": 2, "people": []}'
     (tmp_path / NAME).write_text(text)
-    kept = Kept(tmp_path)
+    kept = ProgressFile(tmp_path)
     solve(kept, "04.2")
     assert kept.entry("04.2").right
     assert kept.take_notes()[0] == (
@@ -83,7 +83,7 @@ def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path):
 
 def test_where_nothing_can_be_written_it_goes_on_in_memory(tmp_path: Path):
     (tmp_path / "file").write_text("no folder")
-    kept = Kept(tmp_path / "file")
+    kept = ProgressFile(tmp_path / "file")
     solve(kept, "04.2")
     solve(kept, "04.3")
     assert kept.entry("04.2").right
@@ -96,7 +96,7 @@ def test_a_read_only_folder_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(tempfile, "mkstemp", refuse)
-    kept = Kept(tmp_path)
+    kept = ProgressFile(tmp_path)
     solve(kept, "04.2")
     assert kept.take_notes() == (
         f"progress is kept until this kernel ends: {tmp_path} cannot be written to "
@@ -106,7 +106,7 @@ def test_a_read_only_folder_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    kept = Kept(tmp_path)
+    kept = ProgressFile(tmp_path)
     solve(kept, "04.2")
     before = (tmp_path / NAME).read_text()
 
@@ -129,7 +129,7 @@ def test_without_a_home_it_is_in_memory(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(Path, "home", homeless)
     assert data_folder() is None
-    kept = Kept(None)
+    kept = ProgressFile(None)
     solve(kept, "04.2")
     assert kept.entry("04.2").right
     assert kept.take_notes() == (

@@ -117,7 +117,7 @@ def test_what_is_no_notebook_is_said(tmp_path: Path, text: str):
 def test_jupyters_copies_are_not_notebooks(tmp_path: Path):
     write(tmp_path / ".ipynb_checkpoints" / "x-checkpoint.ipynb", cell("y"))
     path = write(tmp_path / "x.ipynb", cell("y"))
-    assert notebooks.found(tmp_path) == [path]
+    assert notebooks.notebook_paths(tmp_path) == [path]
 
 
 def test_an_exercise_is_found_by_its_mark_or_its_check():

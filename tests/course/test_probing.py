@@ -104,4 +104,4 @@ def test_kinds_are_words():
     assert {kind(one) for one in (1j, np.float32(1), np.True_, True)} == {"a number"}
     assert kind(ll.Graph) == "the class Graph itself"
     assert kind(ll.Graph().tensor((2,), name="x")) == "a tensor"
-    assert probing.graph(3) is None
+    assert probing.ir_of(3) is None

@@ -10,8 +10,8 @@ from luminal_lab.machines.machine import Machine
 from luminal_lab.machines.rates import PeakRates
 from luminal_lab.passes.dead_code import DeadCode
 from luminal_lab.passes.inlining import Inlining
-from luminal_lab.timing.column import Column, Covering, Part, fused
-from luminal_lab.timing.recording import Entry, Program, Recording, key_of_kernel
+from luminal_lab.timing.column import Column, Covering, LaunchTime, fused
+from luminal_lab.timing.recording import RecordedKernel, RecordedProgram, Recording, key_of_kernel
 from luminal_lab.timing.subject import subject_of
 
 MACHINE = Machine(cores=2)
@@ -27,7 +27,7 @@ class Unfused:
         covering = Covering(made)
         nodes = [node for node in made.ir if node.sources and not isinstance(node.op, Call)]
         parts = tuple(
-            Part(
+            LaunchTime(
                 str(n), n.op.name, "measured", (1e-3,) * rounds, covering.written(n.id), n.id, 8, 2
             )
             for n in nodes
@@ -53,7 +53,7 @@ def recording(cx, dims=None):
     _, uses = fused(subject, MACHINE)
     kernels = [use.kernel for use in uses if use.kernel is not None]
     entries = tuple(
-        Entry(one.name, key_of_kernel(one, subject.dims), (1e-3 * k, 1e-3 * k, 1.2e-3 * k))
+        RecordedKernel(one.name, key_of_kernel(one, subject.dims), (1e-3 * k, 1e-3 * k, 1.2e-3 * k))
         for k, one in enumerate(kernels, 1)
     )
     places = tuple(range(len(entries)))
@@ -64,7 +64,7 @@ def recording(cx, dims=None):
         "c",
         "1",
         entries,
-        (Program("small", places, (0.007,), "equal to the interpreter"),),
+        (RecordedProgram("small", places, (0.007,), "equal to the interpreter"),),
         asdict(MACHINE),
         "no clock",
         2,

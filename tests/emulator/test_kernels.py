@@ -69,23 +69,23 @@ def test_inputs_are_drawn_and_sizes_are_small_unless_given():
 def test_arguments_that_cannot_be(given, text):
     (kernel,) = kernels(product)
     error = error_of(lambda: kernel.emulate(**given), ArgumentError)
-    assert str(error) == f"kernel mul_sum: {text}"
+    assert str(error) == f"kernel matmul: {text}"
 
 
 def test_what_it_shows():
     (kernel,) = kernels(product, ll.MetalCompiler())
     seen = kernel.emulate(dims={"n": 3}, trace=True)
     text = str(seen)
-    assert text.startswith("kernel mul_sum (metal) in the emulator, n = 3\n  kernel_mul_sum: ")
+    assert text.startswith("kernel matmul (metal) in the emulator, n = 3\n  kernel_matmul: ")
     assert "\n  O: float32(3, 8), as it should be\n" in text
     assert "accesses, nothing found\nline  accesses" in text
-    assert repr(seen) == "<Emulated mul_sum: agrees, 0 findings; print(…) shows it>"
+    assert repr(seen) == "<Emulated matmul: agrees, 0 findings; print(…) shows it>"
     assert set(seen.to_pandas()["array"]) == {"a", "b", "O"}
     lines = kernel.source.splitlines()
     assert all(lines[one - 1].strip() for one in seen.transactions)
     error = error_of(lambda: kernel.emulate(dims={"n": 3}).findings, DeviceError)
     assert str(error) == (
-        "kernel mul_sum: its accesses were not recorded\n"
+        "kernel matmul: its accesses were not recorded\n"
         "hint: kernel.emulate(trace=True) records them"
     )
 
@@ -135,7 +135,7 @@ def test_what_would_take_long_is_refused_with_the_sizes_that_would_do():
     (kernel,) = kernels(product)
     error = error_of(lambda: kernel.emulate(dims={"n": 1_000_000}), DeviceError)
     assert str(error) == (
-        "kernel mul_sum: it has about 348,000,160 operations with n = 1,000,000, and in 60 s the "
+        "kernel matmul: it has about 348,000,160 operations with n = 1,000,000, and in 60 s the "
         "emulator does some 60,000,000\n"
         'hint: dims={"n": 125000} would do; or give it more time, with limit='
     )
@@ -154,24 +154,24 @@ def test_what_would_take_long_is_refused_with_the_sizes_that_would_do():
 def test_what_it_is_given_must_fit():
     (kernel,) = kernels(product)
     error = error_of(lambda: kernel.emulate({"x": 1}), InputError)
-    assert str(error) == "kernel mul_sum: it has no input 'x'\nhint: its inputs: a, b"
+    assert str(error) == "kernel matmul: it has no input 'x'\nhint: its inputs: a, b"
     error = error_of(lambda: kernel.emulate(dims={"m": 1}), DimError)
-    assert str(error) == "kernel mul_sum: it has no dim 'm'\nhint: its dims: n"
+    assert str(error) == "kernel matmul: it has no dim 'm'\nhint: its dims: n"
     error = error_of(lambda: kernel.emulate(dims={"n": 2.5}), DimError)
-    assert str(error) == "kernel mul_sum: n is 2.5\nhint: give a whole number"
+    assert str(error) == "kernel matmul: n is 2.5\nhint: give a whole number"
     error = error_of(lambda: kernel.emulate({"a": np.ones((4, 21))}), InputError)
     assert error.message == (
-        "kernel mul_sum: a is (4, 20), but the data is (4, 21), so that axis 1 has 21 and not 20"
+        "kernel matmul: a is (4, 20), but the data is (4, 21), so that axis 1 has 21 and not 20"
     )
     error = error_of(lambda: kernel.emulate({"a": np.ones((4, 20))}, {"n": 5}), InputError)
-    assert error.message.startswith("kernel mul_sum: a is (5, 20), but the data is (4, 20)")
+    assert error.message.startswith("kernel matmul: a is (5, 20), but the data is (4, 20)")
 
 
 def test_kernels_for_a_cpu_have_no_emulator():
     (kernel,) = kernels(product, ll.CPUCompiler())
     error = error_of(kernel.emulate, DeviceError)
     assert str(error) == (
-        "kernel mul_sum: it is C, for a CPU, and the emulator is for kernels of GPUs\n"
+        "kernel matmul: it is C, for a CPU, and the emulator is for kernels of GPUs\n"
         "hint: ll.CUDACompiler() and ll.MetalCompiler() make some, on any machine"
     )
 

@@ -4,7 +4,7 @@ import pytest
 
 from luminal_lab.devices.build.toolchain import find_cpp_compiler
 from luminal_lab.emulator.library import stand_ins, with_lines
-from luminal_lab.emulator.reading import Parameter, read
+from luminal_lab.emulator.reading import KernelParameter, read
 from luminal_lab.errors import DeviceError
 from tests.expect import error_of
 
@@ -29,10 +29,12 @@ def test_pointers_to_shared_memory_stay():
 
 def test_parameters_of_kernels():
     text = 'extern "C" __global__ void __launch_bounds__(64) f(const float *x, int n) {}\n'
-    assert read(text, "cuda", frozenset()).kernels == {"f": (Parameter("x"), Parameter("n"))}
+    assert read(text, "cuda", frozenset()).kernels == {
+        "f": (KernelParameter("x"), KernelParameter("n"))
+    }
     text = "kernel void f(device float *x [[buffer(3)]], uint i [[thread_position_in_grid]]) {}"
     assert read(text, "metal", frozenset()).kernels == {
-        "f": (Parameter("x", "buffer", 3), Parameter("i", "thread_position_in_grid"))
+        "f": (KernelParameter("x", "buffer", 3), KernelParameter("i", "thread_position_in_grid"))
     }
 
 

@@ -12,7 +12,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab import nn
 from luminal_lab.devices.gpu import program as gpu_program
-from luminal_lab.devices.gpu.engine import Emulated, Launched, Place, _given
+from luminal_lab.devices.gpu.engine import EmulatorEngine, Location, PlacedLaunch, _given
 from luminal_lab.emulator import Call, Finding, emulate
 from luminal_lab.emulator.kernels import meaning_of
 from luminal_lab.kernels.render.gpu.program import gpu_source
@@ -30,17 +30,17 @@ MODELS: dict[str, Callable[[], Any]] = {
 }
 
 
-def traced_call(launched: Launched) -> Call:
+def traced_call(launched: PlacedLaunch) -> Call:
     """A launch; before its kernel's first phase its locals and outputs hold nothing."""
     kernel, given = launched.kernel, launched.arguments
     meaning = meaning_of(kernel)
     first, last = len(meaning.inputs), len(kernel.locals) + len(meaning.outputs)
-    read = {one.address for one in given[:first] if isinstance(one, Place)}
+    read = {one.address for one in given[:first] if isinstance(one, Location)}
     # What is written over an input holds that.
     fresh = [
         first + k
         for k, one in enumerate(given[first : first + last])
-        if isinstance(one, Place) and one.address not in read
+        if isinstance(one, Location) and one.address not in read
     ]
     return Call(
         launched.function,
@@ -58,7 +58,7 @@ def findings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Finding]]:
     seen = [0]
 
     def launch(
-        self: Emulated, launches: Sequence[Launched], key: Hashable, *, careful: bool
+        self: EmulatorEngine, launches: Sequence[PlacedLaunch], key: Hashable, *, careful: bool
     ) -> None:
         calls = [traced_call(one) for one in launches]
         trace = emulate(self.source, self.dialect.name, calls, trace=True)  # pyright: ignore
@@ -66,7 +66,7 @@ def findings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Finding]]:
         found.extend(trace.findings)
         seen[0] += trace.accesses
 
-    monkeypatch.setattr(Emulated, "launch", launch)
+    monkeypatch.setattr(EmulatorEngine, "launch", launch)
     yield found
     assert seen[0] > 1000
 

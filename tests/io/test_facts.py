@@ -77,7 +77,7 @@ def test_a_kernel_has_its_steps_and_why_it_was_fused(facts):
     assert product.reason.startswith("contraction: ")
     assert softmax.reason.startswith("rows: 2 reductions over the same 8 rows")
     assert softmax.steps[-1].nest == softmax.nest
-    assert softmax.first.startswith("nest max_mul_sum_recip(")
+    assert softmax.first.startswith("nest softmax(")
     assert [one.text for one in softmax.steps] == softmax.schedule.splitlines()
 
 
@@ -224,7 +224,7 @@ def test_the_environment_names_no_one(facts):
 
 
 def test_the_python_does_the_compile_again(cx):
-    schedules = {"mul_sum": "parallel i"}
+    schedules = {"matmul": "parallel i"}
     passes = [
         ll.GenericCompiler(licence=["no_nan"]),
         ll.HalfPrecision(),
@@ -235,7 +235,7 @@ def test_the_python_does_the_compile_again(cx):
         "cx.compile(\n"
         "    ll.GenericCompiler(licence=('no_nan',)),\n"
         "    ll.HalfPrecision(),\n"
-        "    ll.CPUCompiler(threads=2, schedules={'mul_sum': 'parallel i'}),\n"
+        "    ll.CPUCompiler(threads=2, schedules={'matmul': 'parallel i'}),\n"
         "    licence=['no_nan'],\n"
         ")"
     )

@@ -8,7 +8,7 @@ from luminal_lab.errors import ArgumentError, DeviceError, UnknownNameError
 from luminal_lab.kernels.kernel import Kernel, Phase
 from luminal_lab.machines.resources import (
     CARDS,
-    Compiled,
+    CompiledCUDA,
     Resources,
     card_of,
     check_fits,
@@ -129,9 +129,9 @@ def test_what_fits_is_no_error() -> None:
 def test_a_kernel_takes_the_most_of_its_phases() -> None:
     taken = {"a": Resources(40, 100, 0, 300, 0, 64), "b": Resources(30, 200, 8, 200, 16, 256)}
 
-    def compiled(kernel: Kernel) -> Compiled:
+    def compiled(kernel: Kernel) -> CompiledCUDA:
         assert kernel.name == "k"
-        return Compiled("sm_80", "ptx", b"code", "log", taken)
+        return CompiledCUDA("sm_80", "ptx", b"code", "log", taken)
 
     kernel = Kernel("k", None, "", (Phase("a"), Phase("b")), dialect="cuda", compile=compiled)
     assert kernel.ptx == "ptx"

@@ -7,12 +7,12 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.viz.entries import entries_of, union_of
 from luminal_lab.viz.folding import BUDGET, MOST, payload_of
-from luminal_lab.viz.payload import Asked
+from luminal_lab.viz.payload import PictureRequest
 from tests.viz.graphs import gpt2, softmax, some_graph, trained_mlp
 
 
 def shown(cx, **asked):
-    return payload_of(entries_of(cx.ir), Asked(**asked))
+    return payload_of(entries_of(cx.ir), PictureRequest(**asked))
 
 
 def adds_up(payload):

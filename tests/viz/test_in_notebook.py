@@ -99,5 +99,5 @@ cx.kernels[0].emulate(trace=True).explore()
     assert ran.status == "ok", ran.error
     picture, widget = ran.outputs[-2:]
     assert "data-ll-for" in picture["text/html"]
-    assert picture["text/plain"].startswith("accesses of kernel_mul_sum, block 0")
+    assert picture["text/plain"].startswith("accesses of kernel_matmul, block 0")
     assert "application/vnd.jupyter.widget-view+json" in widget

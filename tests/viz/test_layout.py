@@ -15,9 +15,9 @@ from luminal_lab.viz.entries import entries_of, union_of
 from luminal_lab.viz.folding import payload_of
 from luminal_lab.viz.graphs import before_and_after, series
 from luminal_lab.viz.layered import layered
-from luminal_lab.viz.layers import Block, Wire
+from luminal_lab.viz.layers import PlacedBlock, Wire
 from luminal_lab.viz.layout import centres, layout
-from luminal_lab.viz.payload import Asked
+from luminal_lab.viz.payload import PictureRequest
 from tests.expect import error_of
 from tests.viz.graphs import gpt2, softmax, some_graph, trained_mlp
 
@@ -99,14 +99,19 @@ def check_free(things, where):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("cx", [softmax(), gpt2(3), trained_mlp()], ids=["softmax", "gpt2", "mlp"])
 def test_models_are_placed_well(cx, engine):
-    for asked in (Asked(), Asked(views=True), Asked(depth=0), Asked(depth=9)):
+    for asked in (
+        PictureRequest(),
+        PictureRequest(views=True),
+        PictureRequest(depth=0),
+        PictureRequest(depth=9),
+    ):
         payload = payload_of(entries_of(cx.ir), asked)
         check(payload, layout(payload, engine), tight=engine == "layered")
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_graphs_with_scopes_are_placed_well(seed):
-    payload = payload_of(entries_of(some_graph(seed).ir), Asked(depth=9))
+    payload = payload_of(entries_of(some_graph(seed).ir), PictureRequest(depth=9))
     check(payload, layout(payload))
 
 
@@ -114,7 +119,7 @@ def test_random_graphs_with_scopes_are_placed_well(seed):
 def test_random_pairs_are_placed_well(seed):
     cx = some_graph(seed)
     cx.compile("simplify, cse, dce, views, dce")
-    payload = payload_of(union_of(ll.diff(cx.ir, cx.snapshots[-1].ir)), Asked(depth=9))
+    payload = payload_of(union_of(ll.diff(cx.ir, cx.snapshots[-1].ir)), PictureRequest(depth=9))
     check(payload, layout(payload))
 
 
@@ -166,7 +171,7 @@ def test_in_a_series_fewer_things_change_sides():
 
 def test_blocks_stay_in_the_order_that_they_had():
     wires = [Wire(k, 4) for k in range(4)]
-    blocks = [Block(40, 20)] * 5
+    blocks = [PlacedBlock(40, 20)] * 5
     before = 400.0, 300.0, 200.0, 100.0, None
     order = [x for x, _ in layered(blocks, wires, before).places[:4]]
     assert order == sorted(order, reverse=True)
@@ -180,7 +185,7 @@ def test_equal_scopes_have_one_layout():
             x = (x * 2).exp2() + x
         x = x.sin() if k else x.sqrt()  # so that they are no neighbours of one kind
     x.retrieve()
-    payload = payload_of(entries_of(cx.ir), Asked(depth=9))
+    payload = payload_of(entries_of(cx.ir), PictureRequest(depth=9))
     boxes = tuple(replace(box, times=1, members=()) for box in payload.boxes)
     where = layout(replace(payload, boxes=boxes))
     inside = {}
@@ -194,7 +199,7 @@ def test_equal_scopes_have_one_layout():
 
 
 def test_the_same_graph_has_the_same_places():
-    one, other = (payload_of(entries_of(gpt2(2).ir), Asked(depth=9)) for _ in range(2))
+    one, other = (payload_of(entries_of(gpt2(2).ir), PictureRequest(depth=9)) for _ in range(2))
     assert one == replace(other, items=one.items)
     assert layout(one) == layout(other)
 
@@ -212,36 +217,38 @@ CROSSINGS = {"softmax": 0, "mlp": 8, "gpt2": 0, "random": 257}
     ],
 )
 def test_no_more_edges_cross_than_before(name, make):
-    whole = payload_of(entries_of(make().ir), Asked(depth=9))
-    blocks = [Block(80, 40) for _ in whole.items]
+    whole = payload_of(entries_of(make().ir), PictureRequest(depth=9))
+    blocks = [PlacedBlock(80, 40) for _ in whole.items]
     wires = [Wire(link.source, link.target) for link in whole.links]
     assert layered(blocks, wires).crossings <= CROSSINGS[name]
 
 
 def test_a_ladder_and_a_tree_have_no_crossings():
     ladder = [Wire(k, k + 2) for k in range(20)] + [Wire(k, k + 1) for k in range(0, 20, 2)]
-    assert layered([Block(60, 30)] * 22, ladder).crossings == 0
+    assert layered([PlacedBlock(60, 30)] * 22, ladder).crossings == 0
     draw = random.Random(1)
     tree = [Wire(k, draw.randrange(k)) for k in range(1, 120)]
-    assert layered([Block(60, 30)] * 120, tree).crossings == 0
+    assert layered([PlacedBlock(60, 30)] * 120, tree).crossings == 0
 
 
 def test_a_chain_is_straight():
-    placed = layered([Block(w, 30) for w in (60, 90, 40, 120)], [Wire(k, k + 1) for k in range(3)])
+    placed = layered(
+        [PlacedBlock(w, 30) for w in (60, 90, 40, 120)], [Wire(k, k + 1) for k in range(3)]
+    )
     assert [len(course) for course in placed.courses] == [2, 2, 2]
     assert all(start[0] == end[0] for start, end in placed.courses)
 
 
 def test_a_long_edge_goes_straight_past_what_it_skips():
     wires = [*(Wire(k, k + 1) for k in range(6)), Wire(0, 6)]
-    course = layered([Block(60, 30)] * 7, wires).courses[-1]
+    course = layered([PlacedBlock(60, 30)] * 7, wires).courses[-1]
     assert sum(len(step) == 6 for step in course) <= 2
 
 
 def test_of_many_long_edges_the_longest_go_beside_everything():
     chain = [Wire(k, k + 1) for k in range(400)]
     back = [Wire(k, 400 - k) for k in range(190)]
-    placed = layered([Block(60, 30)] * 401, [*chain, *back])
+    placed = layered([PlacedBlock(60, 30)] * 401, [*chain, *back])
     right = max(x for x, _ in placed.places) + 60
     beside = [course for course in placed.courses if len(course) == 6 and course[2][0] > right]
     assert 20 < len(beside) < 190
@@ -254,7 +261,9 @@ def test_of_many_long_edges_the_longest_go_beside_everything():
 
 def test_boxes_that_are_links_of_a_chain_stand_below_each_other():
     count = 30
-    blocks = [Block(80 + k % 3, 44, opens=True) for k in range(count)] + [Block(60, 40)] * 2
+    blocks = [PlacedBlock(80 + k % 3, 44, opens=True) for k in range(count)] + [
+        PlacedBlock(60, 40)
+    ] * 2
     wires = [Wire(k, k + 1) for k in range(count - 1)]
     wires += [Wire(count + side, k) for k in range(count) for side in range(2)]
     placed = layered(blocks, wires)
@@ -269,7 +278,7 @@ def test_boxes_that_are_links_of_a_chain_stand_below_each_other():
 
 def test_an_empty_graph_and_a_self_loop_have_layouts():
     assert layered([], []).places == ()
-    placed = layered([Block(10, 10)], [Wire(0, 0)])
+    placed = layered([PlacedBlock(10, 10)], [Wire(0, 0)])
     assert (placed.places, placed.courses) == (((0.0, 0.0),), ((),))
     empty = payload_of(entries_of(ll.Graph().ir))
     assert (layout(empty).width, layout(empty).height) == (0, 0)

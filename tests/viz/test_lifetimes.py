@@ -8,7 +8,7 @@ import pytest
 
 from luminal_lab.core.dims import Symbol
 from luminal_lab.kernels.memory.plan import plan
-from luminal_lab.kernels.memory.program import Step, Value
+from luminal_lab.kernels.memory.program import MemoryStep as Step, MemoryValue as Value
 from luminal_lab.viz.lifetimes import MOST, lifetimes
 from tests.viz.graphs import HOSTILE
 

@@ -9,7 +9,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.errors import ArgumentError, DimError
 from luminal_lab.kernels.memory.plan import plan
-from luminal_lab.kernels.memory.program import Step, Value
+from luminal_lab.kernels.memory.program import MemoryStep as Step, MemoryValue as Value
 from luminal_lab.machines.rates import Limit, PeakRates
 from luminal_lab.nn import models
 from luminal_lab.timing.timings import Timing, Timings

@@ -52,7 +52,7 @@ def test_a_line_of_source_tells_its_ops(kernel):
 
 
 def test_a_schedule_is_a_list_from_zero():
-    schedule = parse_schedule("split i by 6\nparallel i_o")
+    schedule = parse_schedule("split i by 6\nparallel i.block")
     page = schedule_page(schedule)
     assert '<ol start="0"' in page.html
     assert "split i by 6" in Read(page.html).text

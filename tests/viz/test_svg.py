@@ -11,7 +11,7 @@ from luminal_lab.errors import ArgumentError
 from luminal_lab.viz.graphs import graph_picture
 from luminal_lab.viz.payload import Item
 from luminal_lab.viz.shapes import WORDS, outline
-from luminal_lab.viz.svg import told
+from luminal_lab.viz.svg import tooltip
 from luminal_lab.viz.theme import DARK, KINDS, LIGHT, STATUSES
 from tests.expect import error_of
 from tests.viz.graphs import gpt2, hostile, softmax
@@ -133,7 +133,7 @@ def test_a_node_tells_all_that_is_known_of_it():
         "cell 1, line 2",
         "fuse",
     )
-    assert told(item).splitlines() == [
+    assert tooltip(item).splitlines() == [
         "%y = mul : f32[2]",
         "retrieved",
         "scope a.b",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from luminal_lab.bench.peers.numpy import turns
-from luminal_lab.bench.peers.peer import Peer, Ready
+from luminal_lab.bench.peers.peer import Peer, ReadyWorkload
 from luminal_lab.bench.workload import Arrays, Sizes
 
 
@@ -35,7 +35,7 @@ class JAX(Peer):
             value = value.astype(np.int32)
         return self.jax.device_put(value, may_alias=True)
 
-    def of(self, d: Arrays, spelling: Callable[..., Any], *names: str) -> Ready:
+    def of(self, d: Arrays, spelling: Callable[..., Any], *names: str) -> ReadyWorkload:
         """Return what runs a jitted function of some inputs."""
         given = [self.put(d[name]) for name in names]
         shape = self.jax.eval_shape(spelling, *given)
@@ -49,17 +49,17 @@ class JAX(Peer):
             state = step(state, *given)
             return state.block_until_ready()
 
-        return Ready(run, lambda result: [np.array(result)])
+        return ReadyWorkload(run, lambda result: [np.array(result)])
 
     # -- elementwise operations and reductions -----------------------------------------------------
 
-    def gelu(self, sizes: Sizes, d: Arrays) -> Ready:
+    def gelu(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, lambda x: self.nn.gelu(x, approximate=True), "x")
 
-    def softmax(self, sizes: Sizes, d: Arrays) -> Ready:
+    def softmax(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, lambda x: self.nn.softmax(x, -1), "x")
 
-    def layer_norm(self, sizes: Sizes, d: Arrays) -> Ready:
+    def layer_norm(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, self.normed, "x", "weight", "bias")
 
     def normed(self, x: Any, weight: Any, bias: Any) -> Any:
@@ -68,14 +68,14 @@ class JAX(Peer):
         var = ((x - mean) ** 2).mean(-1, keepdims=True)
         return (x - mean) * self.lax.rsqrt(var + 1e-5) * weight + bias
 
-    def rms_norm(self, sizes: Sizes, d: Arrays) -> Ready:
+    def rms_norm(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, self.rms_normed, "x", "weight")
 
     def rms_normed(self, x: Any, weight: Any) -> Any:
         """Return the RMS norm of the last axis."""
         return x * self.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-5) * weight
 
-    def chain(self, sizes: Sizes, d: Arrays) -> Ready:
+    def chain(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         jnp = self.np
 
         def spelling(x: Any, y: Any) -> Any:
@@ -86,24 +86,24 @@ class JAX(Peer):
 
         return self.of(d, spelling, "x", "y")
 
-    def sum_rows(self, sizes: Sizes, d: Arrays) -> Ready:
+    def sum_rows(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, lambda x: x.sum(1), "x")
 
-    def sum_columns(self, sizes: Sizes, d: Arrays) -> Ready:
+    def sum_columns(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, lambda x: x.sum(0), "x")
 
     # -- products ----------------------------------------------------------------------------------
 
-    def matmul(self, sizes: Sizes, d: Arrays) -> Ready:
+    def matmul(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, lambda a, b: a @ b, "a", "b")
 
-    def mlp(self, sizes: Sizes, d: Arrays) -> Ready:
+    def mlp(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         def spelling(x: Any, up: Any, up_bias: Any, down: Any, down_bias: Any) -> Any:
             return self.nn.gelu(x @ up + up_bias) @ down + down_bias
 
         return self.of(d, spelling, "x", "up", "up_bias", "down", "down_bias")
 
-    def attention(self, sizes: Sizes, d: Arrays) -> Ready:
+    def attention(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         is_causal = bool(sizes["causal"])
         return self.of(d, lambda q, k, v: self.attended(q, k, v, is_causal), *"qkv")
 
@@ -115,7 +115,7 @@ class JAX(Peer):
             scores = self.np.where(seen, scores, -self.np.inf)
         return self.nn.softmax(scores, -1) @ v
 
-    def conv(self, sizes: Sizes, d: Arrays) -> Ready:
+    def conv(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, self.convolved, "x", "weight")
 
     def convolved(self, x: Any, weight: Any) -> Any:
@@ -124,19 +124,19 @@ class JAX(Peer):
 
     # -- models ------------------------------------------------------------------------------------
 
-    def gpt2(self, sizes: Sizes, d: Arrays) -> Ready:
+    def gpt2(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         weights = {n: self.put(w) for n, w in d.items() if n != "tokens"}
         tokens, step = self.put(d["tokens"]), self.jax.jit(self.gpt2_logits(sizes))
-        return Ready(
+        return ReadyWorkload(
             lambda: step(weights, tokens).block_until_ready(), lambda result: [np.array(result)]
         )
 
-    def compile_gpt2(self, sizes: Sizes, d: Arrays) -> Ready:
+    def compile_gpt2(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         def run() -> Any:
-            made = self.gpt2(sizes, d)
-            return made.read(made.run())
+            ready = self.gpt2(sizes, d)
+            return ready.read(ready.run())
 
-        return Ready(run, lambda result: result)
+        return ReadyWorkload(run, lambda result: result)
 
     def gpt2_logits(self, sizes: Sizes) -> Callable[..., Any]:
         """Return the function from weights and tokens to logits."""
@@ -167,13 +167,13 @@ class JAX(Peer):
 
         return logits
 
-    def llama(self, sizes: Sizes, d: Arrays) -> Ready:
+    def llama(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         def product(x: Any, w: dict[str, Any], name: str) -> Any:
             return w[f"{name}.weight"] @ x
 
         return self._decode(sizes, d, product)
 
-    def llama_q8(self, sizes: Sizes, d: Arrays) -> Ready:
+    def llama_q8(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         def product(x: Any, w: dict[str, Any], name: str) -> Any:
             q, scale = w[f"{name}.weight.q"], w[f"{name}.weight.scale"]
             blocks = q.reshape(*scale.shape, 32).astype(self.np.float32)
@@ -182,7 +182,7 @@ class JAX(Peer):
 
         return self._decode(sizes, d, product)
 
-    def _decode(self, sizes: Sizes, d: Arrays, product: Callable[..., Any]) -> Ready:
+    def _decode(self, sizes: Sizes, d: Arrays, product: Callable[..., Any]) -> ReadyWorkload:
         jnp, last = self.np, sizes["capacity"] - 1
         heads, kv_heads, size = sizes["heads"], sizes["kv_heads"], sizes["width"] // sizes["heads"]
         cos, sin = (self.put(part) for part in turns(sizes, last))
@@ -230,7 +230,7 @@ class JAX(Peer):
             caches, result = step(caches, weights, tokens)
             return result.block_until_ready()
 
-        return Ready(run, lambda result: [np.array(result)])
+        return ReadyWorkload(run, lambda result: [np.array(result)])
 
     # -- training ----------------------------------------------------------------------------------
 
@@ -239,7 +239,7 @@ class JAX(Peer):
         logs = self.nn.log_softmax(logits, -1)
         return -self.np.take_along_axis(logs, labels[..., None], -1).mean()
 
-    def train_cnn(self, sizes: Sizes, d: Arrays) -> Ready:
+    def train_cnn(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         lax = self.lax
 
         def loss(w: dict[str, Any], images: Any, labels: Any) -> Any:
@@ -259,7 +259,7 @@ class JAX(Peer):
 
         return self._train(loss, update, lambda w: self.np.zeros_like(w), d, ("images", "labels"))
 
-    def train_gpt(self, sizes: Sizes, d: Arrays) -> Ready:
+    def train_gpt(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         logits = self.gpt2_logits(sizes)
 
         def loss(w: dict[str, Any], tokens: Any, following: Any) -> Any:
@@ -284,7 +284,7 @@ class JAX(Peer):
         start: Callable[[Any], Any],
         d: Arrays,
         given: tuple[str, str],
-    ) -> Ready:
+    ) -> ReadyWorkload:
         derive = self.jax.value_and_grad(loss)
 
         def step(weights: dict[str, Any], state: dict[str, Any], *inputs: Any) -> Any:
@@ -303,4 +303,4 @@ class JAX(Peer):
             self.jax.block_until_ready(weights)
             return value
 
-        return Ready(run, lambda result: [np.array(result)])
+        return ReadyWorkload(run, lambda result: [np.array(result)])

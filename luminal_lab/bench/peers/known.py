@@ -16,23 +16,23 @@ class Known(NamedTuple):
     """A library that can be measured."""
 
     name: str
-    place: str
+    peer_class: str
     """Its module and class."""
     modules: tuple[str, ...]
-    """What has to be importable."""
+    """Modules that must be importable."""
 
     @property
     def missing(self) -> str | None:
-        """What is not installed, and what would install it; None if all is there."""
+        """The missing packages, and how to install them; None if all are there."""
         absent = [module for module in self.modules if find_spec(module) is None]
         if not absent:
             return None
-        what = " and ".join(absent)
-        return f"{what} {'is' if len(absent) == 1 else 'are'} not installed: {EXTRA}"
+        names = " and ".join(absent)
+        return f"{names} {'is' if len(absent) == 1 else 'are'} not installed: {EXTRA}"
 
     def unable(self, kind: str) -> str | None:
-        """Why it has no form of a kind of workload; None if it has one."""
-        module, _, name = self.place.partition(":")
+        """Why it cannot run a kind of workload; None if it can."""
+        module, _, name = self.peer_class.partition(":")
         peer = cast("type[Peer]", getattr(import_module(module), name))
         return None if peer.spells(kind) else peer.reasons[kind]
 

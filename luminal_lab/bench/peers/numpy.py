@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from luminal_lab.bench.peers.peer import Peer, Ready
+from luminal_lab.bench.peers.peer import Peer, ReadyWorkload
 from luminal_lab.bench.workload import Arrays, Sizes
 
 Array: TypeAlias = Any
@@ -20,9 +20,9 @@ CUBE = np.float32(0.044715)
 NO_GRADIENTS = "NumPy derives no gradients"
 
 
-def ready(call: Callable[[], Array]) -> Ready:
+def ready(call: Callable[[], Array]) -> ReadyWorkload:
     """Return what runs a call and reads its one array."""
-    return Ready(call, lambda result: [np.array(result)])
+    return ReadyWorkload(call, lambda result: [np.array(result)])
 
 
 class NumPy(Peer):
@@ -36,25 +36,25 @@ class NumPy(Peer):
         "compile_gpt2": "NumPy compiles nothing",
     }
 
-    def gelu(self, sizes: Sizes, d: Arrays) -> Ready:
+    def gelu(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         out = np.empty_like(d["x"])
         return ready(lambda: gelu(d["x"], out))
 
-    def softmax(self, sizes: Sizes, d: Arrays) -> Ready:
+    def softmax(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         out = np.empty_like(d["x"])
         return ready(lambda: softmax(d["x"], out))
 
-    def layer_norm(self, sizes: Sizes, d: Arrays) -> Ready:
+    def layer_norm(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         out = np.empty_like(d["x"])
         return ready(lambda: layer_norm(d["x"], d["weight"], d["bias"], out))
 
-    def rms_norm(self, sizes: Sizes, d: Arrays) -> Ready:
+    def rms_norm(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         out = np.empty_like(d["x"])
         return ready(lambda: rms_norm(d["x"], d["weight"], out))
 
-    def chain(self, sizes: Sizes, d: Arrays) -> Ready:
+    def chain(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         x, y, t = d["x"], d["y"], np.empty_like(d["x"])
-        half, one = np.float32(0.5), np.float32(1)
+        half, unit = np.float32(0.5), np.float32(1)
 
         def run() -> Array:
             np.multiply(x, np.float32(1.5), out=t)
@@ -66,25 +66,25 @@ class NumPy(Peer):
             np.multiply(t, y, out=t)
             np.add(t, half, out=t)
             np.exp(t, out=t)
-            np.add(t, one, out=t)
+            np.add(t, unit, out=t)
             np.reciprocal(t, out=t)
             return np.multiply(t, x, out=t)
 
         return ready(run)
 
-    def sum_rows(self, sizes: Sizes, d: Arrays) -> Ready:
+    def sum_rows(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         out = np.empty(sizes["rows"], np.float32)
         return ready(lambda: np.sum(d["x"], axis=1, out=out))
 
-    def sum_columns(self, sizes: Sizes, d: Arrays) -> Ready:
+    def sum_columns(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         out = np.empty(sizes["columns"], np.float32)
         return ready(lambda: np.sum(d["x"], axis=0, out=out))
 
-    def matmul(self, sizes: Sizes, d: Arrays) -> Ready:
+    def matmul(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         out = np.empty((sizes["m"], sizes["n"]), np.float32)
         return ready(lambda: np.matmul(d["a"], d["b"], out=out))
 
-    def mlp(self, sizes: Sizes, d: Arrays) -> Ready:
+    def mlp(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         hidden = np.empty((sizes["rows"], sizes["hidden"]), np.float32)
         bent, out = np.empty_like(hidden), np.empty_like(d["x"])
 
@@ -96,7 +96,7 @@ class NumPy(Peer):
 
         return ready(run)
 
-    def attention(self, sizes: Sizes, d: Arrays) -> Ready:
+    def attention(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         length = sizes["length"]
         q, k, v = (d[name] for name in "qkv")
         scores = np.empty((sizes["heads"], length, length), np.float32)
@@ -114,7 +114,7 @@ class NumPy(Peer):
 
         return ready(run)
 
-    def conv(self, sizes: Sizes, d: Arrays) -> Ready:
+    def conv(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         channels, side = sizes["channels"], sizes["side"]
         padded = np.zeros((channels, side + 2, side + 2), np.float32)
         patches = np.empty((channels, 3, 3, side, side), np.float32)
@@ -130,10 +130,10 @@ class NumPy(Peer):
 
         return ready(run)
 
-    def gpt2(self, sizes: Sizes, d: Arrays) -> Ready:
+    def gpt2(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return ready(lambda: gpt2(sizes, d))
 
-    def llama(self, sizes: Sizes, d: Arrays) -> Ready:
+    def llama(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         caches = {name: d[name].copy() for name in d if name.startswith("cache.")}
         return ready(lambda: llama(sizes, d, caches))
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from luminal_lab.bench.peers.numpy import turns
-from luminal_lab.bench.peers.peer import Peer, Ready
+from luminal_lab.bench.peers.peer import Peer, ReadyWorkload
 from luminal_lab.bench.workload import Arrays, Sizes
 from luminal_lab.core.dtypes import Array
 
@@ -20,8 +20,8 @@ OPSET = 23
 CONTRIB = "com.microsoft"
 
 
-class Written:
-    """An ONNX graph that is being written: names for values, nodes between them."""
+class GraphWriter:
+    """An ONNX graph in the making: names for values, nodes between them."""
 
     def __init__(self) -> None:
         self.onnx: Any = import_module("onnx")
@@ -46,8 +46,8 @@ class Written:
         domain = (
             CONTRIB if op in ("MultiHeadAttention", "GroupQueryAttention", "MatMulNBits") else ""
         )
-        made = self.onnx.helper.make_node(op, list(sources), names, domain=domain, **attributes)
-        self.nodes.append(made)
+        node = self.onnx.helper.make_node(op, list(sources), names, domain=domain, **attributes)
+        self.nodes.append(node)
         return names[0] if results == 1 else names
 
     def model(self, outputs: list[str], types: dict[str, Any]) -> bytes:
@@ -63,8 +63,8 @@ class Written:
         ]
         graph = helper.make_graph(self.nodes, "benchmark", inputs, wanted, self.constants)
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIB, 1)]
-        made = helper.make_model(graph, opset_imports=opsets, ir_version=11)
-        return made.SerializeToString()
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=11)
+        return model.SerializeToString()
 
 
 class ONNXRuntime(Peer):
@@ -82,8 +82,8 @@ class ONNXRuntime(Peer):
         self.ort: Any = import_module("onnxruntime")
 
     def ready(
-        self, written: Written, output: str, shape: tuple[int, ...], state: dict[str, str]
-    ) -> Ready:
+        self, written: GraphWriter, output: str, shape: tuple[int, ...], state: dict[str, str]
+    ) -> ReadyWorkload:
         """Return what runs a graph; `state` says which output goes into which input's memory."""
         options = self.ort.SessionOptions()
         options.intra_op_num_threads = self.threads
@@ -106,13 +106,13 @@ class ONNXRuntime(Peer):
             session.run_with_iobinding(binding)
             return result
 
-        return Ready(run, lambda result: [np.array(result.numpy())])
+        return ReadyWorkload(run, lambda result: [np.array(result.numpy())])
 
     def of(
         self, d: Arrays, op: str, *names: str, shape: tuple[int, ...] | None = None, **more: Any
-    ) -> Ready:
+    ) -> ReadyWorkload:
         """Return what runs one operator; its first input is given, the others are weights."""
-        written = Written()
+        written = GraphWriter()
         first, *rest = names
         sources = [written.input(first, d[first]), *(written.constant(d[n], n) for n in rest)]
         output = written.node(op, *sources, **more)
@@ -120,20 +120,20 @@ class ONNXRuntime(Peer):
 
     # -- elementwise operations and reductions -----------------------------------------------------
 
-    def gelu(self, sizes: Sizes, d: Arrays) -> Ready:
+    def gelu(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, "Gelu", "x", approximate="tanh")
 
-    def softmax(self, sizes: Sizes, d: Arrays) -> Ready:
+    def softmax(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, "Softmax", "x", axis=-1)
 
-    def layer_norm(self, sizes: Sizes, d: Arrays) -> Ready:
+    def layer_norm(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, "LayerNormalization", "x", "weight", "bias", axis=-1, epsilon=1e-5)
 
-    def rms_norm(self, sizes: Sizes, d: Arrays) -> Ready:
+    def rms_norm(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, "RMSNormalization", "x", "weight", axis=-1, epsilon=1e-5)
 
-    def chain(self, sizes: Sizes, d: Arrays) -> Ready:
-        w = Written()
+    def chain(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        w = GraphWriter()
         x, y = (w.input(name, d[name]) for name in "xy")
 
         def number(value: float) -> str:
@@ -145,25 +145,25 @@ class ONNXRuntime(Peer):
         t = w.node("Reciprocal", w.node("Add", w.node("Exp", t), number(1.0)))
         return self.ready(w, w.node("Mul", t, x), d["x"].shape, {})
 
-    def sum_rows(self, sizes: Sizes, d: Arrays) -> Ready:
+    def sum_rows(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self._sum(d, 1, sizes["rows"])
 
-    def sum_columns(self, sizes: Sizes, d: Arrays) -> Ready:
+    def sum_columns(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self._sum(d, 0, sizes["columns"])
 
-    def _sum(self, d: Arrays, axis: int, size: int) -> Ready:
+    def _sum(self, d: Arrays, axis: int, size: int) -> ReadyWorkload:
         axes = {**d, "axes": np.array([axis])}
         return self.of(axes, "ReduceSum", "x", "axes", shape=(size,), keepdims=0)
 
     # -- products ----------------------------------------------------------------------------------
 
-    def matmul(self, sizes: Sizes, d: Arrays) -> Ready:
-        w = Written()
+    def matmul(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        w = GraphWriter()
         output = w.node("MatMul", w.input("a", d["a"]), w.input("b", d["b"]))
         return self.ready(w, output, (sizes["m"], sizes["n"]), {})
 
-    def mlp(self, sizes: Sizes, d: Arrays) -> Ready:
-        w = Written()
+    def mlp(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        w = GraphWriter()
         x = w.input("x", d["x"])
         up, up_bias, down, down_bias = (
             w.constant(d[name], name) for name in ("up", "up_bias", "down", "down_bias")
@@ -171,20 +171,20 @@ class ONNXRuntime(Peer):
         bent = w.node("Gelu", w.node("Gemm", x, up, up_bias), approximate="tanh")
         return self.ready(w, w.node("Gemm", bent, down, down_bias), d["x"].shape, {})
 
-    def attention(self, sizes: Sizes, d: Arrays) -> Ready:
-        w = Written()
+    def attention(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        w = GraphWriter()
         q, k, v = (w.input(name, d[name][None]) for name in "qkv")
         output = w.node("Attention", q, k, v, is_causal=sizes["causal"])
         ready = self.ready(w, output, (1, *d["q"].shape), {})
-        return Ready(ready.run, lambda result: [ready.read(result)[0][0]])
+        return ReadyWorkload(ready.run, lambda result: [ready.read(result)[0][0]])
 
-    def conv(self, sizes: Sizes, d: Arrays) -> Ready:
+    def conv(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, "Conv", "x", "weight", pads=[1, 1, 1, 1], kernel_shape=[3, 3])
 
     # -- models ------------------------------------------------------------------------------------
 
-    def gpt2(self, sizes: Sizes, d: Arrays) -> Ready:
-        w, seq, heads = Written(), sizes["seq"], sizes["heads"]
+    def gpt2(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        w, seq, heads = GraphWriter(), sizes["seq"], sizes["heads"]
 
         def weight(name: str) -> str:
             return w.constant(d[name], name)
@@ -213,8 +213,8 @@ class ONNXRuntime(Peer):
         output = w.node("MatMul", norm(x, "ln_f"), head)
         return self.ready(w, output, (1, seq, sizes["vocab"]), {})
 
-    def llama(self, sizes: Sizes, d: Arrays) -> Ready:
-        w = Written()
+    def llama(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        w = GraphWriter()
 
         def product(x: str, name: str) -> str:
             # A weight that were a constant would be packed, and be there twice.
@@ -225,8 +225,8 @@ class ONNXRuntime(Peer):
         x = w.node("Gather", embedding, w.input("tokens", d["tokens"][0]))
         return self._decode(w, sizes, d, x, product)
 
-    def llama_q8(self, sizes: Sizes, d: Arrays) -> Ready:
-        w = Written()
+    def llama_q8(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        w = GraphWriter()
 
         def product(x: str, name: str) -> str:
             q, scale = d[f"{name}.weight.q"], d[f"{name}.weight.scale"]
@@ -243,7 +243,9 @@ class ONNXRuntime(Peer):
         x = w.input("row", row.reshape(1, -1).astype(np.float32))
         return self._decode(w, sizes, d, x, product)
 
-    def _decode(self, w: Written, sizes: Sizes, d: Arrays, x: str, product: Any) -> Ready:
+    def _decode(
+        self, w: GraphWriter, sizes: Sizes, d: Arrays, x: str, product: Any
+    ) -> ReadyWorkload:
         heads, kv_heads, width = sizes["heads"], sizes["kv_heads"], sizes["width"]
         last = sizes["capacity"] - 1
         angles = [turns(sizes, position) for position in range(sizes["capacity"])]
@@ -263,8 +265,8 @@ class ONNXRuntime(Peer):
             y = norm(x, f"{at}.input_layernorm")
             qkv = [w.node("Reshape", product(y, f"{at}.self_attn.{c}_proj"), three) for c in "qkv"]
             caches = [
-                w.input(f"cache.{layer}.{what}", d[f"cache.{layer}.{what}"].copy())
-                for what in ("keys", "values")
+                w.input(f"cache.{layer}.{part}", d[f"cache.{layer}.{part}"].copy())
+                for part in ("keys", "values")
             ]
             given = [*qkv, *caches, filled, total, cos, sin]
             options = {"num_heads": heads, "kv_num_heads": kv_heads, "do_rotary": 1}
@@ -285,4 +287,4 @@ class ONNXRuntime(Peer):
         else:
             logits = product(x, name)
         ready = self.ready(w, logits, (1, sizes["vocab"]), state)
-        return Ready(ready.run, lambda result: [ready.read(result)[0][None]])
+        return ReadyWorkload(ready.run, lambda result: [ready.read(result)[0][None]])

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 import luminal_lab as ll
 from luminal_lab import nn
-from luminal_lab.bench.peers.peer import Peer, Ready
+from luminal_lab.bench.peers.peer import Peer, ReadyWorkload
 from luminal_lab.bench.rows import MODELLED
 from luminal_lab.bench.workload import Arrays, Sizes, Workload
 from luminal_lab.bench.workloads import FILLED
@@ -38,7 +38,7 @@ class Ours(Peer):
         """Empty, "any …" for a symbolic dim, or "specialised" for kernels of its size."""
 
     @override
-    def prepare(self, workload: Workload, data: Arrays) -> Ready:
+    def prepare(self, workload: Workload, data: Arrays) -> ReadyWorkload:
         assert not self.variant or self.variant in workload.variants
         return super().prepare(workload, data)
 
@@ -54,7 +54,7 @@ class Ours(Peer):
         *first_passes: Any,
         symbols: Mapping[str, int] | None = None,
         dims: Mapping[str, int] | None = None,
-    ) -> Ready:
+    ) -> ReadyWorkload:
         """Compile for an output; each run is given its input anew, without a copy.
 
         `symbols` are the sizes for which kernels may be made; for `dims` it is counted what a run
@@ -83,17 +83,19 @@ class Ours(Peer):
             sizes = {**(symbols or {}), **(dims or {})}
             cpu = this_cpu(peak_rates(self.threads))
             least = [modelled(launch, cpu, sizes).seconds for launch in program.launches]
-            found = {MODELLED: 1e3 * sum(least)}
+            numbers = {MODELLED: 1e3 * sum(least)}
             if dims is not None:
                 # The weights' other forms were made by the first run, and stay.
-                made = [node.id for node in program.ir if isinstance(node.op, Stored)]
-                bound = program.plan(program.ir.output_ids, made).bound(dims)
-                found["bytes written"] = bound.bytes_written
-            return found
+                stored_nodes = [node.id for node in program.ir if isinstance(node.op, Stored)]
+                bound = program.plan(program.ir.output_ids, stored_nodes).bound(dims)
+                numbers["bytes written"] = bound.bytes_written
+            return numbers
 
-        return Ready(run, lambda result: [np.array(result.numpy())], facts)
+        return ReadyWorkload(run, lambda result: [np.array(result.numpy())], facts)
 
-    def of(self, d: Arrays, spelling: Callable[..., Any], *names: str, **symbols: int) -> Ready:
+    def of(
+        self, d: Arrays, spelling: Callable[..., Any], *names: str, **symbols: int
+    ) -> ReadyWorkload:
         """Compile what a function makes of inputs; `symbols` are the dims that a variant frees."""
         cx = ll.Graph()
         by_size = {size: self.dim(name, size) for name, size in symbols.items()}
@@ -109,21 +111,21 @@ class Ours(Peer):
 
     # -- elementwise operations and reductions -----------------------------------------------------
 
-    def gelu(self, sizes: Sizes, d: Arrays) -> Ready:
+    def gelu(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, lambda x: x.gelu("tanh"), "x")
 
-    def softmax(self, sizes: Sizes, d: Arrays) -> Ready:
+    def softmax(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, lambda x: x.softmax(-1), "x", rows=sizes["rows"])
 
-    def layer_norm(self, sizes: Sizes, d: Arrays) -> Ready:
+    def layer_norm(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(
             d, lambda x, weight, bias: x.layer_norm(-1, 1e-5, weight, bias), "x", "weight", "bias"
         )
 
-    def rms_norm(self, sizes: Sizes, d: Arrays) -> Ready:
+    def rms_norm(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, lambda x, weight: x.rms_norm(-1, 1e-5, weight), "x", "weight")
 
-    def chain(self, sizes: Sizes, d: Arrays) -> Ready:
+    def chain(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         def spelling(x: Any, y: Any) -> Any:
             t = x * 1.5 + y
             t = (t * t).sqrt() - x
@@ -132,62 +134,62 @@ class Ours(Peer):
 
         return self.of(d, spelling, "x", "y")
 
-    def sum_rows(self, sizes: Sizes, d: Arrays) -> Ready:
+    def sum_rows(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, lambda x: x.sum(1), "x")
 
-    def sum_columns(self, sizes: Sizes, d: Arrays) -> Ready:
+    def sum_columns(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, lambda x: x.sum(0), "x")
 
     # -- products ----------------------------------------------------------------------------------
 
-    def matmul(self, sizes: Sizes, d: Arrays) -> Ready:
+    def matmul(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, lambda a, b: a @ b, "a", "b")
 
-    def mlp(self, sizes: Sizes, d: Arrays) -> Ready:
+    def mlp(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         def spelling(x: Any, up: Any, up_bias: Any, down: Any, down_bias: Any) -> Any:
             return (x @ up + up_bias).gelu("tanh") @ down + down_bias
 
         names = "x", "up", "up_bias", "down", "down_bias"
         return self.of(d, spelling, *names, rows=sizes["rows"])
 
-    def attention(self, sizes: Sizes, d: Arrays) -> Ready:
+    def attention(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(
             d,
             lambda q, k, v: q.scaled_dot_product_attention(k, v, is_causal=bool(sizes["causal"])),
             *"qkv",
         )
 
-    def conv(self, sizes: Sizes, d: Arrays) -> Ready:
+    def conv(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, lambda x, weight: x.conv2d(weight, padding=1), "x", "weight")
 
     # -- models ------------------------------------------------------------------------------------
 
-    def gpt2(self, sizes: Sizes, d: Arrays) -> Ready:
+    def gpt2(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         model = gpt2_model(sizes, d)
         return self.of(d, model, "tokens", seq=sizes["seq"])
 
-    def compile_gpt2(self, sizes: Sizes, d: Arrays) -> Ready:
+    def compile_gpt2(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         model = gpt2_model(sizes, d)
 
         def run() -> Any:
-            made = self.of(d, model, "tokens")
-            return made.read(made.run())
+            ready = self.of(d, model, "tokens")
+            return ready.read(ready.run())
 
-        return Ready(run, lambda result: result)
+        return ReadyWorkload(run, lambda result: result)
 
-    def llama(self, sizes: Sizes, d: Arrays) -> Ready:
+    def llama(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self._decode(sizes, d, sizes["capacity"] - 1)
 
-    def llama_q8(self, sizes: Sizes, d: Arrays) -> Ready:
+    def llama_q8(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self._decode(sizes, d, sizes["capacity"] - 1, ll.Quantised())
 
-    def decode_cache(self, sizes: Sizes, d: Arrays) -> Ready:
+    def decode_cache(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         if self.variant:
             sizes = {**sizes, "capacity": sizes["capacity"] // 8}
             d = {n: a[:, :, : sizes["capacity"]] if n[:6] == "cache." else a for n, a in d.items()}
         return self._decode(sizes, d, FILLED - 1)
 
-    def _decode(self, sizes: Sizes, d: Arrays, past: int, *first_passes: Any) -> Ready:
+    def _decode(self, sizes: Sizes, d: Arrays, past: int, *first_passes: Any) -> ReadyWorkload:
         model = models.Llama(
             layers=sizes["layers"],
             heads=sizes["heads"],
@@ -207,15 +209,15 @@ class Ours(Peer):
         cache = KVCache(cx, sizes["capacity"])
         logits = model(tokens, cache=cache)
         for layer, pair in enumerate(cache.buffers):
-            for what, buffer in zip(("keys", "values"), pair, strict=True):
-                buffer.set(d[f"cache.{layer}.{what}"])
+            for part, buffer in zip(("keys", "values"), pair, strict=True):
+                buffer.set(d[f"cache.{layer}.{part}"])
         cache.begin(past)
         dims = {"past": past}
         return self.compiled(cx, logits, {"tokens": d["tokens"]}, *first_passes, dims=dims)
 
     # -- training ----------------------------------------------------------------------------------
 
-    def train_cnn(self, sizes: Sizes, d: Arrays) -> Ready:
+    def train_cnn(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         model = models.CNN()
         give(model, d, copy=True)
         cx = ll.Graph()
@@ -225,7 +227,7 @@ class Ours(Peer):
         nn.SGD(0.01, 0.9).minimise(loss)
         return self.compiled(cx, loss, {"images": d["images"], "labels": d["labels"]})
 
-    def train_gpt(self, sizes: Sizes, d: Arrays) -> Ready:
+    def train_gpt(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         model = gpt2_model(sizes, d, copy=True)
         cx = ll.Graph()
         tokens = cx.tensor(d["tokens"].shape, "int64", "tokens")

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 from luminal_lab.bench.workload import Arrays, Sizes, Workload
 
 
-class Ready(NamedTuple):
+class ReadyWorkload(NamedTuple):
     """A workload that can be run again and again, and what it returns as arrays."""
 
     run: Callable[[], Any]
@@ -20,7 +20,7 @@ class Ready(NamedTuple):
 
 
 class Peer:
-    """A library; a method for each kind of workload takes sizes and data, and returns `Ready`."""
+    """A library; a method for each kind of workload maps sizes and data to a `ReadyWorkload`."""
 
     package: ClassVar[str]
     """What pip calls it."""
@@ -35,7 +35,7 @@ class Peer:
         """Return whether it has a form of a kind of workload."""
         return hasattr(cls, kind)
 
-    def prepare(self, workload: Workload, data: Arrays) -> Ready:
+    def prepare(self, workload: Workload, data: Arrays) -> ReadyWorkload:
         """Make a workload ready that it has a form of."""
-        spelled = cast("Callable[[Sizes, Arrays], Ready]", getattr(self, workload.kind))
+        spelled = cast("Callable[[Sizes, Arrays], ReadyWorkload]", getattr(self, workload.kind))
         return spelled(workload.sizes, data)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from luminal_lab.bench.peers.numpy import turns
-from luminal_lab.bench.peers.peer import Peer, Ready
+from luminal_lab.bench.peers.peer import Peer, ReadyWorkload
 from luminal_lab.bench.workload import Arrays, Sizes
 
 
@@ -33,7 +33,7 @@ class TinyGrad(Peer):
         """Return a tensor with a copy of some data."""
         return self.tiny.Tensor(np.array(value)).realize()
 
-    def jitted(self, call: Callable[..., Any], *given: Any) -> Ready:
+    def jitted(self, call: Callable[..., Any], *given: Any) -> ReadyWorkload:
         """Return what runs a function that was recorded; what it returns is there then."""
         step = self.tiny.TinyJit(lambda: call(*given).realize())
 
@@ -42,35 +42,35 @@ class TinyGrad(Peer):
             self.device.synchronize()
             return result
 
-        return Ready(run, lambda result: [result.numpy().copy()])
+        return ReadyWorkload(run, lambda result: [result.numpy().copy()])
 
-    def of(self, d: Arrays, spelling: Callable[..., Any], *names: str) -> Ready:
+    def of(self, d: Arrays, spelling: Callable[..., Any], *names: str) -> ReadyWorkload:
         """Return what runs a function of some inputs."""
         return self.jitted(spelling, *(self.put(d[name]) for name in names))
 
     # -- elementwise operations and reductions -----------------------------------------------------
 
-    def gelu(self, sizes: Sizes, d: Arrays) -> Ready:
+    def gelu(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, lambda x: x.gelu(), "x")
 
-    def softmax(self, sizes: Sizes, d: Arrays) -> Ready:
+    def softmax(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, lambda x: x.softmax(-1), "x")
 
-    def layer_norm(self, sizes: Sizes, d: Arrays) -> Ready:
+    def layer_norm(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, self.normed, "x", "weight", "bias")
 
     def normed(self, x: Any, weight: Any, bias: Any) -> Any:
         """Return the layer norm of the last axis."""
         return x.layernorm(-1, 1e-5) * weight + bias
 
-    def rms_norm(self, sizes: Sizes, d: Arrays) -> Ready:
+    def rms_norm(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, self.rms_normed, "x", "weight")
 
     def rms_normed(self, x: Any, weight: Any) -> Any:
         """Return the RMS norm of the last axis."""
         return x * (x.square().mean(-1, keepdim=True) + 1e-5).rsqrt() * weight
 
-    def chain(self, sizes: Sizes, d: Arrays) -> Ready:
+    def chain(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         def spelling(x: Any, y: Any) -> Any:
             t = x * 1.5 + y
             t = (t * t).sqrt() - x
@@ -79,35 +79,35 @@ class TinyGrad(Peer):
 
         return self.of(d, spelling, "x", "y")
 
-    def sum_rows(self, sizes: Sizes, d: Arrays) -> Ready:
+    def sum_rows(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, lambda x: x.sum(1), "x")
 
-    def sum_columns(self, sizes: Sizes, d: Arrays) -> Ready:
+    def sum_columns(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, lambda x: x.sum(0), "x")
 
     # -- products ----------------------------------------------------------------------------------
 
-    def matmul(self, sizes: Sizes, d: Arrays) -> Ready:
+    def matmul(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, lambda a, b: a @ b, "a", "b")
 
-    def mlp(self, sizes: Sizes, d: Arrays) -> Ready:
+    def mlp(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         def spelling(x: Any, up: Any, up_bias: Any, down: Any, down_bias: Any) -> Any:
             return (x @ up + up_bias).gelu() @ down + down_bias
 
         return self.of(d, spelling, "x", "up", "up_bias", "down", "down_bias")
 
-    def attention(self, sizes: Sizes, d: Arrays) -> Ready:
+    def attention(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         is_causal = bool(sizes["causal"])
         return self.of(
             d, lambda q, k, v: q.scaled_dot_product_attention(k, v, is_causal=is_causal), *"qkv"
         )
 
-    def conv(self, sizes: Sizes, d: Arrays) -> Ready:
+    def conv(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(d, lambda x, weight: x.conv2d(weight, padding=1), "x", "weight")
 
     # -- models ------------------------------------------------------------------------------------
 
-    def gpt2(self, sizes: Sizes, d: Arrays) -> Ready:
+    def gpt2(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         weights = {name: self.put(w) for name, w in d.items() if name != "tokens"}
         tokens = self.put(d["tokens"].astype(np.int32))
         return self.jitted(self.gpt2_logits(sizes), weights, tokens)
@@ -142,13 +142,13 @@ class TinyGrad(Peer):
 
         return logits
 
-    def llama(self, sizes: Sizes, d: Arrays) -> Ready:
+    def llama(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         def product(x: Any, w: dict[str, Any], name: str) -> Any:
             return x @ w[f"{name}.weight"].T
 
         return self._decode(sizes, d, product)
 
-    def llama_q8(self, sizes: Sizes, d: Arrays) -> Ready:
+    def llama_q8(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         def product(x: Any, w: dict[str, Any], name: str) -> Any:
             q, scale = w[f"{name}.weight.q"], w[f"{name}.weight.scale"]
             blocks = q.reshape(*scale.shape, 32).float() * scale.float().unsqueeze(-1)
@@ -156,7 +156,7 @@ class TinyGrad(Peer):
 
         return self._decode(sizes, d, product)
 
-    def _decode(self, sizes: Sizes, d: Arrays, product: Callable[..., Any]) -> Ready:
+    def _decode(self, sizes: Sizes, d: Arrays, product: Callable[..., Any]) -> ReadyWorkload:
         last, heads, kv_heads = sizes["capacity"] - 1, sizes["heads"], sizes["kv_heads"]
         size, width = sizes["width"] // heads, sizes["width"]
         cos, sin = (self.put(part) for part in turns(sizes, last))
@@ -202,7 +202,7 @@ class TinyGrad(Peer):
 
     # -- training ----------------------------------------------------------------------------------
 
-    def train_cnn(self, sizes: Sizes, d: Arrays) -> Ready:
+    def train_cnn(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         def loss(w: dict[str, Any], images: Any, labels: Any) -> Any:
             x = images
             for layer in ("convolutions.0", "convolutions.1"):
@@ -214,7 +214,7 @@ class TinyGrad(Peer):
         sgd: Any = self.optim.SGD
         return self._train(loss, lambda w: sgd(w, lr=0.01, momentum=0.9), d, ("images", "labels"))
 
-    def train_gpt(self, sizes: Sizes, d: Arrays) -> Ready:
+    def train_gpt(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         logits = self.gpt2_logits(sizes)
 
         def loss(w: dict[str, Any], tokens: Any, following: Any) -> Any:
@@ -231,7 +231,7 @@ class TinyGrad(Peer):
         optimiser: Callable[..., Any],
         d: Arrays,
         given: tuple[str, str],
-    ) -> Ready:
+    ) -> ReadyWorkload:
         weights = {n: self.put(w) for n, w in d.items() if n not in given}
         for weight in weights.values():
             weight.requires_grad = True
@@ -253,4 +253,4 @@ class TinyGrad(Peer):
             self.device.synchronize()
             return value
 
-        return Ready(run, lambda result: [np.array(result.numpy())])
+        return ReadyWorkload(run, lambda result: [np.array(result.numpy())])

@@ -13,7 +13,7 @@ import numpy as np
 from typing_extensions import override
 
 from luminal_lab.bench.peers.numpy import turns
-from luminal_lab.bench.peers.peer import Peer, Ready
+from luminal_lab.bench.peers.peer import Peer, ReadyWorkload
 from luminal_lab.bench.workload import Arrays, Sizes, Workload
 
 
@@ -35,7 +35,7 @@ class Torch(Peer):
         """Return tensors that share the memory of the data."""
         return [self.torch.from_numpy(d[name]) for name in names or d]
 
-    def plain(self, call: Callable[..., Any], *given: Any) -> Ready:
+    def plain(self, call: Callable[..., Any], *given: Any) -> ReadyWorkload:
         """Return what calls a function without derivatives."""
         torch = self.torch
 
@@ -43,13 +43,15 @@ class Torch(Peer):
             with torch.inference_mode():
                 return call(*given)
 
-        return Ready(run, self.read)
+        return ReadyWorkload(run, self.read)
 
     def read(self, result: Any) -> list[Any]:
         """Copy a result to NumPy."""
         return [result.detach().numpy().copy()]
 
-    def into(self, eager: Callable[..., Any], fused: Callable[..., Any], *given: Any) -> Ready:
+    def into(
+        self, eager: Callable[..., Any], fused: Callable[..., Any], *given: Any
+    ) -> ReadyWorkload:
         """Return what writes into a tensor of its own: `eager(out, …)`, or `fused(…)` compiled."""
         with self.torch.inference_mode():
             out = self.torch.empty_like(fused(*given))
@@ -61,7 +63,7 @@ class Torch(Peer):
 
     # -- elementwise operations and reductions -----------------------------------------------------
 
-    def gelu(self, sizes: Sizes, d: Arrays) -> Ready:
+    def gelu(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         gelu: Any = self.F.gelu
         return self.into(
             lambda out, x: gelu(x, approximate="tanh", out=out),
@@ -69,7 +71,7 @@ class Torch(Peer):
             *self.tensors(d, "x"),
         )
 
-    def softmax(self, sizes: Sizes, d: Arrays) -> Ready:
+    def softmax(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         softmax: Any = self.torch.softmax
         return self.into(
             lambda out, x: softmax(x, -1, out=out),
@@ -77,7 +79,7 @@ class Torch(Peer):
             *self.tensors(d, "x"),
         )
 
-    def layer_norm(self, sizes: Sizes, d: Arrays) -> Ready:
+    def layer_norm(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         shape, norm = (sizes["columns"],), self.F.layer_norm
 
         def fused(x: Any, weight: Any, bias: Any) -> Any:
@@ -86,7 +88,7 @@ class Torch(Peer):
         names = "x", "weight", "bias"
         return self.into(lambda out, *given: fused(*given), fused, *self.tensors(d, *names))
 
-    def rms_norm(self, sizes: Sizes, d: Arrays) -> Ready:
+    def rms_norm(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         shape, norm = (sizes["columns"],), self.F.rms_norm
 
         def fused(x: Any, weight: Any) -> Any:
@@ -94,7 +96,7 @@ class Torch(Peer):
 
         return self.into(lambda out, x, weight: fused(x, weight), fused, *self.tensors(d))
 
-    def chain(self, sizes: Sizes, d: Arrays) -> Ready:
+    def chain(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         torch = self.torch
 
         def eager(t: Any, x: Any, y: Any) -> Any:
@@ -110,13 +112,13 @@ class Torch(Peer):
 
         return self.into(eager, fused, *self.tensors(d, "x", "y"))
 
-    def sum_rows(self, sizes: Sizes, d: Arrays) -> Ready:
+    def sum_rows(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self._sum(d, 1)
 
-    def sum_columns(self, sizes: Sizes, d: Arrays) -> Ready:
+    def sum_columns(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self._sum(d, 0)
 
-    def _sum(self, d: Arrays, axis: int) -> Ready:
+    def _sum(self, d: Arrays, axis: int) -> ReadyWorkload:
         add: Any = self.torch.sum
         return self.into(
             lambda out, x: add(x, axis, out=out), lambda x: add(x, axis), *self.tensors(d, "x")
@@ -124,13 +126,13 @@ class Torch(Peer):
 
     # -- products ----------------------------------------------------------------------------------
 
-    def matmul(self, sizes: Sizes, d: Arrays) -> Ready:
+    def matmul(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         matmul: Any = self.torch.matmul
         return self.into(
             lambda out, a, b: matmul(a, b, out=out), matmul, *self.tensors(d, "a", "b")
         )
 
-    def mlp(self, sizes: Sizes, d: Arrays) -> Ready:
+    def mlp(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         torch, gelu = self.torch, self.F.gelu
 
         def fused(x: Any, up: Any, up_bias: Any, down: Any, down_bias: Any) -> Any:
@@ -147,7 +149,7 @@ class Torch(Peer):
         names = "x", "up", "up_bias", "down", "down_bias"
         return self.into(eager, fused, *self.tensors(d, *names))
 
-    def attention(self, sizes: Sizes, d: Arrays) -> Ready:
+    def attention(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         attend, is_causal = self.F.scaled_dot_product_attention, bool(sizes["causal"])
 
         def fused(q: Any, k: Any, v: Any) -> Any:
@@ -156,7 +158,7 @@ class Torch(Peer):
 
         return self.into(lambda out, *qkv: fused(*qkv), fused, *self.tensors(d, *"qkv"))
 
-    def conv(self, sizes: Sizes, d: Arrays) -> Ready:
+    def conv(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         conv: Any = self.F.conv2d
 
         def fused(x: Any, weight: Any) -> Any:
@@ -166,7 +168,7 @@ class Torch(Peer):
 
     # -- models ------------------------------------------------------------------------------------
 
-    def gpt2(self, sizes: Sizes, d: Arrays) -> Ready:
+    def gpt2(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         weights = dict(zip(d, self.tensors(d), strict=True))
         tokens = weights.pop("tokens")
         return self.plain(self.step(self.gpt2_logits(sizes)), weights, tokens)
@@ -202,11 +204,11 @@ class Torch(Peer):
 
         return logits
 
-    def llama(self, sizes: Sizes, d: Arrays) -> Ready:
+    def llama(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         F = self.F  # noqa: N806  # as everybody calls it
         return self._decode(sizes, d, lambda x, w, name: F.linear(x, w[f"{name}.weight"]))
 
-    def llama_q8(self, sizes: Sizes, d: Arrays) -> Ready:
+    def llama_q8(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         def product(x: Any, w: dict[str, Any], name: str) -> Any:
             q, scale = w[f"{name}.weight.q"], w[f"{name}.weight.scale"]
             weight = q.view(*scale.shape, 32).float() * scale.float()[..., None]
@@ -214,7 +216,7 @@ class Torch(Peer):
 
         return self._decode(sizes, d, product)
 
-    def _decode(self, sizes: Sizes, d: Arrays, product: Callable[..., Any]) -> Ready:
+    def _decode(self, sizes: Sizes, d: Arrays, product: Callable[..., Any]) -> ReadyWorkload:
         F, torch, last = self.F, self.torch, sizes["capacity"] - 1  # noqa: N806  # as everybody calls it
         heads, kv_heads, width = sizes["heads"], sizes["kv_heads"], sizes["width"]
         cos, sin = (torch.from_numpy(np.tile(part, 2)) for part in turns(sizes, last))
@@ -259,7 +261,7 @@ class Torch(Peer):
 
     # -- training ----------------------------------------------------------------------------------
 
-    def train_cnn(self, sizes: Sizes, d: Arrays) -> Ready:
+    def train_cnn(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         F = self.F  # noqa: N806  # as everybody calls it
 
         def loss(w: dict[str, Any], images: Any, labels: Any) -> Any:
@@ -274,7 +276,7 @@ class Torch(Peer):
         given = "images", "labels"
         return self._train(loss, lambda w: sgd(w, lr=0.01, momentum=0.9, foreach=True), d, given)
 
-    def train_gpt(self, sizes: Sizes, d: Arrays) -> Ready:
+    def train_gpt(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         F, logits = self.F, self.gpt2_logits(sizes)  # noqa: N806  # as everybody calls it
 
         def loss(w: dict[str, Any], tokens: Any, following: Any) -> Any:
@@ -290,7 +292,7 @@ class Torch(Peer):
         optimiser: Callable[..., Any],
         d: Arrays,
         given: tuple[str, str],
-    ) -> Ready:
+    ) -> ReadyWorkload:
         weights = {
             name: self.torch.from_numpy(value.copy()).requires_grad_()
             for name, value in d.items()
@@ -306,7 +308,7 @@ class Torch(Peer):
             steps.step()
             return value
 
-        return Ready(run, self.read)
+        return ReadyWorkload(run, self.read)
 
     reasons = {"compile_gpt2": "eager PyTorch compiles nothing"}
 
@@ -317,7 +319,7 @@ class TorchCompile(Torch):
     is_compiled = True
 
     @override
-    def prepare(self, workload: Workload, data: Arrays) -> Ready:
+    def prepare(self, workload: Workload, data: Arrays) -> ReadyWorkload:
         # A function that workloads share would be compiled again and again, until it is given up.
         self.torch.compiler.reset()
         return super().prepare(workload, data)
@@ -327,15 +329,17 @@ class TorchCompile(Torch):
         return self.torch.compile(call, fullgraph=True, dynamic=False)
 
     @override
-    def into(self, eager: Callable[..., Any], fused: Callable[..., Any], *given: Any) -> Ready:
+    def into(
+        self, eager: Callable[..., Any], fused: Callable[..., Any], *given: Any
+    ) -> ReadyWorkload:
         with self.torch.inference_mode():
             result = fused(*given)
             out = self.torch.empty_like(result, memory_format=self.torch.contiguous_format)
         return self.plain(self.step(lambda out, *given: out.copy_(fused(*given))), out, *given)
 
-    def compile_gpt2(self, sizes: Sizes, d: Arrays) -> Ready:
+    def compile_gpt2(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         def run() -> Any:
-            made = self.gpt2(sizes, d)
-            return made.read(made.run())
+            ready = self.gpt2(sizes, d)
+            return ready.read(ready.run())
 
-        return Ready(run, lambda result: result)
+        return ReadyWorkload(run, lambda result: result)

@@ -39,8 +39,8 @@ def main() -> None:
         local_edits,
         interpreter_memory,
     ):
-        for what, value in group():
-            print(f"{what:<66} {value}", flush=True)
+        for title, value in group():
+            print(f"{title:<66} {value}", flush=True)
 
 
 def best(call: Callable[[], object], rounds: int = 5) -> float:
@@ -96,8 +96,8 @@ def building() -> Iterator[tuple[str, str]]:
 
     yield "nodes built a second, x + y (goal: 150,000)", f"{count / best(chain):,.0f}"
     nodes = mixed()
-    what = "nodes built a second, unary, scalar, reduction, views (goal: 150,000)"
-    yield what, f"{nodes / best(mixed):,.0f}"
+    title = "nodes built a second, unary, scalar, reduction, views (goal: 150,000)"
+    yield title, f"{nodes / best(mixed):,.0f}"
 
 
 def lab_model(config: gpt2.Config, seq: int) -> tuple[ll.Graph, dict[str, ll.Tensor]]:

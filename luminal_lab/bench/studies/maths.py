@@ -167,17 +167,17 @@ def report(library: ctypes.CDLL, name: str, dtype: DType) -> None:
     key = f"{name}_{dtype.short}"
     measure = library[f"worst_{key}"]
     measure.restype = ctypes.c_double
-    place, worst, where = ctypes.c_double(), 0.0, 0.0
+    worst_at, worst, where = ctypes.c_double(), 0.0, 0.0
     count = EVERY if dtype is DType.float32 else DRAWN
     for first in range(0, count, STEP):
         size = min(STEP, count - first)
-        error = measure(ctypes.c_uint64(first), ctypes.c_uint64(size), ctypes.byref(place))
+        error = measure(ctypes.c_uint64(first), ctypes.c_uint64(size), ctypes.byref(worst_at))
         if error > worst:
-            worst, where = error, place.value
+            worst, where = error, worst_at.value
     ours, theirs = (speed(library, name, dtype, ours=ours) for ours in (1, 0))
-    what = "all" if dtype is DType.float32 else f"{DRAWN:.0e}"
+    tried = "all" if dtype is DType.float32 else f"{DRAWN:.0e}"
     print(
-        f"{name:<9} {dtype:<8} {what:<6} at most {worst:.4f} ulp, at {where.hex():<24} "
+        f"{name:<9} {dtype:<8} {tried:<6} at most {worst:.4f} ulp, at {where.hex():<24} "
         f"{ours / 1e6:6.0f} M/s, libm {theirs / 1e6:6.0f} M/s, {ours / theirs:5.1f} times",
         flush=True,
     )

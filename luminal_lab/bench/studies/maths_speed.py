@@ -49,8 +49,8 @@ CASTS += " i32_i64 i64_i32 i64_i8"
 OF_TWO = ("add", "mul", "mod", "max", "maximum", "minimum")
 
 
-class Loop(NamedTuple):
-    """One loop: what it is called, and how an element is made of x[i] and y[i]."""
+class BenchmarkLoop(NamedTuple):
+    """One loop: its name, and the expression of an element in x[i] and y[i]."""
 
     name: str
     kind: str
@@ -62,20 +62,22 @@ class Loop(NamedTuple):
 
 def main() -> None:
     """Print a line for each function and dtype."""
-    loops = [one for one in every_loop() if not sys.argv[1:] or one.name in ("copy", *sys.argv[1:])]
+    loops = [
+        case for case in every_loop() if not sys.argv[1:] or case.name in ("copy", *sys.argv[1:])
+    ]
     with tempfile.TemporaryDirectory() as folder:
-        found = {name: measured(name, loops, Path(folder)) for name in COMPILERS}
+        timed = {name: measured(name, loops, Path(folder)) for name in COMPILERS}
     print(f"{'':24}" + "".join(f"{name:>10}" for name in COMPILERS) + "   ns an element")
-    for place, one in enumerate(loops):
-        times = [found[name][place] for name in COMPILERS]
+    for index, case in enumerate(loops):
+        times = [timed[name][index] for name in COMPILERS]
         cells = "".join(f"{ns:9.3f}{' ' if vector else '-'}" for ns, vector in times)
-        print(f"{one.name:12}{one.kind:12}{cells}")
+        print(f"{case.name:12}{case.kind:12}{cells}")
 
 
-def every_loop() -> Iterator[Loop]:
+def every_loop() -> Iterator[BenchmarkLoop]:
     named = {dtype.short: dtype for dtype in DType}
     for dtype in (DType.float32, DType.float64):
-        yield Loop("copy", dtype.short, dtype, dtype, "x[i]")
+        yield BenchmarkLoop("copy", dtype.short, dtype, dtype, "x[i]")
         composed = dict(spelled(dtype))
         for name in NAMES:
             if name in ("cast", "add", "mul"):
@@ -83,19 +85,19 @@ def every_loop() -> Iterator[Loop]:
             for suffix in ("", "_near") if (name, dtype) in FAR else ("",):
                 given = "x[i], y[i]" if name in OF_TWO else "x[i]"
                 call = f"lab_{name}_{dtype.short}{suffix}({given})"
-                yield Loop(name, dtype.short + suffix, dtype, dtype, call)
+                yield BenchmarkLoop(name, dtype.short + suffix, dtype, dtype, call)
             if name in composed:
                 lines: list[str] = []
                 value = written(define(composed[name]).outputs[0].term, lines, {})
                 before = " ".join(lines)
-                yield Loop(name, f"{dtype.short} spelled", dtype, dtype, value, before)
+                yield BenchmarkLoop(name, f"{dtype.short} spelled", dtype, dtype, value, before)
     for short in ("i8", "u8", "i16", "i32", "i64"):
         for name in ("add", "mul", "max", "mod"):
             call = f"lab_{name}_{short}(x[i], y[i])"
-            yield Loop(name, short, named[short], named[short], call)
+            yield BenchmarkLoop(name, short, named[short], named[short], call)
     for key in CASTS.split():
         of, to = (named[short] for short in key.split("_"))
-        yield Loop("cast", key, of, to, f"lab_cast_{key}(x[i])")
+        yield BenchmarkLoop("cast", key, of, to, f"lab_cast_{key}(x[i])")
 
 
 def applied(term: Apply, values: list[str]) -> str:
@@ -128,21 +130,21 @@ def written(term: Term, lines: list[str], known: dict[Term, str]) -> str:
     return known[term]
 
 
-def measured(compiler: str, loops: list[Loop], folder: Path) -> list[tuple[float, bool]]:
+def measured(compiler: str, loops: list[BenchmarkLoop], folder: Path) -> list[tuple[float, bool]]:
     """Return the time of each loop, and whether it became vector code."""
     command, remarks, pattern = COMPILERS[compiler]
     text = c_maths(NAMES, DType)
     lines: dict[int, int] = {}
-    for place, one in enumerate(loops):
-        x, z = C_TYPES[one.source], C_TYPES[one.result]
+    for index, case in enumerate(loops):
+        x, z = C_TYPES[case.source], C_TYPES[case.result]
         given = f"const {x} *restrict x, const {x} *restrict y, {z} *restrict z"
-        text += f"static __attribute__((noinline)) void loop_{place}({given}) {{"
+        text += f"static __attribute__((noinline)) void loop_{index}({given}) {{"
         text += "\n#pragma omp simd\n"
         # gcc reports the loop's line, clang that of the pragma above it.
-        lines |= dict.fromkeys((text.count("\n"), text.count("\n") + 1), place)
-        text += f"for (long i = 0; i < {SIZE}; i++) {{ {one.before} z[i] = {one.value}; }} }}\n"
-        call = f"for (int k = 0; k < {ROUNDS}; k++) loop_{place}(x, y, z);"
-        text += f"void run_{place}({given}) {{ {call} }}\n"
+        lines |= dict.fromkeys((text.count("\n"), text.count("\n") + 1), index)
+        text += f"for (long i = 0; i < {SIZE}; i++) {{ {case.before} z[i] = {case.value}; }} }}\n"
+        call = f"for (int k = 0; k < {ROUNDS}; k++) loop_{index}(x, y, z);"
+        text += f"void run_{index}({given}) {{ {call} }}\n"
     source, library = folder / f"{compiler}.c", folder / f"{compiler}.so"
     source.write_text(text, encoding="utf-8")
     done = subprocess.run(
@@ -153,18 +155,18 @@ def measured(compiler: str, loops: list[Loop], folder: Path) -> list[tuple[float
     )
     vector = {lines.get(int(line)) for line in pattern.findall(done.stderr)}
     runs = ctypes.CDLL(str(library))
-    return [(speed(runs[f"run_{p}"], one), p in vector) for p, one in enumerate(loops)]
+    return [(speed(runs[f"run_{p}"], case), p in vector) for p, case in enumerate(loops)]
 
 
-def speed(run: Callable[..., object], one: Loop) -> float:
+def speed(run: Callable[..., object], case: BenchmarkLoop) -> float:
     """Return the nanoseconds an element, of the fastest of several tries."""
     rng = np.random.default_rng(0)
     room = SIZE * 8 + 512  # arrays that lie 4096 bytes apart get in each other's way
     memory = np.zeros(4 * room, np.uint8)
     pointers: list[ctypes.c_void_p] = []
-    for place, (low, high) in enumerate(((0.1, 5), (1, 7), (0, 1))):
-        dtype = (one.source if place < 2 else one.result).numpy
-        array = memory[place * room :][: SIZE * dtype.itemsize].view(dtype)
+    for index, (low, high) in enumerate(((0.1, 5), (1, 7), (0, 1))):
+        dtype = (case.source if index < 2 else case.result).numpy
+        array = memory[index * room :][: SIZE * dtype.itemsize].view(dtype)
         array[:] = rng.uniform(low, high, SIZE).astype(dtype)
         pointers.append(ctypes.c_void_p(array.ctypes.data))
     best = float("inf")

@@ -28,8 +28,8 @@ THIRTY = Pipeline(["simplify{limit = 100}, cse, dce"] * 10)
 def main() -> None:
     """Print one line a figure."""
     for group in (snapshots, generic, gradients):
-        for what, value in group():
-            print(f"{what:<66} {value}", flush=True)
+        for title, value in group():
+            print(f"{title:<66} {value}", flush=True)
 
 
 def best(call: Callable[[], object], rounds: int = 5) -> float:
@@ -58,9 +58,9 @@ def chain() -> IR:
 
 def passes_alone(ir: IR) -> IR:
     """Run the passes as the manager does, but keep nothing of what they did."""
-    for one in THIRTY.flat():
+    for pass_ in THIRTY.flat():
         edit = Edit(ir.bare(), licence=LICENCE)
-        one.run(edit.base, edit)
+        pass_.run(edit.base, edit)
         ir = edit.ir().bare()
     return ir
 

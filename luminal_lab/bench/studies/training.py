@@ -121,8 +121,8 @@ def page(letters: int = 800, context: int = 32, batch: int = 8, steps: int = 350
     )
 
 
-def report(what: str, value: str) -> None:
-    print(f"{what:<96} {value}", flush=True)
+def report(title: str, value: str) -> None:
+    print(f"{title:<96} {value}", flush=True)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from luminal_lab.core.ir import IR
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.pipeline import LICENCE, Pipeline
 from luminal_lab.viz.layered import layered
-from luminal_lab.viz.layers import Block, Wire
+from luminal_lab.viz.layers import PlacedBlock, Wire
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, ViewportSize
@@ -65,8 +65,8 @@ def main() -> None:
 
 def tell(name: str, figures: Iterable[Figure]) -> None:
     """Print figures, each as soon as it is there."""
-    for what, value, goal in figures:
-        print(f"{name + what:<66} {value:>17}  {f'(goal: {goal})' if goal else ''}", flush=True)
+    for title, value, goal in figures:
+        print(f"{name + title:<66} {value:>17}  {f'(goal: {goal})' if goal else ''}", flush=True)
 
 
 def gpt2() -> ll.Graph:
@@ -76,10 +76,10 @@ def gpt2() -> ll.Graph:
 
 def llama() -> ll.Graph:
     """Return the graph of a Llama that is as large as those with eight billion weights."""
-    made = nn.models.Llama(
+    module = nn.models.Llama(
         layers=54, heads=32, kv_heads=8, width=4096, hidden=14336, vocab=128256, context=8192
     )
-    return model("llama", made)
+    return model("llama", module)
 
 
 def wide() -> ll.Graph:
@@ -93,10 +93,10 @@ def wide() -> ll.Graph:
     return cx
 
 
-def model(name: str, made: nn.Module) -> ll.Graph:
+def model(name: str, module: nn.Module) -> ll.Graph:
     """Return the graph of a model that reads 64 tokens."""
     cx = ll.Graph(name)
-    made(cx.tensor((1, 64), "int64", name="tokens")).retrieve()
+    module(cx.tensor((1, 64), "int64", name="tokens")).retrieve()
     return cx
 
 
@@ -117,8 +117,8 @@ def seconds(call: Callable[[], Made]) -> tuple[float, Made]:
     """Return how long a call took, and what it gave."""
     gc.collect()
     start = time.perf_counter()
-    made = call()
-    return time.perf_counter() - start, made
+    result = call()
+    return time.perf_counter() - start, result
 
 
 def ms(took: float) -> str:
@@ -146,10 +146,10 @@ def drawn(cx: ll.Graph) -> Iterator[Figure]:
     yield "  its bytes, HTML and SVG", f"{len(json.dumps(bundle)):,}", "300,000"
     # Views are in it too: what a graph costs that says nothing about its scopes.
     nodes = cx.ir.nodes[:3516]
-    place = {node.id: at for at, node in enumerate(nodes)}
-    blocks = [Block(40.0 + 6 * len(node.op.name), 40.0) for node in nodes]
-    ends = [(place[id], place[node.id]) for node in nodes for id in dict.fromkeys(node.sources)]
-    wires = [Wire(*one) for one in ends]
+    index = {node.id: at for at, node in enumerate(nodes)}
+    blocks = [PlacedBlock(40.0 + 6 * len(node.op.name), 40.0) for node in nodes]
+    ends = [(index[id], index[node.id]) for node in nodes for id in dict.fromkeys(node.sources)]
+    wires = [Wire(*end) for end in ends]
     took = min(seconds(lambda: layered(blocks, wires))[0] for _ in range(5))
     yield f"layout of {len(nodes):,} nodes in one frame", ms(took), "150 ms"
 
@@ -159,12 +159,12 @@ def unrecorded(ir: IR, pipeline: Pipeline) -> tuple[IR, bool]:
     any_change = False
     for _ in range(pipeline.rounds):
         changed = False
-        for one in pipeline.passes:
-            if isinstance(one, Pipeline):
-                ir, did = unrecorded(ir, one)
+        for pass_ in pipeline.passes:
+            if isinstance(pass_, Pipeline):
+                ir, did = unrecorded(ir, pass_)
             else:
                 edit = Edit(ir, licence=LICENCE)
-                one.run(ir, edit)
+                pass_.run(ir, edit)
                 did, after = bool(edit.log), edit.ir()
                 ir = ir if after is ir else after.bare()
             changed |= did
@@ -177,9 +177,9 @@ def unrecorded(ir: IR, pipeline: Pipeline) -> tuple[IR, bool]:
 def recorded(ir: IR) -> None:
     """Compile with all that a recording needs: snapshots, and every firing."""
     with ll.trace() as traced:
-        made = compile_ir(ir, ll.GenericCompiler(), verifying=False)
+        compilation = compile_ir(ir, ll.GenericCompiler(), verifying=False)
     assert traced.compilations
-    for snapshot in made.snapshots:
+    for snapshot in compilation.snapshots:
         assert snapshot.firings is not None
 
 
@@ -289,8 +289,8 @@ def compiled(cx: ll.Graph, browser: "Browser", path: Path) -> Iterator[Figure]:
     page.get_by_title("before the first firing").click()
     settled(page)
     took = [*back, *keys(page, "." * 8)]
-    what = f"step one of {firings[most]:,} firings"
-    yield f"{what}, median of {len(took)}", ms(statistics.median(took)), "100 ms"
+    title = f"step one of {firings[most]:,} firings"
+    yield f"{title}, median of {len(took)}", ms(statistics.median(took)), "100 ms"
     yield "  the slowest", ms(max(took)), "100 ms"
     page.close()
 

@@ -22,13 +22,13 @@ def table(answer: object) -> Verdict:
     if not isinstance(answer, Tensor):
         hint = "begin with cx = ll.Graph() and two tensors of it, as at the top of the notebook"
         return Verdict.no(f"the answer is {kind(answer)}, and a tensor of a graph is wanted", hint)
-    made, wanted = answer, np.outer(np.arange(1, 10), np.arange(1, 10))
+    products, wanted = answer, np.outer(np.arange(1, 10), np.arange(1, 10))
 
     def shaped() -> str:
-        return "" if made.shape == (9, 9) else f"its shape is {made.shape}"
+        return "" if products.shape == (9, 9) else f"its shape is {products.shape}"
 
     def computed() -> str:
-        return "" if made.op_counts() else "it is an input, whose table was made elsewhere"
+        return "" if products.op_counts() else "it is an input, whose table was made elsewhere"
 
     return Verdict.all(
         (
@@ -39,7 +39,7 @@ def table(answer: object) -> Verdict:
         ("the graph computes it", computed, "give the graph 1 to 9, and let it multiply"),
         (
             "its values are the table's",
-            lambda: equal(made, wanted),
+            lambda: equal(products, wanted),
             "are both tensors 1, 2, … 9, and did you multiply them?",
         ),
     )
@@ -107,9 +107,9 @@ def recognised(answer: object) -> Verdict:
 
 def depends(ir: IR) -> bool:
     """Return whether all results of a graph are computed from its inputs."""
-    found = [ir.ancestors([id]) for id in ir.output_ids]
+    ancestors = [ir.ancestors([id]) for id in ir.output_ids]
     inputs = {node.id for node in ir if isinstance(node.op, Input)}
-    return bool(found) and all(set(one) & inputs for one in found)
+    return bool(ancestors) and all(set(behind) & inputs for behind in ancestors)
 
 
 EXERCISES = (

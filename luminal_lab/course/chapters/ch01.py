@@ -37,16 +37,16 @@ def spelled(
     def check(answer: object) -> Verdict:
         if (none := no_function(answer, called)) is not None:
             return none
-        made = cast("Callable[..., object]", answer)
+        function = cast("Callable[..., object]", answer)
         allowed = TWELVE | FREE | MOVING
         fits = "every node is one of the twelve, a constant, a cast or a view"
         few = f"it writes {most} nodes or fewer, views not counted"
-        counted = lambda: more_than(most or 0, made, shapes[0], MOVING)  # noqa: E731
+        counted = lambda: more_than(most or 0, function, shapes[0], MOVING)  # noqa: E731
         return Verdict.all(
-            ("its values are right", lambda: agrees_lazily(made, reference, shapes), hint),
+            ("its values are right", lambda: agrees_lazily(function, reference, shapes), hint),
             (
                 fits,
-                lambda: beyond(made, shapes[0], allowed),
+                lambda: beyond(function, shapes[0], allowed),
                 "print(….lowering()) shows what a method writes; use operators instead",
             ),
             *([(few, counted, "which values did you compute twice?")] if most else []),

@@ -20,12 +20,12 @@ def offset(answer: object) -> Verdict:
     """Is it where each element of x.T.reshape(3, 8) lies?"""
     if (none := no_function(answer, "offset")) is not None:
         return none
-    place = cast("Callable[[int, int], object]", answer)
+    function = cast("Callable[[int, int], object]", answer)
     places = np.arange(24).reshape(4, 6).T.reshape(3, 8)
 
     def row(i: int) -> str:
         for j in range(8):
-            fault = equal(place(i, j), places[i, j], tolerance=0, name=f"offset({i}, {j})")
+            fault = equal(function(i, j), places[i, j], tolerance=0, name=f"offset({i}, {j})")
             if fault:
                 return fault
         return ""
@@ -48,19 +48,19 @@ def moving_sum(answer: object) -> Verdict:
     """Is it the sums of n neighbours, with one reduction and views?"""
     if (none := no_function(answer, "moving_sum")) is not None:
         return none
-    made = cast("Callable[..., object]", answer)
+    function = cast("Callable[..., object]", answer)
 
     def right(n: int, *shapes: Shape) -> str:
         def reference(x: Array) -> Array:
             return np.lib.stride_tricks.sliding_window_view(x, n, axis=-1).sum(-1)
 
         def summed(x: Tensor) -> object:
-            return made(x, n)
+            return function(x, n)
 
         return agrees_lazily(summed, reference, [[shape] for shape in shapes])
 
     def of_three(x: Tensor) -> object:
-        return made(x, 3)
+        return function(x, 3)
 
     return Verdict.all(
         (
@@ -89,21 +89,21 @@ def viewed(
     def check(answer: object) -> Verdict:
         if (none := no_function(answer, called)) is not None:
             return none
-        made = cast("Callable[..., object]", answer)
+        function = cast("Callable[..., object]", answer)
         return Verdict.all(
             (
                 f"it is right for the shape {shapes[0]}",
-                lambda: agrees_lazily(made, reference, [shapes[:1]]),
+                lambda: agrees_lazily(function, reference, [shapes[:1]]),
                 hint,
             ),
             (
                 "it is right for other shapes",
-                lambda: agrees_lazily(made, reference, [[shape] for shape in shapes[1:]]),
+                lambda: agrees_lazily(function, reference, [[shape] for shape in shapes[1:]]),
                 "take the sizes from x.shape",
             ),
             (
                 "it is made of views alone",
-                lambda: beyond(made, shapes[:1], MOVING),
+                lambda: beyond(function, shapes[:1], MOVING),
                 ONLY_VIEWS,
             ),
         )

@@ -29,11 +29,11 @@ def log_softmax(answer: object) -> Verdict:
     """Is it log(softmax(x)), also of large numbers?"""
     if (none := no_function(answer, "log_softmax")) is not None:
         return none
-    made = cast("Callable[..., object]", answer)
+    function = cast("Callable[..., object]", answer)
 
     def right(scale: float) -> str:
         def scaled(x: Tensor) -> object:
-            return made(x * scale)
+            return function(x * scale)
 
         def reference(x: Array) -> Array:
             return _log_softmax(np.multiply(x, scale))
@@ -51,7 +51,7 @@ def log_softmax(answer: object) -> Verdict:
             lambda: right(300),
             "first subtract the largest number of each row; and never take the log of 0",
         ),
-        (FITS, lambda: beyond(made, [(3, 8)], SPELLED), LOOK),
+        (FITS, lambda: beyond(function, [(3, 8)], SPELLED), LOOK),
     )
 
 
@@ -64,21 +64,21 @@ def max_pool(answer: object) -> Verdict:
     """Is it the largest of each two by two pixels, by views and max_reduce?"""
     if (none := no_function(answer, "max_pool")) is not None:
         return none
-    made = cast("Callable[..., object]", answer)
+    function = cast("Callable[..., object]", answer)
     return Verdict.all(
         (
             "it is right for an image of (4, 6)",
-            lambda: agrees_lazily(made, _max_pool, [[(1, 1, 4, 6)]]),
+            lambda: agrees_lazily(function, _max_pool, [[(1, 1, 4, 6)]]),
             "the axes (h, w) can be seen as (h / 2, 2, w / 2, 2)",
         ),
         (
             "it is right for other images, and several channels",
-            lambda: agrees_lazily(made, _max_pool, [[(2, 3, 4, 4)], [(1, 2, 2, 8)]]),
+            lambda: agrees_lazily(function, _max_pool, [[(2, 3, 4, 4)], [(1, 2, 2, 8)]]),
             "take n, c, h and w from x.shape",
         ),
         (
             "it is made of views and max_reduce alone",
-            lambda: beyond(made, [(1, 1, 4, 6)], MOVING | {"max_reduce"}),
+            lambda: beyond(function, [(1, 1, 4, 6)], MOVING | {"max_reduce"}),
             LOOK,
         ),
     )
@@ -94,16 +94,16 @@ def causal(answer: object) -> Verdict:
     """Is it attention in which no row sees a later one, in the twelve?"""
     if (none := no_function(answer, "causal")) is not None:
         return none
-    made = cast("Callable[..., object]", answer)
+    function = cast("Callable[..., object]", answer)
 
     def right(*shapes: Shape) -> str:
-        return agrees_lazily(made, _causal, [[shape] * 3 for shape in shapes])
+        return agrees_lazily(function, _causal, [[shape] * 3 for shape in shapes])
 
     def first() -> str:
         cx = Graph()
         data = [drawn((4, 3), seed) for seed in range(3)]
-        q, k, v = (cx.tensor((4, 3)).set(one) for one in data)
-        row = made(q, k, v)
+        q, k, v = (cx.tensor((4, 3)).set(array) for array in data)
+        row = function(q, k, v)
         if not isinstance(row, Tensor):
             return f"it returns {kind(row)}, and a tensor is wanted"
         if row.shape != (4, 3):
@@ -121,7 +121,7 @@ def causal(answer: object) -> Verdict:
             lambda: right((5, 4), (2, 8), (1, 3)),
             "are the scores scaled by 1 / √d, where d is the last axis of q?",
         ),
-        (FITS, lambda: beyond(made, [(4, 3)] * 3, SPELLED), "add a table instead of choosing"),
+        (FITS, lambda: beyond(function, [(4, 3)] * 3, SPELLED), "add a table instead of choosing"),
     )
 
 
@@ -129,13 +129,13 @@ def lookup(answer: object) -> Verdict:
     """Does it pick rows of a table without a gather?"""
     if (none := no_function(answer, "rows")) is not None:
         return none
-    made = cast("Callable[..., object]", answer)
+    function = cast("Callable[..., object]", answer)
 
     def right(size: int, width: int, index: list[int]) -> str:
         cx, data = Graph(), drawn((size, width), size)
         table = cx.tensor(data.shape).set(data)
         places = cx.tensor((len(index),), dtype="int64").set(index)
-        got = made(table, places)
+        got = function(table, places)
         if not isinstance(got, Tensor):
             return f"it returns {kind(got)}, and a tensor is wanted"
         want = data[index]
@@ -145,10 +145,10 @@ def lookup(answer: object) -> Verdict:
 
     def others() -> str:
         cx = Graph()
-        got = made(cx.tensor((6, 2)), cx.tensor((3,), dtype="int64"))
+        got = function(cx.tensor((6, 2)), cx.tensor((3,), dtype="int64"))
         names = got.op_counts() if isinstance(got, Tensor) else {}
-        found = [name for name in names if name not in SPELLED]
-        return f"it uses {' and '.join(found)}, too" if found else ""
+        unspelled = [name for name in names if name not in SPELLED]
+        return f"it uses {' and '.join(unspelled)}, too" if unspelled else ""
 
     return Verdict.all(
         (

@@ -9,7 +9,7 @@ from typing import cast
 
 from luminal_lab.core.ir import Node
 from luminal_lab.core.origin import Origin
-from luminal_lab.course.exercise import Exercise, Verdict, told
+from luminal_lab.course.exercise import Exercise, Verdict, error_text
 from luminal_lab.course.probing import kind
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.snapshot import Snapshot
@@ -67,13 +67,13 @@ def asked(
     call = cast("Callable[..., object]", answer)
 
     def on(program: str, passes: str) -> Callable[[], str]:
-        def found() -> str:
+        def attempt() -> str:
             try:
                 return fault(call, compiled(program, passes))
             except Exception as error:  # the answer's, of whatever kind
-                return f"with the passes {passes} it ends in {told(error)}"
+                return f"with the passes {passes} it ends in {error_text(error)}"
 
-        return found
+        return attempt
 
     return on
 
@@ -88,20 +88,24 @@ def removed(snapshot: Snapshot) -> int:
 
 def not_the_largest(function: Callable[..., object], compilation: Compilation) -> str:
     """Return what is wrong with the snapshot, or the name of a pass, that a function returns."""
-    found = function(compilation)
-    most = max(removed(one) for one in compilation.snapshots)
-    right = [one for one in compilation.snapshots if removed(one) == most]
-    if isinstance(found, Snapshot):
-        ours = [one for one in compilation.snapshots if one is found]
+    named = function(compilation)
+    most = max(removed(snapshot) for snapshot in compilation.snapshots)
+    right = [snapshot for snapshot in compilation.snapshots if removed(snapshot) == most]
+    if isinstance(named, Snapshot):
+        ours = [snapshot for snapshot in compilation.snapshots if snapshot is named]
         if not ours:
             return "the snapshot that it returns is of another compilation than the one given"
-    elif isinstance(found, str):
-        ours = [one for one in compilation.snapshots if found in (one.name, one.title)]
+    elif isinstance(named, str):
+        ours = [
+            snapshot
+            for snapshot in compilation.snapshots
+            if named in (snapshot.name, snapshot.title)
+        ]
         if not ours:
             return "the text that it returns is the name of no pass that ran"
     else:
-        return f"it returns {kind(found)}, and a snapshot or the name of a pass is wanted"
-    if any(one in right for one in ours):
+        return f"it returns {kind(named)}, and a snapshot or the name of a pass is wanted"
+    if any(snapshot in right for snapshot in ours):
         return ""
     got, best = max(ours, key=removed), right[0]
     return f"it says {got.name}, which removed {removed(got)}, but {best.name} removed {most}"
@@ -134,11 +138,11 @@ def largest(answer: object) -> Verdict:
 
 def not_the_counts(function: Callable[..., object], compilation: Compilation) -> str:
     """Return what is wrong with the numbers of firings that a function returns."""
-    found = function(compilation)
-    if not isinstance(found, Mapping):
-        return f"it returns {kind(found)}, and a dict is wanted"
-    counts = {str(key): value for key, value in cast("Mapping[object, object]", found).items()}
-    right = Counter(f.rule for one in compilation.snapshots for f in one.firings)
+    named = function(compilation)
+    if not isinstance(named, Mapping):
+        return f"it returns {kind(named)}, and a dict is wanted"
+    counts = {str(key): value for key, value in cast("Mapping[object, object]", named).items()}
+    right = Counter(f.rule for snapshot in compilation.snapshots for f in snapshot.firings)
     for rule, count in right.items():
         if counts.get(rule, 0) != count:
             got = counts.get(rule, "not there")
@@ -178,7 +182,7 @@ def lines_of(compilation: Compilation, node: Node) -> set[int]:
     nodes = [node]
     for snapshot in reversed(compilation.snapshots[1:]):
         nodes = [old for new in nodes for old in snapshot.back(new)]
-    return {one.meta.origin.line for one in nodes if one.meta.origin is not None}
+    return {node.meta.origin.line for node in nodes if node.meta.origin is not None}
 
 
 def not_the_lines(
@@ -188,10 +192,10 @@ def not_the_lines(
 
     def fault(function: Callable[..., object], compilation: Compilation) -> str:
         for node in filter(wanted, compilation.ir):
-            found = function(compilation, node)
-            if not isinstance(found, (AbstractSet, list, tuple)):
-                return f"it returns {kind(found)}, and a set of numbers is wanted"
-            got = {_number(one) for one in islice(cast("Iterable[object]", found), MOST)}
+            lines = function(compilation, node)
+            if not isinstance(lines, (AbstractSet, list, tuple)):
+                return f"it returns {kind(lines)}, and a set of numbers is wanted"
+            got = {_number(line) for line in islice(cast("Iterable[object]", lines), MOST)}
             right = lines_of(compilation, node)
             if got != right:
                 name = f"the {node.op.name} that is left"
@@ -206,7 +210,7 @@ def _number(line: object) -> object:
 
 
 def _listed(lines: set[object] | set[int]) -> str:
-    shown = sorted(str(one)[:20] for one in lines)
+    shown = sorted(str(line)[:20] for line in lines)
     more = [f"{len(shown) - 4} more"] if len(shown) > 4 else []
     return f"line {' and '.join([*shown[:4], *more])}" if shown else "no line"
 
@@ -250,7 +254,7 @@ def left_by(function: Callable[..., object], passes: str) -> int | str:
         y.retrieve()
         return len(cx.compile(passes).ir)
     except Exception as error:  # the answer's, of whatever kind
-        return f"it ends in {told(error)}"
+        return f"it ends in {error_text(error)}"
 
 
 def ordered(answer: object) -> Verdict:

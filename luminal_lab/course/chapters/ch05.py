@@ -10,7 +10,7 @@ import numpy as np
 
 from luminal_lab.core.ir import IR
 from luminal_lab.core.ops import Add, Flip, MaxReduce, Mul
-from luminal_lab.course.exercise import Exercise, Verdict, told
+from luminal_lab.course.exercise import Exercise, Verdict, error_text
 from luminal_lab.course.probing import drawn, equal, kind
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.pipeline import Pipeline
@@ -51,17 +51,17 @@ def after(
 def fires(rule: Rule, write: Callable[[Tensor], Tensor]) -> Callable[[], str]:
     """Return what says that a rule does not fire where it should, or changes what is computed."""
 
-    def found() -> str:
+    def finding() -> str:
         _, count, fault = after(rule, write)
         return fault if count else "it does not fire there"
 
-    return found
+    return finding
 
 
 def proved(rule: Rule) -> Callable[[], str]:
     """Return what says for which values a rule is wrong."""
 
-    def found() -> str:
+    def finding() -> str:
         tried, wrong = examine(rule)
         if wrong is None:
             return "" if tried else "it matches nothing that is tried"
@@ -69,7 +69,7 @@ def proved(rule: Rule) -> Callable[[], str]:
         text = f"for {wrong.dtype} with {given} the left side is {wrong.left}"
         return " ".join(f"{text}, the right side {wrong.right}".split())[:240]
 
-    return found
+    return finding
 
 
 # -- 05.1 ------------------------------------------------------------------------------------------
@@ -137,8 +137,8 @@ def flipped(answer: object) -> Verdict:
         return "" if count <= 1 else f"{count} flips are left"
 
     def facts() -> str:
-        found = ", ".join(sorted(rule.assumes))
-        return f"it assumes {found}" if found else ""
+        facts = ", ".join(sorted(rule.assumes))
+        return f"it assumes {facts}" if facts else ""
 
     return Verdict.all(
         (
@@ -202,19 +202,19 @@ def mended(answer: object) -> Verdict:
 
 def depth(ir: IR) -> int:
     """Return how many additions stand one after the other in a graph."""
-    found: dict[int, int] = {}
+    counts: dict[int, int] = {}
     for node in ir.nodes:
-        below = max((found[id] for id in node.sources), default=0)
-        found[node.id] = below + isinstance(node.op, Add)
-    return max((found[id] for id in ir.output_ids), default=0)
+        below = max((counts[id] for id in node.sources), default=0)
+        counts[node.id] = below + isinstance(node.op, Add)
+    return max((counts[id] for id in ir.output_ids), default=0)
 
 
 def chain(terms: int, *, turned: bool = False) -> Graph:
     """Return a graph that adds up inputs one after the other."""
     cx = Graph("sums")
     total, *others = [cx.tensor((3,), name=f"t{k}") for k in range(terms)]
-    for one in others:
-        total = one + total if turned else total + one
+    for other in others:
+        total = other + total if turned else total + other
     total.named("y").retrieve()
     return cx
 
@@ -253,7 +253,7 @@ def balanced(answer: object) -> Verdict:
         try:
             return balances([answer], cx(), deepest)
         except Exception as error:  # the answer's, of whatever kind
-            return f"it ends in {told(error)}"
+            return f"it ends in {error_text(error)}"
 
     def sums(*, turned: bool) -> str:
         for terms in SUMS:

@@ -111,12 +111,12 @@ def rolling(optimiser: Optimiser, count: int) -> str:
     start = np.array([1.0, -2.0, 3.0], "float32")
     w = cx.tensor((3,), name="w").set(start)
     optimiser.minimise((w * w).sum(), w)
-    place, velocity = start.astype("float64"), np.zeros(3)
+    position, velocity = start.astype("float64"), np.zeros(3)
     for step in range(1, count + 1):
         cx.execute()
-        velocity = KEPT * velocity + 2 * place
-        place = place - RATE * velocity
-        fault = equal(w.numpy(), place, name=f"the weight after step {step}")
+        velocity = KEPT * velocity + 2 * position
+        position = position - RATE * velocity
+        fault = equal(w.numpy(), position, name=f"the weight after step {step}")
         if fault:
             return fault
     return ""
@@ -148,8 +148,8 @@ def moving(answer: object) -> Verdict:
 @cache
 def written() -> tuple[Array, Array]:
     """Return the handwritten digits, and which each is."""
-    found = import_module("sklearn.datasets").load_digits()
-    return np.asarray(found.data / 16, "float32"), np.asarray(found.target, "int64")
+    digits = import_module("sklearn.datasets").load_digits()
+    return np.asarray(digits.data / 16, "float32"), np.asarray(digits.target, "int64")
 
 
 def read(model: Module, optimiser: Optimiser) -> float:
@@ -170,9 +170,9 @@ def read(model: Module, optimiser: Optimiser) -> float:
         train.execute()
     test = Graph("test")
     logits = cast("Tensor", model(test.tensor((len(held_out), 64)).set(images[held_out])))
-    found = logits.argmax(-1).retrieve()
+    prediction = logits.argmax(-1).retrieve()
     test.execute()
-    return float((found.numpy() == digits[held_out]).mean())
+    return float((prediction.numpy() == digits[held_out]).mean())
 
 
 def shaped(model: Module) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from luminal_lab.core.dims import evaluate
 from luminal_lab.core.dtypes import Array
 from luminal_lab.course.compiling import compiled, no_function, rescheduled
-from luminal_lab.course.exercise import Exercise, Verdict, told
+from luminal_lab.course.exercise import Exercise, Verdict, error_text
 from luminal_lab.course.probing import agrees_lazily, drawn, equal, kernels, kind
 from luminal_lab.devices.cpu.user_check import check_kernel
 from luminal_lab.errors import DeviceError, LabError
@@ -33,7 +33,7 @@ def spelled(answer: object) -> Verdict:
     def reference(a: Array, b: Array) -> Array:
         return np.maximum(np.matmul(b, a.T) + 1.0, 0)
 
-    def one() -> str:
+    def is_single() -> str:
         cx = Graph()
         a, b = cx.tensor((6, 4), name="a"), cx.tensor((5, 4), name="b")
         cast("Callable[..., Tensor]", answer)(a, b).retrieve()
@@ -51,7 +51,7 @@ def spelled(answer: object) -> Verdict:
             lambda: agrees_lazily(answer, reference, [[(2, 3), (7, 3)], [(1, 9), (1, 9)]]),
             "use a and b as they come, without numbers for their sizes",
         ),
-        ("it becomes one kernel", one, "a.T is a view, and costs nothing"),
+        ("it becomes one kernel", is_single, "a.T is a view, and costs nothing"),
     )
 
 
@@ -68,16 +68,16 @@ def carried(answer: object) -> Verdict:
 
     def counted() -> str:
         for n, d in SIZES:
-            found, want = cast("Callable[..., object]", answer)(n, d), bytes_of(n, d)
-            fault = equal(found, want, tolerance=0, name=f"for n = {n} and d = {d} it")
+            size, want = cast("Callable[..., object]", answer)(n, d), bytes_of(n, d)
+            fault = equal(size, want, tolerance=0, name=f"for n = {n} and d = {d} it")
             if fault:
                 return fault
         return ""
 
     def whole() -> str:
-        found = cast("Callable[..., object]", answer)(4, 8)
-        right = isinstance(found, int | float | np.integer | np.floating)
-        return "" if right else f"it returns {kind(found)}"
+        result = cast("Callable[..., object]", answer)(4, 8)
+        right = isinstance(result, int | float | np.integer | np.floating)
+        return "" if right else f"it returns {kind(result)}"
 
     return no_function(answer) or Verdict.all(
         ("it returns a number", whole, "return it, for the n and d that it is given"),
@@ -139,12 +139,12 @@ def running(answer: object) -> Verdict:
         for shape in shapes:
             given = drawn(shape, 7)
             try:
-                (found,) = check_kernel(call, given)
+                (sums,) = check_kernel(call, given)
             except DeviceError as error:
-                return f"it cannot be tried here: {told(error)}"
+                return f"it cannot be tried here: {error_text(error)}"
             except LabError as error:
-                return told(error)
-            fault = equal(found, np.cumsum(given, -1), name="y")
+                return error_text(error)
+            fault = equal(sums, np.cumsum(given, -1), name="y")
             if fault:
                 return f"for an x of {shape}: {fault}"
         return ""
@@ -207,13 +207,13 @@ answer = carried
         "Write a schedule by which a task has 16 rows, and the sum runs some elements at a time.",
         (
             "Two steps are about i, and at least one is about j.",
-            "split i by 16 makes i_o, which counts blocks, and i_i, which counts within one.",
-            "split i by 16, parallel i_o, simd j: each on a line of its own.",
+            "split i by 16 makes i.block, which counts blocks, and i.own, which counts in one.",
+            "split i by 16, parallel i.block, simd j: each on a line of its own.",
         ),
         '''\
 answer = """
 split i by 16
-parallel i_o
+parallel i.block
 simd j
 """
 ''',

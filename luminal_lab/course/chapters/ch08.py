@@ -109,8 +109,8 @@ def threads(answer: object) -> Verdict:
         return _findings(run[0]) or ("" if run[0].agrees else str(run[0]).splitlines()[-2].strip())
 
     def many() -> str:
-        found = [launch.threads for launch in run[0].launches]
-        return "" if found == [THREADS] else f"it has {', '.join(map(str, found))}"
+        threads = [launch.threads for launch in run[0].launches]
+        return "" if threads == [THREADS] else f"it has {', '.join(map(str, threads))}"
 
     return Verdict.all(
         (
@@ -148,8 +148,8 @@ def bound(answer: object) -> Verdict:
         return "" if model[0].bound == "compute" else f"it is bound by {model[0].bound}"
 
     def fits() -> str:
-        found = model[0].bytes
-        return "" if found <= ROOM else f"it takes {found >> 20:,} MiB"
+        size = model[0].bytes
+        return "" if size <= ROOM else f"it takes {size >> 20:,} MiB"
 
     return Verdict.all(
         ("it is one launch of one kernel", single),
@@ -178,10 +178,10 @@ def _in_dialect(answer: KernelCall, dialect: str) -> str:
 def _emulated(call: KernelCall, shape: tuple[int, ...]) -> Emulated:
     """Return what a kernel makes of drawn numbers in the emulator, each access recorded."""
     cx = Graph()
-    made = call(cx.tensor(shape, name="x"))
-    results = cast("tuple[Tensor, ...]", made if isinstance(made, tuple) else (made,))
-    for one in results:
-        one.retrieve()
+    outputs = call(cx.tensor(shape, name="x"))
+    results = cast("tuple[Tensor, ...]", outputs if isinstance(outputs, tuple) else (outputs,))
+    for result in results:
+        result.retrieve()
     cx.compile(CUDACompiler() if call.dialect == "cuda" else MetalCompiler())
     return cx.kernels[call.name].emulate(trace=True, limit=LIMIT)
 
@@ -260,17 +260,18 @@ kernel void affine(device const float *x, device float *y, constant int &n,
             "The schedule `warp` above has 32 threads. What would have to be another number?",
             "All four loops over columns are split: j, j_2, j_3 and j_4.",
             "In the text of the schedule, `by 256` becomes `by 64`; before `bind i to block` come "
-            "`split j_2 by 64` with `reorder j_2_o, j_2_i`, and the same for j_4; j_2_i and j_4_i "
-            "are bound to thread.",
+            "`split j_2, j_4 by 64 as turn, thread` and `reorder j_2.thread, j_2.turn`, and the "
+            "same for j_4; j_2.thread and j_4.thread are bound to thread.",
         ),
         """graph = ll.Graph("softmax")
 graph.tensor((64, 256), name="x").softmax(-1).retrieve()
 graph.compile(ll.GenericCompiler(), ll.CUDACompiler(arch="sm_90a"))
 steps = str(graph.kernels[0].schedule).replace("by 256", "by 64")
+cut = "split j_2, j_4 by 64 as turn, thread\\n"
 for loop in ("j_2", "j_4"):
-    cut = f"split {loop} by 64\\nreorder {loop}_o, {loop}_i\\n"
-    steps = steps.replace("bind i to block", f"{cut}bind i to block")
-    steps = steps.replace(f"bind {loop} to", f"bind {loop}_i to")
+    steps = steps.replace(f"{loop},", f"{loop}.thread,").replace(f"{loop} to", f"{loop}.thread to")
+    cut += f"reorder {loop}.thread, {loop}.turn\\n"
+steps = steps.replace("bind i to block", f"{cut}bind i to block")
 answer = graph.kernels[0].rescheduled(steps)""",
         threads,
     ),

@@ -30,12 +30,12 @@ def counted(
     wanted: Callable[[int, int], float],
 ) -> str:
     """Return for which numbers a function first returns something else than is wanted."""
-    for one in places:
-        found = cast("Callable[..., object]", answer)(*one)
-        said = " and ".join(f"{name} = {value}" for name, value in zip(names, one, strict=True))
-        if not isinstance(found, int | float | np.integer | np.floating):
-            return f"for {said} it returns {kind(found)}, and a number is wanted"
-        fault = equal(cast("object", found), wanted(*one), name=f"for {said} it")
+    for indices in places:
+        result = cast("Callable[..., object]", answer)(*indices)
+        said = " and ".join(f"{name} = {value}" for name, value in zip(names, indices, strict=True))
+        if not isinstance(result, int | float | np.integer | np.floating):
+            return f"for {said} it returns {kind(result)}, and a number is wanted"
+        fault = equal(cast("object", result), wanted(*indices), name=f"for {said} it")
         if fault:
             return fault
     return ""
@@ -76,12 +76,14 @@ def needed(rows: int, vectors: int) -> int:
 def chosen(answer: object) -> Verdict:
     """Is it the tile that does most for each fetch, of those that fit?"""
     hint = "answer = (rows, vectors), two whole numbers from 1 up"
-    found: object = answer
+    given_pair: object = answer
     pair = cast("Sequence[object]", answer) if isinstance(answer, tuple | list) else ()
     if len(pair) != 2:
-        return Verdict.no(f"the answer is {kind(found)}, and a pair of numbers is wanted", hint)
-    numbers = [whole_number(one) for one in pair]
-    rows, vectors = (one or 0 for one in numbers)
+        return Verdict.no(
+            f"the answer is {kind(given_pair)}, and a pair of numbers is wanted", hint
+        )
+    numbers = [whole_number(item) for item in pair]
+    rows, vectors = (count or 0 for count in numbers)
     if min(rows, vectors) < 1:
         return Verdict.no("rows and vectors are not both whole numbers from 1 up", hint)
     sizes = range(1, REGISTERS)
@@ -141,12 +143,12 @@ def product() -> Graph:
 
 def sums(block: Sequence[Statement], around: tuple[Loop, ...] = ()) -> Iterator[tuple[Loop, ...]]:
     """Find the loops around each statement that adds to something, the outer ones first."""
-    for one in block:
-        if isinstance(one, Loop):
-            yield from sums(one.body, (*around, one))
-        elif isinstance(one, When):
-            yield from sums(one.body, around)
-        elif isinstance(one, Set) and one.how == "+=":
+    for statement in block:
+        if isinstance(statement, Loop):
+            yield from sums(statement.body, (*around, statement))
+        elif isinstance(statement, When):
+            yield from sums(statement.body, around)
+        elif isinstance(statement, Set) and statement.how == "+=":
             yield around
 
 
@@ -182,7 +184,7 @@ def tiled(answer: object) -> Verdict:
         ),
         (
             "it is in registers",
-            any(one.space == "registers" and one.type.shape for one in nest.locals.values()),
+            any(local.space == "registers" and local.type.shape for local in nest.locals.values()),
             "fission makes of one sum an array of them",
         ),
         (
@@ -252,29 +254,24 @@ answer = least
         "Write a schedule with a whole tile of 6 × 16 for a product of 101 rows.",
         (
             "Begin with the text of tile(6, 16), and read which step is refused, and why.",
-            "The last block of rows is shorter: i_i where the sums begin, i_i_2 where they grow.",
-            "round i_i and clamp i_i_2 behind the reorders, and parallel i_o at the end.",
+            "The last block of rows is shorter: i_start.own where sums begin, i_sum.own where "
+            "they grow.",
+            "round i_start.own and clamp i_sum.own behind the reorders; parallel i.block comes "
+            "last.",
         ),
         '''\
 answer = """
 split i by 6
 split j by 16
-reorder i_i, j_o
-fission j_i
-fission i_i
-reorder j_i_2, k
-reorder i_i_2, k
-round i_i
-clamp i_i_2
-split j_i by 8
-unroll i_i
-unroll j_i_o
-vector j_i_i
-split j_i_2 by 8
-unroll i_i_2
-unroll j_i_2_o
-vector j_i_2_i
-parallel i_o
+reorder i.block, j.block
+fission i.own, j.own as start, sum, end
+reorder k, i_sum.own
+round i_start.own
+clamp i_sum.own
+split j_start.own, j_sum.own by 8 as vector, lane
+unroll i_start.own, i_sum.own, j_start.vector, j_sum.vector
+vector j_start.lane, j_sum.lane
+parallel i.block
 """
 ''',
         tiled,

@@ -33,11 +33,11 @@ def start(width: int) -> State:
     return LOWEST, 0.0, np.zeros(width)
 
 
-def differs(found: object, wanted: State) -> str:
+def differs(state: object, wanted: State) -> str:
     """Return in which part a state is not the one that is wanted."""
-    parts = cast("Sequence[object]", found) if isinstance(found, tuple | list) else ()
+    parts = cast("Sequence[object]", state) if isinstance(state, tuple | list) else ()
     if len(parts) != 3:
-        said = kind(cast("object", found))
+        said = kind(cast("object", state))
         return f"it returns {said}, and a state of three parts is wanted"
     for part, mine, want in zip(PARTS, parts, wanted, strict=True):
         fault = equal(mine, want, tolerance=1e-6, name=part)
@@ -106,16 +106,16 @@ def merged(answer: object) -> Verdict:
             for at, part in zip((0, len(parts[0])), parts, strict=True)
         ]
         with np.errstate(all="ignore"):
-            found = cast("Callable[..., object]", answer)(*states)
-        fault = differs(found, state_of(whole, values))
+            state_given = cast("Callable[..., object]", answer)(*states)
+        fault = differs(state_given, state_of(whole, values))
         return fault and f"for scores {_listed(parts[0])} and {_listed(parts[1])}: {fault}"
 
     def empty() -> str:
         scores, values = np.array([1.0, 2.0]), drawn((2, 4), 5, "float64")
         state = state_of(scores, values)
         with np.errstate(all="ignore"):
-            found = cast("Callable[..., object]", answer)(start(4), state)
-        fault = differs(found, state)
+            state_given = cast("Callable[..., object]", answer)(start(4), state)
+        fault = differs(state_given, state)
         return fault and f"for a first thread that had no keys: {fault}"
 
     return no_function(answer) or Verdict.all(
@@ -160,11 +160,11 @@ def saved(answer: object) -> Verdict:
 
     def counted(*sizes: tuple[int, int, int]) -> str:
         for n, t, d in sizes:
-            found: object = cast("Callable[..., object]", answer)(n, t, d)
-            if isinstance(found, str | bool) or not np.isscalar(found):
-                return f"it returns {kind(found)}, and a number is wanted"
+            size: object = cast("Callable[..., object]", answer)(n, t, d)
+            if isinstance(size, str | bool) or not np.isscalar(size):
+                return f"it returns {kind(size)}, and a number is wanted"
             name = f"for n = {n}, t = {t} and d = {d} it"
-            fault = equal(found, bytes_saved(n, t), tolerance=0, name=name)
+            fault = equal(size, bytes_saved(n, t), tolerance=0, name=name)
             if fault:
                 return fault
         return ""
@@ -200,7 +200,7 @@ def windowed(answer: object) -> Verdict:
     def on(*shapes: tuple[int, int]) -> str:
         return agrees_lazily(answer, reference, [[shape] * 3 for shape in shapes])
 
-    def one() -> str:
+    def is_single() -> str:
         cx = Graph()
         q, k, v = (cx.tensor((128, 64), name=name) for name in "qkv")
         cast("Callable[..., Tensor]", answer)(q, k, v).retrieve()
@@ -220,7 +220,7 @@ def windowed(answer: object) -> Verdict:
         ),
         (
             "it becomes one kernel",
-            one,
+            is_single,
             "make the condition of arange, and do not retrieve what is in between",
         ),
     )

@@ -33,13 +33,13 @@ def gated(answer: object) -> Verdict:
         return Verdict.no(f"the answer is {kind(answer)}, and a module is wanted", hint)
 
     def named() -> str:
-        found = {path: tuple(one.shape) for path, one in answer.parameters().items()}
+        shapes = {path: tuple(parameter.shape) for path, parameter in answer.parameters().items()}
         for path, shape in SHAPES.items():
-            if path not in found:
+            if path not in shapes:
                 return f"there is no {path}"
-            if found[path] != shape:
-                return f"{path} has the shape {found[path]}, and {shape} is wanted"
-        extra = [path for path in found if path not in SHAPES]
+            if shapes[path] != shape:
+                return f"{path} has the shape {shapes[path]}, and {shape} is wanted"
+        extra = [path for path in shapes if path not in SHAPES]
         return f"there is {extra[0]} as well" if extra else ""
 
     def computes() -> str:
@@ -83,8 +83,8 @@ def kept(answer: object) -> Verdict:
         for layers, heads, head, positions in sizes:
             got, want = call(layers, heads, head, positions), _bytes(layers, heads, head, positions)
             if fault := equal(got, want, tolerance=0, name="what it returns"):
-                told = f"{layers} layers, {heads} heads of {head} and {positions} positions"
-                return f"for {told}: {fault}"
+                sizes_text = f"{layers} layers, {heads} heads of {head} and {positions} positions"
+                return f"for {sizes_text}: {fault}"
         return ""
 
     return Verdict.all(
@@ -110,7 +110,7 @@ def _bytes(layers: int, heads: int, head: int, positions: int) -> int:
     cx = Graph()
     cache = KVCache(cx, capacity=positions)
     model(cx.tensor((1, "seq"), "int64"), cache=cache)
-    shapes = [cast("tuple[int, ...]", one.shape) for pair in cache.buffers for one in pair]
+    shapes = [cast("tuple[int, ...]", buffer.shape) for pair in cache.buffers for buffer in pair]
     return sum(4 * int(np.prod(shape)) for shape in shapes)
 
 
@@ -133,7 +133,7 @@ def loop(answer: object) -> Verdict:
     call = cast("Callable[[_Watched, list[int], int], object]", answer)
     llama = Llama(layers=2, heads=4, kv_heads=2, width=16, hidden=32, vocab=VOCAB)
     gpt = GPT2(layers=1, heads=2, width=16, vocab=VOCAB, context=32)
-    models = [one.initialise(seed=3) for one in (llama, gpt)]
+    models = [model.initialise(seed=3) for model in (llama, gpt)]
     watched: list[_Watched] = []
 
     def says(model: GPT2 | Llama, prompt: Sequence[int], count: int) -> str:
@@ -151,7 +151,7 @@ def loop(answer: object) -> Verdict:
         ),
         (
             "the model is given a cache",
-            lambda: any(one.cached for one in watched),
+            lambda: any(call.cached for call in watched),
             "model(new, cache=nn.KVCache(cx, capacity=…))",
         ),
         (
@@ -180,13 +180,13 @@ def tempered(answer: object) -> Verdict:
     call = cast("Callable[[Tensor, float], Tensor]", answer)
 
     def at(degree: float) -> str:
-        def made(x: Tensor) -> Tensor:
+        def tempered(x: Tensor) -> Tensor:
             return call(x, degree)
 
         def reference(x: Array) -> Array:
             return _softmax(np.divide(x, degree))
 
-        fault = agrees_lazily(made, reference, [[(5,)], [(2, 7)]])
+        fault = agrees_lazily(tempered, reference, [[(5,)], [(2, 7)]])
         return f"at a temperature of {degree:g}, {fault}" if fault else ""
 
     if not callable(answer) or isinstance(answer, type | Tensor):

@@ -72,13 +72,13 @@ def _has_run(answer: object) -> bool:
 
 def _kit(answer: object, *ops: str) -> str:
     alone = ["elementwise", "reduction", "view"]
-    found = conformance(cast("Device", answer), only=alone, ops=ops, dtypes=FLOATS)
-    if found.unsupported:
-        return found.unsupported[0].reason
-    if not found.failed:
+    report = conformance(cast("Device", answer), only=alone, ops=ops, dtypes=FLOATS)
+    if report.unsupported:
+        return report.unsupported[0].reason
+    if not report.failed:
         return ""
-    row = found.failed[0]
-    return f"{len(found.failed)} of {len(found.rows)} cases are wrong: {row.case}: {row.reason}"
+    row = report.failed[0]
+    return f"{len(report.failed)} of {len(report.rows)} cases are wrong: {row.case}: {row.reason}"
 
 
 def culprit(answer: object) -> Verdict:
@@ -128,9 +128,9 @@ def one_instruction(answer: object) -> Verdict:
     pipeline, counted = answer, _counter(answer) is not None
     steps: list[int] = []
 
-    def made() -> str:
+    def computed() -> str:
         cx = Graph()
-        a, b, c = (cx.tensor((SIDE, SIDE)).set(one) for one in (x, y, z))
+        a, b, c = (cx.tensor((SIDE, SIDE)).set(array) for array in (x, y, z))
         result = (a * b + c).retrieve()
         cx.compile(pipeline)
         before = _total(pipeline)
@@ -143,17 +143,17 @@ def one_instruction(answer: object) -> Verdict:
         return "" if 0 < each <= STEPS else f"it takes {each:g} for each"
 
     def right() -> str:
-        found = conformance(
+        report = conformance(
             pipeline,
             only=["elementwise", "chain"],
             dtypes=FLOATS,
             unsupported=dict.fromkeys(LATER, "later"),
         )
-        return "" if found.ok else f"{found.failed[0].case}: {found.failed[0].reason}"
+        return "" if report.ok else f"{report.failed[0].case}: {report.failed[0].reason}"
 
     return Verdict.all(
         ("its machine counts what it executes", counted, "keep .machine, and its .executed"),
-        ("x * y + z is right", made),
+        ("x * y + z is right", computed),
         (
             f"it takes at most {STEPS} instructions for each element",
             few,
@@ -171,13 +171,13 @@ class _Counting(Protocol):
 
 
 def _counter(pipeline: Pipeline) -> _Counting | None:
-    found = getattr(getattr(pipeline, "machine", None), "executed", None)
-    return cast("_Counting", found) if hasattr(found, "total") else None
+    executed = getattr(getattr(pipeline, "machine", None), "executed", None)
+    return cast("_Counting", executed) if hasattr(executed, "total") else None
 
 
 def _total(pipeline: Pipeline) -> int:
-    found = _counter(pipeline)
-    return 0 if found is None else found.total()
+    counter = _counter(pipeline)
+    return 0 if counter is None else counter.total()
 
 
 EXERCISES = (

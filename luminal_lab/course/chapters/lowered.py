@@ -53,8 +53,8 @@ def written(answer: Callable[..., object], shapes: Sequence[Shape]) -> dict[str,
     {'add': 1, 'constant': 1}
     """
     cx = Graph()
-    made = answer(*(cx.tensor(shape) for shape in shapes))
-    return made.op_counts() if isinstance(made, Tensor) else {}
+    result = answer(*(cx.tensor(shape) for shape in shapes))
+    return result.op_counts() if isinstance(result, Tensor) else {}
 
 
 def beyond(answer: Callable[..., object], shapes: Sequence[Shape], allowed: Collection[str]) -> str:

@@ -32,8 +32,8 @@ from typing import Final, TypeAlias, cast
 
 from typing_extensions import override
 
-from luminal_lab.core.origin import here, warn
-from luminal_lab.errors import DeviceError
+from luminal_lab.core.origin import warn
+from luminal_lab.devices.build.located import device_error
 from luminal_lab.interrupts import held
 from luminal_lab.reading import read_json, read_plain
 
@@ -42,17 +42,17 @@ FORMAT = 1
 LIMIT = 512 << 20
 """The bytes that a folder may hold before what was not used for longest goes."""
 FRESH = 600
-"""The seconds for which an entry stays after its use: somebody may be about to load it."""
+"""The seconds for which an entry stays after its use, since a process may be about to load it."""
 ABANDONED = 3600
-"""The seconds after which a draft is known to be of a process that was ended."""
+"""The age in seconds at which a draft counts as left by a killed process."""
 TRIES = 10
-"""How often an entry is put into its place while others come and go there."""
+"""How often renaming an entry into place is tried."""
 LIBRARY = {"win32": "library.dll", "darwin": "library.dylib"}.get(sys.platform, "library.so")
 SOURCE, FACTS = "source.c", "entry.json"
 ENTRY = re.compile(r"lib-[0-9a-f]{32}")
 DRAFT = ".draft-"
 Check: TypeAlias = Callable[[Path], None]
-"""Raises an error if a library is of no use."""
+"""Raises an error if a library is unusable."""
 
 
 def key_of(*parts: str | bytes) -> str:
@@ -97,7 +97,7 @@ def temporary_folder() -> Path:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CachedLibrary:
     """A library on disk: what made it, from what, when, and what is wrong with it, if anything."""
 
     path: Path
@@ -123,12 +123,12 @@ class Entry:
 
     @override
     def __str__(self) -> str:
-        told = f"damaged: {self.fault}" if self.fault else self.head
+        content = f"damaged: {self.fault}" if self.fault else self.head
         when = self.used.astimezone().strftime("%Y-%m-%d %H:%M")
-        return f"{_bytes(self.size):>9}  {when:<16}  {_cut(self.made_by, 40):<40}  {told}"
+        return f"{_bytes(self.size):>9}  {when:<16}  {_cut(self.made_by, 40):<40}  {content}"
 
 
-class Entries(tuple[Entry, ...]):
+class CachedLibraries(tuple[CachedLibrary, ...]):
     """What is cached, last used first; shown as a table."""
 
     __slots__ = ()
@@ -144,16 +144,16 @@ class Entries(tuple[Entry, ...]):
         return "\n".join([f"{title}, in {places}", columns, *map(str, self)])
 
 
-def entries(folder: str | Path | None = None) -> Entries:
+def entries(folder: str | Path | None = None) -> CachedLibraries:
     """Return all that is cached, each entry checked; without a folder, in the user's."""
-    found = [_entry(path) for place in Cache(folder).places for path in _paths(place)]
-    whole = (entry for entry in found if entry is not None)
-    return Entries(sorted(whole, key=lambda entry: entry.used, reverse=True))
+    listed = [_entry(path) for folder_ in Cache(folder).places for path in _paths(folder_)]
+    existing = (entry for entry in listed if entry is not None)
+    return CachedLibraries(sorted(existing, key=lambda entry: entry.used, reverse=True))
 
 
 def clear(folder: str | Path | None = None) -> int:
     """Remove all that is cached, and return how many entries that was."""
-    return sum(_remove(path) for place in Cache(folder).places for path in _paths(place))
+    return sum(_remove(path) for folder_ in Cache(folder).places for path in _paths(folder_))
 
 
 class Cache:
@@ -167,9 +167,9 @@ class Cache:
 
     def find(self, key: str, source: bytes) -> Path | None:
         """Return the library of that key if there is one that can be trusted."""
-        for place in self.places:
-            path = place / f"lib-{key}"
-            if not path.is_dir() or _mistrusted(place) or _fault(path, source):
+        for folder in self.places:
+            path = folder / f"lib-{key}"
+            if not path.is_dir() or _mistrusted(folder) or _fault(path, source):
                 continue
             with suppress(OSError):  # what cannot be written may still be read
                 os.utime(path / FACTS)
@@ -189,67 +189,66 @@ class Cache:
         """
         reasons: list[str] = []
         full: list[Path] = []
-        for place in self.places:
-            reason = _unfit(place)
+        for folder in self.places:
+            reason = _unfit(folder)
             if reason is None:
                 try:
-                    path = _put(place, key, source, library, made_by, check)
+                    path = _put(folder, key, source, library, made_by, check)
                 except OSError as error:
                     reason = error.strerror or str(error)
-                    full += [place] * is_full(error)
+                    full += [folder] * is_full(error)
                 else:
                     break
-            reasons.append(f"{place}: {reason}")
+            reasons.append(f"{folder}: {reason}")
         else:
-            raise DeviceError(
+            raise device_error(
                 "cache: there is nowhere to keep a library\n  " + "\n  ".join(reasons),
-                where=str(here() or "") or None,
                 hint=f"make room in {full[0]}, whose disk is full"
                 if full
                 else "give a folder= that is yours, in which there is room",
             )
         if reasons:
-            warn(f"cache: libraries are kept in {place}, for there is no using {reasons[0]}")
-        _prune(place, path, self.limit)
+            warn(f"cache: libraries are kept in {folder}, for there is no using {reasons[0]}")
+        _prune(folder, path, self.limit)
         return path / LIBRARY
 
 
 # -- what can be trusted ---------------------------------------------------------------------------
 
 
-def _unfit(place: Path) -> str | None:
+def _unfit(folder: Path) -> str | None:
     """Return why libraries cannot be kept in a folder, which is made if it is not there."""
     try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError:
         return "it is not a folder"
     except OSError as error:
         return error.strerror or str(error)
-    return _mistrusted(place)
+    return _mistrusted(folder)
 
 
-def _mistrusted(place: Path) -> str | None:
+def _mistrusted(folder: Path) -> str | None:
     """Return why what is in a folder is not to be run."""
     try:
         # Anybody may have put a link among the temporary files.
-        reason = _others(place.lstat() if place == spare_folder() else place.stat(), folder=True)
+        reason = _others(folder.lstat() if folder == spare_folder() else folder.stat(), folder=True)
         if reason is None and sys.platform == "linux":
-            noexec = os.statvfs(place).f_flag & os.ST_NOEXEC
+            noexec = os.statvfs(folder).f_flag & os.ST_NOEXEC
             reason = "nothing in it may be run (its disk is mounted noexec)" if noexec else None
     except OSError as error:
         return error.strerror or str(error)
     return reason
 
 
-def _others(found: os.stat_result, *, folder: bool) -> str | None:
-    """Return why somebody else may have made or changed a file: whoever can, has code run."""
-    if not (stat.S_ISDIR if folder else stat.S_ISREG)(found.st_mode):
+def _others(status: os.stat_result, *, folder: bool) -> str | None:
+    """Return why another user may have written a file, and so could run code here."""
+    if not (stat.S_ISDIR if folder else stat.S_ISREG)(status.st_mode):
         return "it is not a folder" if folder else "it is not a file"
     if sys.platform != "win32":  # there the owner of a folder of a user's is not in these numbers
-        if found.st_uid not in (os.geteuid(), 0):
-            return f"it is user {found.st_uid}'s, and this is user {os.geteuid()}"
-        if found.st_mode & 0o022:
-            return f"others may write there (its mode is {stat.S_IMODE(found.st_mode):o})"
+        if status.st_uid not in (os.geteuid(), 0):
+            return f"it is user {status.st_uid}'s, and this is user {os.geteuid()}"
+        if status.st_mode & 0o022:
+            return f"others may write there (its mode is {stat.S_IMODE(status.st_mode):o})"
     return None
 
 
@@ -262,15 +261,15 @@ def _fault(path: Path, source: bytes | None = None) -> str | None:
         if reason:
             return reason
         facts = _facts(path)
-        kept = (path / SOURCE).read_bytes()
+        source_bytes = (path / SOURCE).read_bytes()
         if facts.get("key") != path.name.removeprefix("lib-"):
             return "it is another entry's"
-        if facts.get("digest") != _digest(kept, (path / LIBRARY).read_bytes()):
+        if facts.get("digest") != _digest(source_bytes, (path / LIBRARY).read_bytes()):
             return "its bytes are not those that were stored"
     except (OSError, ValueError) as error:
-        what = error.strerror if isinstance(error, OSError) else None
-        return f"it is not whole ({what or 'its facts cannot be read'})"
-    return None if source in (None, kept) else "it was made from another source"
+        reason_text = error.strerror if isinstance(error, OSError) else None
+        return f"it is not whole ({reason_text or 'its facts cannot be read'})"
+    return None if source in (None, source_bytes) else "it was made from another source"
 
 
 def _digest(source: bytes, library: bytes) -> str:
@@ -291,7 +290,7 @@ def _facts(path: Path) -> dict[str, object]:
 
 
 def _put(
-    place: Path, key: str, source: bytes, library: bytes, made_by: str, check: Check | None
+    folder: Path, key: str, source: bytes, library: bytes, made_by: str, check: Check | None
 ) -> Path:
     """Write an entry and return its path; until it is whole it does not have its name."""
     facts = {
@@ -301,19 +300,19 @@ def _put(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     files = {LIBRARY: library, SOURCE: source, FACTS: json.dumps(facts, indent=1).encode()}
-    path = place / f"lib-{key}"
-    with _draft(place) as draft:
-        made = draft / "made"
-        made.mkdir(mode=0o700)
+    path = folder / f"lib-{key}"
+    with _draft(folder) as draft:
+        entry = draft / "made"
+        entry.mkdir(mode=0o700)
         for name, data in files.items():
-            (made / name).touch(mode=0o600)
-            (made / name).write_bytes(data)
+            (entry / name).touch(mode=0o600)
+            (entry / name).write_bytes(data)
         if check is not None:
-            check(made / LIBRARY)
+            check(entry / LIBRARY)
         tries = 0
         while True:
             try:
-                made.rename(path)
+                entry.rename(path)
             except OSError:  # something has the name, or had it until now
                 tries += 1
                 if tries == TRIES:
@@ -333,26 +332,26 @@ def _put(
 
 
 @contextmanager
-def _draft(place: Path) -> Generator[Path, None, None]:
+def _draft(folder: Path) -> Generator[Path, None, None]:
     """Make a draft, which is gone behind the block, with Ctrl-C held off."""
     with held():
-        draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=place))
+        draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=folder))
         try:
             yield draft
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
 
-def _prune(place: Path, keep: Path, limit: int) -> None:
+def _prune(folder: Path, keep: Path, limit: int) -> None:
     """Remove abandoned drafts, and, above the limit, what was not used for longest."""
     now = time.time()
     with suppress(OSError):
-        for draft in place.glob(f"{DRAFT}*"):
+        for draft in folder.glob(f"{DRAFT}*"):
             if now - draft.lstat().st_mtime > ABANDONED:
                 shutil.rmtree(draft, ignore_errors=True)
-        found = sorted((*_use(path), path) for path in _paths(place))
-        total = sum(size for _, size, _ in found)
-        for used, size, path in found:
+        entries_by_use = sorted((*_use(path), path) for path in _paths(folder))
+        total = sum(size for _, size, _ in entries_by_use)
+        for used, size, path in entries_by_use:
             if total > limit and path != keep and now - used > FRESH and _remove(path):
                 total -= size
 
@@ -367,9 +366,9 @@ def _remove(path: Path) -> bool:
     return True
 
 
-def _paths(place: Path) -> list[Path]:
+def _paths(folder: Path) -> list[Path]:
     try:
-        return sorted(path for path in place.iterdir() if ENTRY.fullmatch(path.name))
+        return sorted(path for path in folder.iterdir() if ENTRY.fullmatch(path.name))
     except OSError:
         return []
 
@@ -384,7 +383,7 @@ def _use(path: Path) -> tuple[float, int]:
         return 0.0, 0
 
 
-def _entry(path: Path) -> Entry | None:
+def _entry(path: Path) -> CachedLibrary | None:
     """Return what there is to say of an entry; None if it has gone."""
     fault, (used, size), facts = _fault(path), _use(path), dict[str, object]()
     if not os.path.lexists(path):
@@ -395,7 +394,7 @@ def _entry(path: Path) -> Entry | None:
     with suppress(ValueError):
         created = datetime.fromisoformat(str(facts.get("created")))
     when = datetime.fromtimestamp(used, UTC)
-    return Entry(path, size, when, created, str(facts.get("made_by", "?")), fault)
+    return CachedLibrary(path, size, when, created, str(facts.get("made_by", "?")), fault)
 
 
 def _bytes(size: float) -> str:

@@ -21,8 +21,8 @@ from typing import TypeAlias
 
 from typing_extensions import override
 
-from luminal_lab.core.origin import here
 from luminal_lab.devices.build.cache import LIBRARY, Cache, is_full, key_of, temporary_folder
+from luminal_lab.devices.build.located import device_error
 from luminal_lab.errors import DeviceError
 from luminal_lab.interrupts import held, look
 from luminal_lab.passes.pipeline import Pipeline, parse_pipeline
@@ -37,9 +37,9 @@ PROGRAM = "program.c"
 PATIENCE = 300.0
 """The seconds a compiler may take; zig builds its C library when it is first used, in 10 to 150."""
 ANSWER = 15.0
-"""The seconds in which a compiler says what it is; one that does not is not asked again."""
+"""The seconds in which a compiler must identify itself; a silent one is not asked again."""
 WAITING = 0.05
-"""The seconds after which whoever waits for a compiler is told that it still runs, or stops it."""
+"""The seconds between two looks at a compiler that runs."""
 SHOWN = 12
 """How many lines of a kernel's definition an error shows."""
 KERNEL = re.compile(r"[a-z][\w ]* (kernel_\w+)\([^;]*\{$")
@@ -56,7 +56,7 @@ NO_MEMORY = re.compile(
     r"|Killed signal terminated program",
     re.IGNORECASE,
 )
-"""How compilers and linkers say that they could have no more memory, or were ended for it."""
+"""How compilers and linkers report that memory ran out."""
 
 
 @dataclass(frozen=True)
@@ -90,33 +90,30 @@ def find_compiler(asked: str | None = None, *, patience: float | None = None) ->
         command = _command(asked)
         if command is None:
             known = [name for name in USUAL if _command(name)]
-            raise DeviceError(
+            raise device_error(
                 f"compiler: there is no {asked!r}, neither on the PATH nor as a file",
-                where=str(here() or "") or None,
                 hint=f"this machine has {', '.join(known)}" if known else "pip install ziglang",
             )
-        found = _probe(command, patience)
-        if isinstance(found, Compiler):
-            return found
+        answer = _probe(command, patience)
+        if isinstance(answer, Compiler):
+            return answer
         hint = "name a compiler that is called as gcc and clang are, or none"
-        raise DeviceError(
-            f"compiler: {asked!r} cannot be used: {found}",
-            where=str(here() or "") or None,
-            hint=_more_patience(f"{asked!r}, ", patience) if isinstance(found, _Hangs) else hint,
+        raise device_error(
+            f"compiler: {asked!r} cannot be used: {answer}",
+            hint=_more_patience(f"{asked!r}, ", patience) if isinstance(answer, _Hangs) else hint,
         )
     reasons: list[str] = []
     hangs = False
     for name in (*USUAL, "ziglang"):
         command = _command(name)
-        found = "it is not there" if command is None else _probe(command, patience)
-        hangs |= isinstance(found, _Hangs)
-        if isinstance(found, Compiler):
-            return found
-        reasons.append(f"{name}: {found}")
-    raise DeviceError(
+        answer = "it is not there" if command is None else _probe(command, patience)
+        hangs |= isinstance(answer, _Hangs)
+        if isinstance(answer, Compiler):
+            return answer
+        reasons.append(f"{name}: {answer}")
+    raise device_error(
         "compiler: no C compiler was found; looked for cc, gcc and clang on the PATH, and for the "
         "package ziglang\n  " + "\n  ".join(reasons),
-        where=str(here() or "") or None,
         hint=(_more_patience("", patience) if hangs else "pip install ziglang") + f"; {STILL}",
     )
 
@@ -147,42 +144,41 @@ def find_cpp_compiler() -> Compiler:
     reasons: list[str] = []
     for name in (*USUAL, "ziglang"):
         command = _command(name)
-        found = "it is not there" if command is None else _probe(command, None)
-        if isinstance(found, Compiler):
-            found = _with_cpp(found)
-        if isinstance(found, Compiler):
-            return found
-        reasons.append(f"{name}: {found}")
-    raise DeviceError(
+        answer = "it is not there" if command is None else _probe(command, None)
+        if isinstance(answer, Compiler):
+            answer = _with_cpp(answer)
+        if isinstance(answer, Compiler):
+            return answer
+        reasons.append(f"{name}: {answer}")
+    raise device_error(
         "compiler: no C++ compiler was found; looked for cc, gcc and clang on the PATH, and for "
         "the package ziglang\n  " + "\n  ".join(reasons),
-        where=str(here() or "") or None,
         hint="pip install ziglang",
     )
 
 
-def _with_cpp(found: Compiler) -> Compiler | str:
+def _with_cpp(compiler: Compiler) -> Compiler | str:
     """Return a C compiler as one for C++, or why it is none: often its other half is missing."""
-    command = (*found.command, "-x", "c++")
+    command = (*compiler.command, "-x", "c++")
     fault = _trial(command, "template <class T> T lab_try(T x) { return x; }\n", "C++", ANSWER)
     if fault:
         return fault
     flags = ["-std=gnu++17", "-w", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics"]
-    if "zig" in found.version:  # which checks for undefined behaviour unless it is told not to
+    if "zig" in compiler.version:  # which checks for undefined behaviour unless it is told not to
         flags.append("-fno-sanitize=undefined")
-    if not re.search("msvc|mingw|windows", found.target):
+    if not re.search("msvc|mingw|windows", compiler.target):
         flags.append("-fPIC")
-    return Compiler(command, found.version, found.target, tuple(flags))
+    return Compiler(command, compiler.version, compiler.target, tuple(flags))
 
 
 def _command(name: str) -> tuple[str, ...] | None:
     """Return how a compiler is called, from any folder."""
     if name == "ziglang":
-        there = None
+        spec = None
         with suppress(ImportError, ValueError):  # whoever finds modules may refuse
-            there = importlib.util.find_spec("ziglang")
-        found = sys.executable and there is not None
-        return (sys.executable, "-m", "ziglang", "cc") if found else None
+            spec = importlib.util.find_spec("ziglang")
+        available = sys.executable and spec is not None
+        return (sys.executable, "-m", "ziglang", "cc") if available else None
     is_path = len(Path(name).parts) > 1 or name.startswith((".", "~"))
     path = shutil.which(str(Path(name).expanduser().absolute()) if is_path else name)
     if path is None:
@@ -192,7 +188,7 @@ def _command(name: str) -> tuple[str, ...] | None:
 
 
 class _Hangs(str):
-    """Why a compiler cannot be used that had no answer."""
+    """Why a compiler that did not answer cannot be used."""
 
     __slots__ = ()
 
@@ -208,12 +204,12 @@ def _probe(command: tuple[str, ...], patience: float | None) -> Compiler | str:
     questions = [(*command, "--version")]
     questions += [(*command[:-1], "version")] if zig else [(*command, "-dumpmachine")]
     for question in questions:
-        found = _asked(
+        answer = _asked(
             command, question, temporary_folder(), ANSWER if patience is None else patience
         )
-        if isinstance(found, str):
-            return found
-        code, said = found
+        if isinstance(answer, str):
+            return answer
+        code, said = answer
         if code or not said.strip():
             words = "".join(f", and says: {line}" for line in said.strip().splitlines()[:1])
             return f"{question[-1]} ends with status {code}{words}"
@@ -246,16 +242,16 @@ def _asked(
         return error.strerror or str(error)
 
 
-def _trial(command: tuple[str, ...], source: str, what: str, patience: float) -> str:
+def _trial(command: tuple[str, ...], source: str, language: str, patience: float) -> str:
     """Return why a compiler does not compile a line, or nothing."""
     with _folder() as folder:
         (folder / PROGRAM).write_text(source)
-        found = _asked(command, (*command, "-S", PROGRAM, "-o", "try.s"), folder, patience)
-    if isinstance(found, str):
-        return _Hangs(found.replace("try.s", what)) if isinstance(found, _Hangs) else found
-    code, said = found
+        answer = _asked(command, (*command, "-S", PROGRAM, "-o", "try.s"), folder, patience)
+    if isinstance(answer, str):
+        return _Hangs(answer.replace("try.s", language)) if isinstance(answer, _Hangs) else answer
+    code, said = answer
     words = "".join(f", and says: {line}" for line in said.strip().splitlines()[:1])
-    return f"{what} ends with status {code}{words}" if code else ""
+    return f"{language} ends with status {code}{words}" if code else ""
 
 
 def _more_patience(asked: str, patience: float | None) -> str:
@@ -324,9 +320,8 @@ def compile_library(
         fault = _unusable(path, entries)
         path.stat()  # it is no fault of the compiler's if somebody has removed it
         if fault:
-            raise DeviceError(
+            raise device_error(
                 f"compile: {compiler} ended with status 0, and what it made {fault}",
-                where=str(here() or "") or None,
                 hint=f'find_compiler("clang") would ask another compiler; {STILL}',
             )
 
@@ -339,8 +334,8 @@ def compile_library(
         cache.drop(library)
         library = None
     if library is None:
-        made = build(source, compiler, timeout=timeout, behind=behind)
-        library = cache.store(key, text, made, compiler.version, check)
+        data = build(source, compiler, timeout=timeout, behind=behind)
+        library = cache.store(key, text, data, compiler.version, check)
     return library
 
 
@@ -358,34 +353,32 @@ def build(
         with _folder() as folder:
             (folder / PROGRAM).write_bytes(source.encode("utf-8", "backslashreplace"))
             code, said = run_program(compiler.call(PROGRAM, LIBRARY), folder, patience)
-            made = folder / LIBRARY
-            if code or not made.is_file():
+            library = folder / LIBRARY
+            if code or not library.is_file():
                 full = shutil.disk_usage(folder).free < 1 << 20
                 raise _refusal(
                     source, compiler, code, said, folder.parent if full else None, behind
                 )
-            return made.read_bytes()
+            return library.read_bytes()
     except subprocess.TimeoutExpired:
         lines = source.count("\n") + 1
         # Whether that was too much for it, or whether it does nothing any more.
         shorter = min(patience, ANSWER)
         hangs = isinstance(_trial(compiler.command, "int lab_try;\n", "C", shorter), _Hangs)
-        raise DeviceError(
+        raise device_error(
             f"compile: {compiler} was ended after {patience:g} s, with {lines:,} lines of source"
             + ", and had no answer for a single line either" * hangs,
-            where=str(here() or "") or None,
             hint=f'find_compiler("clang") would ask another compiler; {STILL}'
             if hangs
             else f"allow it more with timeout=; {STILL}",
         ) from None
     except OSError as error:
-        place = temporary_folder()
+        folder_name = temporary_folder()
         again = f"find_compiler() looks for a compiler again; {STILL}"
         out = "out of memory: " * (error.errno == ENOMEM)
-        raise DeviceError(
-            f"compile: {out}{compiler} could not be run in {place}: {error}",
-            where=str(here() or "") or None,
-            hint=ROOM if out else FULL.format(place) if is_full(error) else again,
+        raise device_error(
+            f"compile: {out}{compiler} could not be run in {folder_name}: {error}",
+            hint=ROOM if out else FULL.format(folder_name) if is_full(error) else again,
         ) from error
 
 
@@ -424,15 +417,17 @@ def _refusal(
     else:
         hint = f"mend the marked line, if it is yours; {STILL}"
     status = f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"
-    told = f"compile: {'out of memory: ' if out else ''}{compiler} made no library, and {status}"
-    return DeviceError(
-        "\n  ".join([told, *shown]),
-        where=place(source, line, behind) if line else str(here() or "") or None,
+    message = f"compile: {'out of memory: ' if out else ''}{compiler} made no library, and {status}"
+    return device_error(
+        "\n  ".join([message, *shown]),
+        where=source_excerpt(source, line, behind) if line else None,
         hint=hint,
     )
 
 
-def place(source: str, line: int, behind: Behind | None, head: re.Pattern[str] = KERNEL) -> str:
+def source_excerpt(
+    source: str, line: int, behind: Behind | None, head: re.Pattern[str] = KERNEL
+) -> str:
     """Return a line among its neighbours, the kernel that it is of, and what is behind that."""
     shown = [window(source, line)]
     function, comment = kernel_at(source, line, head)
@@ -440,8 +435,8 @@ def place(source: str, line: int, behind: Behind | None, head: re.Pattern[str] =
         shown.append(f"in {function}" + (", which computes" if comment else ""))
         shown += [f"  {text}" for text in comment[:SHOWN]]
         shown += [f"  and {len(comment) - SHOWN} lines more"] * (len(comment) > SHOWN)
-        told = behind(function) if behind is not None else ""
-        shown += [f"from {text}" if n == 0 else text for n, text in enumerate(told.splitlines())]
+        origins = behind(function) if behind is not None else ""
+        shown += [f"from {text}" if n == 0 else text for n, text in enumerate(origins.splitlines())]
     return "\n".join(shown)
 
 
@@ -454,7 +449,7 @@ def kernel_at(source: str, line: int, head: re.Pattern[str] = KERNEL) -> tuple[s
     ('kernel_a', ['kernel a(x)'])
     """
     lines = source.split("\n")[:line]
-    heads = [(at, found[1]) for at, text in enumerate(lines) if (found := head.match(text))]
+    heads = [(at, match[1]) for at, text in enumerate(lines) if (match := head.match(text))]
     at, name = heads[-1] if heads else (0, "")
     if any(text.startswith("}") for text in lines[at:-1]):  # the line is not in a function
         return "", []
@@ -469,9 +464,9 @@ def kernel_at(source: str, line: int, head: re.Pattern[str] = KERNEL) -> tuple[s
 
 def _culprit(source: str, said: str) -> int | None:
     """Return the number of the first line that a compiler or linker complains of."""
-    place = re.search(rf"{re.escape(PROGRAM)}:(\d+)", said)
-    if place:
-        return int(place[1])
+    position = re.search(rf"{re.escape(PROGRAM)}:(\d+)", said)
+    if position:
+        return int(position[1])
     # A linker names what is missing, and no line.
     missing = re.search(r"undefined (?:reference to|symbol)[^\w]*?([A-Za-z_]\w*)", said)
     missing = missing or re.search(r"[Uu]ndefined symbols[^\n]*\n\s*\"_(\w+)\"", said)
@@ -552,7 +547,7 @@ def _said(process: subprocess.Popen[bytes], timeout: float) -> bytes:
 
 
 def _unusable(path: Path, entries: Sequence[str]) -> str:
-    """Return why a library that a compiler made cannot be used, or nothing."""
+    """Return why a compiled library cannot be used, or an empty text."""
     if not entries:
         return ""
     try:
@@ -570,16 +565,14 @@ def load(path: str | Path, *functions: str) -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:
-        raise DeviceError(
+        raise device_error(
             f"load: {path} cannot be loaded: {error}",
-            where=str(here() or "") or None,
             hint="luminal_lab.devices.build.cache.clear() has everything compiled again",
         ) from error
     for name in functions:
         if not hasattr(library, name):
-            raise DeviceError(
+            raise device_error(
                 f"load: {path} has no function {name!r}",
-                where=str(here() or "") or None,
                 hint=f"the source must define {name}, and not as static",
             )
     return library

@@ -11,7 +11,7 @@ from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.render.c.program import ENTRIES
 
 
-class Run(ctypes.Structure):
+class RunRecord(ctypes.Structure):
     """What `lab_execute` is given; `lab_run` in the C source."""
 
     _fields_ = [
@@ -30,7 +30,7 @@ class Run(ctypes.Structure):
     ]
 
 
-class Library:
+class ProgramLibrary:
     """The functions of a program, and its pool of threads, which ends with it."""
 
     def __init__(self, path: Path, threads: int) -> None:

@@ -11,9 +11,9 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim, evaluate
 from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import Update, UserKernel
-from luminal_lab.devices.cpu.library import Run
-from luminal_lab.devices.runtime.blocks import Block
-from luminal_lab.devices.runtime.plan import Asked, Bound, Plan
+from luminal_lab.devices.cpu.library import RunRecord
+from luminal_lab.devices.runtime.blocks import MemoryBlock
+from luminal_lab.devices.runtime.plan import Bound, RunPlan, RunRequest
 from luminal_lab.devices.runtime.worklist import Worklist
 from luminal_lab.errors import LabError
 from luminal_lab.kernels.kernel import Kernel
@@ -21,13 +21,13 @@ from luminal_lab.kernels.user.kernel import check_tasks
 
 MOST_SHORT = 1_000
 SHORT_BYTES, SHORT_FLOPS = 32 << 10, 64 << 10
-"""A launch with less of both is run by one thread: waking another takes longer."""
+"""Below both, one thread runs a launch, since waking another would take longer."""
 
 
-class CPUPlan(Plan["CPUBound"]):
+class CPUPlan(RunPlan["CPUBound"]):
     """The steps of a kind of run on the CPU, and where their values live."""
 
-    def __init__(self, work: Worklist, asked: Asked) -> None:
+    def __init__(self, work: Worklist, asked: RunRequest) -> None:
         super().__init__(work, asked)
         self.short: dict[tuple[str, tuple[int, ...]], bool] = {}
         """Which kernels, for sizes of their dims, take no longer than waking a thread does."""
@@ -43,7 +43,7 @@ class CPUBound(Bound):
     def __init__(self, plan: CPUPlan, dims: Mapping[str, int]) -> None:
         super().__init__(plan, dims)
         self.plan = plan
-        whole = plan.list
+        worklist = plan.list
         known: dict[Dim, int] = {}
 
         def number(dim: Dim) -> int:
@@ -55,7 +55,7 @@ class CPUBound(Bound):
 
         launches: list[int] = []
         tasks: list[int] = []
-        stride = whole.most_phases
+        stride = worklist.most_phases
         scratch = 0
         self.ranges: list[tuple[int, int, bool]] = []
         """What is run at one go: numbers of works, from first to last, by C or by NumPy."""
@@ -72,8 +72,8 @@ class CPUBound(Bound):
             if kernel is not None:
                 _check_called(work.node, dims)
                 scratch = max(scratch, number(kernel.scratch))
-                for place, phase in enumerate(kernel.phases):
-                    counts[place] = number(phase.tasks)
+                for number_of_phase, phase in enumerate(kernel.phases):
+                    counts[number_of_phase] = number(phase.tasks)
                 if max(counts) > 1 and self._is_short(kernel, (*work.reads, *work.makes)):
                     counts = [-count for count in counts]
             tasks += counts
@@ -81,9 +81,9 @@ class CPUBound(Bound):
         self._launches = np.array(launches or [0], np.int32)
         self.tasks = np.array(tasks or [0], np.int64)
         """How many tasks each phase of each launch has; negative where one thread does them."""
-        self._dims = np.array([dims.get(name, 0) for name in whole.dims] or [0], np.int64)
-        self.values = (ctypes.c_void_p * max(1, len(whole.slots)))()
-        self.run = Run(
+        self._dims = np.array([dims.get(name, 0) for name in worklist.dims] or [0], np.int64)
+        self.values = (ctypes.c_void_p * max(1, len(worklist.slots)))()
+        self.run = RunRecord(
             ctypes.addressof(self.values),
             self._dims.ctypes.data,
             self._launches.ctypes.data,
@@ -92,7 +92,7 @@ class CPUBound(Bound):
             no_return=plan.no_return,
         )
         self.address = ctypes.addressof(self.run)
-        self.arena: Block | None = None
+        self.arena: MemoryBlock | None = None
         """The arena for which the pointers are filled in."""
 
     @property
@@ -117,7 +117,7 @@ class CPUBound(Bound):
             known[key] = kernel.flops(self.dims) < SHORT_FLOPS
         return known[key]
 
-    def place(self, arena: Block, scratch: Block | None) -> None:
+    def locate(self, arena: MemoryBlock, scratch: MemoryBlock | None) -> None:
         """Fill in where the values of the arena are."""
         if self.arena is not arena:
             for slot, offset in self.memory.offsets.items():
@@ -127,7 +127,7 @@ class CPUBound(Bound):
 
 
 def _check_called(node: Node, dims: Mapping[str, int]) -> None:
-    """Raise if a kernel of the user's would not be called, and leave what it makes as it is."""
+    """Raise if a user's kernel would never be called, and so would not write its outputs."""
     if isinstance(node.op, UserKernel):
         try:
             check_tasks(node.op, dims)

@@ -12,15 +12,15 @@ from luminal_lab.core.interpret import Environment, Step
 from luminal_lab.core.ir import IR
 from luminal_lab.core.ops import UserKernel
 from luminal_lab.devices.build.toolchain import Compiler, compile_library, find_compiler
-from luminal_lab.devices.cpu.library import Library
+from luminal_lab.devices.cpu.library import ProgramLibrary
 from luminal_lab.devices.cpu.plan import CPUBound, CPUPlan
 from luminal_lab.devices.cpu.run import CPURun, Pointers
 from luminal_lab.devices.cpu.trial import SECONDS
 from luminal_lab.devices.cpu.trial_build import Builds, builds
 from luminal_lab.devices.cpu.trials import CPUTrial
 from luminal_lab.devices.cpu.user_check import check_source
-from luminal_lab.devices.runtime.blocks import Block, Blocks
-from luminal_lab.devices.runtime.plan import Asked
+from luminal_lab.devices.runtime.blocks import BlockPool, MemoryBlock
+from luminal_lab.devices.runtime.plan import RunRequest
 from luminal_lab.devices.runtime.program import DeviceProgram
 from luminal_lab.devices.runtime.worklist import Worklist
 from luminal_lab.errors import DeviceError
@@ -51,19 +51,19 @@ class CPUProgram(DeviceProgram[CPUPlan]):
             worklist.kernels.values(), worklist.uses, sorted(worklist.dtypes, key=str)
         )
         """The C source of the whole program."""
-        self.blocks = Blocks()
+        self.blocks = BlockPool()
         self.pointers = Pointers()
-        self._arena = self._scratch = Block(0)
-        self._outputs: dict[tuple[int, ...], Block] = {}
+        self._arena = self._scratch = MemoryBlock(0)
+        self._outputs: dict[tuple[int, ...], MemoryBlock] = {}
         # Now, so that what cannot be compiled is said by compile.
-        found = compiler or find_compiler()
+        chosen = compiler or find_compiler()
         for op in dict.fromkeys(node.op for node in ir if isinstance(node.op, UserKernel)):
-            check_source(op, found)  # what is wrong in a user's lines is said of those lines
-        self.compiler = found
+            check_source(op, chosen)  # what is wrong in a user's lines is said of those lines
+        self.compiler = chosen
         self.patience = SECONDS
         """The seconds that a trial may take, beside those that its operations do."""
-        self.path = compile_library(self.source, found, entries=ENTRIES, behind=self.behind)
-        self.library = Library(self.path, self.threads)
+        self.path = compile_library(self.source, chosen, entries=ENTRIES, behind=self.behind)
+        self.library = ProgramLibrary(self.path, self.threads)
 
     def behind(self, function: str) -> str:
         """Return the lines of the user's that a function of a kernel is made from."""
@@ -75,7 +75,7 @@ class CPUProgram(DeviceProgram[CPUPlan]):
         return "\n".join(dict.fromkeys(str(origin) for origin in origins if origin is not None))
 
     @override
-    def planned(self, asked: Asked) -> CPUPlan:
+    def planned(self, asked: RunRequest) -> CPUPlan:
         return CPUPlan(self.list, asked)
 
     @override
@@ -111,7 +111,7 @@ class CPUProgram(DeviceProgram[CPUPlan]):
                 library = build.library(source, behind=self.behind) if apart else self.path
                 given = self, plan, environment, known, build, library, source
                 values.append(CPUTrial(*given, apart=apart).run(None))
-        return [one | {id: known[id] for id in wanted if id in known} for one in values]
+        return [results | {id: known[id] for id in wanted if id in known} for results in values]
 
     def trial_seconds(self, environment: Environment, *, rounds: int = 10) -> tuple[float, ...]:
         """Return how long the launches of a run take in a child process, once for each round."""
@@ -129,20 +129,20 @@ class CPUProgram(DeviceProgram[CPUPlan]):
 
     # -- memory ------------------------------------------------------------------------------------
 
-    def memory(self, bound: CPUBound) -> tuple[Block, Block | None]:
+    def memory(self, bound: CPUBound) -> tuple[MemoryBlock, MemoryBlock | None]:
         """Return the arena and the threads' own memory, larger ones if they must be."""
         size = bound.memory.arena_bytes
         if size > self._arena.bytes:
-            self._arena = Block(0)  # the old one goes first
-            self._arena = Block(size)
+            self._arena = MemoryBlock(0)  # the old one goes first
+            self._arena = MemoryBlock(size)
         if not bound.scratch_bytes:
             return self._arena, None
         size = bound.scratch_bytes * self.threads
         if size > self._scratch.bytes:
-            self._scratch = Block(size)
+            self._scratch = MemoryBlock(size)
         return self._arena, self._scratch
 
-    def output(self, slots: tuple[int, ...], size: int, given: Mapping[int, Array]) -> Block:
+    def output(self, slots: tuple[int, ...], size: int, given: Mapping[int, Array]) -> MemoryBlock:
         """Return the memory of an output; what is given to the run does not lie in it."""
         if not self.reuse_outputs:
             return self.blocks.take(size)
@@ -152,5 +152,5 @@ class CPUProgram(DeviceProgram[CPUPlan]):
             or block.bytes != size
             or any(array.base is block.raw for array in given.values())
         ):
-            block = self._outputs[slots] = Block(size)
+            block = self._outputs[slots] = MemoryBlock(size)
         return block

@@ -16,7 +16,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, Step
 from luminal_lab.core.ir import Node
 from luminal_lab.devices.cpu.plan import CPUBound, CPUPlan
-from luminal_lab.devices.runtime.blocks import Block
+from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.devices.runtime.run import DeviceRun
 from luminal_lab.errors import DeviceError
 from luminal_lab.interrupts import look, write_over
@@ -65,14 +65,8 @@ class CPURun(DeviceRun[CPUBound]):
         """What lies outside the arena, by slot: inputs, what was known, and what is returned."""
         self.copies: list[Array] = []
 
-    def run(self, trace: list[Step] | None) -> dict[int, Array]:
-        """Do all work, and return the values that were asked for."""
-        try:
-            return self._run(trace)
-        except MemoryError as error:
-            raise self._too_large() from error
-
-    def _run(self, trace: list[Step] | None) -> dict[int, Array]:
+    @override
+    def computed(self, trace: list[Step] | None) -> dict[int, Array]:
         self._inputs(may_overwrite=trace is None)
         self._outputs()
         passed = self.passed()
@@ -86,7 +80,9 @@ class CPURun(DeviceRun[CPUBound]):
                 self.probe(key, value)
         self._work(times)
         if trace is not None and times is not None:
-            trace += self.traced([float(one) * 1e-9 for one in times[1::2] - times[::2]])
+            trace += self.traced(
+                [float(nanoseconds) * 1e-9 for nanoseconds in times[1::2] - times[::2]]
+            )
         return passed | self.results()
 
     def _work(self, times: Times | None) -> None:
@@ -131,7 +127,7 @@ class CPURun(DeviceRun[CPUBound]):
             values[slot] = pointers.of(slot, array)
             self.arrays[slot] = array
 
-    def _copied(self, slot: int, array: Array) -> Block:
+    def _copied(self, slot: int, array: Array) -> MemoryBlock:
         """Return memory with a copy of a carried input, which may be written over."""
         block = self.program.blocks.take(self.bound.owned[slot])
         copy = block.array(array.shape, array.dtype)
@@ -143,7 +139,7 @@ class CPURun(DeviceRun[CPUBound]):
     def _outputs(self) -> None:
         values, program, bound = self.bound.values, self.program, self.bound
         arena, scratch = program.memory(bound)
-        bound.place(arena, scratch)
+        bound.locate(arena, scratch)
         for slots, size in bound.outputs:
             block = program.output(slots, size, self.arrays)
             for slot in slots:
@@ -178,8 +174,8 @@ class CPURun(DeviceRun[CPUBound]):
     def _by_hand(self, at: int) -> None:
         """Have NumPy do some work, and put the results where they are looked for."""
         work = self.plan.works[at]
-        for place, value in self.by_numpy(work.node):
-            self.array(work.makes[place], value.shape, value.dtype)[...] = value
+        for result, value in self.by_numpy(work.node):
+            self.array(work.makes[result], value.shape, value.dtype)[...] = value
 
     @override
     def again(self, node: Node) -> None:
@@ -197,11 +193,12 @@ class CPURun(DeviceRun[CPUBound]):
 
     # -- errors ------------------------------------------------------------------------------------
 
-    def _too_large(self) -> DeviceError:
+    @override
+    def too_large(self) -> DeviceError:
         bound = self.bound
         outputs = sum(size for _, size in bound.outputs)
-        there = available_memory()
-        known = "more than there is" if there is None else f"and {there:,} are there"
+        available = available_memory()
+        known = "more than there is" if available is None else f"and {available:,} are there"
         return DeviceError(
             f"execute: out of memory: the program needs {bound.memory.arena_bytes:,} bytes for "
             f"what is computed on the way and {outputs:,} for what is retrieved, {known}",

@@ -11,7 +11,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, Step
 from luminal_lab.core.ir import IR
 from luminal_lab.devices.cpu.plan import CPUPlan
-from luminal_lab.devices.runtime.plan import Asked
+from luminal_lab.devices.runtime.plan import RunRequest
 from luminal_lab.devices.runtime.program import DeviceProgram
 from luminal_lab.devices.runtime.worklist import Worklist
 from luminal_lab.errors import DeviceError
@@ -41,7 +41,7 @@ class CPUSource(DeviceProgram[CPUPlan]):
         """The C source of the whole program."""
 
     @override
-    def planned(self, asked: Asked) -> CPUPlan:
+    def planned(self, asked: RunRequest) -> CPUPlan:
         return CPUPlan(self.list, asked)
 
     @override

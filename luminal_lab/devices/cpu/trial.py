@@ -34,18 +34,17 @@ import numpy as np
 from luminal_lab.core.dtypes import Array
 from luminal_lab.devices.cpu.trial_build import Builds
 from luminal_lab.errors import DeviceError
-from luminal_lab.interrupts import Hold, held, look
+from luminal_lab.interrupts import InterruptHold, held, look
 from luminal_lab.machines.here import available_memory
 
 FILLS: Final = 0xFF, 0x3F
-"""What memory that nobody has written holds in the first and the second run: of floats NaN, and
-about a half."""
+"""The bytes of unwritten memory in the first and the second run: as floats NaN, and about 0.5."""
 SECONDS: Final = 60.0
 """How long a run may take."""
 BYTES: Final = 4 << 30
 """How much memory a child may take beside its arrays."""
 GUARD: Final = 16 << 20
-"""The bytes before and behind each array that nobody may touch."""
+"""The protected bytes before and after each array."""
 PAGE: Final = mmap.PAGESIZE
 POLL: Final = 0.05
 """The seconds between two looks at a child that runs."""
@@ -62,7 +61,7 @@ FIELDS: Final = (
     *("launch", "phase", "task", "fault", "signal", "address", "access"),
 )
 """The numbers that both processes know, in the order of trial.c."""
-PLACE: Final = {name: place for place, name in enumerate(FIELDS)}
+PLACE: Final = {name: number for number, name in enumerate(FIELDS)}
 EACH: Final = 5
 RUN, TIME = 1, 2
 FAULTS: Final = signal.SIGSEGV, getattr(signal, "SIGBUS", 0)  # Windows has one alone
@@ -80,7 +79,7 @@ class Area:
 
 
 @dataclass(frozen=True)
-class Job:
+class TrialJob:
     """What a child is to do: a library, what it is given, and within which limits."""
 
     library: Path
@@ -133,11 +132,11 @@ class Died(Exception):  # noqa: N818  # a child's end is told by whoever asked f
 
 
 @dataclass
-class Trial:
+class TrialProcess:
     """A child process, from `with` to the end of its block; Ctrl-C comes where it is waited for."""
 
     builds: Builds
-    job: Job
+    job: TrialJob
     checked: bool = True
     """Whether it is the child with the sanitizers; the library must be of the same kind."""
     rounds: int = 0
@@ -146,7 +145,7 @@ class Trial:
     _map: mmap.mmap | None = field(default=None, init=False, repr=False)
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
     _pipes: list[int] = field(default_factory=list[int], init=False, repr=False)
-    _hold: Hold = field(default_factory=held, init=False, repr=False)
+    _hold: InterruptHold = field(default_factory=held, init=False, repr=False)
 
     # -- beginning and end -------------------------------------------------------------------------
 
@@ -178,7 +177,7 @@ class Trial:
         """Make the memory that both processes have."""
         job = self.job
         launches = np.array([*job.launches, 0, 0][: len(job.launches) // 2 * 2 + 2], np.int32)
-        writes = [len(FIELDS), *(len(one) for one in job.writes or ())]
+        writes = [len(FIELDS), *(len(areas) for areas in job.writes or ())]
         lists: dict[str, Sequence[int]] = {
             "areas_at": [0] * (EACH * len(job.areas)),
             "values_at": [n for value in job.values for n in (value or (-1, 0))],
@@ -209,15 +208,15 @@ class Trial:
             header["writes_at"] = 0
         at = _pages(8 * (len(FIELDS) + len(numbers)))
         self._begins: list[int] = []
-        for place, area in enumerate(job.areas):
+        for number, area in enumerate(job.areas):
             size = _pages(area.bytes)
             writable = area.writable and job.writes is None
-            numbers[EACH * place : EACH * place + EACH] = (at, size, area.bytes, int(writable), 0)
+            numbers[EACH * number : EACH * number + EACH] = (at, size, area.bytes, int(writable), 0)
             at += size
             self._begins.append(at - area.bytes)
-        there = available_memory()
-        if there is not None and at > there:
-            raise MemoryError(f"{at:,} bytes, and {there:,} are there")
+        available = available_memory()
+        if available is not None and at > available:
+            raise MemoryError(f"{at:,} bytes, and {available:,} are there")
         self._size = at
         self._file = _nameless()
         os.ftruncate(self._file, at)
@@ -255,7 +254,7 @@ class Trial:
             os.close(own)
 
     def _end(self) -> None:
-        """Leave nothing of it."""
+        """Release the process, its pipes and its memory."""
         try:
             if self._process is not None:
                 _kill(self._process)
@@ -267,9 +266,9 @@ class Trial:
             if self._file >= 0:
                 left.append(self._file)
                 self._file = -1
-            for one in left:
+            for descriptor in left:
                 with suppress(OSError):
-                    os.close(one)
+                    os.close(descriptor)
 
     @property
     def process(self) -> int:
@@ -326,7 +325,7 @@ class Trial:
         assert rounds <= self.rounds
         self._ask(TIME, len(self.job.launches), rounds, 0)
         at = self._told("seconds_at")
-        return tuple(float(one) * 1e-9 for one in self._numbers[at : at + rounds])
+        return tuple(float(nanoseconds) * 1e-9 for nanoseconds in self._numbers[at : at + rounds])
 
     def _told(self, name: str) -> int:
         return int(self._numbers[PLACE[name]])
@@ -375,27 +374,32 @@ class Trial:
             )
         if -status == getattr(signal, "SIGXCPU", 0):
             return Death("seconds", self.job.seconds, *where)
-        told = self._told("signal")
-        address = self._told("address") if told in FAULTS else 0
+        signal_number = self._told("signal")
+        address = self._told("address") if signal_number in FAULTS else 0
         if "Sanitizer" in said or "runtime error:" in said or "panic:" in said:
             return Death("report", status, *where, said, *self.located(0, 0))
         if status < 0:
-            place = self.located(address, self._told("access"))
+            location = self.located(address, self._told("access"))
             return Death(
-                "signal", -status, *where, said, *place, told in FAULTS and 0 <= address < PAGE
+                "signal",
+                -status,
+                *where,
+                said,
+                *location,
+                signal_number in FAULTS and 0 <= address < PAGE,
             )
         return Death("status", status, *where, said)
 
     def located(self, address: int, access: int) -> tuple[Access, int | None, int]:
         """Return the area that an address is in or nearest to, and where, from its beginning."""
         least, nearest, where = GUARD, None, 0
-        for place, area in enumerate(self.job.areas):
-            at = len(FIELDS) + EACH * place  # the areas come first
+        for number, area in enumerate(self.job.areas):
+            at = len(FIELDS) + EACH * number  # the areas come first
             begin = int(self._numbers[at + EACH - 1])
             offset = address - begin
             away = max(0, -offset, offset - area.bytes + 1)
             if begin and away < least:
-                least, nearest, where = away, place, offset
+                least, nearest, where = away, number, offset
         return ACCESSES[access], nearest, where
 
 
@@ -432,12 +436,12 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def first_difference(one: Array, other: Array) -> tuple[tuple[int, ...], bool] | None:
-    """Return where two runs made other bytes of memory that held FILLS, and if neither wrote it."""
-    size = one.dtype.itemsize
+def first_difference(first: Array, other: Array) -> tuple[tuple[int, ...], bool] | None:
+    """Return where two runs on memory filled with FILLS differ, and whether neither wrote there."""
+    size = first.dtype.itemsize
     a, b = (
         np.ascontiguousarray(x).reshape(-1).view(np.uint8).reshape(*x.shape, size)
-        for x in (one, other)
+        for x in (first, other)
     )
     left = (a == FILLS[0]).all(-1) & (b == FILLS[1]).all(-1)
     apart = left if left.any() else (a != b).any(-1)

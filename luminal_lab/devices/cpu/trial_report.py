@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from luminal_lab.devices.build.toolchain import PROGRAM
-from luminal_lab.devices.cpu.trial import Access, Death, Trial
+from luminal_lab.devices.cpu.trial import Access, Death, TrialProcess
 
 LINE: Final = re.compile(rf"\b{re.escape(PROGRAM)}:(\d+)")
 ADDRESS: Final = re.compile(r"AddressSanitizer: ([\w-]+) on (?:unknown )?address (0x[0-9a-f]+)")
@@ -22,7 +22,7 @@ ENDLESS: Final = "a loop may have no end; its condition, and what it counts, say
 SMALLER: Final = "what it keeps on the way belongs into its outputs, or into less memory"
 
 
-class Named(NamedTuple):
+class ArrayName(NamedTuple):
     """An array as a launch knows it."""
 
     name: str
@@ -33,19 +33,19 @@ class Named(NamedTuple):
 class Words(NamedTuple):
     """What is told of a kernel: what it did, in which line of the source, and what would help."""
 
-    what: str
+    event: str
     line: int | None
     hint: str
 
 
-def words(trial: Trial, death: Death, names: Mapping[int, Named]) -> Words:
+def words(trial: TrialProcess, death: Death, names: Mapping[int, ArrayName]) -> Words:
     """Say what a death means; `names` are the arrays of its launch, by their areas."""
     line = LINE.search(death.said) if death.cause == "report" else None
-    what, hint = _meant(trial, death, names)
-    return Words(what, int(line[1]) if line else None, hint)
+    event, hint = _meant(trial, death, names)
+    return Words(event, int(line[1]) if line else None, hint)
 
 
-def _meant(trial: Trial, death: Death, names: Mapping[int, Named]) -> tuple[str, str]:
+def _meant(trial: TrialProcess, death: Death, names: Mapping[int, ArrayName]) -> tuple[str, str]:
     number = death.number
     match death.cause:
         case "seconds":
@@ -67,7 +67,7 @@ def _meant(trial: Trial, death: Death, names: Mapping[int, Named]) -> tuple[str,
     return f"it was ended by {name}", "a compiler with sanitizers, such as gcc, would say more"
 
 
-def _reported(trial: Trial, death: Death, names: Mapping[int, Named]) -> tuple[str, str]:
+def _reported(trial: TrialProcess, death: Death, names: Mapping[int, ArrayName]) -> tuple[str, str]:
     """Say what a sanitizer has found."""
     said = death.said
     if TOO_LARGE.search(said):
@@ -80,23 +80,23 @@ def _reported(trial: Trial, death: Death, names: Mapping[int, Named]) -> tuple[s
     local = LOCAL.search(said)
     if local:
         return f"it {access} beside its local array {local[1]}", INDEX
-    found = ADDRESS.search(said)
-    kind = found[1] if found else "an error that AddressSanitizer found"
+    fault = ADDRESS.search(said)
+    kind = fault[1] if fault else "an error that AddressSanitizer found"
     if kind == "ABRT":
         return "it aborts", "a kernel returns"
     if kind == "stack-overflow":
         return "it takes more of the stack than there is", "large arrays belong into outputs"
-    if found:
-        _, area, offset = trial.located(int(found[2], 16), 0)
+    if fault:
+        _, area, offset = trial.located(int(fault[2], 16), 0)
         if area is not None:
             return _touched(trial, access, area, offset, names)
-        if int(found[2], 16) < 1 << 12:
+        if int(fault[2], 16) < 1 << 12:
             return f"it {access} memory by a null pointer", "a pointer is not set"
     return f"it {access} memory that is nobody's ({kind})", INDEX
 
 
 def _touched(
-    trial: Trial, access: Access, area: int, offset: int, names: Mapping[int, Named]
+    trial: TrialProcess, access: Access, area: int, offset: int, names: Mapping[int, ArrayName]
 ) -> tuple[str, str]:
     """Say that a launch touched what is beside an array, or within one that it may not write."""
     size = trial.job.areas[area].bytes

@@ -21,12 +21,19 @@ from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, Step
-from luminal_lab.devices.build.toolchain import place
+from luminal_lab.devices.build.toolchain import source_excerpt
 from luminal_lab.devices.cpu.plan import CPUPlan
 from luminal_lab.devices.cpu.run import CPURun
-from luminal_lab.devices.cpu.trial import FILLS, Area, Died, Job, Trial, first_difference
+from luminal_lab.devices.cpu.trial import (
+    FILLS,
+    Area,
+    Died,
+    TrialJob,
+    TrialProcess,
+    first_difference,
+)
 from luminal_lab.devices.cpu.trial_build import Builds
-from luminal_lab.devices.cpu.trial_report import INDEX, Named, words
+from luminal_lab.devices.cpu.trial_report import INDEX, ArrayName, words
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.kernel import Kernel
 
@@ -66,7 +73,7 @@ class CPUTrial(CPURun):
         self.scratch = self._lay_out()
         works, slots = plan.works, plan.list.slots
         flops = sum(k.flops(environment.dims) for w in works if (k := plan.kernel_of(w)))
-        self.job = Job(
+        self.job = TrialJob(
             library,
             self.areas,
             [self.place_of.get(slot) for slot in range(len(slots))],
@@ -142,24 +149,24 @@ class CPUTrial(CPURun):
 
     @override
     def run(self, trace: list[Step] | None) -> dict[int, Array]:
-        found: list[dict[int, Array]] = []
-        made: list[list[Array]] = []
-        with Trial(self.builds, self.job, checked=self.apart) as self.trial:
+        values: list[dict[int, Array]] = []
+        written: list[list[Array]] = []
+        with TrialProcess(self.builds, self.job, checked=self.apart) as self.trial:
             for self.fill in FILLS:
                 self._prepare()
                 self._work(None)
-                found.append(self.passed() | self.results())
-                made.append([array.copy() for _, _, array in self._made()] if self.apart else [])
+                values.append(self.passed() | self.results())
+                written.append([array.copy() for _, _, array in self._made()] if self.apart else [])
             names = [(at, name) for at, name, _ in self._made()] if self.apart else []
-        for (at, name), one, other in zip(names, *made, strict=True):
-            self._check_same(at, name, one, other)
-        for id in found[0]:
-            self._check_same(None, str(self.ir[id]), found[0][id], found[1][id])
-        return found[0]
+        for (at, name), first, other in zip(names, *written, strict=True):
+            self._check_same(at, name, first, other)
+        for id in values[0]:
+            self._check_same(None, str(self.ir[id]), values[0][id], values[1][id])
+        return values[0]
 
     def seconds(self, rounds: int) -> tuple[float, ...]:
         """Return how long all launches take, once for each round; what NumPy does is not timed."""
-        with Trial(self.builds, self.job, checked=self.apart, rounds=rounds) as self.trial:
+        with TrialProcess(self.builds, self.job, checked=self.apart, rounds=rounds) as self.trial:
             self.fill = FILLS[0]
             self._prepare()
             self._work(None)
@@ -205,11 +212,11 @@ class CPUTrial(CPURun):
                 name = names[area].name if area in names else "memory of another value"
                 raise self._error(at, f"it writes before {name}", None, INDEX)
 
-    def _check_same(self, at: int | None, name: str, one: Array, other: Array) -> None:
+    def _check_same(self, at: int | None, name: str, first: Array, other: Array) -> None:
         """Raise unless two runs on memory that held different bytes have made the same."""
-        found = first_difference(one, other)
-        if found is not None:
-            where, is_unwritten = found
+        difference = first_difference(first, other)
+        if difference is not None:
+            where, is_unwritten = difference
             element = f"{name}[{', '.join(map(str, where))}]" if where else name
             if is_unwritten:
                 raise self._error(at, f"{element} is not written", None, UNWRITTEN)
@@ -217,7 +224,7 @@ class CPUTrial(CPURun):
 
     # -- names -------------------------------------------------------------------------------------
 
-    def _names(self, at: int) -> dict[int, Named]:
+    def _names(self, at: int) -> dict[int, ArrayName]:
         """Return what a launch calls the areas that it is given."""
         work, kernel = self.plan.works[at], self.plan.kernel_of(self.plan.works[at])
         slots = self.plan.list.slots
@@ -225,23 +232,25 @@ class CPUTrial(CPURun):
         buffers = (*work.reads, *work.makes)
         if len(names) != len(buffers):
             names = [f"%{slots[slot].name}" for slot in buffers]
-        found: dict[int, Named] = {}
+        names_by_area: dict[int, ArrayName] = {}
         pairs = [*zip(buffers, names, strict=True)]
         pairs += [(slot, slots[slot].name) for slot in self.plan.locals[at]]
         for slot, name in pairs:
             type = slots[slot].type
             area, _ = self.place_of[slot]
             itemsize = 1 if type is None else type.dtype.itemsize
-            found.setdefault(area, Named(name, itemsize, slot in work.reads))
+            names_by_area.setdefault(area, ArrayName(name, itemsize, slot in work.reads))
         if self.scratch is not None:
-            found.setdefault(self.scratch, Named("the memory of its thread", 1, is_input=False))
-        return found
+            names_by_area.setdefault(
+                self.scratch, ArrayName("the memory of its thread", 1, is_input=False)
+            )
+        return names_by_area
 
-    def _error(self, at: int | None, what: str, line: int | None, hint: str) -> DeviceError:
+    def _error(self, at: int | None, event: str, line: int | None, hint: str) -> DeviceError:
         kernel: Kernel | None = None if at is None else self.plan.kernel_of(self.plan.works[at])
         subject = "the program" if kernel is None else f"kernel {kernel.name}"
-        where = [place(self.source, line, self.program.behind)] if line else []
+        where = [source_excerpt(self.source, line, self.program.behind)] if line else []
         origin = None if at is None else self.plan.works[at].node.meta.origin
         if origin is not None and str(origin) not in "".join(where):
             where.append(f"from {origin}")
-        return DeviceError(f"{subject}: {what}", where="\n".join(where) or None, hint=hint)
+        return DeviceError(f"{subject}: {event}", where="\n".join(where) or None, hint=hint)

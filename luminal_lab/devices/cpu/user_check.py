@@ -32,9 +32,17 @@ from luminal_lab.devices.build.toolchain import (
     load,
     window,
 )
-from luminal_lab.devices.cpu.trial import FILLS, SECONDS, Area, Died, Job, Trial, first_difference
+from luminal_lab.devices.cpu.trial import (
+    FILLS,
+    SECONDS,
+    Area,
+    Died,
+    TrialJob,
+    TrialProcess,
+    first_difference,
+)
 from luminal_lab.devices.cpu.trial_build import Builds, builds
-from luminal_lab.devices.cpu.trial_report import ALONE, INDEX, Named, words
+from luminal_lab.devices.cpu.trial_report import ALONE, INDEX, ArrayName, words
 from luminal_lab.emulator.kernels import emulate_kernel
 from luminal_lab.errors import ArgumentError, DefinitionError, DeviceError
 from luminal_lab.kernels.prelude.c_runtime import RUN
@@ -114,15 +122,15 @@ def check_kernel(
     op, given = _use(call, arrays, dims)
     if call.dialect != "c":
         return _emulated(call, op, given)
-    found = find_compiler(compiler)
-    check_source(op, found)
-    run = _Run(op, given)
-    build = builds(found)
-    ways = [run.here(found)] if build is None else run.apart(build, found, seconds)
+    chosen = find_compiler(compiler)
+    check_source(op, chosen)
+    run = _CheckedRun(op, given)
+    build = builds(chosen)
+    ways = [run.here(chosen)] if build is None else run.apart(build, chosen, seconds)
     first: tuple[Array, ...] = ()
     for first, second in ways:
-        for name, one, other in zip(run.names, first, second, strict=True):
-            _check_written(call.name, name, one, other)
+        for name, earlier, other in zip(run.names, first, second, strict=True):
+            _check_written(call.name, name, earlier, other)
     if call.meaning is None and call.numpy is None:
         return first
     for name, mine, meant in zip(run.names, first, run.meant(call), strict=True):
@@ -135,20 +143,20 @@ def _emulated(call: KernelCall, op: UserKernel, given: list[Array]) -> tuple[Arr
     kernel = gpu_user_kernel(op, call.name)
     names = [name for name, _ in header_of(call.header).inputs]
     data = dict(zip(names, given, strict=True))
-    found = emulate_kernel(kernel, data, {}, trace=True, limit=EMULATED, step=0)
-    for one in found.findings:
+    run = emulate_kernel(kernel, data, {}, trace=True, limit=EMULATED, step=0)
+    for finding in run.findings:
         raise DefinitionError(
-            f"kernel {call.name}: {str(one).partition(': ')[2]}",
+            f"kernel {call.name}: {str(finding).partition(': ')[2]}",
             hint="lines are counted from the first of the source; kernel.emulate() shows all",
         )
     again = emulate_kernel(kernel, data, {}, trace=False, limit=EMULATED, step=0, fill=FILLS[1])
-    for name, mine in found.outputs.items():
+    for name, mine in run.outputs.items():
         _check_written(call.name, name, mine, again.outputs[name], "each block")
-    made = tuple(found.outputs.values())
-    expected = list(found.expected.values()) or _by_numpy(call, op, given)
-    for name, mine, meant in zip(found.outputs, made, expected, strict=False):
+    outputs = tuple(run.outputs.values())
+    expected = list(run.expected.values()) or _by_numpy(call, op, given)
+    for name, mine, meant in zip(run.outputs, outputs, expected, strict=False):
         _check_meant(call.name, name, mine, meant)
-    return made
+    return outputs
 
 
 def _check_meant(kernel: str, name: str, mine: Array, meant: Array) -> None:
@@ -165,9 +173,9 @@ def _by_numpy(call: KernelCall, op: UserKernel, given: list[Array]) -> list[Arra
     """Return what the function of arrays makes that says what a kernel means; or nothing."""
     if call.numpy is None:
         return []
-    found = call.numpy(*given)
-    several = isinstance(found, (tuple, list))
-    results = list(cast("Sequence[object]", found)) if several else [found]
+    returned = call.numpy(*given)
+    several = isinstance(returned, (tuple, list))
+    results = list(cast("Sequence[object]", returned)) if several else [returned]
     pairs = zip(results, op.body.outputs, strict=True)
     return [fit(f"kernel {call.name}", r, o.type, {}, copy=False) for r, o in pairs]
 
@@ -194,7 +202,7 @@ def _use(
     return call.use(Draft(call.name), types, labels, dims), read
 
 
-class _Run:
+class _CheckedRun:
     """A kernel with its data, run between guards."""
 
     def __init__(self, op: UserKernel, given: list[Array]) -> None:
@@ -211,16 +219,16 @@ class _Run:
         self.sizes = [array.nbytes for array in given]
         self.sizes += [evaluate(size_of(t.shape), {}) * t.dtype.itemsize for t in self.types]
 
-    def _error(self, what: str, hint: str, line: int | None = None) -> DefinitionError:
+    def _error(self, event: str, hint: str, line: int | None = None) -> DefinitionError:
         own = line is not None and line <= self.op.source.rstrip("\n").count("\n") + 1
         where = window(self.op.source, line) if line is not None and own else None
-        return DefinitionError(f"kernel {self.name}: {what}", where=where, hint=hint)
+        return DefinitionError(f"kernel {self.name}: {event}", where=where, hint=hint)
 
     def _outputs(self, raw: Sequence[Any]) -> tuple[Array, ...]:
         """Return the outputs, of which these are the bytes."""
         return tuple(
-            np.frombuffer(bytes(one), type.dtype.numpy).reshape(ints(type.shape)).copy()
-            for one, type in zip(raw, self.types, strict=True)
+            np.frombuffer(bytes(raw_bytes), type.dtype.numpy).reshape(ints(type.shape)).copy()
+            for raw_bytes, type in zip(raw, self.types, strict=True)
         )
 
     # -- in a child process ------------------------------------------------------------------------
@@ -244,11 +252,11 @@ class _Run:
             *(t.dtype.itemsize for t in self.types),
         ]
         named = zip((*self.inputs, *self.names), types, strict=True)
-        names = {at: Named(name, size, at < inputs) for at, (name, size) in enumerate(named)}
+        names = {at: ArrayName(name, size, at < inputs) for at, (name, size) in enumerate(named)}
         values = [(at, 0) for at in range(len(areas))]
-        job = Job(library, areas, values, [0], [self.tasks], self.dims, seconds=seconds)
-        found: list[tuple[Array, ...]] = []
-        with Trial(build, job, checked=checked) as trial:
+        job = TrialJob(library, areas, values, [0], [self.tasks], self.dims, seconds=seconds)
+        results: list[tuple[Array, ...]] = []
+        with TrialProcess(build, job, checked=checked) as trial:
             for fill in FILLS:
                 trial.fill(fill)
                 for at, array in enumerate(self.given):
@@ -256,13 +264,13 @@ class _Run:
                 try:
                     trial.run(0, 1, backwards=fill == FILLS[1])
                 except Died as died:
-                    what, line, hint = words(trial, died.death, names)
-                    raise self._error(what, hint, line) from None
+                    event, line, hint = words(trial, died.death, names)
+                    raise self._error(event, hint, line) from None
                 before = trial.overwritten(fill)
                 if before is not None:
                     raise self._error(f"it writes before {names[before].name}", INDEX)
-                found.append(self._outputs([trial.raw(at) for at in range(inputs, len(areas))]))
-        return tuple(found)
+                results.append(self._outputs([trial.raw(at) for at in range(inputs, len(areas))]))
+        return tuple(results)
 
     # -- in this process, where there is no other --------------------------------------------------
 
@@ -277,23 +285,30 @@ class _Run:
     def _made(self, function: Callable[..., object], fill: int) -> tuple[Array, ...]:
         """Return what the kernel makes of outputs that hold one byte everywhere."""
         # Guards differ, so that what is read from one shows when it is written into another.
-        guards = [(fill ^ 0x11) - place % 16 for place in range(len(self.sizes))]
+        guards = [(fill ^ 0x11) - number % 16 for number in range(len(self.sizes))]
         whole = [
             np.full(n + 2 * GUARD, guard, np.uint8)
             for n, guard in zip(self.sizes, guards, strict=True)
         ]
-        inner = [one[GUARD : GUARD + size] for one, size in zip(whole, self.sizes, strict=True)]
+        inner = [
+            whole_array[GUARD : GUARD + size]
+            for whole_array, size in zip(whole, self.sizes, strict=True)
+        ]
         for bytes_ in inner:
             bytes_[:] = fill
         for bytes_, array in zip(inner, self.given, strict=False):
             bytes_[:] = array.reshape(-1).view(np.uint8)
-        pointers = (ctypes.c_void_p * len(inner))(*(one.ctypes.data for one in inner))
+        pointers = (ctypes.c_void_p * len(inner))(
+            *(whole_array.ctypes.data for whole_array in inner)
+        )
         dims = (ctypes.c_longlong * (len(self.dims) or 1))(*self.dims)
         for task in range(self.tasks)[:: -1 if fill == FILLS[1] else 1]:
             function(pointers, dims, task)
-        for name, one, guard in zip((*self.inputs, *self.names), whole, guards, strict=True):
-            if (one[:GUARD] != guard).any() or (one[-GUARD:] != guard).any():
-                side = "before" if (one[:GUARD] != guard).any() else "behind"
+        for name, whole_array, guard in zip(
+            (*self.inputs, *self.names), whole, guards, strict=True
+        ):
+            if (whole_array[:GUARD] != guard).any() or (whole_array[-GUARD:] != guard).any():
+                side = "before" if (whole_array[:GUARD] != guard).any() else "behind"
                 raise self._error(f"it writes {side} {name}", INDEX)
         for name, bytes_, array in zip(self.inputs, inner, self.given, strict=False):
             if bytes_.tobytes() != array.tobytes():
@@ -317,13 +332,13 @@ class _Run:
 
 
 def _check_written(
-    kernel: str, name: str, one: Array, other: Array, part: str = "each call of the function"
+    kernel: str, name: str, first: Array, other: Array, part: str = "each call of the function"
 ) -> None:
     """Raise unless two runs on outputs that held different bytes have made the same."""
-    found = first_difference(one, other)
-    if found is None:
+    difference = first_difference(first, other)
+    if difference is None:
         return
-    where, is_unwritten = found
+    where, is_unwritten = difference
     if is_unwritten:
         raise DefinitionError(
             f"kernel {kernel}: {name}{list(where)} is not written",

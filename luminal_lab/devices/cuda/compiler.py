@@ -22,7 +22,7 @@ from luminal_lab.core.ir import IR
 from luminal_lab.devices.cuda.driver import present
 from luminal_lab.devices.cuda.engine import CuPyEngine
 from luminal_lab.devices.gpu.compiler import GPUCompiler, GPUMaker
-from luminal_lab.devices.gpu.engine import Emulated, Engine
+from luminal_lab.devices.gpu.engine import EmulatorEngine, Engine
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.errors import ArgumentError
 from luminal_lab.kernels.dialect import CUDA
@@ -50,7 +50,7 @@ class CUDACompiler(GPUCompiler):
     """
 
     name: ClassVar[str] = "cuda"
-    shown: ClassVar[tuple[str, ...]] = ("arch", "tf32", "cublas")
+    shown: ClassVar[tuple[str, ...]] = ("arch", "tf32", "cublas", "emulate", "reuse_outputs")
     arch: str | None = None
     """What is compiled for; None: the GPU that is there."""
     tf32: bool = False
@@ -68,29 +68,23 @@ class CUDACompiler(GPUCompiler):
         reuse_outputs: bool = False,
         schedules: Mapping[str, ScheduleLike] | None = None,
     ) -> None:
-        super().__init__(
-            emulate=self.checked_flag("emulate", emulate),
-            reuse_outputs=self.checked_flag("reuse_outputs", reuse_outputs),
-            schedules=schedules,
-        )
         if arch is not None and not re.fullmatch(r"sm_\d+[af]?", str(arch)):
             raise ArgumentError(
                 f"cuda: the architecture is {arch!r}",
                 hint='give one such as "sm_90", or leave it out for the GPU that is there',
             )
-        object.__setattr__(self, "arch", arch)
-        object.__setattr__(self, "tf32", self.checked_flag("tf32", tf32))
-        object.__setattr__(self, "cublas", self.checked_flag("cublas", cublas))
+        flags = {"tf32": tf32, "cublas": cublas, "emulate": emulate, "reuse_outputs": reuse_outputs}
+        super().__init__(schedules, arch=arch, **flags)
 
     @override
     def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> GPUProgram:
-        found = None if self.arch or self.emulate else present()
-        arch, cores = (self.arch or DEFAULT, None) if found is None else found
+        gpu_present = None if self.arch or self.emulate else present()
+        arch, cores = (self.arch or DEFAULT, None) if gpu_present is None else gpu_present
         gpu = gpu_of(arch, tf32=self.tf32, cores=cores)
 
         def find(source: str, kernels: Kernels) -> Engine:
             if self.emulate:
-                return Emulated(source, CUDA)
+                return EmulatorEngine(source, CUDA)
             return CuPyEngine(source, arch, kernels, tf32=self.tf32, cublas=self.cublas)
 
         return GPUProgram(

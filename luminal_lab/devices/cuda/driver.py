@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from luminal_lab.core.origin import here
+from luminal_lab.devices.build.located import device_error
 from luminal_lab.devices.gpu.nvrtc import compile_cuda
-from luminal_lab.devices.runtime.blocks import Block
+from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.errors import DeviceError
 
 STILL: Final = (
@@ -27,9 +27,8 @@ def import_cupy() -> Any:  # noqa: ANN401  # CuPy has no types
     try:
         return importlib.import_module("cupy")
     except ImportError as error:
-        raise DeviceError(
+        raise device_error(
             f"cuda: CuPy, which runs kernels, is not installed ({error})",
-            where=str(here() or "") or None,
             hint=f'pip install "luminal-lab[cuda]"; {STILL}',
         ) from error
 
@@ -39,27 +38,22 @@ def gpu_count() -> int:
     runtime = import_cupy().cuda.runtime
     driver: int = runtime.driverGetVersion()
     if not driver:
-        raise DeviceError(
-            "cuda: there is no NVIDIA driver on this machine, and so no GPU to run on",
-            where=str(here() or "") or None,
-            hint=STILL,
+        raise device_error(
+            "cuda: there is no NVIDIA driver on this machine, and so no GPU to run on", hint=STILL
         )
     try:
         return int(runtime.getDeviceCount())
     except runtime.CUDARuntimeError as error:
         if error.status == OLD_DRIVER:
-            raise DeviceError(
+            raise device_error(
                 f"cuda: the driver knows CUDA {version_text(driver)}, and CuPy is made for "
                 f"{version_text(runtime.runtimeGetVersion())}",
-                where=str(here() or "") or None,
                 hint=f"install a newer driver, or CuPy for the older CUDA; {STILL}",
             ) from error
         if error.status == NO_DEVICE:
             return 0
-        raise DeviceError(
-            f"cuda: the driver finds no GPU that can be used: {error}",
-            where=str(here() or "") or None,
-            hint=STILL,
+        raise device_error(
+            f"cuda: the driver finds no GPU that can be used: {error}", hint=STILL
         ) from error
 
 
@@ -103,7 +97,7 @@ class DeviceMemory:
         self.address = int(owner.ptr)
 
 
-class ManagedBlock(Block):
+class ManagedBlock(MemoryBlock):
     """Memory that host and GPU see, and whose pages lie where they were last used."""
 
     __slots__ = ("owner",)
@@ -136,10 +130,9 @@ def load_module(device: int, capability: str, arch: str, source: str) -> Any:  #
         status = int(getattr(error, "status", 0))
         if status == NO_MEMORY:
             raise MemoryError(str(error)) from error
-        raise DeviceError(
+        raise device_error(
             f"cuda: the kernels are for {arch}, the GPU is sm_{capability}, and the driver does "
             f"not take them: {error}",
-            where=str(here() or "") or None,
             hint=f'give arch="sm_{capability}", or leave it out; {STILL}',
         ) from error
     return module

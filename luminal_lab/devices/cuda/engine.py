@@ -20,6 +20,7 @@ import numpy as np
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.origin import here
+from luminal_lab.devices.build.located import device_error
 from luminal_lab.devices.cuda.driver import (
     NO_MEMORY,
     STILL,
@@ -32,8 +33,8 @@ from luminal_lab.devices.cuda.driver import (
 )
 from luminal_lab.devices.cuda.library import Products
 from luminal_lab.devices.cuda.maps import tensor_map
-from luminal_lab.devices.gpu.engine import Argument, Launched, Mapped, Place
-from luminal_lab.devices.runtime.blocks import Block
+from luminal_lab.devices.gpu.engine import Argument, Location, Mapped, PlacedLaunch
+from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.errors import DeviceError, Interrupted
 from luminal_lab.interrupts import look
 from luminal_lab.kernels.gpu import DECLARED
@@ -45,9 +46,9 @@ KEPT: Final = {701, 704, 705, 708, 711, 712, 713}
 TRIED: Final = 5
 """How often each candidate for a product is timed."""
 AHEAD: Final = 64 << 20
-"""The bytes that are set to keep the GPU busy while what is timed is put behind them."""
+"""The bytes set per memset that keeps the GPU busy while timed launches queue up."""
 SETS: Final = 2
-"""How often they are set for each launch: longer than Python takes to launch it."""
+"""Memsets for each launch, which take longer than Python needs to launch it."""
 MOST_GRAPHS: Final = 8
 """How many graphs a range of a program has: for as many choices of its memory."""
 SHOWN: Final = 4
@@ -60,7 +61,7 @@ LONGEST: Final = 1e-3
 class _Graph(NamedTuple):
     """Launches that are replayed as one."""
 
-    launches: tuple[Launched, ...]
+    launches: tuple[PlacedLaunch, ...]
     graph: Any
 
 
@@ -75,11 +76,7 @@ class CuPyEngine:
     ) -> None:
         admit(source)
         if not gpu_count():
-            raise DeviceError(
-                "cuda: there is no NVIDIA GPU on this machine",
-                where=str(here() or "") or None,
-                hint=STILL,
-            )
+            raise device_error("cuda: there is no NVIDIA GPU on this machine", hint=STILL)
         del kernels
         self.cupy = import_cupy()
         cuda = self.cupy.cuda
@@ -89,7 +86,7 @@ class CuPyEngine:
             cuda.driver.CUDADriverError,
         )
         self.lost: str = ""
-        """What has ended the context; nothing can be launched after it."""
+        """The error that destroyed the context; no launch is possible after it."""
         self.arch = arch
         self.driver = f"CUDA {version_text(self.runtime.driverGetVersion())}"
         """The newest CUDA that the driver knows."""
@@ -110,17 +107,17 @@ class CuPyEngine:
         )
         """What computes plain products; None: kernels do."""
         self._graphs: dict[Hashable, list[_Graph]] = {}
-        self._seen: dict[Hashable, tuple[Launched, ...]] = {}
+        self._seen: dict[Hashable, tuple[PlacedLaunch, ...]] = {}
         self._ahead: DeviceMemory | None = None
         self._records = True
         self._open: list[str] = []
-        """The kernels that were launched since it was last waited for them."""
+        """The kernels launched since the last wait."""
 
     # -- errors ------------------------------------------------------------------------------------
 
     @contextmanager
-    def _named(self, what: str) -> Generator[None]:
-        """Make of an error of CuPy's one of ours."""
+    def _named(self, subject: str) -> Generator[None]:
+        """Turn an error from CuPy into one of ours."""
         if self.lost:
             raise self._is_lost()
         try:
@@ -130,18 +127,15 @@ class CuPyEngine:
             if status == NO_MEMORY:
                 raise MemoryError(str(error)) from error
             if status >= 700 and status not in KEPT:
-                self.lost = f"{what}: {error}"
+                self.lost = f"{subject}: {error}"
                 raise self._is_lost() from error
-            raise DeviceError(
-                f"{what}: {error}", where=str(here() or "") or None, hint=STILL
-            ) from error
+            raise device_error(f"{subject}: {error}", hint=STILL) from error
         except self.cupy.cuda.memory.OutOfMemoryError as error:
             raise MemoryError(str(error)) from error
 
     def _is_lost(self) -> DeviceError:
-        return DeviceError(
+        return device_error(
             self.lost,
-            where=str(here() or "") or None,
             hint="the GPU's context is lost, and with it what was carried there: restart Python "
             "(the notebook's kernel) to go on; with emulate=True the emulator finds the line",
         )
@@ -153,7 +147,7 @@ class CuPyEngine:
         with self._named("cuda: no memory could be had"):
             return DeviceMemory(self.cupy.cuda.Memory(max(1, size)), size)
 
-    def shared(self, size: int) -> Block:
+    def shared(self, size: int) -> MemoryBlock:
         """Return memory whose pages go where they are used."""
         with self._named("cuda: no shared memory could be had"):
             return ManagedBlock(self.cupy.cuda.malloc_managed(max(1, size)), size)
@@ -164,18 +158,18 @@ class CuPyEngine:
             free, _ = self.runtime.memGetInfo()
         return int(free)
 
-    def upload(self, place: Place, array: Array) -> None:
+    def upload(self, location: Location, array: Array) -> None:
         """Copy an array to the GPU."""
         if array.nbytes:
             begin: int = array.ctypes.data
-            self._copy(place.address, begin, array.nbytes, self.runtime.memcpyDefault)
+            self._copy(location.address, begin, array.nbytes, self.runtime.memcpyDefault)
             self.wait()  # the array may go
 
-    def download(self, place: Place, array: Array) -> None:
+    def download(self, location: Location, array: Array) -> None:
         """Copy from the GPU, behind all that was launched."""
         if array.nbytes:
             begin: int = array.ctypes.data
-            self._copy(begin, place.address, array.nbytes, self.runtime.memcpyDefault)
+            self._copy(begin, location.address, array.nbytes, self.runtime.memcpyDefault)
         self.wait()
 
     def _copy(self, to: int, of: int, size: int, kind: int) -> None:
@@ -184,7 +178,7 @@ class CuPyEngine:
 
     # -- launches ----------------------------------------------------------------------------------
 
-    def launch(self, launches: Sequence[Launched], key: Hashable, *, careful: bool) -> None:
+    def launch(self, launches: Sequence[PlacedLaunch], key: Hashable, *, careful: bool) -> None:
         """Launch in order; what is launched again with the same memory is replayed."""
         if careful or key is None:
             for work in _works(launches):
@@ -193,49 +187,51 @@ class CuPyEngine:
                 self._direct(work)
                 self.wait()
             return
-        whole = tuple(launches)
-        seen, self._seen[key] = self._seen.get(key), whole
-        again = seen is not None and _are_same(seen, whole)
-        for place, (is_graph, part) in enumerate(self._parts(whole)):
-            if is_graph and self._records and self._replay((key, place), part, again=again):
+        all_launches = tuple(launches)
+        seen, self._seen[key] = self._seen.get(key), all_launches
+        again = seen is not None and _are_same(seen, all_launches)
+        for number, (is_graph, part) in enumerate(self._parts(all_launches)):
+            if is_graph and self._records and self._replay((key, number), part, again=again):
                 continue
             for work in _works(part):
                 self._direct(work)
 
-    def _parts(self, launches: Sequence[Launched]) -> Iterator[tuple[bool, tuple[Launched, ...]]]:
+    def _parts(
+        self, launches: Sequence[PlacedLaunch]
+    ) -> Iterator[tuple[bool, tuple[PlacedLaunch, ...]]]:
         """Yield what can be one graph, and what stands between graphs."""
 
-        def can_be(work: Sequence[Launched]) -> bool:
-            return all(one.repeats for one in work) and not self._is_by_library(work)
+        def can_be(work: Sequence[PlacedLaunch]) -> bool:
+            return all(launch.repeats for launch in work) and not self._is_by_library(work)
 
         for is_graph, group in groupby(_works(launches), can_be):
-            yield is_graph, tuple(one for work in group for one in work)
+            yield is_graph, tuple(launch for work in group for launch in work)
 
-    def _replay(self, key: Hashable, launches: tuple[Launched, ...], *, again: bool) -> bool:
+    def _replay(self, key: Hashable, launches: tuple[PlacedLaunch, ...], *, again: bool) -> bool:
         """Launch a graph, if there is one or it is time to record it; return if so."""
         graphs = self._graphs.setdefault(key, [])
-        found = next((one for one in graphs if _are_same(one.launches, launches)), None)
-        if found is None:
+        recorded = next((launch for launch in graphs if _are_same(launch.launches, launches)), None)
+        if recorded is None:
             if not again or len(launches) < 2:
                 return False
             graph = self._record(launches)
             if graph is None:
                 return False
             del graphs[: max(0, len(graphs) + 1 - MOST_GRAPHS)]
-            found = _Graph(launches, graph)
-            graphs.append(found)
-        with self._named(_among([one.kernel.name for one in launches])):
-            found.graph.launch(self.stream)
-        self._open += [one.kernel.name for one in launches]
+            recorded = _Graph(launches, graph)
+            graphs.append(recorded)
+        with self._named(_among([launch.kernel.name for launch in launches])):
+            recorded.graph.launch(self.stream)
+        self._open += [launch.kernel.name for launch in launches]
         return True
 
-    def _record(self, launches: Sequence[Launched]) -> Any:  # noqa: ANN401  # CuPy's graph
+    def _record(self, launches: Sequence[PlacedLaunch]) -> Any:  # noqa: ANN401  # CuPy's graph
         """Return a graph of launches; None where the driver cannot record them."""
         try:
             self.stream.begin_capture()
             try:
-                for one in launches:
-                    self._call(one)
+                for launch in launches:
+                    self._call(launch)
             finally:
                 graph = self.stream.end_capture()
         except self.errors:
@@ -243,32 +239,38 @@ class CuPyEngine:
             return None
         return graph
 
-    def _is_by_library(self, work: Sequence[Launched]) -> bool:
+    def _is_by_library(self, work: Sequence[PlacedLaunch]) -> bool:
         return self.products is not None and self.products.is_by_library(work)
 
-    def _direct(self, work: Sequence[Launched]) -> None:
+    def _direct(self, work: Sequence[PlacedLaunch]) -> None:
         if self.products is not None and self.products.is_by_library(work):
             self.products.multiply(work)
             self._open.append(work[0].kernel.name)
         else:
             self._mine(work)
 
-    def _mine(self, work: Sequence[Launched]) -> None:
-        for one in work:
-            with self._named(f"kernel {one.kernel.name}: the GPU did not take it"):
-                self._call(one)
-            self._open.append(one.kernel.name)
+    def _mine(self, work: Sequence[PlacedLaunch]) -> None:
+        for launch in work:
+            with self._named(f"kernel {launch.kernel.name}: the GPU did not take it"):
+                self._call(launch)
+            self._open.append(launch.kernel.name)
 
-    def _call(self, one: Launched) -> None:
-        function = self.functions.get(one.function)
+    def _call(self, launch: PlacedLaunch) -> None:
+        function = self.functions.get(launch.function)
         if function is None:
-            function = self.functions[one.function] = self.module.get_function(one.function)
-            if one.shared > DECLARED:
+            function = self.functions[launch.function] = self.module.get_function(launch.function)
+            if launch.shared > DECLARED:
                 driver = self.cupy.cuda.driver
                 most = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-                driver.funcSetAttribute(function.ptr, most, one.shared)
-        given = tuple(map(_passed, one.arguments))
-        function((one.blocks,), (one.threads,), given, shared_mem=one.shared, stream=self.stream)
+                driver.funcSetAttribute(function.ptr, most, launch.shared)
+        arguments = tuple(map(_passed, launch.arguments))
+        function(
+            (launch.blocks,),
+            (launch.threads,),
+            arguments,
+            shared_mem=launch.shared,
+            stream=self.stream,
+        )
 
     def wait(self) -> None:
         """Wait for all that was launched."""
@@ -290,11 +292,11 @@ class CuPyEngine:
 
     # -- times -------------------------------------------------------------------------------------
 
-    def seconds(self, groups: Sequence[Sequence[Launched]]) -> list[float]:
+    def seconds(self, groups: Sequence[Sequence[PlacedLaunch]]) -> list[float]:
         """Launch groups, and return how long the GPU took for each, by its own clock."""
         return self._timed([functools.partial(self._group, group) for group in groups])
 
-    def _group(self, group: Sequence[Launched]) -> None:
+    def _group(self, group: Sequence[PlacedLaunch]) -> None:
         for work in _works(group):
             self._direct(work)
 
@@ -338,16 +340,16 @@ class CuPyEngine:
 
 def _passed(argument: Argument) -> np.generic | Array:
     if isinstance(argument, Mapped):
-        return tensor_map(argument.place.address, argument.tile)
-    return np.uint64(argument.address) if isinstance(argument, Place) else argument
+        return tensor_map(argument.location.address, argument.tile)
+    return np.uint64(argument.address) if isinstance(argument, Location) else argument
 
 
-def _works(launches: Sequence[Launched]) -> list[tuple[Launched, ...]]:
+def _works(launches: Sequence[PlacedLaunch]) -> list[tuple[PlacedLaunch, ...]]:
     """Return launches by the works that they are of."""
-    return [tuple(group) for _, group in groupby(launches, lambda one: one.work)]
+    return [tuple(group) for _, group in groupby(launches, lambda launch: launch.work)]
 
 
-def _are_same(some: Sequence[Launched], others: Sequence[Launched]) -> bool:
+def _are_same(some: Sequence[PlacedLaunch], others: Sequence[PlacedLaunch]) -> bool:
     return len(some) == len(others) and all(
         a is b or (a.function == b.function and a.arguments == b.arguments)
         for a, b in zip(some, others, strict=True)
@@ -356,10 +358,10 @@ def _are_same(some: Sequence[Launched], others: Sequence[Launched]) -> bool:
 
 def _still_running(names: Sequence[str]) -> Interrupted:
     """Return what Ctrl-C becomes while the GPU is busy: nobody can take a kernel off it."""
-    what = _kernels_of(names)
+    kernels = _kernels_of(names)
     return Interrupted(
-        f"{what}: stopped by Ctrl-C, and the GPU is still busy with it"
-        if what
+        f"{kernels}: stopped by Ctrl-C, and the GPU is still busy with it"
+        if kernels
         else "cuda: stopped by Ctrl-C, and the GPU is still busy",
         where=str(here() or "") or None,
         hint="the next run waits for it; if it never ends, restart Python (the notebook's kernel): "
@@ -378,9 +380,9 @@ def _kernels_of(names: Sequence[str]) -> str:
 
 def _among(names: Sequence[str]) -> str:
     """Say which kernels something that went wrong is of."""
-    what = _kernels_of(names)
-    if not what:
+    kernels = _kernels_of(names)
+    if not kernels:
         return "cuda: the GPU stopped"
-    if what.startswith("kernels "):
-        return f"cuda: the GPU stopped one of the {what}"
-    return f"{what}: the GPU stopped it"
+    if kernels.startswith("kernels "):
+        return f"cuda: the GPU stopped one of the {kernels}"
+    return f"{kernels}: the GPU stopped it"

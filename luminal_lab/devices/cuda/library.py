@@ -1,6 +1,6 @@
 """cuBLAS beside kernels of our own: both are timed when a plain product is first met.
 
-    %y: f32[512, 512] = mul_sum(a=%x, b=%w).O  # by cuBLAS: 20.0 µs, where its own code takes 30.0
+    %y: f32[512, 512] = matmul(a=%x, b=%w).O  # by cuBLAS: 20.0 µs, where its own code takes 30.0
 
 CuPy records no cuBLAS in a graph, so it must be faster by what a launch outside of one costs.
 """
@@ -23,10 +23,10 @@ from luminal_lab.devices.cuda.product import (
     COMPUTE_32F_TF32,
     COMPUTE_64F,
     TYPES,
-    Product,
+    GemmCall,
     product_of,
 )
-from luminal_lab.devices.gpu.engine import Argument, Launched, Place
+from luminal_lab.devices.gpu.engine import Argument, Location, PlacedLaunch
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.kernel import Kernel
 
@@ -85,17 +85,17 @@ class Products:
 
     def chosen(self, kernel: str) -> str:
         """Return what computes a plain product, and what the other candidate would take."""
-        found = [str(one) for (name, _), one in self.choices.items() if name == kernel]
-        return found[-1] if found else ""
+        texts = [str(choice) for (name, _), choice in self.choices.items() if name == kernel]
+        return texts[-1] if texts else ""
 
-    def is_by_library(self, work: Sequence[Launched]) -> bool:
+    def is_by_library(self, work: Sequence[PlacedLaunch]) -> bool:
         """Return whether cuBLAS does some work."""
-        found = self.choices.get((work[0].kernel.name, work[0].sizes))
-        return found is not None and found.is_library
+        choice = self.choices.get((work[0].kernel.name, work[0].sizes))
+        return choice is not None and choice.is_library
 
     def choose(
         self,
-        work: Sequence[Launched],
+        work: Sequence[PlacedLaunch],
         mine: Callable[[], None],
         seconds: Callable[[Callable[[], None]], float],
     ) -> None:
@@ -117,7 +117,7 @@ class Products:
             library, self.why_not = inf, f"kernel {work[0].kernel.name}: cuBLAS failed: {error}"
         self.choices[key] = Choice(ours, library)
 
-    def multiply(self, work: Sequence[Launched]) -> None:
+    def multiply(self, work: Sequence[PlacedLaunch]) -> None:
         """Have cuBLAS do some work."""
         product = product_of(work[0].kernel.definition, dict(work[0].sizes))
         assert product is not None
@@ -129,36 +129,36 @@ class Products:
                 hint="ll.CUDACompiler(cublas=False) has its own code compute it",
             ) from error
 
-    def _multiply(self, product: Product, one: Launched) -> None:
+    def _multiply(self, product: GemmCall, launch: PlacedLaunch) -> None:
         """Have cuBLAS do what a kernel does."""
         library = self.library
-        is_double = product.given is DType.float64
+        is_double = product.factor_dtype is DType.float64
         compute = COMPUTE_64F if is_double else COMPUTE_32F
-        if product.given is DType.float32 and self.tf32:
+        if product.factor_dtype is DType.float32 and self.tf32:
             compute = COMPUTE_32F_TF32
         numbers = np.array([1, 0], np.float64 if is_double else np.float32)
         begin: int = numbers.ctypes.data
-        places = [
-            _address(one.arguments, which, one.kernel)
+        addresses = [
+            _address(launch.arguments, which, launch.kernel)
             for which in (product.left.argument, product.right.argument, product.result.argument)
         ]
-        kinds = TYPES[product.given], TYPES[product.made]
+        kinds = TYPES[product.factor_dtype], TYPES[product.result_dtype]
         a, b, c = product.left, product.right, product.result
-        with self.named(f"kernel {one.kernel.name}: cuBLAS failed"), self.stream:
+        with self.named(f"kernel {launch.kernel.name}: cuBLAS failed"), self.stream:
             handle = self.device.cublas_handle
             size = product.m, product.n, product.k
             if product.batch == 1:
                 library.gemmEx(
                     handle, a.op, b.op, *size,
-                    begin, places[0], kinds[0], a.step, places[1], kinds[0], b.step,
-                    begin + numbers.itemsize, places[2], kinds[1], c.step, compute, -1,
+                    begin, addresses[0], kinds[0], a.step, addresses[1], kinds[0], b.step,
+                    begin + numbers.itemsize, addresses[2], kinds[1], c.step, compute, -1,
                 )  # fmt: skip
             else:
                 library.gemmStridedBatchedEx(
                     handle, a.op, b.op, *size,
-                    begin, places[0], kinds[0], a.step, a.stride,
-                    places[1], kinds[0], b.step, b.stride,
-                    begin + numbers.itemsize, places[2], kinds[1], c.step, c.stride,
+                    begin, addresses[0], kinds[0], a.step, a.stride,
+                    addresses[1], kinds[0], b.step, b.stride,
+                    begin + numbers.itemsize, addresses[2], kinds[1], c.step, c.stride,
                     product.batch, compute, -1,
                 )  # fmt: skip
 
@@ -167,14 +167,14 @@ def _address(arguments: Sequence[Argument], which: int, kernel: Kernel) -> int:
     """Return where an operand is; its number counts inputs, and then the result."""
     assert kernel.definition is not None
     at = which if which < len(kernel.definition.inputs) else which + len(kernel.locals)
-    place = arguments[at]
-    assert isinstance(place, Place)
-    return place.address
+    location = arguments[at]
+    assert isinstance(location, Location)
+    return location.address
 
 
-def _is_apart(one: Launched) -> bool:
+def _is_apart(launch: PlacedLaunch) -> bool:
     """Return whether the result lies over none of the inputs, so that it can be computed twice."""
-    assert one.kernel.definition is not None
-    count = len(one.kernel.definition.inputs)
-    result = _address(one.arguments, count, one.kernel)
-    return all(_address(one.arguments, k, one.kernel) != result for k in range(count))
+    assert launch.kernel.definition is not None
+    count = len(launch.kernel.definition.inputs)
+    result = _address(launch.arguments, count, launch.kernel)
+    return all(_address(launch.arguments, k, launch.kernel) != result for k in range(count))

@@ -9,8 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from luminal_lab.core.dtypes import Array, DType
-from luminal_lab.core.origin import here
-from luminal_lab.errors import DeviceError
+from luminal_lab.devices.build.located import device_error
 from luminal_lab.kernels.tile_map import BYTES, TileMap
 
 KINDS: Final = {DType.float16: "FLOAT16", DType.bfloat16: "BFLOAT16"}
@@ -25,7 +24,7 @@ def tensor_map(address: int, tile: TileMap) -> Array:
     """
     driver: Any = importlib.import_module("cuda.bindings.driver")
     kinds, swizzles = driver.CUtensorMapDataType, driver.CUtensorMapSwizzle
-    status, made = driver.cuTensorMapEncodeTiled(
+    status, encoded = driver.cuTensorMapEncodeTiled(
         getattr(kinds, f"CU_TENSOR_MAP_DATA_TYPE_{KINDS[tile.dtype]}"),
         2,
         address,
@@ -39,11 +38,10 @@ def tensor_map(address: int, tile: TileMap) -> Array:
         driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
     )
     if int(status):
-        raise DeviceError(
+        raise device_error(
             f"cuda: the driver makes no tensor map of {tile.buffer}, {tile.height:,} rows of "
             f"{tile.width:,}: status {int(status)}",
-            where=str(here() or "") or None,
             hint='arch="sm_90" has kernels that need none',
         )
-    words = np.array([int(word) for word in made.opaque], np.uint64)
+    words = np.array([int(word) for word in encoded.opaque], np.uint64)
     return words.view(np.dtype((np.void, BYTES)))

@@ -28,7 +28,7 @@ COMPUTE_32F, COMPUTE_32F_TF32, COMPUTE_64F = 68, 77, 70
 """Of cublasComputeType_t: how products are added up."""
 
 
-class Matrix(NamedTuple):
+class GemmOperand(NamedTuple):
     """An operand: which argument of its kernel it is, and how it lies in memory."""
 
     argument: int
@@ -40,28 +40,28 @@ class Matrix(NamedTuple):
     """The elements from one product of a batch to the next."""
 
 
-class Product(NamedTuple):
+class GemmCall(NamedTuple):
     """A product of matrices, or a batch of them, as cuBLAS takes it."""
 
     m: int
     n: int
     k: int
     batch: int
-    left: Matrix
-    right: Matrix
-    result: Matrix
-    given: DType
-    made: DType
+    left: GemmOperand
+    right: GemmOperand
+    result: GemmOperand
+    factor_dtype: DType
+    result_dtype: DType
 
 
-class _Terms(NamedTuple):
+class _Factors(NamedTuple):
     """What a product is made of, for any sizes."""
 
     reads: tuple[Read, Read]
     fold: Fold
 
 
-def terms_of(definition: Definition | None) -> _Terms | None:
+def terms_of(definition: Definition | None) -> _Factors | None:
     """Return the factors of a plain product, if that is all that a kernel computes."""
     if definition is None or len(definition.lines) != 1:
         return None
@@ -72,12 +72,12 @@ def terms_of(definition: Definition | None) -> _Terms | None:
     body = fold.body
     if not isinstance(body, Apply) or not isinstance(body.op, Mul):
         return None
-    a, b = (_uncast(one, fold.dtype) for one in body.args)
+    a, b = (_uncast(factor, fold.dtype) for factor in body.args)
     if not isinstance(a, Read) or not isinstance(b, Read) or a.dtype is not b.dtype:
         return None
     if not a.dtype.is_half and not isinstance(body.op, FusedMul):
         return None  # the library's products are; those of 16-bit floats are exact anyway
-    return _Terms((a, b), fold) if a.dtype in TYPES else None
+    return _Factors((a, b), fold) if a.dtype in TYPES else None
 
 
 def _uncast(term: Term, to: DType) -> Term:
@@ -86,19 +86,19 @@ def _uncast(term: Term, to: DType) -> Term:
     return term.args[0] if cast and isinstance(term, Apply) else term
 
 
-def product_of(definition: Definition | None, dims: Mapping[str, int]) -> Product | None:
+def product_of(definition: Definition | None, dims: Mapping[str, int]) -> GemmCall | None:
     """Return the product that a kernel is for some sizes of dims, if cuBLAS has that.
 
     >>> from luminal_lab.kernels.definition.text import parse_definition
-    >>> product_of(parse_definition('''kernel mul_sum(a: f32[n, 8], b: f32[8, 4]) -> (O: f32[n, 4])
+    >>> product_of(parse_definition('''kernel matmul(a: f32[n, 8], b: f32[8, 4]) -> (O: f32[n, 4])
     ...   O[i < n, j < 4] = sum k < 8: fused(a[i, k] * b[k, j])'''), {"n": 3})[:4]
     (4, 3, 8, 1)
     """
-    found = terms_of(definition)
-    if found is None or definition is None:
+    terms = terms_of(definition)
+    if terms is None or definition is None:
         return None
     (line,) = definition.lines
-    fold, reads = found.fold, found.reads
+    fold, reads = terms.fold, terms.reads
     sizes = {
         axis.name: _number(size, dims)
         for axis, size in zip(line.axes, line.type.shape, strict=True)
@@ -106,7 +106,7 @@ def product_of(definition: Definition | None, dims: Mapping[str, int]) -> Produc
     if not all(sizes.values()):
         return None
     axes = [*line.axes, fold.axis]
-    shapes = [(definition.types[one.buffer].shape, one.index) for one in reads]
+    shapes = [(definition.types[read.buffer].shape, read.index) for read in reads]
     shapes.append((line.type.shape, line.axes))
     lies: list[dict[str, int]] = []
     for shape, index in shapes:
@@ -117,11 +117,11 @@ def product_of(definition: Definition | None, dims: Mapping[str, int]) -> Produc
     names = [buffer.name for buffer in definition.inputs]
     order = names.index(reads[0].buffer), names.index(reads[1].buffer)
     for (left, right), (first, second) in (((0, 1), order), ((1, 0), order[::-1])):
-        made = _product(
+        product = _product(
             lies[left], lies[right], lies[2], sizes, fold.axis.name, (first, second, len(names))
         )
-        if made is not None:
-            return made._replace(given=reads[0].dtype, made=line.type.dtype)
+        if product is not None:
+            return product._replace(factor_dtype=reads[0].dtype, result_dtype=line.type.dtype)
     return None
 
 
@@ -130,24 +130,24 @@ def _number(dim: Dim, dims: Mapping[str, int]) -> int:
 
 
 def _steps(
-    place: Dim, axes: list[Symbol], dims: Mapping[str, int], sizes: Mapping[str, int]
+    position: Dim, axes: list[Symbol], dims: Mapping[str, int], sizes: Mapping[str, int]
 ) -> dict[str, int] | None:
     """Return by how many elements a place grows along each axis; None if it is not straight."""
     zero: dict[str, Dim] = {axis.name: 0 for axis in axes}
-    start = _number(substitute(place, zero), dims)
-    found: dict[str, int] = {}
+    start = _number(substitute(position, zero), dims)
+    steps: dict[str, int] = {}
     far = start
     for axis in axes:
         last = sizes[axis.name] - 1
-        one = _number(substitute(place, {**zero, axis.name: min(1, last)}), dims) - start
-        end = _number(substitute(place, {**zero, axis.name: last}), dims) - start
-        if end != one * last:
+        step = _number(substitute(position, {**zero, axis.name: min(1, last)}), dims) - start
+        end = _number(substitute(position, {**zero, axis.name: last}), dims) - start
+        if end != step * last:
             return None
-        found[axis.name] = one
+        steps[axis.name] = step
         far += end
     last_one: dict[str, Dim] = {axis.name: sizes[axis.name] - 1 for axis in axes}
-    straight = start == 0 and _number(substitute(place, last_one), dims) == far
-    return found if straight else None
+    straight = start == 0 and _number(substitute(position, last_one), dims) == far
+    return steps if straight else None
 
 
 def _product(
@@ -157,7 +157,7 @@ def _product(
     sizes: Mapping[str, int],
     k: str,
     places: tuple[int, int, int],
-) -> Product | None:
+) -> GemmCall | None:
     """Return the product with `a` on the left, if all lies as cuBLAS can have it."""
     inner = [name for name in sizes if sizes[name] > 1 and name != k]
     if any(a[name] < 0 or b[name] < 0 for name in inner):
@@ -179,7 +179,7 @@ def _product(
     result = _matrix(places[2], (n, 1), (m, c_m), c_s)
     if left is None or right is None or result is None:
         return None
-    return Product(n, m, depth, many, left, right, result, DType.float32, DType.float32)
+    return GemmCall(n, m, depth, many, left, right, result, DType.float32, DType.float32)
 
 
 def _merged(
@@ -188,7 +188,7 @@ def _merged(
     """Return axes as one: its size and its steps; None if they are not one after the other."""
     size, steps = 1, tuple(0 for _ in lies)
     for name in reversed(names):
-        mine = tuple(one[name] for one in lies)
+        mine = tuple(steps_of[name] for steps_of in lies)
         if size == 1:
             size, steps = sizes[name], mine
         elif all(a == size * b for a, b in zip(mine, steps, strict=True)):
@@ -200,12 +200,12 @@ def _merged(
 
 def _matrix(
     argument: int, down: tuple[int, int], across: tuple[int, int], stride: int
-) -> Matrix | None:
+) -> GemmOperand | None:
     """Return an operand of `down` rows and `across` columns, each with its step."""
     (rows, down_step), (columns, across_step) = down, across
     if rows == 1 or down_step == 1:
         step = across_step if columns > 1 else rows
-        return Matrix(argument, 0, step, stride) if step >= rows else None
+        return GemmOperand(argument, 0, step, stride) if step >= rows else None
     if columns == 1 or across_step == 1:
-        return Matrix(argument, 1, down_step, stride) if down_step >= columns else None
+        return GemmOperand(argument, 1, down_step, stride) if down_step >= columns else None
     return None

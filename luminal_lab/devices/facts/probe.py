@@ -120,9 +120,9 @@ void copy_bytes(const void *from, void *to, long long bytes, long times, double 
 }
 """
 Move = Callable[[Array, Array, int], None]
-"""What goes through its first array, into the second, a number of times."""
+"""Reads its first array, or copies it into the second, a number of times."""
 Work = Callable[[int, int], object]
-"""What a thread, given by its number, does a number of times."""
+"""Does the work of the thread with a number, a number of times."""
 
 
 def peak_rates(
@@ -149,30 +149,30 @@ def peak_rates(
     before = _kept(cache, name)
     if before is not None and not fresh:
         return before
-    found = _measured(count, compiler, folder)
+    rates = _measured(count, compiler, folder)
     if before is not None:
-        found = found.or_better(before)
-    for place in cache.places:
+        rates = rates.or_better(before)
+    for folder_ in cache.places:
         with suppress(OSError):
-            _keep(place / name, found.to_json())
+            _keep(folder_ / name, rates.to_json())
             break
-    return found
+    return rates
 
 
 def _kept(cache: Cache, name: str) -> PeakRates | None:
     """Return the rates that were measured before, if they can be read."""
-    for place in cache.places:
+    for folder in cache.places:
         with suppress(OSError, UnicodeDecodeError, RecordingError):
-            return PeakRates.from_json(read_plain(place / name).decode("utf-8"))
+            return PeakRates.from_json(read_plain(folder / name).decode("utf-8"))
     return None
 
 
 def cpu_name() -> str:
     """Return what the maker calls this machine's processor."""
-    found = re.search(r"^model name\s*:\s*(.+)", machine(), re.MULTILINE)
+    line = re.search(r"^model name\s*:\s*(.+)", machine(), re.MULTILINE)
     # A Mac tells its name first, and then what it can do.
-    told = machine().splitlines()[3] if sys.platform == "darwin" else ""
-    named = found[1] if found else told
+    mac_name = machine().splitlines()[3] if sys.platform == "darwin" else ""
+    named = line[1] if line else mac_name
     return named.strip() or platform.processor() or platform.machine()
 
 
@@ -236,8 +236,8 @@ def _answers(questions: list[_Question], *, alone: bool) -> tuple[Rate, ...]:
             for number, (rate, ways) in enumerate(questions):
                 # NumPy's matmul brings threads of its own.
                 threads = 1 if alone and rate.what == "fma" else rate.threads
-                for place, (work, amount) in enumerate(ways):
-                    key = number, place
+                for way, (work, amount) in enumerate(ways):
+                    key = number, way
                     if key not in often:
                         often[key] = _calibrated(work)
                     seconds = _together(work, threads, often[key])
@@ -249,11 +249,11 @@ def _answers(questions: list[_Question], *, alone: bool) -> tuple[Rate, ...]:
     return tuple(
         replace(
             rate,
-            best=max(found),
-            samples=tuple(found),
-            spread=round(1 - median(found) / max(found), 4),
+            best=max(measured),
+            samples=tuple(measured),
+            spread=round(1 - median(measured) / max(measured), 4),
         )
-        for (rate, _), found in zip(questions, samples, strict=True)
+        for (rate, _), measured in zip(questions, samples, strict=True)
     )
 
 
@@ -301,7 +301,7 @@ def _together(work: Work, threads: int, times: int) -> float:
     barrier = threading.Barrier(threads)
     cores = _cores()
 
-    def one(thread: int) -> None:
+    def run_share(thread: int) -> None:
         # Systems that pack threads onto one core would have them share it for most of a sample.
         if threads <= len(cores):
             os.sched_setaffinity(0, {cores[thread]})
@@ -310,13 +310,13 @@ def _together(work: Work, threads: int, times: int) -> float:
         work(thread, times)
         spans.append((start, perf_counter()))
 
-    others = [threading.Thread(target=one, args=(k,)) for k in range(1, threads)]
+    others = [threading.Thread(target=run_share, args=(k,)) for k in range(1, threads)]
     # It is over soon; until then the others wait for this thread, which is where it was sent.
     with held():
         for thread in others:
             thread.start()
         try:
-            one(0)
+            run_share(0)
         finally:
             if threads <= len(cores):
                 os.sched_setaffinity(0, cores)

@@ -23,9 +23,9 @@ from luminal_lab.machines.cards import CARDS
 from luminal_lab.machines.figures import (
     LEGEND,
     MARK,
+    ComputePeak,
     Figure,
     HowKnown,
-    Peak,
     Specification,
     rate_text,
     shown,
@@ -53,7 +53,7 @@ class Specifications(tuple[Specification, ...]):
     def __str__(self) -> str:
         header = [("<", "device"), (">", "float32"), (">", "16-bit tensor"), (">", "float64")]
         header += [(">", "bandwidth"), (">", "memory"), (">", "cores"), (">", "shared")]
-        lines = aligned(header, [_row(one) for one in self])
+        lines = aligned(header, [_row(device) for device in self])
         return "\n".join([*lines, LEGEND])
 
     _repr_mimebundle_ = as_text
@@ -65,9 +65,9 @@ class Specifications(tuple[Specification, ...]):
     def to_pandas(self) -> Table:
         """Return a table of pandas: a row for each figure of each device, with its source."""
         rows = (
-            (one.name, one.maker, what, *figure)
-            for one in self
-            for what, figure in one.figures.items()
+            (device.name, device.maker, label, *figure)
+            for device in self
+            for label, figure in device.figures.items()
         )
         return frame("specifications", ("device", "maker", "figure", *Figure._fields), rows)
 
@@ -84,7 +84,7 @@ def specification(name: str) -> Specification:
     known = by_bare_name()
     if bare not in known:
         close = get_close_matches(bare, known, n=1, cutoff=0.5)
-        names = ", ".join(dict.fromkeys(one.name for one in known.values()))
+        names = ", ".join(dict.fromkeys(device.name for device in known.values()))
         raise UnknownNameError(
             f"specification: there is none of {name!r}",
             hint=f"did you mean {known[close[0]].name!r}?" if close else f"there are cpu, {names}",
@@ -103,24 +103,24 @@ def this_cpu(rates: PeakRates | None = None) -> Specification:
     >>> this_cpu(PeakRates.stated("a laptop", gflops=100, gbytes=20)).peaks[0].flops.value
     100000000000.0
     """
-    found = peak_rates() if rates is None else rates
-    by = f"peak_rates{f', with {found.by}' if found.by else ''}"
-    how: HowKnown = "measured" if found.how == "measured" else "assumed"
-    dtypes = dict.fromkeys(rate.dtype for rate in found.rates if rate.what == "fma")
+    known = peak_rates() if rates is None else rates
+    by = f"peak_rates{f', with {known.by}' if known.by else ''}"
+    how: HowKnown = "measured" if known.how == "measured" else "assumed"
+    dtypes = dict.fromkeys(rate.dtype for rate in known.rates if rate.what == "fma")
     machine = this_machine()
     return Specification(
-        found.device or cpu_name(),
+        known.device or cpu_name(),
         "this machine" if rates is None else "a machine",
         "c",
         None,
-        tuple(Peak(d, Figure(found.gflops(d) * 1e9, by, how)) for d in dtypes),
-        Figure(found.gbytes() * 1e9, f"{by}: reading memory", how),
+        tuple(ComputePeak(d, Figure(known.gflops(d) * 1e9, by, how)) for d in dtypes),
+        Figure(known.gbytes() * 1e9, f"{by}: reading memory", how),
         None,
-        Figure(found.threads, "the threads that the rates are of", how),
+        Figure(known.threads, "the threads that the rates are of", how),
         None,
         Figure(CPU_LAUNCH, CPU_LAUNCH_SOURCE, "assumed"),
         cache=Figure(machine.l3, "what the system says of its last cache", "stated"),
-        rates=found,
+        rates=known,
     )
 
 
@@ -138,21 +138,21 @@ def bare_name(name: str) -> str:
 @cache
 def by_bare_name() -> dict[str, Specification]:
     """Return all devices by the names that they are looked up by."""
-    known = {bare_name(one.name): one for one in CARDS}
+    known = {bare_name(card.name): card for card in CARDS}
     return known | {other: known[bare_name(name)] for other, name in ALIASES.items()}
 
 
-def _row(one: Specification) -> list[str]:
-    def rate(peak: Peak | None) -> str:
+def _row(device: Specification) -> list[str]:
+    def rate(peak: ComputePeak | None) -> str:
         return "" if peak is None else f"{rate_text(peak.flops.value)}{MARK[peak.flops.how]}"
 
-    tensor = one.peak("float16", is_tensor=True)
-    cells = [one.name, rate(one.peak("float32")), rate(tensor), rate(one.peak("float64"))]
-    for what, figure in (
-        ("bandwidth, bytes/s", one.bandwidth),
-        ("memory, bytes", one.memory),
-        ("cores", one.cores),
-        ("shared, bytes", one.shared),
+    tensor = device.peak("float16", is_tensor=True)
+    cells = [device.name, rate(device.peak("float32")), rate(tensor), rate(device.peak("float64"))]
+    for label, figure in (
+        ("bandwidth, bytes/s", device.bandwidth),
+        ("memory, bytes", device.memory),
+        ("cores", device.cores),
+        ("shared, bytes", device.shared),
     ):
-        cells.append("" if figure is None else f"{shown(what, figure)}{MARK[figure.how]}")
+        cells.append("" if figure is None else f"{shown(label, figure)}{MARK[figure.how]}")
     return cells

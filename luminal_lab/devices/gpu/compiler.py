@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from typing_extensions import override
 
@@ -15,27 +15,16 @@ from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import Scatter, Update, UserKernel
 from luminal_lab.devices.gpu.nvrtc import compile_kernel
 from luminal_lab.devices.gpu.program import GPUProgram
+from luminal_lab.devices.runtime.compiler import DeviceCompiler
 from luminal_lab.emulator.kernels import emulate_kernel
-from luminal_lab.errors import ArgumentError, flag
 from luminal_lab.kernels.definition.definition import Buffer, Definition
 from luminal_lab.kernels.emulated import Meaning
-from luminal_lab.kernels.fuse.fusion import fusion
-from luminal_lab.kernels.fuse.intrinsics import Intrinsics
 from luminal_lab.kernels.gpu import GPU
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.make_gpu import make_gpu_kernel
 from luminal_lab.kernels.render.gpu.moving import gpu_moving_kernel
-from luminal_lab.kernels.steps.applied import ScheduleLike, read_schedule
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.kernels.user.gpu import gpu_user_kernel
-from luminal_lab.passes.base import Option, spec_text
-from luminal_lab.passes.dead_code import DeadCode
-from luminal_lab.passes.inlining import Inlining
-from luminal_lab.passes.pipeline import Pipeline
-from luminal_lab.passes.subexpressions import CommonSubexpressions
-
-DEEPEST = 50
-"""How deep calls within calls are taken apart."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +52,10 @@ class GPUMaker:
     def compared(self, kernel: Kernel, names: set[str]) -> Kernel:
         """Return a kernel that rounds 16-bit floats after each op in results of these names."""
         assert kernel.definition is not None, "what no definition says is as it is"
-        made = make_gpu_kernel(
+        kernel_compared = make_gpu_kernel(
             kernel.definition, kernel.name, self.gpu, kernel.schedule, frozenset(names)
         )
-        return self._compiling(made)
+        return self._compiling(kernel_compared)
 
     def _compiling(self, kernel: Kernel) -> Kernel:
         kernel = replace(kernel, emulator=emulate_kernel)
@@ -88,60 +77,13 @@ def moving_meaning(op: Update | Scatter, types: Sequence[TensorType]) -> Meaning
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class GPUCompiler(Pipeline):
-    """Fuse into kernels, as for every device, and run them on a GPU."""
+class GPUCompiler(DeviceCompiler):
+    """Fuse a graph into kernels, and run them on a GPU."""
 
-    shown: ClassVar[tuple[str, ...]] = ()
-    """The options that its text says, in order, where they are not as by default."""
+    example: ClassVar[str] = "bind i to block"
     emulate: bool = False
-    """Whether the emulator runs it, on the CPU: slowly, and the same."""
-    reuse_outputs: bool = False
-    """Whether a run may write over the outputs that earlier ones have returned."""
-    schedules: tuple[tuple[str, Schedule], ...] = ()
-    """Which kernels have another schedule than the default one, by their names."""
-
-    def __init__(
-        self,
-        *,
-        emulate: bool,
-        reuse_outputs: bool,
-        schedules: Mapping[str, ScheduleLike] | None,
-    ) -> None:
-        calls = Pipeline([Inlining()], rounds=DEEPEST)
-        cleaned = (CommonSubexpressions(), DeadCode())
-        passes = [calls, *cleaned, Intrinsics(), *fusion(attention=True), DeadCode()]
-        super().__init__(passes)
-        if schedules is not None and not isinstance(schedules, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # a text of a pipeline has their names alone
-            raise ArgumentError(
-                f"{self.name}: schedules is {schedules!r}, which says no schedule",
-                hint='give a dict, as in {"softmax": "bind i to block"}',
-            )
-        for name in schedules or ():
-            if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
-                raise ArgumentError(
-                    f"{self.name}: schedules has one for {name!r}, which is no kernel's name",
-                    hint="cx.kernels has the names of kernels",
-                )
-        read = [(name, read_schedule(text, name)) for name, text in dict(schedules or {}).items()]
-        object.__setattr__(self, "emulate", emulate)
-        object.__setattr__(self, "reuse_outputs", reuse_outputs)
-        object.__setattr__(self, "schedules", tuple(read))
-
-    @override
-    def __str__(self) -> str:
-        options: dict[str, Option] = {}
-        for name in (*self.shown, "emulate", "reuse_outputs"):
-            value = cast("Option | None", getattr(self, name))
-            if value != type(self).__dataclass_fields__[name].default:
-                options[name] = cast("Option", value)
-        if self.schedules:
-            options["schedules"] = tuple(name for name, _ in self.schedules)
-        return spec_text(self.name, options)
+    """Whether the emulator runs the kernels on the CPU: slowly, with the same results."""
 
     @override
     def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> GPUProgram:
         raise NotImplementedError
-
-    def checked_flag(self, name: str, value: object) -> bool:
-        """Return an option that is yes or no."""
-        return flag(f"{self.name}: {name}", value)

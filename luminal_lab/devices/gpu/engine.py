@@ -1,4 +1,4 @@
-"""What a GPU is asked by a program: memory, copies, launches, times; and the emulator as one.
+"""What a program asks of a GPU: memory, copies, launches, times; and the emulator as a GPU.
 
 An engine belongs to one program. Memory that the host sees too is a `Block`, as the CPU's is: where
 all of it is, nothing is copied but what is given in from outside.
@@ -6,14 +6,16 @@ all of it is, nothing is copied but what is given in from outside.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from time import perf_counter
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
+from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.devices.runtime.blocks import Block
+from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.emulator import Call, Matrix, emulate
 from luminal_lab.kernels.dialect import Dialect
 from luminal_lab.kernels.kernel import Kernel
@@ -37,7 +39,7 @@ class Memory(Protocol):
         ...
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """Where a value is."""
 
     memory: Memory
@@ -53,14 +55,14 @@ class Place(NamedTuple):
 class Mapped(NamedTuple):
     """A value as the tensor map of a matrix, by which bulk copies find its tiles."""
 
-    place: Place
+    location: Location
     tile: TileMap
 
 
-Argument: TypeAlias = Place | Mapped | np.generic
+Argument: TypeAlias = Location | Mapped | np.generic
 
 
-class Launched(NamedTuple):
+class PlacedLaunch(NamedTuple):
     """A launch with all that it is given, in the order in which its function takes it."""
 
     kernel: Kernel
@@ -71,7 +73,7 @@ class Launched(NamedTuple):
     work: int
     """Which of the program's works it is of."""
     repeats: bool
-    """Whether it is given the same in a later run with the same memory."""
+    """Whether its arguments are the same in a later run with the same memory."""
     sizes: tuple[tuple[str, int], ...] = ()
     """The sizes of its kernel's dims."""
     shared: int = 0
@@ -94,7 +96,7 @@ class Engine(Protocol):
         """Return memory of the device's, or raise MemoryError."""
         ...
 
-    def shared(self, size: int) -> Block:
+    def shared(self, size: int) -> MemoryBlock:
         """Return memory that host and device see, or raise MemoryError."""
         ...
 
@@ -102,15 +104,15 @@ class Engine(Protocol):
         """Return how much memory is left, if that is known."""
         ...
 
-    def upload(self, place: Place, array: Array) -> None:
+    def upload(self, location: Location, array: Array) -> None:
         """Copy an array to the device."""
         ...
 
-    def download(self, place: Place, array: Array) -> None:
+    def download(self, location: Location, array: Array) -> None:
         """Copy from the device into an array, once all that was launched is done."""
         ...
 
-    def launch(self, launches: Sequence[Launched], key: Hashable, *, careful: bool) -> None:
+    def launch(self, launches: Sequence[PlacedLaunch], key: Hashable, *, careful: bool) -> None:
         """Launch in order. Careful: wait for each, so that what fails has a name.
 
         What has the same key is the same range of a program, and may be kept for a replay.
@@ -121,7 +123,7 @@ class Engine(Protocol):
         """Wait until all is done, and raise what went wrong."""
         ...
 
-    def seconds(self, groups: Sequence[Sequence[Launched]]) -> list[float]:
+    def seconds(self, groups: Sequence[Sequence[PlacedLaunch]]) -> list[float]:
         """Launch all in order, and return how long each group took on the device."""
         ...
 
@@ -130,77 +132,94 @@ class Engine(Protocol):
         ...
 
 
-class Emulated:
+class HostEngine(ABC):
+    """An engine all of whose memory the host sees."""
+
+    sees_all = True
+    can_share = True
+
+    @abstractmethod
+    def reserve(self, size: int) -> MemoryBlock:
+        """Return memory that host and device see."""
+
+    def shared(self, size: int) -> MemoryBlock:
+        """Return memory that host and device see."""
+        return self.reserve(size)
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Wait until all launches are done."""
+
+    def upload(self, location: Location, array: Array) -> None:
+        """Copy an array to where kernels see it, after all launches so far."""
+        self.wait()
+        bytes_of(location)[...] = array.reshape(-1).view(BYTE)
+
+    def download(self, location: Location, array: Array) -> None:
+        """Copy what kernels have made into an array, after all launches so far."""
+        self.wait()
+        array.reshape(-1).view(BYTE)[...] = bytes_of(location)
+
+    def chosen(self, kernel: str) -> str:
+        """Return nothing: each kernel runs its own code."""
+        del kernel
+        return ""
+
+
+class EmulatorEngine(HostEngine):
     """The emulator, which runs a GPU's kernels on the CPU."""
 
     name = "emulator"
     clock = "perf_counter, of the emulator: no GPU's time"
-    sees_all = True
-    can_share = True
 
     def __init__(self, source: str, dialect: Dialect) -> None:
         self.source = source
         self.dialect = dialect
 
-    def reserve(self, size: int) -> Block:
-        """Return memory of this machine's."""
-        return Block(size)
-
-    def shared(self, size: int) -> Block:
-        """Return memory of this machine's."""
-        return Block(size)
+    @override
+    def reserve(self, size: int) -> MemoryBlock:
+        return MemoryBlock(size)
 
     def free_bytes(self) -> int | None:
         """Return how much memory this machine has left."""
         return available_memory()
 
-    def upload(self, place: Place, array: Array) -> None:
-        """Copy an array to where kernels see it."""
-        _bytes_of(place)[...] = array.reshape(-1).view(BYTE)
-
-    def download(self, place: Place, array: Array) -> None:
-        """Copy what kernels have made into an array."""
-        array.reshape(-1).view(BYTE)[...] = _bytes_of(place)
-
-    def launch(self, launches: Sequence[Launched], key: Hashable, *, careful: bool) -> None:
+    def launch(self, launches: Sequence[PlacedLaunch], key: Hashable, *, careful: bool) -> None:
         """Emulate launches, one after another."""
         del key, careful
         calls = [
             Call(
-                one.function,
-                one.blocks,
-                one.threads,
-                [_given(argument) for argument in one.arguments],
-                shared=one.shared,
+                launch.function,
+                launch.blocks,
+                launch.threads,
+                [_given(argument) for argument in launch.arguments],
+                shared=launch.shared,
             )
-            for one in launches
+            for launch in launches
         ]
         emulate(self.source, "cuda" if self.dialect.name == "cuda" else "metal", calls)
 
+    @override
     def wait(self) -> None:
-        """Do nothing: what was launched is done."""
+        """Do nothing: a launch is done when the emulator returns."""
 
-    def seconds(self, groups: Sequence[Sequence[Launched]]) -> list[float]:
+    def seconds(self, groups: Sequence[Sequence[PlacedLaunch]]) -> list[float]:
         """Emulate groups of launches, and return how long that took here."""
-        found: list[float] = []
+        seconds: list[float] = []
         for group in groups:
             start = perf_counter()
             self.launch(group, None, careful=False)
-            found.append(perf_counter() - start)
-        return found
-
-    def chosen(self, kernel: str) -> str:
-        """Return nothing: each kernel is run as it is."""
-        del kernel
-        return ""
+            seconds.append(perf_counter() - start)
+        return seconds
 
 
 def _given(argument: Argument) -> Array | Matrix | np.generic:
     if isinstance(argument, Mapped):
-        return Matrix(_bytes_of(argument.place), argument.tile)
-    return _bytes_of(argument) if isinstance(argument, Place) else argument
+        return Matrix(bytes_of(argument.location), argument.tile)
+    return bytes_of(argument) if isinstance(argument, Location) else argument
 
 
-def _bytes_of(place: Place) -> Array:
-    assert isinstance(place.memory, Block)
-    return place.memory.array((place.bytes,), BYTE, place.offset)
+def bytes_of(location: Location) -> Array:
+    """Return the bytes of a value that the host sees."""
+    assert isinstance(location.memory, MemoryBlock)
+    return location.memory.array((location.bytes,), BYTE, location.offset)

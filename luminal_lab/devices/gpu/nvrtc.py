@@ -20,12 +20,13 @@ from typing import Any, Final, cast
 
 from luminal_lab.core.origin import here
 from luminal_lab.devices.build.cache import Cache, key_of
-from luminal_lab.devices.build.toolchain import Behind, place, window
+from luminal_lab.devices.build.located import device_error
+from luminal_lab.devices.build.toolchain import Behind, source_excerpt, window
 from luminal_lab.errors import DeviceError
 from luminal_lab.interrupts import held
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.render.gpu.program import gpu_source
-from luminal_lab.machines.resources import Compiled, Resources
+from luminal_lab.machines.resources import CompiledCUDA, Resources
 from luminal_lab.reading import read_json
 from luminal_lab.trust import admit
 
@@ -55,33 +56,33 @@ def compile_cuda(
     name: str = "",
     folder: str | Path | None = None,
     behind: Behind | None = None,
-) -> Compiled:
+) -> CompiledCUDA:
     """Return a source compiled for an architecture such as "sm_80" or "sm_90a".
 
     `name` is what an error calls it; `behind` says of a function what it is made from.
     """
     admit(source)
     check_arch(arch)
-    found = _known(source, arch, folder)
-    if isinstance(found, Compiled):
-        return found
-    raise _refusal(source, arch, name, found, behind)
+    answer = _known(source, arch, folder)
+    if isinstance(answer, CompiledCUDA):
+        return answer
+    raise _refusal(source, arch, name, answer, behind)
 
 
-def compile_kernel(kernel: Kernel, arch: str) -> Compiled:
+def compile_kernel(kernel: Kernel, arch: str) -> CompiledCUDA:
     """Return one kernel, with what it calls, compiled for an architecture.
 
     What its launches are asked for of shared memory counts as what its functions take.
     """
-    found = compile_cuda(gpu_source([kernel]), arch, name=kernel.name)
+    compiled = compile_cuda(gpu_source([kernel]), arch, name=kernel.name)
     asked = {phase.function: phase.shared for phase in kernel.phases if phase.shared}
     if not asked:
-        return found
+        return compiled
     taken = {
-        name: replace(one, shared=one.shared + asked.get(name, 0))
-        for name, one in found.resources.items()
+        name: replace(resources, shared=resources.shared + asked.get(name, 0))
+        for name, resources in compiled.resources.items()
     }
-    return replace(found, resources=taken)
+    return replace(compiled, resources=taken)
 
 
 def version() -> tuple[int, int]:
@@ -104,9 +105,8 @@ def check_arch(arch: str) -> None:
     # Only from 9.0 on there are features that later cards do not have: sm_90a.
     if plain is None or plain[1] not in known or (plain[3] and int(plain[2]) < 90):
         major, minor = version()
-        raise DeviceError(
+        raise device_error(
             f"compile: NVRTC {major}.{minor} does not know the architecture {arch!r}",
-            where=str(here() or "") or None,
             hint=f"it knows {', '.join(known)}, and from sm_90 on those with an a, as sm_90a",
         )
 
@@ -118,35 +118,32 @@ def check_arch(arch: str) -> None:
 def _library() -> object:
     """Return the module through which NVRTC is called, with NVRTC loaded."""
     try:
-        found = importlib.import_module("cuda.bindings.nvrtc")
+        module = importlib.import_module("cuda.bindings.nvrtc")
     except ImportError:
         raise _missing("the package cuda-bindings is not installed") from None
     try:
-        found.nvrtcVersion()
+        module.nvrtcVersion()
     except RuntimeError as error:  # it is loaded at the first call
-        told = str(error).strip().partition("\n")[0]
-        raise _missing(f"its library cannot be loaded: {told or 'it says nothing'}") from error
-    return found
+        reason = str(error).strip().partition("\n")[0]
+        raise _missing(f"its library cannot be loaded: {reason or 'it says nothing'}") from error
+    return module
 
 
 def _missing(why: str) -> DeviceError:
-    return DeviceError(
+    return device_error(
         f"nvrtc: CUDA cannot be compiled, since {why}",
-        where=str(here() or "") or None,
         hint=f'pip install "luminal-lab[cuda]"; {WHAT_WORKS}',
     )
 
 
 def _call(function: str, *given: object) -> tuple[object, ...]:
     """Return what a function of NVRTC's gives; it must succeed."""
-    status, *made = _tried(function, *given)
+    status, *results = _tried(function, *given)
     if int(cast("int", status)):
         (text,) = _tried("nvrtcGetErrorString", status)[1:]
         said = cast("bytes", text).decode()
-        raise DeviceError(
-            f"nvrtc: {function} failed: {said}", where=str(here() or "") or None, hint=WHAT_WORKS
-        )
-    return tuple(made)
+        raise device_error(f"nvrtc: {function} failed: {said}", hint=WHAT_WORKS)
+    return tuple(results)
 
 
 def _tried(function: str, *given: object) -> tuple[object, ...]:
@@ -154,15 +151,15 @@ def _tried(function: str, *given: object) -> tuple[object, ...]:
     return called(*given)
 
 
-def _read(what: str, program: object) -> bytes:
+def _read(text_name: str, program: object) -> bytes:
     """Return one of the texts that a program has."""
-    (size,) = _call(f"nvrtcGet{what}Size", program)
+    (size,) = _call(f"nvrtcGet{text_name}Size", program)
     data = bytes(cast("int", size))
-    _call(f"nvrtcGet{what}", program, data)
+    _call(f"nvrtcGet{text_name}", program, data)
     return data
 
 
-def _compile(source: str, arch: str) -> Compiled | str:
+def _compile(source: str, arch: str) -> CompiledCUDA | str:
     """Return what NVRTC makes of a source, or what it says against it."""
     text = source.encode("utf-8", "backslashreplace")
     options = [option.encode() for option in (f"--gpu-architecture={arch}", *OPTIONS)]
@@ -170,9 +167,8 @@ def _compile(source: str, arch: str) -> Compiled | str:
         (status,) = _tried("nvrtcCompileProgram", program, len(options), options)
         if int(cast("int", status)) == NO_MEMORY:
             lines = source.count("\n") + 1
-            raise DeviceError(
+            raise device_error(
                 f"compile: out of memory: NVRTC had none left for {lines:,} lines of source",
-                where=str(here() or "") or None,
                 hint=f"end what else takes memory; {WHAT_WORKS}",
             )
         lines = _text(_read("ProgramLog", program)).split("\n")
@@ -181,7 +177,7 @@ def _compile(source: str, arch: str) -> Compiled | str:
         if int(cast("int", status)):
             return log or f"it ended with status {status}"
         ptx = _text(_read("PTX", program))
-        return Compiled(arch, ptx, _read("CUBIN", program), log, resources_of(log, ptx))
+        return CompiledCUDA(arch, ptx, _read("CUBIN", program), log, resources_of(log, ptx))
 
 
 @contextmanager
@@ -210,7 +206,7 @@ def resources_of(log: str, ptx: str) -> dict[str, Resources]:
     48 registers, 4,096 B shared, 8 B spilled
     """
     threads = {m[1]: int(m[2]) * int(m[3]) * int(m[4]) for m in THREADS.finditer(ptx)}
-    found: dict[str, Resources] = {}
+    resources: dict[str, Resources] = {}
     name = stack = spills = None
     for line in log.splitlines():
         if entry := ENTRY.search(line):
@@ -220,7 +216,7 @@ def resources_of(log: str, ptx: str) -> dict[str, Resources]:
         elif (frame := STACK.search(line)) and stack is None:
             stack, spills = int(frame[1]), int(frame[2])
         elif used := USED.search(line):
-            found[name] = Resources(
+            resources[name] = Resources(
                 int(used[1]),
                 sum(map(int, SHARED.findall(line))),
                 spills or 0,
@@ -228,14 +224,14 @@ def resources_of(log: str, ptx: str) -> dict[str, Resources]:
                 stack or 0,
                 threads.get(name, 0),
             )
-    return found
+    return resources
 
 
 # -- what is compiled once -------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=1024)
-def _known(source: str, arch: str, folder: str | Path | None) -> Compiled | str:
+def _known(source: str, arch: str, folder: str | Path | None) -> CompiledCUDA | str:
     """Return what was made of a source before, or is made now, or what is said against it."""
     text = source.encode("utf-8", "backslashreplace")
     major, minor = version()
@@ -248,24 +244,29 @@ def _known(source: str, arch: str, folder: str | Path | None) -> Compiled | str:
             return _unpacked(path.read_bytes())
         except (OSError, ValueError, TypeError, KeyError):
             cache.drop(path)
-    found = _compile(source, arch)
-    if isinstance(found, Compiled):
-        cache.store(key, text, _packed(found), made_by)
-    return found
+    answer = _compile(source, arch)
+    if isinstance(answer, CompiledCUDA):
+        cache.store(key, text, _packed(answer), made_by)
+    return answer
 
 
-def _packed(compiled: Compiled) -> bytes:
+def _packed(compiled: CompiledCUDA) -> bytes:
     """Return what is kept on disk: a line of JSON, and the machine code."""
-    found = {name: asdict(one) for name, one in compiled.resources.items()}
-    facts = {"arch": compiled.arch, "log": compiled.log, "ptx": compiled.ptx, "resources": found}
+    resources = {name: asdict(taken) for name, taken in compiled.resources.items()}
+    facts = {
+        "arch": compiled.arch,
+        "log": compiled.log,
+        "ptx": compiled.ptx,
+        "resources": resources,
+    }
     return json.dumps(facts).encode() + b"\n" + compiled.cubin
 
 
-def _unpacked(data: bytes) -> Compiled:
+def _unpacked(data: bytes) -> CompiledCUDA:
     head, _, cubin = data.partition(b"\n")
     facts = cast("dict[str, Any]", read_json(head))
-    found = {name: Resources(**one) for name, one in facts["resources"].items()}
-    return Compiled(facts["arch"], facts["ptx"], cubin, facts["log"], found)
+    resources = {name: Resources(**taken) for name, taken in facts["resources"].items()}
+    return CompiledCUDA(facts["arch"], facts["ptx"], cubin, facts["log"], resources)
 
 
 # -- what is told of what it refuses ---------------------------------------------------------------
@@ -304,7 +305,7 @@ def _refusal(source: str, arch: str, name: str, said: str, behind: Behind | None
 
 
 def _place_of(source: str, line: int, behind: Behind | None) -> str:
-    return place(source, line, behind, HEAD)
+    return source_excerpt(source, line, behind, HEAD)
 
 
 def _line_of(source: str, function: str) -> int:

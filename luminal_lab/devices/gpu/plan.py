@@ -9,8 +9,8 @@ import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, evaluate
-from luminal_lab.devices.gpu.engine import Argument, Launched, Mapped, Place
-from luminal_lab.devices.runtime.plan import Bound, Plan
+from luminal_lab.devices.gpu.engine import Argument, Location, Mapped, PlacedLaunch
+from luminal_lab.devices.runtime.plan import Bound, RunPlan
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.launch import numbers_of
@@ -23,8 +23,8 @@ MOST_PLACES: Final = 4
 """For how many choices of its memory the launches of a run are remembered."""
 
 
-class Ready(NamedTuple):
-    """A launch that lacks but the places of its values."""
+class UnplacedLaunch(NamedTuple):
+    """A launch complete but for the locations of its values."""
 
     kernel: Kernel
     function: str
@@ -39,17 +39,17 @@ class Ready(NamedTuple):
     maps: tuple[TileMap, ...] = ()
 
 
-class Span(NamedTuple):
+class LaunchSpan(NamedTuple):
     """Works that are done at one go: launched, or by NumPy, one at a time."""
 
     first: int
     last: int
     is_launched: bool
     checks: bool = False
-    """Whether it is asked behind them if an index was out of range."""
+    """Whether indices out of range are checked for after them."""
 
 
-class GPUPlan(Plan["GPUBound"]):
+class GPUPlan(RunPlan["GPUBound"]):
     """The steps of a kind of run on a GPU, and where their values live."""
 
     @override
@@ -70,7 +70,7 @@ class GPUBound(Bound):
                 known[dim] = evaluate(dim, dims)
             return known[dim]
 
-        self.steps: list[list[Ready] | None] = []
+        self.steps: list[list[UnplacedLaunch] | None] = []
         """For each work what is launched; None where NumPy does it."""
         for at, (work, own) in enumerate(zip(plan.works, plan.locals, strict=True)):
             kernel = plan.kernel_of(work)
@@ -79,7 +79,7 @@ class GPUBound(Bound):
                 continue
             slots = (*work.reads, *own, *work.makes)
             sizes = numbers_of(kernel, dims)
-            ready: list[Ready] = []
+            ready: list[UnplacedLaunch] = []
             for phase in kernel.phases:
                 blocks = number(phase.tasks)
                 if blocks > MOST_BLOCKS:
@@ -90,7 +90,7 @@ class GPUBound(Bound):
                     )
                 if blocks:
                     ready.append(
-                        Ready(
+                        UnplacedLaunch(
                             kernel,
                             phase.function,
                             blocks,
@@ -105,73 +105,73 @@ class GPUBound(Bound):
                         )
                     )
             self.steps.append(ready)
-        self.faults = any(one.faults for step in self.steps for one in step or ())
+        self.faults = any(launch.faults for step in self.steps for launch in step or ())
         self.spans = list(self._spans())
         self.is_tried = False
         """Whether a run has come to its end."""
-        self._launched: dict[tuple[int, ...], list[list[Launched]]] = {}
+        self._launched: dict[tuple[int, ...], list[list[PlacedLaunch]]] = {}
 
-    def _spans(self) -> Sequence[Span]:
+    def _spans(self) -> Sequence[LaunchSpan]:
         """Return what is done at one go, apart where inputs are written over from there on."""
-        found: list[Span] = []
+        spans: list[LaunchSpan] = []
         for at, step in enumerate(self.steps):
             if step is None:
-                found.append(Span(at, at + 1, is_launched=False))
-            elif found and found[-1].is_launched and at != self.plan.no_return:
-                found[-1] = found[-1]._replace(last=at + 1)
+                spans.append(LaunchSpan(at, at + 1, is_launched=False))
+            elif spans and spans[-1].is_launched and at != self.plan.no_return:
+                spans[-1] = spans[-1]._replace(last=at + 1)
             else:
-                found.append(Span(at, at + 1, is_launched=True))
-        return [span._replace(checks=self._faults(span)) for span in found]
+                spans.append(LaunchSpan(at, at + 1, is_launched=True))
+        return [span._replace(checks=self._faults(span)) for span in spans]
 
-    def _faults(self, span: Span) -> bool:
+    def _faults(self, span: LaunchSpan) -> bool:
         steps = self.steps[span.first : span.last]
-        return any(one.faults for step in steps for one in step or ())
+        return any(launch.faults for step in steps for launch in step or ())
 
     def launched(
-        self, places: Mapping[int, Place], fault: Place | None, step: int
-    ) -> list[list[Launched]]:
+        self, locations: Mapping[int, Location], fault: Location | None, step: int
+    ) -> list[list[PlacedLaunch]]:
         """Return for each work its launches, with the places of all values."""
-        key = tuple([place.address for place in places.values()])
-        found = self._launched.get(key)
-        if found is None:
+        key = tuple([location.address for location in locations.values()])
+        launches = self._launched.get(key)
+        if launches is None:
             if len(self._launched) >= MOST_PLACES:
                 self._launched.pop(next(iter(self._launched)))
-            found = [self._placed(ready, places, fault) for ready in self.steps]
-            self._launched[key] = found
+            launches = [self._placed(ready, locations, fault) for ready in self.steps]
+            self._launched[key] = launches
         for work, ready in enumerate(self.steps):
-            if ready is not None and any(one.draws for one in ready):
-                found[work] = self._placed(ready, places, fault, step)
-        return found
+            if ready is not None and any(launch.draws for launch in ready):
+                launches[work] = self._placed(ready, locations, fault, step)
+        return launches
 
     def _placed(
         self,
-        ready: list[Ready] | None,
-        places: Mapping[int, Place],
-        fault: Place | None,
+        ready: list[UnplacedLaunch] | None,
+        locations: Mapping[int, Location],
+        fault: Location | None,
         step: int = 0,
-    ) -> list[Launched]:
-        made: list[Launched] = []
-        for one in ready or ():
-            given: list[Argument] = [places[slot] for slot in one.slots]
-            given += one.numbers
-            if one.draws:
-                given.append(np.uint32(step & 0xFFFFFFFF))
-            if one.faults:
+    ) -> list[PlacedLaunch]:
+        placed: list[PlacedLaunch] = []
+        for launch in ready or ():
+            arguments: list[Argument] = [locations[slot] for slot in launch.slots]
+            arguments += launch.numbers
+            if launch.draws:
+                arguments.append(np.uint32(step & 0xFFFFFFFF))
+            if launch.faults:
                 assert fault is not None
-                given.append(Place(fault.memory, fault.offset + 4 * one.work, 4))
-            given += [Mapped(places[one.slots[tile.place]], tile) for tile in one.maps]
-            sizes = tuple((name, self.dims[name]) for name in one.kernel.dims)
-            made.append(
-                Launched(
-                    one.kernel,
-                    one.function,
-                    one.blocks,
-                    one.threads,
-                    tuple(given),
-                    one.work,
-                    not one.draws,
+                arguments.append(Location(fault.memory, fault.offset + 4 * launch.work, 4))
+            arguments += [Mapped(locations[launch.slots[tile.place]], tile) for tile in launch.maps]
+            sizes = tuple((name, self.dims[name]) for name in launch.kernel.dims)
+            placed.append(
+                PlacedLaunch(
+                    launch.kernel,
+                    launch.function,
+                    launch.blocks,
+                    launch.threads,
+                    tuple(arguments),
+                    launch.work,
+                    not launch.draws,
                     sizes,
-                    one.shared,
+                    launch.shared,
                 )
             )
-        return made
+        return placed

@@ -15,13 +15,13 @@ from typing_extensions import override
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, Step
 from luminal_lab.core.ir import IR
-from luminal_lab.devices.gpu.engine import Engine, Memory, Place
+from luminal_lab.devices.gpu.engine import Engine, Location, Memory
 from luminal_lab.devices.gpu.plan import GPUPlan
 from luminal_lab.devices.gpu.run import GPURun
-from luminal_lab.devices.runtime.blocks import Block, Blocks
-from luminal_lab.devices.runtime.plan import Asked
+from luminal_lab.devices.runtime.blocks import BlockPool, MemoryBlock
+from luminal_lab.devices.runtime.plan import RunRequest
 from luminal_lab.devices.runtime.program import DeviceProgram
-from luminal_lab.devices.runtime.worklist import Maker, Work, Worklist
+from luminal_lab.devices.runtime.worklist import Maker, NodeWork, Worklist
 from luminal_lab.kernels.dialect import Dialect
 from luminal_lab.kernels.kernel import Kernel, Kernels
 from luminal_lab.kernels.launch import Launch
@@ -77,10 +77,10 @@ class GPUProgram(DeviceProgram[GPUPlan]):
         """The source of the whole program."""
         self._inputs: dict[int, _Given] = {}
         self._results: dict[tuple[int, ...], Memory] = {}
-        self._open: dict[tuple[int, ...], Block] = {}
+        self._open: dict[tuple[int, ...], MemoryBlock] = {}
         self._arrays: dict[int, Array] = {}
         self._engine: Engine | None = None
-        self._blocks: Blocks | None = None
+        self._blocks: BlockPool | None = None
         self._arena: Memory | None = None
         self._fault: Memory | None = None
 
@@ -97,13 +97,15 @@ class GPUProgram(DeviceProgram[GPUPlan]):
         return self.engine.name
 
     @override
-    def launch_of(self, work: Work, number: int) -> GPULaunch:
-        one = super().launch_of(work, number)
+    def launch_of(self, work: NodeWork, number: int) -> GPULaunch:
+        launch = super().launch_of(work, number)
 
         def chosen() -> str:
-            return self.engine.chosen(one.kernel.name) if self.is_running else ""
+            return self.engine.chosen(launch.kernel.name) if self.is_running else ""
 
-        return GPULaunch(one.number, one.kernel, one.buffers, one.node, one.scope, chosen=chosen)
+        return GPULaunch(
+            launch.number, launch.kernel, launch.buffers, launch.node, launch.scope, chosen=chosen
+        )
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -120,14 +122,14 @@ class GPUProgram(DeviceProgram[GPUPlan]):
         return self._engine is not None
 
     @property
-    def blocks(self) -> Blocks:
+    def blocks(self) -> BlockPool:
         """The memory that host and device see."""
         if self._blocks is None:
-            self._blocks = Blocks(self.engine.shared)
+            self._blocks = BlockPool(self.engine.shared)
         return self._blocks
 
     @override
-    def planned(self, asked: Asked) -> GPUPlan:
+    def planned(self, asked: RunRequest) -> GPUPlan:
         return GPUPlan(self.list, asked)
 
     @override
@@ -155,20 +157,20 @@ class GPUProgram(DeviceProgram[GPUPlan]):
             self._arena = self.engine.reserve(size)
         return self._arena
 
-    def given(self, slot: int, size: int, array: Array, version: int | None) -> Place:
+    def given(self, slot: int, size: int, array: Array, version: int | None) -> Location:
         """Return where an input is, copied if it is not the version that is there."""
-        found = self._inputs.get(slot)
-        if found is None or found.memory.bytes < size:
+        known = self._inputs.get(slot)
+        if known is None or known.memory.bytes < size:
             self._inputs.pop(slot, None)
-            found = self._inputs[slot] = _Given(self.engine.reserve(size))
-        place = Place(found.memory, 0, size)
-        if version is None or found.version != version:
-            found.version = None
-            self.engine.upload(place, np.require(array, requirements=("C", "A")))
-            found.version = version
-        return place
+            known = self._inputs[slot] = _Given(self.engine.reserve(size))
+        location = Location(known.memory, 0, size)
+        if version is None or known.version != version:
+            known.version = None
+            self.engine.upload(location, np.require(array, requirements=("C", "A")))
+            known.version = version
+        return location
 
-    def state(self, size: int) -> Block:
+    def state(self, size: int) -> MemoryBlock:
         """Return memory for what is carried from run to run."""
         return self.blocks.take(size)
 
@@ -184,7 +186,7 @@ class GPUProgram(DeviceProgram[GPUPlan]):
         slot_of = self.list.slot_of
         return frozenset(slot_of[new] for new, _ in self.ir.carries if new in slot_of)
 
-    def output(self, slots: tuple[int, ...], size: int, held: Sequence[Array]) -> Block:
+    def output(self, slots: tuple[int, ...], size: int, held: Sequence[Array]) -> MemoryBlock:
         """Return the memory of an output that the host sees; what is held does not lie in it."""
         if not self.reuse_outputs:
             return self.blocks.take(size)
@@ -195,40 +197,40 @@ class GPUProgram(DeviceProgram[GPUPlan]):
 
     def result(self, slots: tuple[int, ...], size: int) -> Memory:
         """Return the memory of an output from which it is copied."""
-        found = self._results.get(slots)
-        if found is None or found.bytes < size:
+        memory = self._results.get(slots)
+        if memory is None or memory.bytes < size:
             self._results.pop(slots, None)
-            found = self._results[slots] = self.engine.reserve(size)
-        return found
+            memory = self._results[slots] = self.engine.reserve(size)
+        return memory
 
     def fresh(self, id: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
         """Return an array for an output that is copied; the last one's, if that may be."""
         if not self.reuse_outputs:
             return np.empty(shape, dtype)
-        found = self._arrays.get(id)
-        if found is None or found.shape != shape:
-            found = self._arrays[id] = np.empty(shape, dtype)
-        return found
+        array = self._arrays.get(id)
+        if array is None or array.shape != shape:
+            array = self._arrays[id] = np.empty(shape, dtype)
+        return array
 
     # -- indices out of range ----------------------------------------------------------------------
 
-    def fault(self, works: int) -> Place:
+    def fault(self, works: int) -> Location:
         """Return where kernels say that an index is no position: a number for each work."""
         if self._fault is None or self._fault.bytes < 4 * works:
             self._fault = None
             self._fault = self.engine.reserve(4 * works)
             self.engine.upload(
-                Place(self._fault, 0, self._fault.bytes), np.zeros(self._fault.bytes, np.uint8)
+                Location(self._fault, 0, self._fault.bytes), np.zeros(self._fault.bytes, np.uint8)
             )
-        return Place(self._fault, 0, 4 * works)
+        return Location(self._fault, 0, 4 * works)
 
     def faulty(self, first: int, last: int) -> int | None:
         """Return the first of some works that has met an index out of range."""
         assert self._fault is not None
-        found = np.empty(last - first, np.int32)
-        place = Place(self._fault, 4 * first, found.nbytes)
-        self.engine.download(place, found)
-        if not found.any():
+        faults = np.empty(last - first, np.int32)
+        location = Location(self._fault, 4 * first, faults.nbytes)
+        self.engine.download(location, faults)
+        if not faults.any():
             return None
-        self.engine.upload(place, np.zeros_like(found))
-        return first + int(np.argmax(found != 0))
+        self.engine.upload(location, np.zeros_like(faults))
+        return first + int(np.argmax(faults != 0))

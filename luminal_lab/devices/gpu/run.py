@@ -12,9 +12,9 @@ from typing_extensions import override
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, Step, interpret
 from luminal_lab.core.ir import Node
-from luminal_lab.devices.gpu.engine import Launched, Place
-from luminal_lab.devices.gpu.plan import GPUBound, GPUPlan, Span
-from luminal_lab.devices.runtime.blocks import Block
+from luminal_lab.devices.gpu.engine import Location, PlacedLaunch
+from luminal_lab.devices.gpu.plan import GPUBound, GPUPlan, LaunchSpan
+from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.devices.runtime.run import DeviceRun
 from luminal_lab.errors import DeviceError
 from luminal_lab.interrupts import look, opened, write_over
@@ -38,17 +38,11 @@ class GPURun(DeviceRun[GPUBound]):
         super().__init__(program.ir, plan, plan.bound(environment.dims), environment, known)
         self.program = program
         self.engine = program.engine
-        self.places: dict[int, Place] = {}
+        self.places: dict[int, Location] = {}
         self.held: list[Array] = []
 
-    def run(self, trace: list[Step] | None) -> dict[int, Array]:
-        """Do all work, and return the values that were asked for."""
-        try:
-            return self._run(trace)
-        except MemoryError as error:
-            raise self._too_large() from error
-
-    def _run(self, trace: list[Step] | None) -> dict[int, Array]:
+    @override
+    def computed(self, trace: list[Step] | None) -> dict[int, Array]:
         self._inputs(may_overwrite=trace is None)
         self._outputs()
         fault = self.program.fault(len(self.plan.works)) if self.bound.faults else None
@@ -80,8 +74,8 @@ class GPURun(DeviceRun[GPUBound]):
             if block is not None and not (array.flags.c_contiguous and _begins(array, block)):
                 block = None
             if slot in self.bound.owned and not self.engine.can_share:
-                place = program.given(slot, self._bytes(slot), array, None)
-                self.places |= dict.fromkeys(plan.owned[slot], place)
+                location = program.given(slot, self._bytes(slot), array, None)
+                self.places |= dict.fromkeys(plan.owned[slot], location)
             elif slot in self.bound.owned:
                 if block is None or not may_overwrite or not block.is_kept_alone(id(array)):
                     block = self._copied(slot, array)
@@ -100,23 +94,23 @@ class GPURun(DeviceRun[GPUBound]):
     def _bytes(self, slot: int) -> int:
         return self.bound.memory.bytes[slot]
 
-    def _lies(self, slot: int, block: Block) -> None:
+    def _lies(self, slot: int, block: MemoryBlock) -> None:
         self.blocks[slot] = block
-        self.places[slot] = Place(block, 0, self._bytes(slot))
+        self.places[slot] = Location(block, 0, self._bytes(slot))
 
-    def _copied(self, slot: int, array: Array) -> Block:
+    def _copied(self, slot: int, array: Array) -> MemoryBlock:
         """Return memory with a copy of a carried input, which may be written over."""
         block = self.program.state(self.bound.owned[slot])
         self.held.append(block.array((0,), NO_BYTES))
-        place = Place(block, 0, self.bound.owned[slot])
-        self.engine.upload(place, np.require(array, requirements=("C", "A")))
+        location = Location(block, 0, self.bound.owned[slot])
+        self.engine.upload(location, np.require(array, requirements=("C", "A")))
         return block
 
     def _outputs(self) -> None:
         program, sized = self.program, self.bound
         arena = program.arena(sized.memory.arena_bytes)
         for slot, offset in sized.memory.offsets.items():
-            self.places[slot] = Place(arena, offset, self._bytes(slot))
+            self.places[slot] = Location(arena, offset, self._bytes(slot))
         for slots, size in sized.outputs:
             if program.lies_open(slots):
                 block = program.output(slots, size, self.held)
@@ -126,12 +120,16 @@ class GPURun(DeviceRun[GPUBound]):
             else:
                 memory = program.result(slots, size)
                 for slot in slots:
-                    self.places[slot] = Place(memory, 0, size)
+                    self.places[slot] = Location(memory, 0, size)
 
     # -- on the way --------------------------------------------------------------------------------
 
     def _span(
-        self, span: Span, launched: Sequence[list[Launched]], times: list[float], traced: bool
+        self,
+        span: LaunchSpan,
+        launched: Sequence[list[PlacedLaunch]],
+        times: list[float],
+        traced: bool,
     ) -> None:
         first, last = span.first, span.last
         if not span.is_launched:
@@ -146,11 +144,11 @@ class GPURun(DeviceRun[GPUBound]):
         elif traced:
             times[first:last] = self.engine.seconds(launched[first:last])
         else:
-            ready = [one for group in launched[first:last] for one in group]
+            ready = [launch for group in launched[first:last] for launch in group]
             key = id(self.bound), first
             self.engine.launch(ready, key, careful=not self.bound.is_tried)
 
-    def _check(self, span: Span) -> None:
+    def _check(self, span: LaunchSpan) -> None:
         """Raise if a kernel was given an index that is no position."""
         at = self.program.faulty(span.first, span.last)
         if at is None:
@@ -169,17 +167,17 @@ class GPURun(DeviceRun[GPUBound]):
     def _by_hand(self, at: int) -> None:
         """Have NumPy do some work, and put the results where they are looked for."""
         work = self.plan.works[at]
-        for place, value in self.by_numpy(work.node):
-            self.engine.upload(self.places[work.makes[place]], value)
+        for result, value in self.by_numpy(work.node):
+            self.engine.upload(self.places[work.makes[result]], value)
 
     @override
     def array(self, slot: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
-        place = self.places[slot]
-        if isinstance(place.memory, Block):
+        location = self.places[slot]
+        if isinstance(location.memory, MemoryBlock):
             self.engine.wait()
-            return place.memory.array(shape, dtype, place.offset)
+            return location.memory.array(shape, dtype, location.offset)
         array = np.empty(shape, dtype)
-        self.engine.download(place, array)
+        self.engine.download(location, array)
         return array
 
     @override
@@ -192,11 +190,12 @@ class GPURun(DeviceRun[GPUBound]):
 
     # -- errors ------------------------------------------------------------------------------------
 
-    def _too_large(self) -> DeviceError:
+    @override
+    def too_large(self) -> DeviceError:
         sizes = self.bound.memory.bytes
         outputs = sum(size for _, size in self.bound.outputs)
-        there = self.engine.free_bytes()
-        left = "more than there is" if there is None else f"and {there:,} are left"
+        available = self.engine.free_bytes()
+        left = "more than there is" if available is None else f"and {available:,} are left"
         given = sum(sizes[slot] for _, slot in self.plan.inputs)
         return DeviceError(
             f"execute: out of memory: on {self.engine.name} the program needs {given:,} bytes for "
@@ -207,7 +206,7 @@ class GPURun(DeviceRun[GPUBound]):
         )
 
 
-def _begins(array: Array, block: Block) -> bool:
+def _begins(array: Array, block: MemoryBlock) -> bool:
     """Return whether an array begins where a block does."""
     begin: int = array.ctypes.data
     seen: int = block.array((0,), NO_BYTES).ctypes.data

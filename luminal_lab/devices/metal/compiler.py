@@ -19,7 +19,7 @@ from luminal_lab.core.ir import IR
 from luminal_lab.core.ops import HostCall, Input
 from luminal_lab.devices.facts.specifications import specification
 from luminal_lab.devices.gpu.compiler import GPUCompiler, GPUMaker
-from luminal_lab.devices.gpu.engine import Emulated, Engine
+from luminal_lab.devices.gpu.engine import EmulatorEngine, Engine
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.metal.engine import MetalEngine
 from luminal_lab.errors import ArgumentError, DeviceError
@@ -44,7 +44,7 @@ class MetalCompiler(GPUCompiler):
     """
 
     name: ClassVar[str] = "metal"
-    shown: ClassVar[tuple[str, ...]] = ("chip",)
+    shown: ClassVar[tuple[str, ...]] = ("chip", "emulate", "reuse_outputs")
     unsupported: ClassVar[Mapping[str, str]] = {"float64": "Apple's GPUs have none"}
     """What the conformance kit need not ask for."""
     chip: str | None = None
@@ -58,21 +58,16 @@ class MetalCompiler(GPUCompiler):
         reuse_outputs: bool = False,
         schedules: Mapping[str, ScheduleLike] | None = None,
     ) -> None:
-        super().__init__(
-            emulate=self.checked_flag("emulate", emulate),
-            reuse_outputs=self.checked_flag("reuse_outputs", reuse_outputs),
-            schedules=schedules,
-        )
         if chip is not None and not isinstance(chip, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
             raise ArgumentError(
                 f"metal: the chip is {chip!r}", hint='give its name, as in "m3-max"'
             )
-        if chip is not None and (found := specification(chip)).dialect != "metal":
+        if chip is not None and (known := specification(chip)).dialect != "metal":
             raise ArgumentError(
-                f"metal: {found.name} is no chip of Apple's: it is made by {found.maker}",
+                f"metal: {known.name} is no chip of Apple's: it is made by {known.maker}",
                 hint='give one such as "m3-max", or leave it out for the one that is there',
             )
-        object.__setattr__(self, "chip", chip)
+        super().__init__(schedules, chip=chip, emulate=emulate, reuse_outputs=reuse_outputs)
 
     @override
     def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> GPUProgram:
@@ -80,7 +75,7 @@ class MetalCompiler(GPUCompiler):
 
         def find(source: str, kernels: Kernels) -> Engine:
             if self.emulate:
-                return Emulated(source, METAL)
+                return EmulatorEngine(source, METAL)
             return MetalEngine(source, kernels)
 
         return GPUProgram(
@@ -100,7 +95,7 @@ def _check_dtypes(ir: IR) -> None:
         if isinstance(node.op, (Input, HostCall)):
             continue
         body = node.op.body_of()
-        inner = [] if body is None else [one.type for one in body]
+        inner = [] if body is None else [inner_node.type for inner_node in body]
         given = [ir[id].type for id in node.sources]
         if any(type.dtype is DType.float64 for type in (*node.types, *given, *inner)):
             raise DeviceError(

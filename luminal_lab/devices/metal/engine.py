@@ -12,12 +12,11 @@ from collections.abc import Hashable, Sequence
 from typing import Any, Final
 
 import numpy as np
+from typing_extensions import override
 
-from luminal_lab.core.dtypes import Array
-from luminal_lab.core.origin import here
-from luminal_lab.devices.gpu.engine import BYTE, Launched, Mapped, Place
-from luminal_lab.devices.runtime.blocks import Block
-from luminal_lab.errors import DeviceError
+from luminal_lab.devices.build.located import device_error
+from luminal_lab.devices.gpu.engine import HostEngine, Location, Mapped, PlacedLaunch
+from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.kernels.kernel import Kernels
 from luminal_lab.trust import admit
 
@@ -32,22 +31,17 @@ FAILED: Final = 5
 def import_metal() -> Any:  # noqa: ANN401  # PyObjC has no types
     """Return PyObjC's Metal, or say why it is not there."""
     if sys.platform != "darwin":
-        raise DeviceError(
-            f"metal: Metal is on Macs alone, and this is {sys.platform}",
-            where=str(here() or "") or None,
-            hint=STILL,
-        )
+        raise device_error(f"metal: Metal is on Macs alone, and this is {sys.platform}", hint=STILL)
     try:
         return importlib.import_module("Metal")
     except ImportError as error:
-        raise DeviceError(
+        raise device_error(
             f"metal: PyObjC's Metal, which runs kernels, is not installed ({error})",
-            where=str(here() or "") or None,
             hint=f'pip install "luminal-lab[metal]"; {STILL}',
         ) from error
 
 
-class MetalBlock(Block):
+class MetalBlock(MemoryBlock):
     """Whole pages that Metal sees, too."""
 
     __slots__ = ("buffer",)
@@ -67,34 +61,24 @@ class MetalBlock(Block):
         self.given = None
 
 
-class MetalEngine:
+class MetalEngine(HostEngine):
     """The GPU of a Mac on which one program runs."""
 
     clock = "GPUStartTime and GPUEndTime"
-    sees_all = True
-    can_share = True
 
     def __init__(self, source: str, kernels: Kernels) -> None:
         admit(source)
         self.metal = import_metal()
         self.device = self.metal.MTLCreateSystemDefaultDevice()
         if self.device is None:
-            raise DeviceError(
-                "metal: this Mac has no GPU that Metal can use",
-                where=str(here() or "") or None,
-                hint=STILL,
-            )
+            raise device_error("metal: this Mac has no GPU that Metal can use", hint=STILL)
         self.name = str(self.device.name())
         options = self.metal.MTLCompileOptions.alloc().init()
         # What is not a number stays none, and roundings stay where they are.
         options.setFastMathEnabled_(False)
         library, error = self.device.newLibraryWithSource_options_error_(source, options, None)
         if library is None:
-            raise DeviceError(
-                f"metal: the kernels are not compiled: {_text(error)}",
-                where=str(here() or "") or None,
-                hint=STILL,
-            )
+            raise device_error(f"metal: the kernels are not compiled: {_text(error)}", hint=STILL)
         self.queue = self.device.newCommandQueue()
         self.states: dict[str, Any] = {}
         for kernel in kernels:
@@ -105,30 +89,24 @@ class MetalEngine:
         self._open: list[tuple[Any, list[str]]] = []
 
     def _state(self, library: Any, name: str, function: str, threads: int) -> Any:  # noqa: ANN401  # PyObjC's
-        found = library.newFunctionWithName_(function)
-        state, error = self.device.newComputePipelineStateWithFunction_error_(found, None)
+        compiled = library.newFunctionWithName_(function)
+        state, error = self.device.newComputePipelineStateWithFunction_error_(compiled, None)
         if state is None:
-            raise DeviceError(
+            raise device_error(
                 f"kernel {name}: Metal makes no pipeline of it: {_text(error)}",
-                where=str(here() or "") or None,
                 hint="smaller tiles in its schedule need less shared memory",
             )
         most = int(state.maxTotalThreadsPerThreadgroup())
         if threads > most:
-            raise DeviceError(
+            raise device_error(
                 f"kernel {name}: a block has {threads:,} threads, and with its registers this GPU "
                 f"runs {most:,}",
-                where=str(here() or "") or None,
                 hint="bind shorter loops to threads in its schedule",
             )
         return state
 
-    def reserve(self, size: int) -> Block:
-        """Return memory that both see."""
-        return MetalBlock(self.metal, self.device, size)
-
-    def shared(self, size: int) -> Block:
-        """Return memory that both see."""
+    @override
+    def reserve(self, size: int) -> MemoryBlock:
         return MetalBlock(self.metal, self.device, size)
 
     def free_bytes(self) -> int | None:
@@ -136,35 +114,25 @@ class MetalEngine:
         most = int(self.device.recommendedMaxWorkingSetSize())
         return max(0, most - int(self.device.currentAllocatedSize()))
 
-    def upload(self, place: Place, array: Array) -> None:
-        """Copy an array to where kernels see it, once those before are done."""
-        self.wait()
-        _bytes_of(place)[...] = array.reshape(-1).view(BYTE)
-
-    def download(self, place: Place, array: Array) -> None:
-        """Copy what kernels have made into an array, once they are done."""
-        self.wait()
-        array.reshape(-1).view(BYTE)[...] = _bytes_of(place)
-
-    def launch(self, launches: Sequence[Launched], key: Hashable, *, careful: bool) -> None:
+    def launch(self, launches: Sequence[PlacedLaunch], key: Hashable, *, careful: bool) -> None:
         """Put launches into a command buffer, or each into one of its own."""
         del key
-        groups = [[one] for one in launches] if careful else [launches]
+        groups = [[launch] for launch in launches] if careful else [launches]
         for group in groups:
             if group:
                 self._commit(group)
             if careful:
                 self.wait()
 
-    def _commit(self, launches: Sequence[Launched]) -> Any:  # noqa: ANN401  # PyObjC's
+    def _commit(self, launches: Sequence[PlacedLaunch]) -> Any:  # noqa: ANN401  # PyObjC's
         """Give the GPU a command buffer of launches, which run one after another."""
         make = self.metal.MTLSizeMake
         commands = self.queue.commandBuffer()
         encoder = commands.computeCommandEncoder()
-        for one in launches:
-            encoder.setComputePipelineState_(self.states[one.function])
-            for index, argument in enumerate(one.arguments):
-                if isinstance(argument, Place):
+        for launch in launches:
+            encoder.setComputePipelineState_(self.states[launch.function])
+            for index, argument in enumerate(launch.arguments):
+                if isinstance(argument, Location):
                     memory = argument.memory
                     assert isinstance(memory, MetalBlock)
                     encoder.setBuffer_offset_atIndex_(memory.buffer, argument.offset, index)
@@ -172,14 +140,15 @@ class MetalEngine:
                     assert not isinstance(argument, Mapped), "Metal has no tensor maps"
                     encoder.setBytes_length_atIndex_(argument.tobytes(), argument.nbytes, index)
             encoder.dispatchThreadgroups_threadsPerThreadgroup_(
-                make(one.blocks, 1, 1), make(one.threads, 1, 1)
+                make(launch.blocks, 1, 1), make(launch.threads, 1, 1)
             )
         encoder.endEncoding()
         commands.commit()
-        names = list(dict.fromkeys(one.kernel.name for one in launches))
+        names = list(dict.fromkeys(launch.kernel.name for launch in launches))
         self._open.append((commands, names))
         return commands
 
+    @override
     def wait(self) -> None:
         """Wait for all that was committed, and raise what went wrong."""
         waiting, self._open = self._open, []
@@ -187,30 +156,21 @@ class MetalEngine:
             commands.waitUntilCompleted()
             if int(commands.status()) == FAILED:
                 which = f"kernel {names[0]}" if len(names) == 1 else f"one of {', '.join(names)}"
-                raise DeviceError(
+                raise device_error(
                     f"metal: {which} was stopped by the GPU: {_text(commands.error())}",
-                    where=str(here() or "") or None,
                     hint="run it again; with emulate=True the emulator finds the line",
                 )
 
-    def seconds(self, groups: Sequence[Sequence[Launched]]) -> list[float]:
+    def seconds(self, groups: Sequence[Sequence[PlacedLaunch]]) -> list[float]:
         """Launch each group as a command buffer, and return how long the GPU took for it."""
-        made = [self._commit(group) if group else None for group in groups]
+        committed = [self._commit(group) if group else None for group in groups]
         self.wait()
         return [
-            0.0 if one is None else float(one.GPUEndTime()) - float(one.GPUStartTime())
-            for one in made
+            0.0
+            if commands is None
+            else float(commands.GPUEndTime()) - float(commands.GPUStartTime())
+            for commands in committed
         ]
-
-    def chosen(self, kernel: str) -> str:
-        """Return nothing: each kernel is run as it is."""
-        del kernel
-        return ""
-
-
-def _bytes_of(place: Place) -> Array:
-    assert isinstance(place.memory, Block)
-    return place.memory.array((place.bytes,), BYTE, place.offset)
 
 
 def _text(error: Any) -> str:  # noqa: ANN401  # PyObjC's

@@ -1,4 +1,4 @@
-"""Memory for a program's values: taken once, and used again when nobody holds it any more.
+"""Memory for a program's values: allocated once, and reused when no array holds it any more.
 
 A new array costs its page faults, which for what is done element by element is more than the work
 itself. So the memory of outputs is kept, and given to a later run's outputs once no array of an
@@ -20,21 +20,21 @@ from luminal_lab.machines.here import available_memory
 
 ALIGNMENT = 64
 CAREFUL = 64 << 20
-"""Bytes from which on it is asked first whether there is so much memory."""
+"""From this many bytes on, the available memory is checked first."""
 IDLE = 4
-"""How many times what is in use may lie idle before it is given back."""
+"""Idle memory is freed when it exceeds this many times the memory in use."""
 
 
-class Block:
+class MemoryBlock:
     """Bytes that begin at a multiple of 64."""
 
     __slots__ = ("address", "bytes", "given", "offset", "raw")
 
     def __init__(self, size: int) -> None:
         if size > CAREFUL:
-            there = available_memory()
-            if there is not None and size > there:
-                raise MemoryError(f"{size:,} bytes, and {there:,} are there")
+            available = available_memory()
+            if available is not None and size > available:
+                raise MemoryError(f"{size:,} bytes, and {available:,} are there")
         self.raw: npt.NDArray[np.uint8] = np.empty(size + ALIGNMENT, np.uint8)
         begin: int = self.raw.ctypes.data
         self.offset = -begin % ALIGNMENT
@@ -68,7 +68,7 @@ class Block:
 
 def _unheld() -> tuple[int, int]:
     """Return the references that are counted when nobody holds an array, or one that is local."""
-    block = Block(1)
+    block = MemoryBlock(1)
     kept = [np.empty(1)]
     local = kept[0]
     return sys.getrefcount(block.raw), sys.getrefcount(local) - 1
@@ -77,17 +77,17 @@ def _unheld() -> tuple[int, int]:
 UNHELD, UNHELD_LOCAL = _unheld()
 
 
-class Blocks:
+class BlockPool:
     """The blocks of a program's outputs."""
 
-    def __init__(self, make: Callable[[int], Block] = Block) -> None:
+    def __init__(self, make: Callable[[int], MemoryBlock] = MemoryBlock) -> None:
         self.make = make
-        self._all: dict[int, list[Block]] = {}
-        self._by_raw: dict[int, Block] = {}
+        self._all: dict[int, list[MemoryBlock]] = {}
+        self._by_raw: dict[int, MemoryBlock] = {}
         self.bytes = 0
         """The bytes of all blocks, idle ones too."""
 
-    def take(self, size: int) -> Block:
+    def take(self, size: int) -> MemoryBlock:
         """Return a block of a size in which no array lies."""
         blocks = self._all.get(size)
         if blocks is None:
@@ -110,12 +110,12 @@ class Blocks:
                 self.trim(block)
         return block
 
-    def owner(self, array: Array) -> Block | None:
+    def owner(self, array: Array) -> MemoryBlock | None:
         """Return the block that an array lies in, if it begins there."""
         base = array.base
         return None if base is None else self._by_raw.get(id(base))
 
-    def trim(self, but: Block | None = None) -> None:
+    def trim(self, but: MemoryBlock | None = None) -> None:
         """Give the memory of idle blocks back."""
         with held():
             for size, blocks in list(self._all.items()):

@@ -27,22 +27,22 @@ from luminal_lab.core.ops import (
     Pick,
     Reshape,
 )
-from luminal_lab.devices.runtime.worklist import Work, Worklist, needed
+from luminal_lab.devices.runtime.worklist import NodeWork, Worklist, needed
 from luminal_lab.errors import LabError
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.memory.plan import BoundPlan, MemoryPlan, plan
-from luminal_lab.kernels.memory.program import Step, Value, ValueKind
+from luminal_lab.kernels.memory.program import MemoryStep, MemoryValue, ValueKind
 
 MOST_SIZES = 64
-"""For how many sizes of dims what was worked out is remembered."""
+"""For how many sizes of dims plans are remembered."""
 MOST_CHECKED = 10_000
 FITTING = (Elementwise, Reduce, Contiguous, Expand, Flip, Permute, Reshape)
-"""Ops that fit for all sizes if they were written: the dims that must be equal are one."""
+"""Ops that fit for all sizes if they fit when written, since equal dims are the same dim."""
 
 BoundT = TypeVar("BoundT", bound="Bound")
 
 
-class Asked(NamedTuple):
+class RunRequest(NamedTuple):
     """What a run is asked for, and what it has already."""
 
     wanted: frozenset[int]
@@ -52,7 +52,7 @@ class Asked(NamedTuple):
     """Whether it takes the kernels for the sizes that compile was given."""
 
 
-class Result(NamedTuple):
+class ResultSlot(NamedTuple):
     """A value that a run returns."""
 
     id: int
@@ -60,7 +60,7 @@ class Result(NamedTuple):
     type: TensorType
 
 
-class Check(NamedTuple):
+class FitCheck(NamedTuple):
     """An op whose fit is decided by the sizes of dims."""
 
     op: Op
@@ -71,23 +71,25 @@ class Check(NamedTuple):
 class Bound:
     """A kind of run for sizes of dims: its memory, and what it gives."""
 
-    def __init__(self, plan: Plan[Any], dims: Mapping[str, int]) -> None:
+    def __init__(self, plan: RunPlan[Any], dims: Mapping[str, int]) -> None:
         self.dims = dict(dims)
         self.memory = plan.memory(dims)
         sizes = self.memory.bytes
         self.outputs = [(slots, sizes[slots[0]]) for slots in plan.places]
         self.owned = {slot: sizes[slot] for slot in plan.owned}
-        self.results = [(one.id, one.slot, *self.shape_of(one.type)) for one in plan.results]
+        self.results = [
+            (result.id, result.slot, *self.shape_of(result.type)) for result in plan.results
+        ]
 
     def shape_of(self, type: TensorType) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
         """Return a type as NumPy knows it."""
         return ints(bound_shape("run", type.shape, self.dims)), type.dtype.numpy
 
 
-class Plan(ABC, Generic[BoundT]):
+class RunPlan(ABC, Generic[BoundT]):
     """The steps of a kind of run, and where their values live."""
 
-    def __init__(self, work: Worklist, asked: Asked) -> None:
+    def __init__(self, work: Worklist, asked: RunRequest) -> None:
         ir, slot_of = work.ir, work.slot_of
         self.list = work
         self.asked = asked
@@ -95,9 +97,9 @@ class Plan(ABC, Generic[BoundT]):
         nodes = [*needed(ir, goals, asked.known)]
         ids = {node.id for node in nodes}
         self.nodes = nodes
-        self.works = [one for one in work.works if one.node.id in ids]
+        self.works = [item for item in work.works if item.node.id in ids]
         self.locals = [w.exact_locals if self._exact(w) else w.locals for w in self.works]
-        made = {slot for work in self.works for slot in work.makes}
+        written = {slot for work in self.works for slot in work.makes}
         read = {slot for work in self.works for slot in work.reads}
         self.inputs = [
             (node, slot_of[node.id])
@@ -107,32 +109,32 @@ class Plan(ABC, Generic[BoundT]):
         self.known = [
             (id, slot_of[id])
             for id in sorted(asked.known)
-            if slot_of.get(id) in read and slot_of[id] not in made
+            if slot_of.get(id) in read and slot_of[id] not in written
         ]
-        results = [Result(id, slot_of[id], ir[id].type) for id in sorted(goals - asked.known)]
-        self.results = [one for one in results if one.slot in made]
-        self.passed = [one for one in results if one.slot not in made]
+        results = [ResultSlot(id, slot_of[id], ir[id].type) for id in sorted(goals - asked.known)]
+        self.results = [value for value in results if value.slot in written]
+        self.passed = [value for value in results if value.slot not in written]
         """What is an input, or known, under another name: a copy is returned."""
-        self.plan = self._plan(ir, made, {slot for _, slot in self.inputs})
+        self.plan = self._plan(ir, written, {slot for _, slot in self.inputs})
         self._bound: dict[tuple[int, ...], BoundT] = {}
         self._memory: dict[tuple[int, ...], BoundPlan] = {}
         self._checked: set[tuple[int, tuple[int, ...]]] = set()
 
-    def _exact(self, work: Work) -> bool:
+    def _exact(self, work: NodeWork) -> bool:
         return self.asked.is_exact and work.exact is not None
 
-    def kernel_of(self, work: Work) -> Kernel | None:
+    def kernel_of(self, work: NodeWork) -> Kernel | None:
         """Return the kernel that does some work in this kind of run."""
         number = self.number_of(work)
         return None if number is None else self.list.uses[number].kernel
 
-    def number_of(self, work: Work) -> int | None:
+    def number_of(self, work: NodeWork) -> int | None:
         """Return the number of the launch that does some work in this kind of run."""
         return work.exact if self._exact(work) else work.use
 
-    def _plan(self, ir: IR, made: set[int], given: set[int]) -> MemoryPlan:
+    def _plan(self, ir: IR, written: set[int], given: set[int]) -> MemoryPlan:
         slots, slot_of = self.list.slots, self.list.slot_of
-        outputs = {one.slot for one in self.results}
+        outputs = {new_slot.slot for new_slot in self.results}
         kinds: dict[int, ValueKind] = {}
         kinds |= dict.fromkeys([slot for _, slot in self.inputs], "input")
         kinds |= dict.fromkeys([slot for _, slot in self.known if slot not in kinds], "constant")
@@ -140,7 +142,7 @@ class Plan(ABC, Generic[BoundT]):
             kinds |= dict.fromkeys([*own, *work.makes], "temporary")
         kinds |= dict.fromkeys(outputs, "output")
         steps = [
-            Step(work.reads, (*own, *work.makes))
+            MemoryStep(work.reads, (*own, *work.makes))
             for work, own in zip(self.works, self.locals, strict=True)
         ]
         donated: dict[int, int] = {}
@@ -148,16 +150,16 @@ class Plan(ABC, Generic[BoundT]):
         # What a function of the user's raises must leave all inputs as they were.
         if all(work.use is not None for work in self.works) and not self.asked.probed:
             for new, old in ir.carries:
-                one, other = slot_of.get(new), slot_of.get(old)
-                if one in outputs and other in given and other not in asked:
-                    assert one is not None
-                    assert other is not None
-                    if one not in donated and slots[one].bytes == slots[other].bytes:
-                        donated[one] = other
+                new_slot, old_slot = slot_of.get(new), slot_of.get(old)
+                if new_slot in outputs and old_slot in given and old_slot not in asked:
+                    assert new_slot is not None
+                    assert old_slot is not None
+                    if new_slot not in donated and slots[new_slot].bytes == slots[old_slot].bytes:
+                        donated[new_slot] = old_slot
         pairs = dict.fromkeys(pair for work in self.works for pair in work.over)
         return plan(
             [
-                Value(slot, slots[slot].bytes, kind, None, slots[slot].name)
+                MemoryValue(slot, slots[slot].bytes, kind, None, slots[slot].name)
                 for slot, kind in sorted(kinds.items())
             ],
             steps,
@@ -167,7 +169,7 @@ class Plan(ABC, Generic[BoundT]):
 
     @cached_property
     def no_return(self) -> int:
-        """The first step that writes over an input; from there on a run is finished."""
+        """The first step that overwrites an input; from there on a run must be finished."""
         places, place_of = self.plan.places, self.plan.place_of
         for at, work in enumerate(self.works):
             if any(places[place_of[slot]].kind == "input" for slot in work.makes):
@@ -189,9 +191,9 @@ class Plan(ABC, Generic[BoundT]):
         return [place.values for place in self.plan.places if place.kind == "output"]
 
     @cached_property
-    def checks(self) -> Mapping[Check, Node]:
+    def checks(self) -> Mapping[FitCheck, Node]:
         """The ops whose fit depends on sizes of dims, each with a node that needs it."""
-        found: dict[Check, Node] = {}
+        checks: dict[FitCheck, Node] = {}
         graphs: set[IR] = set()
         todo = [(self.list.ir, node, node) for node in reversed(self.nodes)]
         while todo:
@@ -209,8 +211,8 @@ class Plan(ABC, Generic[BoundT]):
             for type in types:
                 names |= {s.name for dim in type.shape for s in symbols(dim)}
             if names:
-                found.setdefault(Check(node.op, types, tuple(sorted(names))), outer)
-        return found
+                checks.setdefault(FitCheck(node.op, types, tuple(sorted(names))), outer)
+        return checks
 
     def check(self, dims: Mapping[str, int]) -> None:
         """Raise if something does not fit with these sizes."""
@@ -219,8 +221,8 @@ class Plan(ABC, Generic[BoundT]):
             if key in self._checked:
                 continue
             try:
-                what = f"execute: {node}"
-                shapes = [bound_shape(what, type.shape, dims) for type in types]
+                subject = f"execute: {node}"
+                shapes = [bound_shape(subject, type.shape, dims) for type in types]
                 pairs = zip(types, shapes, strict=True)
                 op.bind(dims).infer(*[type.with_shape(shape) for type, shape in pairs])
             except LabError as error:
@@ -233,14 +235,14 @@ class Plan(ABC, Generic[BoundT]):
     def bound(self, dims: Mapping[str, int]) -> BoundT:
         """Return what is run for some sizes of dims."""
         key = tuple([dims[name] for name in self.list.dims if name in dims])
-        found = self._bound.get(key)
-        if found is None:
+        known = self._bound.get(key)
+        if known is None:
             if dims:
                 self.check(dims)
             if len(self._bound) >= MOST_SIZES:
                 self._bound.pop(next(iter(self._bound)))
-            found = self._bound[key] = self.made_for(dims)
-        return found
+            known = self._bound[key] = self.made_for(dims)
+        return known
 
     @abstractmethod
     def made_for(self, dims: Mapping[str, int]) -> BoundT:
@@ -250,10 +252,10 @@ class Plan(ABC, Generic[BoundT]):
         """Return the memory plan with sizes; those who differ in other dims have the same."""
         names = self.plan.program.symbols
         key = tuple([dims[name] for name in names])
-        found = self._memory.get(key)
-        if found is None:
+        known = self._memory.get(key)
+        if known is None:
             if len(self._memory) >= MOST_SIZES:
                 self._memory.pop(next(iter(self._memory)))
             bound = self.plan.bind({name: dims[name] for name in names})
-            found = self._memory[key] = bound
-        return found
+            known = self._memory[key] = bound
+        return known

@@ -13,8 +13,8 @@ from luminal_lab.core.interpret import Environment, Step
 from luminal_lab.core.ir import IR
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import Pick
-from luminal_lab.devices.runtime.plan import Asked, Plan
-from luminal_lab.devices.runtime.worklist import Work, Worklist
+from luminal_lab.devices.runtime.plan import RunPlan, RunRequest
+from luminal_lab.devices.runtime.worklist import NodeWork, Worklist
 from luminal_lab.interrupts import held
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.kernel import Kernels
@@ -23,7 +23,7 @@ from luminal_lab.kernels.memory.plan import MemoryPlan
 
 MOST_PLANS: Final = 32
 """For how many kinds of runs plans are remembered."""
-PlanT = TypeVar("PlanT", bound=Plan[Any])
+PlanT = TypeVar("PlanT", bound=RunPlan[Any])
 
 
 class DeviceProgram(ABC, Generic[PlanT]):
@@ -47,11 +47,11 @@ class DeviceProgram(ABC, Generic[PlanT]):
         self.ran_exact = False
         """Whether the last run took the kernels for the sizes that compile was given."""
         self._launches: dict[bool, tuple[Launch, ...]] = {}
-        self._plans: dict[Asked, PlanT] = {}
+        self._plans: dict[RunRequest, PlanT] = {}
         self._lock, self._process = threading.Lock(), os.getpid()
 
     @abstractmethod
-    def planned(self, asked: Asked) -> PlanT:
+    def planned(self, asked: RunRequest) -> PlanT:
         """Make the plan for a kind of run."""
 
     @abstractmethod
@@ -88,24 +88,28 @@ class DeviceProgram(ABC, Generic[PlanT]):
             )
         return self._launches[self.ran_exact]
 
-    def numbers(self, is_exact: bool) -> Iterator[tuple[Work, int]]:
+    def numbers(self, is_exact: bool) -> Iterator[tuple[NodeWork, int]]:
         """Yield what is launched, and which launch of the source does it in a kind of run."""
         for work in self.list.works:
             number = work.exact if is_exact and work.exact is not None else work.use
             if number is not None:
                 yield work, number
 
-    def launch_of(self, work: Work, number: int) -> Launch:
+    def launch_of(self, work: NodeWork, number: int) -> Launch:
         """Return some work as a launch that can be looked at."""
         kernel, node = self.list.uses[number].kernel, work.node
         given = [(self.ir[id].name, self.ir[id].type, False) for id in node.sources]
-        made: list[tuple[str, TensorType, bool]] = []
-        picks = {one.op.index: one.name for one in self.ir.users(node) if isinstance(one.op, Pick)}
-        for place, slot in enumerate(work.makes):
+        results: list[tuple[str, TensorType, bool]] = []
+        picks = {
+            buffer.op.index: buffer.name
+            for buffer in self.ir.users(node)
+            if isinstance(buffer.op, Pick)
+        }
+        for index, slot in enumerate(work.makes):
             name, type, _ = self.list.slots[slot]
             assert type is not None
-            made.append((picks.get(place, name), type, True))
-        buffers = tuple(Argument(*one) for one in (*given, *made))
+            results.append((picks.get(index, name), type, True))
+        buffers = tuple(Argument(*buffer) for buffer in (*given, *results))
         assert work.use is not None, "what has a kernel for sizes has a general one"
         return Launch(work.use, kernel, buffers, node.id, node.meta.scope)
 
@@ -150,13 +154,13 @@ class DeviceProgram(ABC, Generic[PlanT]):
         exact = bool(self.sizes) and all(
             (dims or {}).get(name) == size for name, size in self.sizes.items()
         )
-        asked = Asked(frozenset(wanted), frozenset(known), frozenset(probed), exact)
-        found = self._plans.get(asked)
-        if found is None:
+        asked = RunRequest(frozenset(wanted), frozenset(known), frozenset(probed), exact)
+        plan = self._plans.get(asked)
+        if plan is None:
             if len(self._plans) >= MOST_PLANS:
                 self._plans.pop(next(iter(self._plans)))
-            found = self._plans[asked] = self.planned(asked)
-        return found
+            plan = self._plans[asked] = self.planned(asked)
+        return plan
 
     # -- times -------------------------------------------------------------------------------------
 

@@ -14,9 +14,9 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, Step, interpret
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.ops import HostCall, Pick
-from luminal_lab.devices.runtime.blocks import Block
-from luminal_lab.devices.runtime.plan import BoundT, Plan
-from luminal_lab.errors import RangeError
+from luminal_lab.devices.runtime.blocks import MemoryBlock
+from luminal_lab.devices.runtime.plan import BoundT, RunPlan
+from luminal_lab.errors import DeviceError, RangeError
 from luminal_lab.interrupts import opened
 
 LARGEST = 5
@@ -29,7 +29,7 @@ class DeviceRun(ABC, Generic[BoundT]):
     def __init__(
         self,
         ir: IR,
-        plan: Plan[Any],
+        plan: RunPlan[Any],
         bound: BoundT,
         environment: Environment,
         known: Mapping[int, Array],
@@ -39,8 +39,23 @@ class DeviceRun(ABC, Generic[BoundT]):
         self.bound = bound
         self.environment = environment
         self.known = known
-        self.blocks: dict[int, Block] = {}
+        self.blocks: dict[int, MemoryBlock] = {}
         """The memory of the program's own that the host sees, by slot."""
+
+    def run(self, trace: list[Step] | None) -> dict[int, Array]:
+        """Do all work, and return the values that were asked for."""
+        try:
+            return self.computed(trace)
+        except MemoryError as error:
+            raise self.too_large() from error
+
+    @abstractmethod
+    def computed(self, trace: list[Step] | None) -> dict[int, Array]:
+        """Do all work, and return the values that were asked for."""
+
+    @abstractmethod
+    def too_large(self) -> DeviceError:
+        """Return the error that says how much memory the run needs."""
 
     @abstractmethod
     def array(self, slot: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
@@ -56,13 +71,13 @@ class DeviceRun(ABC, Generic[BoundT]):
         picks = {0: node.id}
         if node.extra:
             picks = {n.op.index: n.id for n in self.ir.users(node) if isinstance(n.op, Pick)}
-        found = opened(
+        values = opened(
             lambda: interpret(self.ir, environment, wanted=list(picks.values()), known=known)
         )
         shapes = {id: self.bound.shape_of(self.ir[id].type)[0] for id in picks.values()}
         return [
-            (place, np.ascontiguousarray(found[id]).reshape(shapes[id]))
-            for place, id in picks.items()
+            (index, np.ascontiguousarray(values[id]).reshape(shapes[id]))
+            for index, id in picks.items()
         ]
 
     def _value(self, id: int, *, keeps: bool) -> Array:
@@ -92,7 +107,7 @@ class DeviceRun(ABC, Generic[BoundT]):
 
     def passed(self) -> dict[int, Array]:
         """Return copies of what is an input, or was known, under another name."""
-        return {one.id: self._passed(one.id, one.slot) for one in self.plan.passed}
+        return {value.id: self._passed(value.id, value.slot) for value in self.plan.passed}
 
     def _passed(self, id: int, slot: int) -> Array:
         shape, dtype = self.bound.shape_of(self.ir[id].type)
@@ -107,7 +122,7 @@ class DeviceRun(ABC, Generic[BoundT]):
 
     def results(self) -> dict[int, Array]:
         """Return what was computed and asked for."""
-        found: dict[int, Array] = {}
+        results: dict[int, Array] = {}
         taken: set[int] = set()
         wanted = self.plan.asked.wanted
         for id, slot, shape, dtype in self.bound.results:
@@ -120,9 +135,9 @@ class DeviceRun(ABC, Generic[BoundT]):
             else:
                 array = self.blocks[slot].array(shape, dtype)
                 self.blocks[slot].given = weakref.ref(array)
-            found[id] = array
+            results[id] = array
             taken.add(slot)
-        return found
+        return results
 
     def fetched(
         self, id: int, slot: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]

@@ -60,7 +60,7 @@ class Slot(NamedTuple):
     bytes: Dim
 
 
-class Work(NamedTuple):
+class NodeWork(NamedTuple):
     """What computes one node."""
 
     node: Node
@@ -158,7 +158,7 @@ class Worklist:
         self.slots: list[Slot] = []
         self.slot_of: dict[int, int] = {}
         """The slot of each node with one result."""
-        self.works: list[Work] = []
+        self.works: list[NodeWork] = []
         self.definitions: dict[IR, Definition] = {}
         """What the bodies of calls compute."""
         self.dtypes: set[DType] = set()
@@ -204,16 +204,16 @@ class Worklist:
             self.slot_of[node.id] = reads[unit.same_as]
             return
         makes: list[int] = []
-        for place, type in enumerate(node.types):
-            name = node.name if not place else f"{node.name}.{place}"
+        for index, type in enumerate(node.types):
+            name = node.name if not index else f"{node.name}.{index}"
             slot = self._slot(name, type)
             makes.append(slot)
-            self._results[node.id, place] = slot
+            self._results[node.id, index] = slot
         self.slot_of[node.id] = makes[0]
-        over = tuple((makes[0], reads[place]) for place in unit.over)
+        over = tuple((makes[0], reads[index]) for index in unit.over)
         own, use = self._use(node, unit.kernel, reads, makes)
         number = None if use is None else len(self.uses)
-        self.works.append(Work(node, number, None, reads, own, tuple(makes), over))
+        self.works.append(NodeWork(node, number, None, reads, own, tuple(makes), over))
         if use is not None:
             self.uses.append(use)
         if unit.exact is not None:
@@ -227,7 +227,7 @@ class Worklist:
 
         One may read what the other, as that costs little, computes anew.
         """
-        others = {at: place for place, (at, _) in enumerate(exact)}
+        others = {at: index for index, (at, _) in enumerate(exact)}
         compared: set[int] = set()
         results: dict[str, set[str]] = {}
         for at in reversed(range(len(self.works))):
@@ -238,18 +238,18 @@ class Worklist:
                 if kernel.nest is None or kernel.definition is None:
                     continue
                 slots = dict(zip(kernel.names, (*work.reads, *work.makes), strict=True))
-                made = [one.name for one in kernel.definition.outputs]
-                mine = {name for name in made if slots[name] in compared}
+                outputs = [output.name for output in kernel.definition.outputs]
+                mine = {name for name in outputs if slots[name] in compared}
                 results.setdefault(kernel.name, set()).update(mine)
                 names = exact_names(kernel.nest, mine)
                 compared |= {slot for name, slot in slots.items() if name in names}
         for name, mine in results.items():
             if mine:
                 self.kernels[name] = self.maker.compared(self.kernels[name], mine)
-        for place, use in enumerate(self.uses):
-            self.uses[place] = use._replace(kernel=self.kernels[use.kernel.name])
-        for place, (at, use) in enumerate(exact):
-            exact[place] = at, use._replace(kernel=self.kernels[use.kernel.name])
+        for index, use in enumerate(self.uses):
+            self.uses[index] = use._replace(kernel=self.kernels[use.kernel.name])
+        for index, (at, use) in enumerate(exact):
+            exact[index] = at, use._replace(kernel=self.kernels[use.kernel.name])
 
     def _use(
         self, node: Node, kernel: Kernel | None, reads: tuple[int, ...], makes: list[int]
@@ -261,7 +261,7 @@ class Worklist:
             self._new(Slot(f"{node.name}.{local.name}", None, local.bytes))
             for local in kernel.locals
         )
-        places = {name: place for place, name in enumerate(self.dims)}
+        places = {name: position for position, name in enumerate(self.dims)}
         use = Use(
             kernel,
             (*reads, *own, *makes),
@@ -294,10 +294,10 @@ class Worklist:
         if isinstance(op, UserKernel):
             if op not in self._by_text:
                 name = self._name(op.body.name)
-                made = self.maker.user(op, name)
-                if made is None:  # in another language: computed here by what it means
+                kernel = self.maker.user(op, name)
+                if kernel is None:  # in another language: computed here by what it means
                     return Unit(None)
-                self._by_text[op] = self.kernels[name] = made
+                self._by_text[op] = self.kernels[name] = kernel
             return Unit(self._by_text[op])
         if isinstance(op, (Update, Scatter)):
             types = tuple(self.ir[id].type for id in node.sources)
@@ -324,7 +324,7 @@ class Worklist:
         over = overwritable(definition, kernel.nest)
         if exact is not None and exact.definition is not None:
             also = overwritable(exact.definition, exact.nest)
-            over = tuple(place for place in over if place in also)
+            over = tuple(index for index in over if index in also)
         return Unit(kernel, exact, over=over)
 
     def _kernel(self, definition: Definition, plain: str | None = None) -> Kernel:
@@ -332,8 +332,8 @@ class Worklist:
         if text not in self._by_text:
             name = self._name(plain or definition.name)
             definition = replace(definition, name=name)
-            made = self.maker.kernel(definition, name, self.schedules.get(name))
-            self._by_text[text] = self.kernels[name] = made
+            kernel = self.maker.kernel(definition, name, self.schedules.get(name))
+            self._by_text[text] = self.kernels[name] = kernel
         return self._by_text[text]
 
     def _name(self, plain: str) -> str:

@@ -43,17 +43,19 @@ def canonical(
     """
     if buffers:
         definition = renamed(definition, _plain_names(definition))
-    lines = [line.name for line in definition.lines]
+    names = [line.name for line in definition.lines]
     taken = {*definition.dims, *definition.types, *avoid}
     folds = [part for line in definition.lines for part in walk(line.term)]
     if any(isinstance(part, Fold) and part.kind == "softmax" for part in folds):
         taken |= {*STATES}
     sizes: dict[str, Dim] = {}
-    made = dict(zip(lines, [_line(line, taken, sizes) for line in definition.lines], strict=True))
+    lines_by_name = dict(
+        zip(names, [_line(line, taken, sizes) for line in definition.lines], strict=True)
+    )
     return replace(
         definition,
-        outputs=tuple(made[line.name] for line in definition.outputs),
-        locals=tuple(made[line.name] for line in definition.locals),
+        outputs=tuple(lines_by_name[line.name] for line in definition.outputs),
+        locals=tuple(lines_by_name[line.name] for line in definition.locals),
     )
 
 
@@ -126,10 +128,12 @@ def _by_height(line: Output) -> Term:
                 height += 1
                 axis = axis_of(f"{mark}{height}", term.size)
                 values: dict[str, Dim] = {term.axis.name: axis}
-                made: Term = term.over(axis, term.size, lambda one: replaced(part(one), values))
+                rebuilt_term: Term = term.over(
+                    axis, term.size, lambda body: replaced(part(body), values)
+                )
             else:
-                made = rebuilt(term, lambda place: place, part)
-            done[id(term)] = made, height
+                rebuilt_term = rebuilt(term, lambda dim: dim, part)
+            done[id(term)] = rebuilt_term, height
         return done[id(term)]
 
     return part(line.term)
@@ -143,11 +147,11 @@ def _named(
 
     def part(term: Term) -> Term:
         if id(term) not in done:
-            made = fold(term) if isinstance(term, Fold) else rebuilt(term, place, part)
-            done[id(term)] = made
+            named = fold(term) if isinstance(term, Fold) else rebuilt(term, located, part)
+            done[id(term)] = named
         return done[id(term)]
 
-    def place(dim: Dim) -> Dim:
+    def located(dim: Dim) -> Dim:
         return substitute(dim, values)
 
     def fold(term: Fold) -> Term:
@@ -156,6 +160,6 @@ def _named(
             known[same] = letters.axis(term.size)
         axis = known[same]
         inner = {**values, term.axis.name: axis}
-        return term.over(axis, term.size, lambda one: _named(one, inner, letters, known))
+        return term.over(axis, term.size, lambda body: _named(body, inner, letters, known))
 
     return part(term)

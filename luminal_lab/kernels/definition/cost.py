@@ -21,7 +21,7 @@ NO_DIMS: Mapping[str, int] = {}
 COSTLY = 5
 """From this cost on, computing an op twice is a waste."""
 TYPICAL = 512
-"""What a dim counts as where a number is needed before it is known."""
+"""The size assumed for a dim before it is known."""
 Visited: TypeAlias = tuple[Term, Dim]
 
 
@@ -105,24 +105,24 @@ def amount(size: Dim) -> str:
 def _visited(definition: Definition) -> Iterator[Visited]:
     """Yield each term with the number of points of the axes around it, once for the same axes."""
     for line in definition.lines:
-        found: list[Visited] = []
-        _visit(line.term, size_of(line.type.shape), set(), found.append)
+        visited: list[Visited] = []
+        _visit(line.term, size_of(line.type.shape), set(), visited.append)
         for fold in softmaxes(line.term):
             # Its weights are worked out once for all values that they weigh.
             weight = fold.states.next[1].parts[1]
             axes = zip(line.axes, line.type.shape, strict=True)
             scored = [size for axis, size in axes if axis.name in free(weight)]
-            _visit(weight, size_of(scored) * fold.size, set(), found.append)
-        yield from found
+            _visit(weight, size_of(scored) * fold.size, set(), visited.append)
+        yield from visited
 
 
-def _visit(term: Term, points: Dim, seen: set[Term], found: Callable[[Visited], None]) -> None:
+def _visit(term: Term, points: Dim, seen: set[Term], visit: Callable[[Visited], None]) -> None:
     if term not in seen:
         seen.add(term)
-        found((term, points))
+        visit((term, points))
         inner, within = (
             (points * term.size, set[Term]()) if isinstance(term, Fold) else (points, seen)
         )
         parts = (term.body,) if isinstance(term, Fold) else term.parts
         for part in parts:
-            _visit(part, inner, within, found)
+            _visit(part, inner, within, visit)

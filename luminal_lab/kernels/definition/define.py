@@ -127,9 +127,9 @@ class _Definer:
             names.append(name)
             self.taken |= set() if name is None else {name}
         letter = fresh(letters, self.taken)
-        found = [next(letter) if name is None else name for name in names]
-        self.taken.update(found)
-        return found
+        chosen = [next(letter) if name is None else name for name in names]
+        self.taken.update(chosen)
+        return chosen
 
     def definition(self) -> Definition:
         for node in self.reached:
@@ -153,7 +153,7 @@ class _Definer:
     def line(self, name: str, node: Node, *, squeeze: bool) -> Output:
         axes = [axis_of(next(self.names), size) for size in node.shape]
         index = [0 if size == 1 else axis for axis, size in zip(axes, node.shape, strict=True)]
-        term = self.made(node, tuple(index)) if squeeze else self.term(node, tuple(index))
+        term = self.computed(node, tuple(index)) if squeeze else self.term(node, tuple(index))
         kept = [k for k, size in enumerate(node.shape) if not squeeze or size != 1]
         shape = tuple(node.shape[k] for k in kept)
         return Output(name, TensorType(node.dtype, shape), tuple(axes[k] for k in kept), term)
@@ -168,13 +168,13 @@ class _Definer:
                 )
             elif node.id in self.locals:
                 places = zip(index, node.shape, strict=True)
-                squeezed = tuple(place for place, size in places if size != 1)
+                squeezed = tuple(position for position, size in places if size != 1)
                 self.done[key] = Read(self.locals[node.id].name, squeezed, node.dtype)
             else:
-                self.done[key] = self.made(node, index)
+                self.done[key] = self.computed(node, index)
         return self.done[key]
 
-    def made(self, node: Node, index: Shape) -> Term:
+    def computed(self, node: Node, index: Shape) -> Term:
         """Return one element of what a node computes from its sources."""
         op, sources = node.op, self.ir.sources(node)
         match op:
@@ -185,8 +185,8 @@ class _Definer:
                 return Apply(op, args, node.dtype)
             case ViewOp():
                 view = View.identity(sources[0].shape).then(op)
-                values = {f"i{axis}": place for axis, place in enumerate(index)}
-                places = tuple(substitute(place, values) for place in view.index)
+                values = {f"i{axis}": position for axis, position in enumerate(index)}
+                places = tuple(substitute(position, values) for position in view.index)
                 holds = substitute(view.valid, values)
                 if holds == 0:
                     return Number(0, node.dtype)
@@ -215,22 +215,22 @@ class _Definer:
         size = source.shape[axis]
         if size == 1:
             return self.term(source, index)
-        place = axis_of(next(self.names), size)
-        body = self.term(source, (*index[:axis], place, *index[axis + 1 :]))
-        return Fold(kind, place, size, body, node.dtype)
+        axis_symbol = axis_of(next(self.names), size)
+        body = self.term(source, (*index[:axis], axis_symbol, *index[axis + 1 :]))
+        return Fold(kind, axis_symbol, size, body, node.dtype)
 
     def gather(self, node: Node, axis: int, index: Shape) -> Term:
         source, which = self.ir.sources(node)
         position, size = self.term(which, index), source.shape[axis]
-        place = axis_of(next(self.names), size)
+        axis_symbol = axis_of(next(self.names), size)
         for _ in range(2):
-            found = self.term(source, (*index[:axis], place, *index[axis + 1 :]))
-            term = looked_up(found, place, size, position)
+            element = self.term(source, (*index[:axis], axis_symbol, *index[axis + 1 :]))
+            term = looked_up(element, axis_symbol, size, position)
             if term is not None:
                 return term
             # As an array of its own it has no index that does arithmetic.
             self.local(source)
-            self.done.pop((source.id, (*index[:axis], place, *index[axis + 1 :])))
+            self.done.pop((source.id, (*index[:axis], axis_symbol, *index[axis + 1 :])))
         raise AssertionError("a local is read at the place itself")
 
 
@@ -244,11 +244,11 @@ def _read_by(ir: IR, node: Node) -> tuple[Node, ...]:
 
 def _reached(ir: IR) -> list[Node]:
     """Return what the outputs' values need, sources before users."""
-    found: set[int] = set()
+    reached: set[int] = set()
     todo = [*ir.outputs]
     while todo:
         node = todo.pop()
-        if node.id not in found:
-            found.add(node.id)
+        if node.id not in reached:
+            reached.add(node.id)
             todo += _read_by(ir, node)
-    return [node for node in ir.nodes if node.id in found]
+    return [node for node in ir.nodes if node.id in reached]

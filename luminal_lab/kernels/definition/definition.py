@@ -115,10 +115,10 @@ class Definition:
     @cached_property
     def dims(self) -> Mapping[str, Symbol]:
         """The symbolic dims of the graph that the definition mentions, by name."""
-        found = dict(mentioned(self.types.values(), ()))
+        symbols = dict(mentioned(self.types.values(), ()))
         for line in self.lines:
-            found |= free(line.term, {axis.name for axis in line.axes})
-        return {name: found[name] for name in sorted(found)}
+            symbols |= free(line.term, {axis.name for axis in line.axes})
+        return {name: symbols[name] for name in sorted(symbols)}
 
     @override
     def __str__(self) -> str:
@@ -130,11 +130,11 @@ class Definition:
         ]
         dims = f"[{', '.join(declared)}]" if declared else ""
         given = [f"{buffer.name}: {buffer.type}" for buffer in self.inputs]
-        made = ", ".join(f"{output.name}: {output.type}" for output in self.outputs)
-        header = f"kernel {self.name}{dims}({', '.join(given)}) -> ({made})"
+        outputs = ", ".join(f"{output.name}: {output.type}" for output in self.outputs)
+        header = f"kernel {self.name}{dims}({', '.join(given)}) -> ({outputs})"
         if given and len(header) > 100:
             inputs = "".join(f"    {text},\n" for text in given)
-            header = f"kernel {self.name}{dims}(\n{inputs}) -> ({made})"
+            header = f"kernel {self.name}{dims}(\n{inputs}) -> ({outputs})"
         taken = {*self.types, *self.dims}
         return "\n".join([header, *(f"  {line.text(taken)}" for line in self.lines)])
 

@@ -55,12 +55,12 @@ def evaluate(
     """
     known: dict[str, Array] = {}
     for name, type in definition.inputs:
-        what = f"kernel {definition.name}: {name}"
+        subject = f"kernel {definition.name}: {name}"
         if name not in inputs:
             hint = nearest(name, inputs) or f"it is given {', '.join(inputs) or 'nothing'}"
-            raise InputError(f"{what} has no data", hint=hint)
-        shape = bound_shape(what, type.shape, dims)
-        known[name] = fit(what, inputs[name], type.with_shape(shape), {}, copy=False)
+            raise InputError(f"{subject} has no data", hint=hint)
+        shape = bound_shape(subject, type.shape, dims)
+        known[name] = fit(subject, inputs[name], type.with_shape(shape), {}, copy=False)
     with np.errstate(all="ignore"):
         for line in definition.lines:
             known[line.name] = _Line(definition.name, line, known, dims, step).array()
@@ -84,8 +84,8 @@ class _Grid:
     def along(self, name: str, size: int) -> "_Grid":
         """Return the grid with one more axis, the last."""
         places = {
-            name: place if isinstance(place, int) else place[..., None]
-            for name, place in self.places.items()
+            name: position if isinstance(position, int) else position[..., None]
+            for name, position in self.places.items()
         }
         shape = (*self.shape, size)
         own = np.arange(size).reshape((1,) * len(self.shape) + (size,))
@@ -110,9 +110,9 @@ class _Line:
         self.states: dict[str, Array] = {}
 
     def array(self) -> Array:
-        what = f"kernel {self.kernel}: {self.line.name}"
+        subject = f"kernel {self.kernel}: {self.line.name}"
         grid = _Grid((), self.dims, np.asarray(True))
-        shape = bound_shape(what, self.line.type.shape, self.dims)
+        shape = bound_shape(subject, self.line.type.shape, self.dims)
         for axis, size in zip(self.line.axes, shape, strict=True):
             grid = grid.along(axis.name, size)
         return self.value(self.line.term, grid)
@@ -120,17 +120,17 @@ class _Line:
     def value(self, term: Term, grid: _Grid) -> Array:
         """Return the value of a term at every point of a grid."""
         if id(term) not in grid.done:
-            value = np.broadcast_to(self.made(term, grid), grid.shape)
+            value = np.broadcast_to(self.computed(term, grid), grid.shape)
             # NumPy's functions may round otherwise where numbers do not lie side by side.
             grid.done[id(term)] = np.ascontiguousarray(value).reshape(grid.shape)
         return grid.done[id(term)]
 
-    def made(self, term: Term, grid: _Grid) -> Array:
+    def computed(self, term: Term, grid: _Grid) -> Array:
         match term:
             case Read(buffer=buffer, index=index):
-                return self.read(term, buffer, [grid.at(place) for place in index], grid)
+                return self.read(term, buffer, [grid.at(dim) for dim in index], grid)
             case Lookup(buffer=buffer, index=index, axis=axis, position=position):
-                places = [grid.at(place) for place in index]
+                places = [grid.at(dim) for dim in index]
                 places[axis] = self.value(position, grid).astype(np.int64)
                 return self.read(term, buffer, places, grid)
             case Number(value=value, dtype=dtype):
@@ -162,21 +162,21 @@ class _Line:
             return op.eval(self.value(fold.body, inner))[..., 0]
         outer = self.states
         start, following, result = fold.states
-        states = [self.made(one, grid) for one in start]
-        for place in range(number_of(fold.size, self.dims)):
+        states = [self.computed(state, grid) for state in start]
+        for position in range(number_of(fold.size, self.dims)):
             self.states = dict(zip(STATES, states, strict=True))
-            here = _Grid(grid.shape, {**grid.places, fold.axis.name: place}, grid.valid)
-            states = [self.value(one, here) for one in following]
+            here = _Grid(grid.shape, {**grid.places, fold.axis.name: position}, grid.valid)
+            states = [self.value(state, here) for state in following]
         self.states = dict(zip(STATES, states, strict=True))
-        found = self.value(result, replace(grid, done={}))
+        value = self.value(result, replace(grid, done={}))
         self.states = outer
-        return found
+        return value
 
     def read(self, term: Term, buffer: str, places: Sequence[Ints], grid: _Grid) -> Array:
         array = self.known[buffer]
-        chosen = [place[grid.valid] for place in places]
-        for axis, (place, size) in enumerate(zip(chosen, array.shape, strict=True)):
-            wrong = place[(place < 0) | (place >= size)]
+        chosen = [positions[grid.valid] for positions in places]
+        for axis, (positions, size) in enumerate(zip(chosen, array.shape, strict=True)):
+            wrong = positions[(positions < 0) | (positions >= size)]
             if wrong.size:
                 raise RangeError(
                     f"kernel {self.kernel}: {self.line.name} reads {term} at {wrong[0]} along "

@@ -42,9 +42,9 @@ def inline(
     name, if it says nothing. Inputs of one name in both are one array. Outputs of the producer
     that are in `keep` become locals instead of terms; those in `also` are outputs of the result.
     """
-    given, made = dict(into.inputs), {output.name: output for output in producer.outputs}
+    given, outputs_by_name = dict(into.inputs), {output.name: output for output in producer.outputs}
     if reads is None:
-        reads = {name: name for name in given if name in made}
+        reads = {name: name for name in given if name in outputs_by_name}
     keep, also = {*keep}, [*also]
     _check(producer, into, reads, keep, also)
     outside = {*dict(producer.inputs), *producer.dims, *also}
@@ -53,11 +53,11 @@ def inline(
     producer, _ = _apart(producer, {*into.types, *into.dims}, [])
     producer = canonical(producer, avoid=into.dims)
     into = canonical(into, avoid=producer.dims)
-    made = {output.name: output for output in producer.outputs}
-    fused = _Fused(into, {name: made[output] for name, output in reads.items()}, keep)
+    outputs_by_name = {output.name: output for output in producer.outputs}
+    fused = _Fused(into, {name: outputs_by_name[output] for name, output in reads.items()}, keep)
     lines = [*map(fused.line, into.lines)]
     inner = [*producer.locals, *fused.locals, *lines[: len(into.locals)]]
-    outputs = [*lines[len(into.locals) :], *(made[name] for name in also)]
+    outputs = [*lines[len(into.locals) :], *(outputs_by_name[name] for name in also)]
     result = Definition(
         into.name,
         tuple(_inputs(producer, into, reads)),
@@ -70,19 +70,20 @@ def inline(
 def element(output: Output, index: Shape) -> Term:
     """Return the term of one element of an array."""
     return replaced(
-        output.term, {axis.name: place for axis, place in zip(output.axes, index, strict=True)}
+        output.term,
+        {axis.name: position for axis, position in zip(output.axes, index, strict=True)},
     )
 
 
-def used(outputs: Iterable[Output], made: Sequence[Output]) -> list[Output]:
+def used(outputs: Iterable[Output], locals_: Sequence[Output]) -> list[Output]:
     """Return the locals that are read, in order."""
     wanted = read_by(*(output.term for output in outputs))
-    found: list[Output] = []
-    for local in reversed(made):
+    reached: list[Output] = []
+    for local in reversed(locals_):
         if local.name in wanted:
-            found.append(local)
+            reached.append(local)
             wanted |= read_by(local.term)
-    return found[::-1]
+    return reached[::-1]
 
 
 class _Fused:
@@ -102,10 +103,10 @@ class _Fused:
 
     def part(self, term: Term) -> Term:
         if id(term) not in self.done:
-            self.done[id(term)] = self.made(term)
+            self.done[id(term)] = self.computed(term)
         return self.done[id(term)]
 
-    def made(self, term: Term) -> Term:
+    def computed(self, term: Term) -> Term:
         match term:
             case Fold():
                 return term.over(term.axis, term.size, self.part)
@@ -114,19 +115,19 @@ class _Fused:
             case Lookup(buffer=buffer) if self.inlines(buffer):
                 return self.looked_up(term)
             case _:
-                return rebuilt(term, lambda place: place, self.part)
+                return rebuilt(term, lambda position: position, self.part)
 
     def inlines(self, buffer: str) -> bool:
         return buffer in self.sources and buffer not in [local.name for local in self.locals]
 
     def looked_up(self, term: Lookup) -> Term:
         source, axis = self.sources[term.buffer], term.axis
-        place = axis_of(unique("_", self.taken), term.size)
-        index = (*term.index[:axis], place, *term.index[axis + 1 :])
+        axis_symbol = axis_of(unique("_", self.taken), term.size)
+        index = (*term.index[:axis], axis_symbol, *term.index[axis + 1 :])
         position = self.part(term.position)
-        found = looked_up(element(source, index), place, term.size, position)
-        if found is not None:
-            return found
+        element_found = looked_up(element(source, index), axis_symbol, term.size, position)
+        if element_found is not None:
+            return element_found
         # No index can do arithmetic with a value: the array is made, and then looked up.
         self.locals.append(replace(source, name=term.buffer))
         return replace(term, position=position)
@@ -139,30 +140,30 @@ def _check(
     keep: Iterable[str],
     also: Iterable[str],
 ) -> None:
-    given, made = dict(into.inputs), {output.name: output.type for output in producer.outputs}
+    given, types = dict(into.inputs), {output.name: output.type for output in producer.outputs}
     if not reads:
         raise DefinitionError(
             f"inline: {into.name} reads {', '.join(given) or 'nothing'}, and {producer.name} makes "
-            f"{', '.join(made)}: none of them is the same",
+            f"{', '.join(types)}: none of them is the same",
             hint='say which is which: reads={"input": "output"}',
         )
     wanted = [(into, given, name) for name in reads]
-    wanted += [(producer, made, name) for name in (*reads.values(), *keep, *also)]
+    wanted += [(producer, types, name) for name in (*reads.values(), *keep, *also)]
     for definition, known, name in wanted:
         if name not in known:
-            what = "an input" if definition is into else "an output"
+            kind = "an input" if definition is into else "an output"
             hint = nearest(name, known) or f"it has {', '.join(known)}"
-            message = f"inline: {name!r} is not {what} of {definition.name}"
+            message = f"inline: {name!r} is not {kind} of {definition.name}"
             raise DefinitionError(message, hint=hint)
     for name, output in reads.items():
-        if given[name] != made[output]:
+        if given[name] != types[output]:
             raise DefinitionError(
                 f"inline: {into.name} reads {name} as {given[name]}, but {producer.name} makes "
-                f"{output} as {made[output]}",
+                f"{output} as {types[output]}",
                 hint="define a view of it in between",
             )
     taken = [output.name for output in into.outputs]
-    for name, type in (*producer.inputs, *((name, made[name]) for name in also)):
+    for name, type in (*producer.inputs, *((name, types[name]) for name in also)):
         other = into.types.get(name, type)
         shared = name in given and name not in reads
         if (shared and other != type) or name in taken:
@@ -188,8 +189,8 @@ def _apart(
 
 def _inputs(producer: Definition, into: Definition, reads: Mapping[str, str]) -> list[Buffer]:
     """Return the inputs of both, the producer's where its first output was read."""
-    found: dict[str, Buffer] = {}
+    inputs: dict[str, Buffer] = {}
     for buffer in into.inputs:
-        for one in producer.inputs if buffer.name in reads else (buffer,):
-            found.setdefault(one.name, one)
-    return [*found.values()]
+        for given in producer.inputs if buffer.name in reads else (buffer,):
+            inputs.setdefault(given.name, given)
+    return [*inputs.values()]

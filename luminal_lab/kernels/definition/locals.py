@@ -32,7 +32,7 @@ PLAIN = (Input, Constant, Iota)
 DEEPEST, LONGEST, MOST = 50, 200, 5000
 """How deep a term may be; how long one that several lines have; and one that has parts twice."""
 KEEPING = 4
-"""What it costs to keep an element and to read it again, in additions: less is done again."""
+"""The cost, in additions, of storing and reading an element: cheaper ones are recomputed."""
 
 
 def kept_nodes(
@@ -67,7 +67,7 @@ def kept_nodes(
 
 
 class _Places:
-    """Where each node is worked out, and how often: a place is a line, and the way to it."""
+    """Where each node is computed, and how often: a place is a line, and the path to it."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class _Places:
 
     def kept(self) -> set[int]:
         """Return the nodes that cost more to work out again than to keep."""
-        found: set[int] = set()
+        kept: set[int] = set()
         for node in reversed(self.reached):
             size = typical(size_of(node.shape))
             places = self.of[node.id]
@@ -103,10 +103,10 @@ class _Places:
                 cost = self.costs[node.id]
                 keeps = cost > KEEPING and again * cost > KEEPING * size
             if keeps and node.id not in self.online and not self._is_negation(node):
-                found.add(node.id)
+                kept.add(node.id)
                 places = {self.at(-1, node): size}
             self._pass_on(node, places)
-        return found
+        return kept
 
     def _pass_on(self, node: Node, places: dict[int, int]) -> None:
         """Note where the sources of a node are worked out."""
@@ -150,7 +150,7 @@ class _Places:
 
         The running maximum and sum of such a line make one pass of it, in which nothing is kept.
         """
-        found: set[int] = set()
+        online: set[int] = set()
         after_product: set[int] = set()
         after_maximum: set[int] = set()
         for node in self.reached:
@@ -161,9 +161,9 @@ class _Places:
             if largest or sources & after_maximum:
                 after_maximum.add(node.id)
         if any(node.id in after_maximum and self._is_product(node) for node in self.reached):
-            found = {n.id for n in self.reached if n.id in after_maximum}
-            found -= {n.id for n in self.reached if isinstance(n.op, Reduce)}
-        return found
+            online = {n.id for n in self.reached if n.id in after_maximum}
+            online -= {n.id for n in self.reached if isinstance(n.op, Reduce)}
+        return online
 
     def _is_product(self, node: Node) -> bool:
         """Return whether a node sums products of which one factor is read again and again."""

@@ -52,11 +52,11 @@ from luminal_lab.kernels.definition.terms import (
 def online_softmax(definition: Definition) -> Definition:
     """Return a definition whose softmaxes that weigh a mean are folds with several values."""
     known = {line.name: line for line in definition.locals}
-    made = {line.name: replace(line, term=_line(line, known)) for line in definition.lines}
-    if all(made[line.name].term == line.term for line in definition.lines):
+    rewritten = {line.name: replace(line, term=_line(line, known)) for line in definition.lines}
+    if all(rewritten[line.name].term == line.term for line in definition.lines):
         return definition
-    outputs = tuple(made[line.name] for line in definition.outputs)
-    inner = used(outputs, [made[line.name] for line in definition.locals])
+    outputs = tuple(rewritten[line.name] for line in definition.outputs)
+    inner = used(outputs, [rewritten[line.name] for line in definition.locals])
     return canonical(replace(definition, outputs=outputs, locals=tuple(inner)))
 
 
@@ -78,9 +78,9 @@ def softmax_of(axis: Symbol, size: Dim, states: States) -> Fold | None:
         return None
     factors = [
         arg.value
-        for one in walk(states.next[1])
-        if isinstance(one, Apply) and isinstance(one.op, Exp2)
-        for power in one.args
+        for term in walk(states.next[1])
+        if isinstance(term, Apply) and isinstance(term.op, Exp2)
+        for power in term.args
         if isinstance(power, Apply)
         for arg in power.args
         if isinstance(arg, Number)
@@ -96,12 +96,12 @@ def softmax_of(axis: Symbol, size: Dim, states: States) -> Fold | None:
 def scores_inlined(definition: Definition) -> Definition:
     """Return a definition in which what only the scores of one softmax read is part of them."""
     lines = {line.name: line for line in definition.lines}
-    made = {line.name for line in definition.locals}
+    local_names = {line.name for line in definition.locals}
     for line in definition.lines:
         for fold in softmaxes(line.term):
             assert fold.score is not None
             for name in read_by(fold.score):
-                if name in made and _alone(lines, line.name, fold, name):
+                if name in local_names and _alone(lines, line.name, fold, name):
                     term = _with_local(lines[line.name].term, lines[name])
                     lines[line.name] = replace(lines[line.name], term=term)
     outputs = tuple(lines[line.name] for line in definition.outputs)
@@ -121,15 +121,15 @@ def _alone(lines: Mapping[str, Output], own: str, fold: Fold, name: str) -> bool
     ]
     scores = {id(part) for part in walk(*([fold.score] if fold.score else []))}
     return (
-        all(isinstance(one, Read) and id(one) in scores for one in reads)
-        and len({one.index for one in reads}) == 1
+        all(isinstance(read, Read) and id(read) in scores for read in reads)
+        and len({read.index for read in reads}) == 1
     )
 
 
 def _with_local(term: Term, local: Output) -> Term:
-    def part(one: Term) -> Term | None:
-        if isinstance(one, Read) and one.buffer == local.name:
-            return element(local, one.index)
+    def part(term_part: Term) -> Term | None:
+        if isinstance(term_part, Read) and term_part.buffer == local.name:
+            return element(local, term_part.index)
         return None
 
     return exchanged(term, part)
@@ -138,21 +138,21 @@ def _with_local(term: Term, local: Output) -> Term:
 # -- the rule --------------------------------------------------------------------------------------
 
 
-def _line(line: Output, made: Mapping[str, Output]) -> Term:
+def _line(line: Output, locals_: Mapping[str, Output]) -> Term:
     done: dict[int, Term] = {}
 
     def part(term: Term) -> Term:
         if id(term) not in done:
-            found = _mean(term, made) if isinstance(term, Fold) else None
-            if found is None and isinstance(term, Fold):
-                found = term.over(term.axis, term.size, part)
-            done[id(term)] = found or rebuilt(term, lambda place: place, part)
+            mean = _mean(term, locals_) if isinstance(term, Fold) else None
+            if mean is None and isinstance(term, Fold):
+                mean = term.over(term.axis, term.size, part)
+            done[id(term)] = mean or rebuilt(term, lambda dim: dim, part)
         return done[id(term)]
 
     return part(line.term)
 
 
-def _mean(fold: Fold, made: Mapping[str, Output]) -> Fold | None:
+def _mean(fold: Fold, locals_: Mapping[str, Output]) -> Fold | None:
     """Return a sum of products as the mean that it is, or None."""
     low, _ = bounds(fold.size)
     if fold.kind != "sum" or fold.dtype.is_half or not fold.dtype.is_float or not low:
@@ -165,18 +165,22 @@ def _mean(fold: Fold, made: Mapping[str, Output]) -> Fold | None:
             continue
         score, base, factor = parts
         within = read_by(score)
-        base = _expanded(base, made, within)
+        base = _expanded(base, locals_, within)
         top, empty = _guarded(base, _finite)
         if not _is_fold(top, "max", fold, score):
             continue
         for share in factors:
             if not (isinstance(share, Apply) and isinstance(share.op, Recip)):
                 continue
-            total = _expanded(share.args[0], made, within)
+            total = _expanded(share.args[0], locals_, within)
             total, seen = _guarded(total, _positive)
-            same = _expanded(weight, made, within)
+            same = _expanded(weight, locals_, within)
             if seen is empty and _is_fold(total, "sum", fold, same):
-                rest = [one for one in factors if one is not weight and one is not share]
+                rest = [
+                    factor_term
+                    for factor_term in factors
+                    if factor_term is not weight and factor_term is not share
+                ]
                 return Fold(
                     "softmax",
                     fold.axis,
@@ -203,8 +207,8 @@ def _product(terms: list[Term], fold: Fold) -> Term:
     if not terms:
         return Number(1, fold.dtype)
     first, *rest = terms
-    for one in rest:
-        first = Apply(Mul(), (first, one), fold.dtype)
+    for factor in rest:
+        first = Apply(Mul(), (first, factor), fold.dtype)
     return first
 
 
@@ -230,12 +234,16 @@ def _weight(term: Term, axis: str) -> tuple[Term, Term, float] | None:
     return (score, base, factor) if fits else None
 
 
-def _expanded(term: Term, made: Mapping[str, Output], keep: set[str]) -> Term:
+def _expanded(term: Term, locals_: Mapping[str, Output], keep: set[str]) -> Term:
     """Return a term with the locals in it as they were made, but for some."""
 
-    def part(one: Term) -> Term | None:
-        if isinstance(one, Read) and one.buffer in made and one.buffer not in keep:
-            return _expanded(element(made[one.buffer], one.index), made, keep)
+    def part(term_part: Term) -> Term | None:
+        if (
+            isinstance(term_part, Read)
+            and term_part.buffer in locals_
+            and term_part.buffer not in keep
+        ):
+            return _expanded(element(locals_[term_part.buffer], term_part.index), locals_, keep)
         return None
 
     return exchanged(term, part)
@@ -244,8 +252,8 @@ def _expanded(term: Term, made: Mapping[str, Output], keep: set[str]) -> Term:
 def _guarded(term: Term, base: Callable[[Term], Term]) -> tuple[Term, bool]:
     """Return what a choice is about if it is one as written for softmaxes of nothing."""
     match term:
-        case Apply(op=Where(), args=(_, one, _)) if base(one) == term:
-            return one, True
+        case Apply(op=Where(), args=(_, guarded, _)) if base(guarded) == term:
+            return guarded, True
         case _:
             return term, False
 
@@ -276,10 +284,12 @@ def _plain(term: Term) -> Term:
     """Return a term with the axes of its folds named in the order in which they come."""
     count = iter(range(1 << 30))
 
-    def part(one: Term) -> Term:
-        if isinstance(one, Fold):
-            axis = Symbol(f"_{next(count)}", one.axis.low, one.axis.high)
-            return one.over(axis, one.size, lambda x: part(replaced(x, {one.axis.name: axis})))
-        return rebuilt(one, lambda place: place, part)
+    def part(term_part: Term) -> Term:
+        if isinstance(term_part, Fold):
+            axis = Symbol(f"_{next(count)}", term_part.axis.low, term_part.axis.high)
+            return term_part.over(
+                axis, term_part.size, lambda x: part(replaced(x, {term_part.axis.name: axis}))
+            )
+        return rebuilt(term_part, lambda dim: dim, part)
 
     return part(term)

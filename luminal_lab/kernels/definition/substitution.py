@@ -40,23 +40,23 @@ def guarded(holds: Dim, term: Term) -> Term:
 
 def rebuilt(
     term: Term,
-    place: Callable[[Dim], Dim],
+    located: Callable[[Dim], Dim],
     part: Callable[[Term], Term],
     buffers: Mapping[str, str] = NO_NAMES,
 ) -> Term:
     """Return a term, which is no fold, with other indices, parts and names of buffers."""
     match term:
         case Read(buffer=buffer, index=index, dtype=dtype):
-            return Read(buffers.get(buffer, buffer), tuple(map(place, index)), dtype)
+            return Read(buffers.get(buffer, buffer), tuple(map(located, index)), dtype)
         case Lookup(buffer=buffer, index=index, axis=axis, size=size, dtype=dtype):
-            name, places = buffers.get(buffer, buffer), tuple(map(place, index))
-            return Lookup(name, places, axis, part(term.position), place(size), dtype)
+            name, places = buffers.get(buffer, buffer), tuple(map(located, index))
+            return Lookup(name, places, axis, part(term.position), located(size), dtype)
         case Count(at=at, dtype=dtype):
-            return counted(place(at), dtype)
+            return counted(located(at), dtype)
         case Draw(seed=seed, stream=stream, at=at):
-            return Draw(seed, stream, place(at))
+            return Draw(seed, stream, located(at))
         case Guard(holds=holds, term=inner):
-            return guarded(place(holds), part(inner))
+            return guarded(located(holds), part(inner))
         case Apply(op=op, args=args, dtype=dtype):
             return Apply(op, tuple(map(part, args)), dtype)
         case _:
@@ -70,14 +70,14 @@ def exchanged(term: Term, change: Callable[[Term], Term | None]) -> Term:
     """
     done: dict[int, Term] = {}
 
-    def part(one: Term) -> Term:
-        found = done.get(id(one))
-        if found is None:
-            found = change(one)
-            if found is None and isinstance(one, Fold):
-                found = one.over(one.axis, one.size, part)
-            found = done[id(one)] = found or rebuilt(one, lambda place: place, part)
-        return found
+    def part(inner: Term) -> Term:
+        known_part = done.get(id(inner))
+        if known_part is None:
+            known_part = change(inner)
+            if known_part is None and isinstance(inner, Fold):
+                known_part = inner.over(inner.axis, inner.size, part)
+            known_part = done[id(inner)] = known_part or rebuilt(inner, lambda dim: dim, part)
+        return known_part
 
     return part(term)
 
@@ -89,30 +89,30 @@ def replaced(term: Term, values: Mapping[str, Dim], buffers: Mapping[str, str] =
     """
     done: dict[int, Term] = {}
 
-    def place(dim: Dim) -> Dim:
+    def located(dim: Dim) -> Dim:
         return substitute(dim, values)
 
     def part(term: Term) -> Term:
-        found = done.get(id(term))
-        if found is None:
-            made = fold(term) if isinstance(term, Fold) else rebuilt(term, place, part, buffers)
-            found = done[id(term)] = made
-        return found
+        known_part = done.get(id(term))
+        if known_part is None:
+            new = fold(term) if isinstance(term, Fold) else rebuilt(term, located, part, buffers)
+            known_part = done[id(term)] = new
+        return known_part
 
     def fold(term: Fold) -> Term:
         name = term.axis.name
         inner = {key: value for key, value in values.items() if key != name}
         coming = {symbol.name for value in inner.values() for symbol in symbols(value)}
         if name in coming:
-            within = {one.axis.name for one in walk(term) if isinstance(one, Fold)}
+            within = {body.axis.name for body in walk(term) if isinstance(body, Fold)}
             name = unique(name, {*coming, *within, *values, *free(term)})
-        size = place(term.size)
+        size = located(term.size)
         axis = axis_of(name, size)
         if axis != term.axis:
             inner[term.axis.name] = axis
         if not inner and not buffers:
             return term
-        return term.over(axis, size, lambda one: replaced(one, inner, buffers))
+        return term.over(axis, size, lambda body: replaced(body, inner, buffers))
 
     return part(term)
 
@@ -120,11 +120,11 @@ def replaced(term: Term, values: Mapping[str, Dim], buffers: Mapping[str, str] =
 def looked_up(term: Term, at: Symbol, size: Dim, position: Term) -> Term | None:
     """Return a term at a place that is a value; None where an index does arithmetic with it."""
     if isinstance(position, (Number, Count)):
-        place = int(position.value) if isinstance(position, Number) else position.at
-        if known(both(place >= 0, place < size)):
-            return replaced(term, {at.name: place})
+        position_of = int(position.value) if isinstance(position, Number) else position.at
+        if known(both(position_of >= 0, position_of < size)):
+            return replaced(term, {at.name: position_of})
     mentions = [
-        (part, [axis for axis, place in enumerate(part.places) if at in symbols(place)])
+        (part, [axis for axis, position_of in enumerate(part.places) if at in symbols(position_of)])
         for part in walk(term)
     ]
     # The place itself, once, is where a value can stand.
@@ -147,9 +147,9 @@ def _looked_up(term: Term, at: Symbol, size: Dim, position: Term, done: dict[int
             axis = index.index(at)
             rest = (*index[:axis], 0, *index[axis + 1 :])
             return Lookup(buffer, rest, axis, position, size, dtype)
-        case Count(at=place, dtype=dtype) if place == at:
+        case Count(at=dim, dtype=dtype) if dim == at:
             return Apply(Cast(dtype), (position,), dtype)
         case Fold():
             return term.over(term.axis, term.size, part)
         case _:
-            return rebuilt(term, lambda place: place, part)
+            return rebuilt(term, lambda dim: dim, part)

@@ -76,9 +76,9 @@ class Term:
             return self._hash
         except AttributeError:
             values = [getattr(self, field.name) for field in fields(self)]  # pyright: ignore[reportArgumentType]  # subclasses are dataclasses
-            found = hash((type(self).__name__, *values))
-            object.__setattr__(self, "_hash", found)
-            return found
+            value = hash((type(self).__name__, *values))
+            object.__setattr__(self, "_hash", value)
+            return value
 
     @override
     def __str__(self) -> str:
@@ -140,7 +140,7 @@ class Number(Term):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Number):
             return False
-        mine, theirs = (repr(one.value) for one in (self, other))
+        mine, theirs = (repr(number.value) for number in (self, other))
         return self.dtype is other.dtype and mine == theirs
 
     @override
@@ -260,7 +260,7 @@ def online(score: Term, value: Term, factor: float, *, empty: bool, fused: bool 
     """
     dtype = value.dtype
     top, total, acc = (State(name, dtype) for name in STATES)
-    zero, one = Number(0, dtype), Number(1, dtype)
+    zero, unit = Number(0, dtype), Number(1, dtype)
     lowest = Number(LOWEST[dtype], dtype)
 
     def applied(op: Elementwise, *args: Term) -> Term:
@@ -272,7 +272,7 @@ def online(score: Term, value: Term, factor: float, *, empty: bool, fused: bool 
     values = applied(Add(), product(acc, scale), product(weight, value, fused=fused))
     if empty:
         some = Apply(LessThan(), (zero, total), DType.bool_)
-        total = applied(Where(), some, total, one)
+        total = applied(Where(), some, total, unit)
     result = product(acc, applied(Recip(), total))
     return States((lowest, zero, zero), (largest, weights, values), result)
 
@@ -324,9 +324,9 @@ def walk(*terms: Term) -> Iterator[Term]:
             todo += reversed(term.parts)
 
 
-def _same(one: Term, other: Term) -> bool:
+def _same(first: Term, other: Term) -> bool:
     """Return whether terms are equal; parts that both have often are compared once."""
-    todo: list[tuple[object, object]] = [(one, other)]
+    todo: list[tuple[object, object]] = [(first, other)]
     seen: set[tuple[int, int]] = set()
     while todo:
         a, b = todo.pop()
@@ -352,18 +352,18 @@ def _same(one: Term, other: Term) -> bool:
 
 def softmaxes(term: Term) -> list[Fold]:
     """Return the softmaxes in a term that are in no other fold or condition."""
-    found: dict[Fold, None] = {}
+    folds: dict[Fold, None] = {}
     seen: set[int] = set()
     todo = [term]
     while todo:
-        one = todo.pop()
-        if isinstance(one, Fold):
-            if one.kind == "softmax":
-                found[one] = None
-        elif not isinstance(one, Guard) and id(one) not in seen:
-            seen.add(id(one))
-            todo += one.parts
-    return list(found)
+        part = todo.pop()
+        if isinstance(part, Fold):
+            if part.kind == "softmax":
+                folds[part] = None
+        elif not isinstance(part, Guard) and id(part) not in seen:
+            seen.add(id(part))
+            todo += part.parts
+    return list(folds)
 
 
 def worked_out(term: Term) -> tuple[Term, ...]:
@@ -371,7 +371,10 @@ def worked_out(term: Term) -> tuple[Term, ...]:
     states = [
         part.states for part in walk(term) if isinstance(part, Fold) and part.score is not None
     ]
-    return (term, *(step for one in states for step in (*one.next, one.result)))
+    return (
+        term,
+        *(step for fold_states in states for step in (*fold_states.next, fold_states.result)),
+    )
 
 
 def read_by(*terms: Term) -> set[str]:
@@ -381,7 +384,7 @@ def read_by(*terms: Term) -> set[str]:
 
 def free(term: Term, bound: Iterable[str] = ()) -> dict[str, Symbol]:
     """Return the symbols, by name, that a term mentions and that no fold in it binds."""
-    found: dict[str, Symbol] = {}
+    symbols_by_name: dict[str, Symbol] = {}
     inner = set(bound)
     for part in walk(term):
         places = [*part.places]
@@ -390,15 +393,15 @@ def free(term: Term, bound: Iterable[str] = ()) -> dict[str, Symbol]:
         elif isinstance(part, Lookup):
             places.append(part.size)
         elif isinstance(part, Apply):
-            found |= {symbol.name: symbol for symbol in part.op.symbols()}
-        found |= {symbol.name: symbol for place in places for symbol in symbols(place)}
-    return {name: symbol for name, symbol in found.items() if name not in inner}
+            symbols_by_name |= {symbol.name: symbol for symbol in part.op.symbols()}
+        symbols_by_name |= {symbol.name: symbol for dim in places for symbol in symbols(dim)}
+    return {name: symbol for name, symbol in symbols_by_name.items() if name not in inner}
 
 
 # -- text ------------------------------------------------------------------------------------------
 
 LESS, SUM, PRODUCT, ATOM = 1, 2, 3, 4
-"""How tightly a term binds; 0 is a fold, or what has names for its parts: they go on to the end."""
+"""How tightly a term binds; 0 is a fold or a term with `let`, which extend to the end."""
 INFIX: Mapping[Elementwise, tuple[str, int]] = {
     LessThan(): ("<", LESS),
     Add(): ("+", SUM),
@@ -406,7 +409,7 @@ INFIX: Mapping[Elementwise, tuple[str, int]] = {
     Mod(): ("%", PRODUCT),
 }
 SHORT_TERM = 3
-"""The most terms in one that is written out wherever it stands."""
+"""Terms of at most this many parts are written out, never named."""
 
 
 def write(
@@ -422,12 +425,12 @@ def write(
     """
     used = {*taken, *free(term), *read_by(term)}
     used |= {part.axis.name for part in walk(term) if isinstance(part, Fold)}
-    writer = _Writer(used, between)
+    writer = _TermWriter(used, between)
     writer.names.update(names or {})
     return writer.scope(term)[0]
 
 
-class _Writer:
+class _TermWriter:
     def __init__(self, taken: set[str], between: str) -> None:
         self.states = {name: unique(name, taken) for name in STATES}
         taken = {*taken, *self.states.values()}
@@ -436,7 +439,7 @@ class _Writer:
         self.free_names = (name for name in names if name not in taken)
         self.names: dict[Term, str] = {}
         self.between = between
-        """What stands behind a named part of the whole term."""
+        """The separator after a named part of the whole term."""
 
     def scope(self, term: Term, between: str = "") -> tuple[str, int]:
         """Return the text of a whole term or of a fold's body, its repeated parts first."""
@@ -463,13 +466,13 @@ class _Writer:
         self.names |= {State(name, fold.dtype): own for name, own in self.states.items()}
         shown = self.write(result)[0]
         names = ", ".join(self.states[name] for name in STATES)
-        first = ", ".join(self.write(one)[0] for one in start)
+        first = ", ".join(self.write(state)[0] for state in start)
         # The new maximum, which all else is made of, has a name however short it is.
         largest = next(self.free_names)
         text = self.write(following[0])[0]
         self.names[following[0]] = largest
         lets = f"let {largest} = {text}; {self.lets(' ', *following)}"
-        steps = ", ".join(self.write(one)[0] for one in following)
+        steps = ", ".join(self.write(state)[0] for state in following)
         loop = f"fold {fold.axis.name} < {fold.size} from ({first})"
         return f"{shown} where ({names}) = {loop}: {lets}({steps})"
 
@@ -525,10 +528,10 @@ def subtracted(term: Term) -> Term | None:
     match term:
         case Number(value=value, dtype=dtype) if repr(value).startswith("-"):
             return Number(-value, dtype) if -value <= _most(dtype) else None
-        case Apply(op=op, args=(one, Number(value=-1))) if op == Mul() and not isinstance(
-            one, Number
+        case Apply(op=op, args=(negated, Number(value=-1))) if op == Mul() and not isinstance(
+            negated, Number
         ):
-            return one
+            return negated
         case _:
             return None
 
@@ -560,15 +563,15 @@ def _written(term: Term, bound: Collection[str]) -> tuple[Term, ...]:
         case Apply(op=Add(), args=(left, right)) if (taken := subtracted(right)) is not None:
             return left, taken
         case Fold():
-            found: dict[Term, None] = {}
+            outer: dict[Term, None] = {}
             todo = [*term.parts]
             while todo:
                 part = todo.pop()
                 if free(part).keys().isdisjoint(bound):
-                    found[part] = None
+                    outer[part] = None
                 else:
                     todo += part.parts
-            return tuple(found)
+            return tuple(outer)
         case _:
             return term.parts
 

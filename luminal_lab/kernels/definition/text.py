@@ -74,7 +74,7 @@ def parse_definition(text: str) -> Definition:
             f"parse_definition: needs a text, and not a {text.__class__.__name__}",
             hint="str(definition) writes one",
         )
-    return Reader(text).definition()
+    return DefinitionReader(text).definition()
 
 
 class Header(NamedTuple):
@@ -92,15 +92,15 @@ def parse_header(text: str) -> Header:
     >>> parse_header("kernel scale(x: f32[n]) -> (y: f32[n])").outputs
     (Buffer(name='y', type=f32[n]),)
     """
-    reader = Reader(text)
+    reader = DefinitionReader(text)
     name, inputs, outputs = reader.signature()
     if reader.pos < len(text):
         reader.fail(Piece(reader.pos, ""), "the header should end here")
-    made = [Buffer(piece.text, type) for piece, type in outputs]
-    return Header(name, reader.dims, tuple(inputs), tuple(made))
+    buffers = [Buffer(piece.text, type) for piece, type in outputs]
+    return Header(name, reader.dims, tuple(inputs), tuple(buffers))
 
 
-class Reader(TypeReader):
+class DefinitionReader(TypeReader):
     """Reads definitions, and the terms of nests."""
 
     def __init__(self, text: str) -> None:
@@ -134,22 +134,22 @@ class Reader(TypeReader):
         """Read a definition."""
         name, given, outputs = self.signature()
         wanted = {piece.text: type for piece, type in outputs}
-        made: dict[str, Output] = {}
+        lines_by_name: dict[str, Output] = {}
         while self.pos < len(self.text):
-            line = self.line(wanted, made)
-            made[line.name] = line
+            line = self.line(wanted, lines_by_name)
+            lines_by_name[line.name] = line
         for piece, _ in outputs:
-            if piece.text not in made:
+            if piece.text not in lines_by_name:
                 hint = "each output has a line that says what its elements are"
                 self.fail(piece, f"the output {piece.text!r} has no line", hint)
-        inner = [line for name, line in made.items() if name not in wanted]
-        lines = [made[output] for output in wanted]
-        return Definition(name, tuple(given), tuple(lines), tuple(inner))
+        inner = [line for name, line in lines_by_name.items() if name not in wanted]
+        ordered = [lines_by_name[output] for output in wanted]
+        return Definition(name, tuple(given), tuple(ordered), tuple(inner))
 
-    def buffers(self, what: str) -> list[tuple[Piece, TensorType]]:
+    def buffers(self, kind: str) -> list[tuple[Piece, TensorType]]:
         """Read the arrays in a header's parentheses."""
-        self.take(r"\(", f"'(' and the {what}")
-        found: list[tuple[Piece, TensorType]] = []
+        self.take(r"\(", f"'(' and the {kind}")
+        buffers: list[tuple[Piece, TensorType]] = []
         names: set[str] = set()
         for _ in self.until(")"):
             name = self.take(WORD, "the name of a buffer")
@@ -157,13 +157,13 @@ class Reader(TypeReader):
                 self.fail(name, f"the buffer {name.text!r} is there twice")
             names.add(name.text)
             self.take(":", "':' and the type")
-            found.append((name, self.type(self.take(TYPE, "a type such as f32[4, 8]"))))
-        return found
+            buffers.append((name, self.type(self.take(TYPE, "a type such as f32[4, 8]"))))
+        return buffers
 
-    def line(self, wanted: Mapping[str, TensorType], made: Mapping[str, Output]) -> Output:
+    def line(self, wanted: Mapping[str, TensorType], known_lines: Mapping[str, Output]) -> Output:
         """Read what one array is."""
         name = self.take(WORD, "a line such as y[i < 4] = x[i], or an operator,")
-        if name.text in made or name.text in self.types:
+        if name.text in known_lines or name.text in self.types:
             self.fail(name, f"{name.text!r} is there already")
         self.take(r"\[", "'[' and the axes")
         self.axes, axes, sizes = {}, list[Symbol](), list[Dim]()
@@ -188,9 +188,9 @@ class Reader(TypeReader):
         self.take("<", "'<' and the size of the axis")
         piece = self.until_mark(end)
         size = self.checked_dim(piece, self.dims, declare=False)
-        for what, names in (("a dim", self.dims), ("an axis", self.axes), ("a term", self.parts)):
+        for kind, names in (("a dim", self.dims), ("an axis", self.axes), ("a term", self.parts)):
             if name.text in names:
-                self.fail(name, f"{name.text!r} is the name of {what} already")
+                self.fail(name, f"{name.text!r} is the name of {kind} already")
         with self.blaming(name):
             self.axes[name.text] = axis = axis_of(name.text, size)
         return axis, size
@@ -205,11 +205,11 @@ class Reader(TypeReader):
         lets: list[str] = []
         while match := self.found(LET):
             lets.append(self.let(match))
-        found = self.fold() or self.softmax() or self.comparison()
+        term = self.fold() or self.softmax() or self.comparison()
         for name in lets:
             del self.parts[name]
         self.depth -= 1
-        return found
+        return term
 
     def let(self, match: re.Match[str]) -> str:
         """Read a term that has a name from here on, and return that."""
@@ -223,7 +223,7 @@ class Reader(TypeReader):
 
     def noted(self, term: T, piece: Piece) -> T:
         """Note how deep a term is, and return it unless that is too deep."""
-        deep = 1 + max((self.depths.get(id(one), (one, 1))[1] for one in term.parts), default=0)
+        deep = 1 + max((self.depths.get(id(part), (part, 1))[1] for part in term.parts), default=0)
         if deep > DEEPEST_TERM:
             hint = "a line of its own for a part of it makes an array of that"
             self.fail(piece, f"a term has more than {DEEPEST_TERM} within one another", hint)
@@ -269,19 +269,19 @@ class Reader(TypeReader):
         self.take("(?=where)", "'where' and the fold")
         del self.axes[axis.name]
         self.pos, self.parts = end, outer
-        found = softmax_of(axis, size, States(start, following, result))
-        if found is None:
+        fold = softmax_of(axis, size, States(start, following, result))
+        if fold is None:
             hint = "it is the mean of values weighted by a softmax, as str(definition) writes it"
             self.fail(Piece(begin, ""), "this fold with three values is not known", hint)
-        return self.noted(found, Piece(begin, ""))
+        return self.noted(fold, Piece(begin, ""))
 
     def tuple(self) -> tuple[Term, ...]:
         """Read three terms in parentheses."""
         start = self.take(r"\(", "'(' and three terms")
-        found = tuple([self.term() for _ in self.until(")")])
-        if len(found) != len(STATES):
-            self.fail(start, f"there are {len(found)} terms, and not {len(STATES)}")
-        return found
+        terms = tuple([self.term() for _ in self.until(")")])
+        if len(terms) != len(STATES):
+            self.fail(start, f"there are {len(terms)} terms, and not {len(STATES)}")
+        return terms
 
     def comparison(self) -> Term:
         """Read sums, and what compares two of them."""
@@ -312,23 +312,23 @@ class Reader(TypeReader):
 
     def atom(self) -> Term:
         """Read what stands beside an operator."""
-        found = self.fold()
-        if found is not None:
-            return found
+        term = self.fold()
+        if term is not None:
+            return term
         match = self.found(NUMBER)
         if match is not None:
             return self.numeral(match)
         if self.accept("("):
-            found = self.term()
+            term = self.term()
             self.take(r"\)", "')' or an operator")
-            return found
+            return term
         begin = self.here
         if self.accept("["):
             holds = self.dim(self.until_mark(":"))
             self.take(":", "':' and the term")
-            found = self.term()
+            term = self.term()
             self.take(r"\]", "']' or an operator")
-            return self.noted(Guard(holds, found), begin)
+            return self.noted(Guard(holds, term), begin)
         name = self.take(TERM, "a term")
         if name.text in self.parts and not self.is_at(("[", "(")):
             return self.parts[name.text]
@@ -355,35 +355,35 @@ class Reader(TypeReader):
 
     def element(self, name: Piece) -> Term:
         """Read the places in brackets behind the name of a buffer or a dtype."""
-        places: list[Dim | Term] = []
+        positions: list[Dim | Term] = []
         pieces: list[Piece] = []
         for _ in self.until("]"):
             pieces.append(self.here)
-            places.append(self.place(name))
+            positions.append(self.place(name))
         if name.text in SHORT:
-            return self.counted(name, places)
+            return self.counted(name, positions)
         if name.text not in self.types:
             hint = nearest(name.text, self.types)
             self.fail(name, f"there is no buffer {name.text!r} before this line", hint)
         type = self.types[name.text]
-        if len(places) != len(type.shape):
+        if len(positions) != len(type.shape):
             message = (
                 f"{name.text} is {type}, so that it is read at {len(type.shape)} places, and not "
-                f"at {len(places)}"
+                f"at {len(positions)}"
             )
             self.fail(name, message)
-        values = [axis for axis, place in enumerate(places) if isinstance(place, Term)]
-        index = tuple([0 if isinstance(place, Term) else place for place in places])
+        values = [axis for axis, at in enumerate(positions) if isinstance(at, Term)]
+        index = tuple([0 if isinstance(at, Term) else at for at in positions])
         if not values:
             return Read(name.text, index, type.dtype)
-        (axis, *more), position = values, places[values[0]]
+        (axis, *more), position = values, positions[values[0]]
         if more:
             self.fail(pieces[more[0]], "a lookup has one place that is a value")
         assert isinstance(position, Term)
         if position.dtype.kind != "int":
             self.fail(pieces[axis], f"a place is a whole number, and not a {position.dtype}")
-        found = Lookup(name.text, index, axis, position, type.shape[axis], type.dtype)
-        return self.noted(found, name)
+        lookup = Lookup(name.text, index, axis, position, type.shape[axis], type.dtype)
+        return self.noted(lookup, name)
 
     def counted(self, name: Piece, places: list[Dim | Term]) -> Term:
         """Return an index as a value, of the dtype that stands before the brackets."""
@@ -433,11 +433,13 @@ class Reader(TypeReader):
     def fused(self, name: Piece) -> Term:
         """Read a product that is rounded together with its sum."""
         self.take(r"\(", "'(' and a product")
-        found = self.term()
+        product = self.term()
         self.take(r"\)", "')'")
-        if not isinstance(found, Apply) or found.op != Mul():
-            self.fail(name, f"fused({found}) is no product", "as in sum k < 8: fused(a[k] * b[k])")
-        return self.apply(name, FusedMul(), *found.args)
+        if not isinstance(product, Apply) or product.op != Mul():
+            self.fail(
+                name, f"fused({product}) is no product", "as in sum k < 8: fused(a[k] * b[k])"
+            )
+        return self.apply(name, FusedMul(), *product.args)
 
     def op(self, name: Piece, fields: list[Piece]) -> Elementwise:
         """Return the op that a name and fields are."""

@@ -18,15 +18,15 @@ from luminal_lab.core.op import Reduce, size_of
 from luminal_lab.core.ops import Exp2, MaxReduce, SumReduce
 from luminal_lab.core.ops.intrinsic import Exp
 from luminal_lab.kernels.definition.cost import amount, typical
-from luminal_lab.kernels.fuse.contraction import Contraction, follow, product_of
-from luminal_lab.kernels.fuse.reading import Edge, Reading
-from luminal_lab.kernels.fuse.region import Region
+from luminal_lab.kernels.fuse.contraction import ContractionRegion, follow, product_of
+from luminal_lab.kernels.fuse.reading import Edge, GraphReading
+from luminal_lab.kernels.fuse.region import FusedRegion
 
 MOST_INSIDE = 60
 """How many nodes there may be between the two products."""
 
 
-def attention(reading: Reading, node: Node) -> Contraction | None:
+def attention(reading: GraphReading, node: Node) -> ContractionRegion | None:
     """Return the region of an attention that ends in a sum of products, or None."""
     mixed = product_of(reading, node)
     if mixed is None:
@@ -36,10 +36,10 @@ def attention(reading: Reading, node: Node) -> Contraction | None:
         inside = _weights(reading, edge)
         if inside is None:
             continue
-        region = Region(reading)
+        region = FusedRegion(reading)
         for member in (*members, *inside):
             region.add(member, (False,) * len(member.shape))
-        scores = [one for one in inside if isinstance(one.op, MaxReduce)]
+        scores = [node_inside for node_inside in inside if isinstance(node_inside.op, MaxReduce)]
         follow(region, node)
         for source in list(region.outside()):
             if reading.is_open(source.source) and not region.has(source.source):
@@ -48,55 +48,55 @@ def attention(reading: Reading, node: Node) -> Contraction | None:
             continue
         size = _scores(reading, scores[0])
         because = f"the softmax of {size[1]} is mixed at once: its {amount(size[0])} are not stored"
-        return Contraction(region, because)
+        return ContractionRegion(region, because)
     return None
 
 
-def _scores(reading: Reading, maximum: Node) -> tuple[Dim, str]:
+def _scores(reading: GraphReading, maximum: Node) -> tuple[Dim, str]:
     (edge,) = reading.sources[maximum.id]
     return size_of(edge.source.shape) * edge.source.dtype.itemsize, str(edge.source)
 
 
-def _weights(reading: Reading, edge: Edge) -> list[Node] | None:
+def _weights(reading: GraphReading, edge: Edge) -> list[Node] | None:
     """Return what a softmax of scores is made of, the product below it among them, or None."""
     size = typical(size_of(edge.source.shape))
-    found: dict[int, Node] = {}
+    inside: dict[int, Node] = {}
     todo = [edge.source]
     while todo:
         node = todo.pop()
-        if node.id in found or not reading.is_open(node):
+        if node.id in inside or not reading.is_open(node):
             continue
         product = product_of(reading, node)
         if product is not None:
-            found.update((one.id, one) for one in product[0])
+            inside.update((member.id, member) for member in product[0])
             continue
-        if len(found) > MOST_INSIDE:
+        if len(inside) > MOST_INSIDE:
             return None
         is_whole = typical(size_of(node.shape)) >= size
-        if not is_whole and not isinstance(node.op, Reduce) and not _is_of(reading, node, found):
+        if not is_whole and not isinstance(node.op, Reduce) and not _is_of(reading, node, inside):
             continue  # a mask, or what else is broadcast: it is read, or computed anew
-        found[node.id] = node
+        inside[node.id] = node
         todo += [below.source for below in reading.sources[node.id]]
-    kinds = {type(one.op) for one in found.values()}
-    products = [one for one in found.values() if product_of(reading, one) is not None]
+    kinds = {type(member.op) for member in inside.values()}
+    products = [member for member in inside.values() if product_of(reading, member) is not None]
     alone = all(
-        user.user.id in found or user.user.id == edge.user.id
-        for one in found.values()
-        for user in reading.readers.get(one.id, ())
+        user.user.id in inside or user.user.id == edge.user.id
+        for member in inside.values()
+        for user in reading.readers.get(member.id, ())
     )
     fits = kinds >= {MaxReduce, SumReduce} and bool(kinds & {Exp2, Exp}) and len(products) == 1
-    stored = any(one.id in reading.needed for one in found.values())
-    return list(found.values()) if fits and alone and not stored else None
+    stored = any(member.id in reading.needed for member in inside.values())
+    return list(inside.values()) if fits and alone and not stored else None
 
 
-def _is_of(reading: Reading, node: Node, found: dict[int, Node]) -> bool:
+def _is_of(reading: GraphReading, node: Node, inside: dict[int, Node]) -> bool:
     """Return whether a value of a row is made of a reduction over it."""
     todo, seen = [node], {node.id}
     while todo:
-        one = todo.pop()
-        if isinstance(one.op, Reduce):
+        below = todo.pop()
+        if isinstance(below.op, Reduce):
             return True
-        for edge in reading.sources.get(one.id, ()):
+        for edge in reading.sources.get(below.id, ()):
             if reading.is_open(edge.source) and edge.source.id not in seen and len(seen) < 8:
                 seen.add(edge.source.id)
                 todo.append(edge.source)

@@ -15,52 +15,53 @@ from typing import NamedTuple, TypeAlias
 
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Meta, Node, Table
-from luminal_lab.core.op import Elementwise, Reduce, View
-from luminal_lab.core.ops import Call, Gather, Input, Mul, Pick, Random, SumReduce
+from luminal_lab.core.op import View
+from luminal_lab.core.ops import Call, Input, Mul, Pick, SumReduce
 from luminal_lab.core.ops.intrinsic import FusedMul
-from luminal_lab.kernels.fuse.reading import FREE, Reading
-from luminal_lab.kernels.fuse.region import Region
+from luminal_lab.kernels.fuse.names import kernel_name
+from luminal_lab.kernels.fuse.reading import FREE, GraphReading
+from luminal_lab.kernels.fuse.region import FusedRegion
 from luminal_lab.passes.rule import FACTS
 
 Bodies: TypeAlias = dict[tuple[object, ...], IR]
 """The bodies that there are, by what they hold."""
 
 
-class Plan(NamedTuple):
+class PlannedKernel(NamedTuple):
     """A region that is to become a kernel."""
 
-    region: Region
+    region: FusedRegion
     exits: tuple[int, ...]
     """What of it is stored, in order."""
     rule: str
     because: str
 
 
-def plan(region: Region, rule: str, because: str) -> Plan:
+def plan(region: FusedRegion, rule: str, because: str) -> PlannedKernel:
     """Settle what a region is: no other may have its members."""
     exits = region.exits
     region.reading.settle(region.members, exits, [edge.source.id for edge in region.outside()])
     reading, only = region.reading, len(exits) == 1
     forms = [reading.as_read(reading.ir[id], permuted=only) for id in exits]
-    return Plan(region, tuple(node.id for node in forms), rule, because)
+    return PlannedKernel(region, tuple(node.id for node in forms), rule, because)
 
 
-def write(edit: Edit, reading: Reading, plans: Sequence[Plan]) -> None:
+def write(edit: Edit, reading: GraphReading, plans: Sequence[PlannedKernel]) -> None:
     """Put calls into the graph instead of the results of regions, and say what is kept apart."""
     bodies: Bodies = {}
-    stored = reading.forms.union(id for one in plans for id in one.exits)
+    stored = reading.forms.union(id for planned in plans for id in planned.exits)
     for region, exits, rule, because in reversed(plans):
         inside, sources = _split(edit, region, exits, stored.difference(exits))
         for id, reason in region.apart.items():
             if reason and not region.has(reading.ir[id]):
                 edit.refuse(rule, id, because=f"kept apart: {reason}")
         with edit.firing(rule, because):
-            name = rule if rule == "attention" else _name(inside)
+            name = kernel_name(rule, inside)
             fused = _fused(edit, inside, exits)
             body = _body(inside, sources, exits, bodies, name, fused)
             call = edit.insert(Call(body), *sources, like=list(reversed(inside)))
-            for place, id in enumerate(exits):
-                new = edit.insert(Pick(place), call, like=id) if len(exits) > 1 else call
+            for index, id in enumerate(exits):
+                new = edit.insert(Pick(index), call, like=id) if len(exits) > 1 else call
                 edit.replace(id, new, renames=True)
     _sweep(edit, reading.live)
 
@@ -76,7 +77,7 @@ def _sweep(edit: Edit, live: Iterable[int]) -> None:
 
 
 def _split(
-    edit: Edit, region: Region, exits: Sequence[int], stored: Set[int]
+    edit: Edit, region: FusedRegion, exits: Sequence[int], stored: Set[int]
 ) -> tuple[list[Node], list[Node]]:
     """Return the nodes of a kernel, sources first, and the stored values that it reads."""
     inside: dict[int, Node] = {}
@@ -107,8 +108,8 @@ def _split(
             sources.setdefault(node.id, node)
         elif node.id not in inside:
             read = [*read_by(node)]
-            stack.append((node._replace(sources=tuple(one.id for one in read)), True))
-            stack += [(one, False) for one in reversed(read)]
+            stack.append((node._replace(sources=tuple(source.id for source in read)), True))
+            stack += [(source, False) for source in reversed(read)]
     return list(inside.values()), list(sources.values())
 
 
@@ -116,10 +117,10 @@ def _is_made_of(edit: Edit, id: int, others: Collection[int]) -> bool:
     """Return whether a node is computed from one of some others."""
     todo, seen = [id], {id}
     while todo:
-        one = todo.pop()
-        if one in others:
+        node = todo.pop()
+        if node in others:
             return True
-        new = [source for source in edit[one].sources if source not in seen]
+        new = [source for source in edit[node].sources if source not in seen]
         seen.update(new)
         todo += new
     return False
@@ -131,7 +132,7 @@ def _fused(edit: Edit, inside: list[Node], exits: Sequence[int]) -> Set[int]:
     for node in inside:
         for id in node.sources:
             readers.setdefault(id, []).append(node)
-    found: set[int] = set()
+    products: set[int] = set()
     for node in inside:
         if not isinstance(node.op, Mul) or not node.dtype.is_float:
             continue
@@ -141,12 +142,12 @@ def _fused(edit: Edit, inside: list[Node], exits: Sequence[int]) -> Set[int]:
             if not isinstance(last.op, View):
                 break
         if isinstance(last.op, SumReduce):
-            found.add(node.id)
+            products.add(node.id)
     if "contract" in edit.licence:
-        return found
-    for id in found:
-        told = f"the licence does not grant contract ({FACTS['contract']})"
-        edit.refuse("fused-product", id, ["contract"], because=told)
+        return products
+    for id in products:
+        reason = f"the licence does not grant contract ({FACTS['contract']})"
+        edit.refuse("fused-product", id, ["contract"], because=reason)
     return frozenset()
 
 
@@ -159,32 +160,24 @@ def _body(
     fused: Set[int],
 ) -> IR:
     """Return a region as a graph of its own, of equal ones the same."""
-    places = {source.id: place for place, source in enumerate(sources)}
+    index_of = {source.id: index for index, source in enumerate(sources)}
     table = Table()
     key: list[object] = [source.type for source in sources]
-    for place, source in enumerate(sources):
+    for index, source in enumerate(sources):
         op = Input(source.dtype, source.shape)
-        table.set(place, Node(place, op, (), source.type, (), Meta(_letter(place))))
+        table.set(index, Node(index, op, (), source.type, (), Meta(_letter(index))))
     for node in inside:
-        place = places[node.id] = len(places)
-        read = tuple(places[id] for id in node.sources)
+        index = index_of[node.id] = len(index_of)
+        read = tuple(index_of[id] for id in node.sources)
         op = FusedMul() if node.id in fused else node.op
         key.append((op, read, node.type))
-        table.set(place, Node(place, op, read, node.type))
-    outputs = tuple(places[id] for id in exits)
+        table.set(index, Node(index, op, read, node.type))
+    outputs = tuple(index_of[id] for id in exits)
     known = (*key, outputs)
     if known not in bodies:
         bodies[known] = IR(table, range(len(sources)), outputs, name=name)
     return bodies[known]
 
 
-def _letter(place: int) -> str:
-    return chr(ord("a") + place) if place < 26 else f"in{place}"
-
-
-def _name(inside: list[Node]) -> str:
-    """Name a kernel after what it computes: its first and its last ops."""
-    computing = (Elementwise, Reduce, Gather, Random)
-    names = [node.op.name for node in inside if isinstance(node.op, computing)]
-    short = [name.removeprefix("math.").removesuffix("_reduce") for name in dict.fromkeys(names)]
-    return "_".join(short[:2] + short[-2:] if len(short) > 4 else short) or "copy"
+def _letter(index: int) -> str:
+    return chr(ord("a") + index) if index < 26 else f"in{index}"

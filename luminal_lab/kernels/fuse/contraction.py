@@ -28,31 +28,31 @@ from luminal_lab.core.ops import (
 )
 from luminal_lab.core.views import axis_groups
 from luminal_lab.kernels.definition.cost import amount
-from luminal_lab.kernels.fuse.reading import Again, Edge, Reading
-from luminal_lab.kernels.fuse.region import Region
+from luminal_lab.kernels.fuse.reading import Again, Edge, GraphReading
+from luminal_lab.kernels.fuse.region import FusedRegion
 
 PROLOGUE = 2
-"""The most operations on an operand's element that are done each time that it is read."""
+"""The most operations that are repeated whenever an operand's element is read."""
 MOST_AFTER = 200
-"""How far ahead it is looked for the end of what follows."""
+"""How many followers are searched for the end of the region."""
 IN_PLACE = (Reshape, Permute, Contiguous, StopGradient)
 """Views of all elements, each once."""
 
 
-class Contraction(NamedTuple):
+class ContractionRegion(NamedTuple):
     """A region around a sum of products, and what is to be said about it."""
 
-    region: Region
+    region: FusedRegion
     because: str
 
 
-def contraction(reading: Reading, node: Node) -> Contraction | None:
+def contraction(reading: GraphReading, node: Node) -> ContractionRegion | None:
     """Return the region around a sum of products, or None if the node is no such sum."""
-    found = product_of(reading, node)
-    if found is None:
+    product_members = product_of(reading, node)
+    if product_members is None:
         return None
-    members, times = found
-    region = Region(reading)
+    members, times = product_members
+    region = FusedRegion(reading)
     for member in members:
         region.add(member, (False,) * len(member.shape))
     product = members[-1]
@@ -67,13 +67,13 @@ def contraction(reading: Reading, node: Node) -> Contraction | None:
         size = size_of(node.shape) * node.dtype.itemsize
         ops = f"{after} op{'s' * (after > 1)}"
         because += f", and {ops} up to {last} that would read them again, {amount(size)}"
-    return Contraction(region, because)
+    return ContractionRegion(region, because)
 
 
 # -- the sum ---------------------------------------------------------------------------------------
 
 
-def product_of(reading: Reading, node: Node) -> tuple[list[Node], Dim] | None:
+def product_of(reading: GraphReading, node: Node) -> tuple[list[Node], Dim] | None:
     """Return the sums and the product below them if that is a contraction; and its length."""
     if not isinstance(node.op, SumReduce):
         return None
@@ -82,7 +82,7 @@ def product_of(reading: Reading, node: Node) -> tuple[list[Node], Dim] | None:
     return reading.products[node.id]
 
 
-def _product_of(reading: Reading, node: Node) -> tuple[list[Node], Dim] | None:
+def _product_of(reading: GraphReading, node: Node) -> tuple[list[Node], Dim] | None:
     members = [node]
     axes: set[int] = set()
     times: Dim = 1
@@ -95,10 +95,10 @@ def _product_of(reading: Reading, node: Node) -> tuple[list[Node], Dim] | None:
         if isinstance(node.op, SumReduce):
             axes = axes | {node.op.axis}
             times = times * edge.shape[node.op.axis]
-        found = _summed_below(edge, axes)
-        if found is None:
+        below = _summed_below(edge, axes)
+        if below is None:
             return None
-        axes, node = found, edge.source
+        axes, node = below, edge.source
         members.append(node)
     if len(reading.sources[node.id]) != 2:
         return None
@@ -107,7 +107,7 @@ def _product_of(reading: Reading, node: Node) -> tuple[list[Node], Dim] | None:
     return (members, times) if is_repeated and all(varies for _, varies in kinds) else None
 
 
-def _is_alone(reading: Reading, node: Node) -> bool:
+def _is_alone(reading: GraphReading, node: Node) -> bool:
     """Return whether a node is read by one other alone, and part of no kernel yet."""
     is_open = reading.is_open(node) and node.id not in reading.needed
     return is_open and len(reading.readers[node.id]) == 1
@@ -116,10 +116,10 @@ def _is_alone(reading: Reading, node: Node) -> bool:
 def _summed_below(edge: Edge, axes: set[int]) -> set[int] | None:
     """Return which axes of a source are summed, if those are that are seen of it."""
     shapes = [edge.source.shape, *(view.shape for view in edge.via)]
-    found: set[int] | None = axes
+    summed: set[int] | None = axes
     for view, old, new in reversed(list(zip(edge.via, shapes, shapes[1:], strict=False))):
-        found = None if found is None else _axes_below(view.op, old, new, found)
-    return found
+        summed = None if summed is None else _axes_below(view.op, old, new, summed)
+    return summed
 
 
 def _axes_below(op: object, old: Shape, new: Shape, axes: set[int]) -> set[int] | None:
@@ -128,22 +128,22 @@ def _axes_below(op: object, old: Shape, new: Shape, axes: set[int]) -> set[int] 
         case Permute(axes=order):
             return {order[axis] for axis in axes}
         case Reshape():
-            found: set[int] = set()
+            below: set[int] = set()
             if 0 in old or 0 in new:
                 return None
             for olds, news in axis_groups(old, new):
                 inside = {axis in axes for axis in news}
                 if len(inside) > 1:
                     return None
-                found |= {*olds} if True in inside else set()
-            return found
+                below |= {*olds} if True in inside else set()
+            return below
         case Contiguous() | StopGradient():
             return axes
         case _:
             return None
 
 
-def _operand(reading: Reading, edge: Edge, axes: set[int]) -> tuple[bool, bool]:
+def _operand(reading: GraphReading, edge: Edge, axes: set[int]) -> tuple[bool, bool]:
     """Return whether an operand is read for many results, and whether it varies along the sum."""
     repeated = False
     while True:
@@ -171,10 +171,10 @@ def _seen_by_operand(op: object, old: Shape, new: Shape, axes: set[int]) -> tupl
         case Permute(axes=order):
             return False, {order[axis] for axis in axes}
         case Reshape():
-            found: set[int] = set()
+            below: set[int] = set()
             for olds, news in axis_groups(old, new) if 0 not in new else ():
-                found |= {*olds} if axes & {*news} else set()
-            return False, found
+                below |= {*olds} if axes & {*news} else set()
+            return False, below
         case _:
             return False, axes
 
@@ -182,7 +182,7 @@ def _seen_by_operand(op: object, old: Shape, new: Shape, axes: set[int]) -> tupl
 # -- what follows ----------------------------------------------------------------------------------
 
 
-def follow(region: Region, root: Node) -> Node:
+def follow(region: FusedRegion, root: Node) -> Node:
     """Take in what is made of the result, as far as one value comes of it; return that."""
     reading = region.reading
     size = size_of(root.shape)
@@ -195,7 +195,7 @@ def follow(region: Region, root: Node) -> Node:
         for edge in reading.readers.get(node.id, ()):
             if edge.user.id not in queued:
                 queued.add(edge.user.id)
-                heappush(heap, (reading.place[edge.user.id], edge.user.id))
+                heappush(heap, (reading.order_of[edge.user.id], edge.user.id))
         if not heap:
             break
         node = reading.ir[heappop(heap)[1]]
@@ -217,7 +217,7 @@ def follow(region: Region, root: Node) -> Node:
     return last
 
 
-def _no_follower(region: Region, user: Node, size: Dim) -> str:
+def _no_follower(region: FusedRegion, user: Node, size: Dim) -> str:
     """Return why a node is not computed with the result that it reads, or nothing."""
     reading = region.reading
     is_elementwise = isinstance(user.op, Elementwise) or user.id in reading.free
@@ -238,7 +238,7 @@ def _no_follower(region: Region, user: Node, size: Dim) -> str:
     return region.full(user) if size_of(user.shape) == size else f"{user} has another size"
 
 
-def _side_inputs(region: Region, product: Node) -> None:
+def _side_inputs(region: FusedRegion, product: Node) -> None:
     """Compute what else the followers read where it is read, if that costs little."""
     reading = region.reading
     for id in [*region.members]:
@@ -250,22 +250,22 @@ def _side_inputs(region: Region, product: Node) -> None:
                 region.apart[edge.source.id] = cost if isinstance(cost, str) else ""
 
 
-def _prologue(region: Region, edge: Edge) -> None:
+def _prologue(region: FusedRegion, edge: Edge) -> None:
     reading, source = region.reading, edge.source
     if not reading.is_open(source) or region.has(source):
         return
-    found = reading.again(source)
+    again = reading.again(source)
     times = edge.repeats
     often = f", and each would be computed {times}×" if times != 1 else ""
-    if not isinstance(found, Again):
-        region.apart[source.id] = found + often
-    elif any(isinstance(reading.ir[id].op, Random) for id in found.inside):
+    if not isinstance(again, Again):
+        region.apart[source.id] = again + often
+    elif any(isinstance(reading.ir[id].op, Random) for id in again.inside):
         region.apart[source.id] = f"{source} is drawn{often}"
-    elif found.ratio > 1:
-        more = f"recomputing {source} would read {found.ratio:.4g}× the bytes"
+    elif again.ratio > 1:
+        more = f"recomputing {source} would read {again.ratio:.4g}× the bytes"
         region.apart[source.id] = more + often
-    elif found.flops > PROLOGUE:
-        cost = f"{source} costs {found.flops} operations an element"
+    elif again.flops > PROLOGUE:
+        cost = f"{source} costs {again.flops} operations an element"
         region.apart[source.id] = cost + often
     else:
-        region.anew |= found.inside
+        region.anew |= again.inside

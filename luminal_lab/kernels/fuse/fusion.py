@@ -35,16 +35,16 @@ from luminal_lab.core.op import Reduce, size_of
 from luminal_lab.core.ops import CustomGradient
 from luminal_lab.kernels.definition.cost import amount, typical
 from luminal_lab.kernels.fuse.attention import attention
-from luminal_lab.kernels.fuse.body import Plan, plan, write
+from luminal_lab.kernels.fuse.body import PlannedKernel, plan, write
 from luminal_lab.kernels.fuse.contraction import contraction
-from luminal_lab.kernels.fuse.reading import Reading
-from luminal_lab.kernels.fuse.region import Inner, Region
+from luminal_lab.kernels.fuse.reading import GraphReading
+from luminal_lab.kernels.fuse.region import FusedRegion, Inner
 from luminal_lab.passes.base import Pass
 
 LONGEST_ROW = 1 << 18
-"""The most bytes of a row that is read more than once: a core's own cache has about as many."""
+"""The most bytes of a row that is read more than once: about the size of a core's cache."""
 FEW_ROWS = 16
-"""Fewer rows than these keep not all cores busy."""
+"""Fewer rows than this do not keep all cores busy."""
 
 
 @dataclass(frozen=True)
@@ -70,15 +70,15 @@ class FuseContractions(Pass):
 
     @override
     def run(self, ir: IR, edit: Edit) -> None:
-        reading = Reading(ir)
-        plans: list[Plan] = []
+        reading = GraphReading(ir)
+        plans: list[PlannedKernel] = []
         for node in reversed(reading.open()):
             if reading.is_open(node):
-                found = attention(reading, node) if self.attention else None
-                rule = "contraction" if found is None else "attention"
-                found = found or contraction(reading, node)
-                if found is not None:
-                    plans.append(plan(found.region, rule, found.because))
+                region = attention(reading, node) if self.attention else None
+                rule = "contraction" if region is None else "attention"
+                region = region or contraction(reading, node)
+                if region is not None:
+                    plans.append(plan(region.region, rule, region.because))
         write(edit, reading, plans)
 
 
@@ -90,8 +90,8 @@ class FuseRows(Pass):
 
     @override
     def run(self, ir: IR, edit: Edit) -> None:
-        reading = Reading(ir)
-        plans: list[Plan] = []
+        reading = GraphReading(ir)
+        plans: list[PlannedKernel] = []
         reductions = [node for node in reversed(reading.open()) if isinstance(node.op, Reduce)]
         for node in sorted(reductions, key=lambda node: _is_late(reading, node)):
             if reading.is_open(node):
@@ -108,11 +108,11 @@ class FuseElementwise(Pass):
 
     @override
     def run(self, ir: IR, edit: Edit) -> None:
-        reading = Reading(ir)
-        plans: list[Plan] = []
+        reading = GraphReading(ir)
+        plans: list[PlannedKernel] = []
         for node in reversed(reading.open()):
             if reading.is_open(node) and node.id in reading.stored:
-                region = Region(reading, _no_reduction)
+                region = FusedRegion(reading, _no_reduction)
                 region.add(node, (False,) * len(node.shape))
                 region.grow()
                 region.compute_together()
@@ -133,18 +133,18 @@ def _no_reduction(node: Node, inner: Inner) -> str:
 # -- rows ------------------------------------------------------------------------------------------
 
 
-def _is_late(reading: Reading, node: Node) -> bool:
+def _is_late(reading: GraphReading, node: Node) -> bool:
     """Return whether a reduction takes what the others leave: it has few rows, or only one."""
     (edge,) = reading.sources[node.id] or (None,)
     is_nested = edge is not None and isinstance(edge.source.op, Reduce)
     return typical(size_of(node.shape)) < FEW_ROWS and not is_nested
 
 
-def _rows(reading: Reading, node: Node) -> Region:
+def _rows(reading: GraphReading, node: Node) -> FusedRegion:
     """Return the region around a reduction."""
     assert isinstance(node.op, Reduce)
     limits = _Limits(reading)
-    region = limits.region = Region(reading, limits.why_not)
+    region = limits.region = FusedRegion(reading, limits.why_not)
     region.add(node, tuple(axis == node.op.axis for axis in range(len(node.shape))))
     region.grow()
     region.compute_together()
@@ -153,11 +153,11 @@ def _rows(reading: Reading, node: Node) -> Region:
 
 
 class _Limits:
-    """What keeps a node out of a region of rows, beside that its rows are others."""
+    """What keeps a node out of a region of rows, apart from having other rows."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: GraphReading) -> None:
         self.reading = reading
-        self.region = Region(reading)
+        self.region = FusedRegion(reading)
 
     @property
     def is_column(self) -> bool:
@@ -165,12 +165,12 @@ class _Limits:
         edges = [self.reading.sources[id][:1] for id in self._reductions()]
         shapes = [
             (edge.shape, self.region.members[edge.user.id], edge.user.op)
-            for found in edges
-            for edge in found
+            for reads in edges
+            for edge in reads
         ]
         if not shapes:
             return False
-        shape, inner, op = max(shapes, key=lambda one: typical(size_of(one[0])))
+        shape, inner, op = max(shapes, key=lambda seen: typical(size_of(seen[0])))
         longer = [axis for axis, dim in enumerate(shape) if dim != 1]
         axis = op.axis if isinstance(op, Reduce) else -1
         return bool(longer) and not (inner[longer[-1]] or longer[-1] == axis)
@@ -219,7 +219,7 @@ class _Limits:
         """Return why a node that no reduction is made of, or makes, is no member, or nothing."""
         ends = [id for id in self.region.members if self.reading.bits([id]) & reductions]
         makes = any(
-            self.reading.depends(self.reading.ir[id], 1 << self.reading.place[node.id])
+            self.reading.depends(self.reading.ir[id], 1 << self.reading.order_of[node.id])
             for id in ends
         )
         rows = size_of(self.reading.ir[ends[0]].shape)
@@ -235,7 +235,7 @@ class _Limits:
 
     def _after(self, node: Node) -> Node | None:
         """Return a member that reads whole rows and waits for a reduction."""
-        bit = 1 << self.reading.place[node.id]
+        bit = 1 << self.reading.order_of[node.id]
         for id in self.region.members:
             member = self.reading.ir[id]
             whole = not isinstance(member.op, Reduce) and typical(self._length(member)) > 1
@@ -244,17 +244,17 @@ class _Limits:
         return None
 
 
-def _told(region: Region, rows: Dim | None) -> str:
+def _told(region: FusedRegion, rows: Dim | None) -> str:
     """Return what a kernel saves, in words."""
     reading = region.reading
     nodes = [reading.ir[id] for id in region.computed if id not in reading.free]
     reductions = [node for node in nodes if isinstance(node.op, Reduce)]
-    what = ""
+    reduced = ""
     if rows is not None:
         many = (
             f"{len(reductions)} reductions over the same" if reductions[1:] else "1 reduction over"
         )
-        what = f"{many} {rows} row{'s' * (rows != 1)}, "
+        reduced = f"{many} {rows} row{'s' * (rows != 1)}, "
     if len(nodes) == 1:
-        return f"{what}one op alone"
-    return f"{what}{len(nodes)} ops at once: {amount(region.saved)} need not go through memory"
+        return f"{reduced}one op alone"
+    return f"{reduced}{len(nodes)} ops at once: {amount(region.saved)} need not go through memory"

@@ -120,15 +120,15 @@ def _try_at(node: Node, edit: Edit) -> None:
 
 def _put(template: Template, node: Node, match: Match, edit: Edit) -> None:
     """Let the op take a region's place, and erase what only the region needed."""
-    sources = [match[place] for place in template.inputs]
+    sources = [match[hole] for hole in template.inputs]
     inside = _inside(template, node, match)
     name = template.op.name.removeprefix(PREFIX)
     with edit.firing(name.replace("_", "-"), f"{name} is one function in C"):
         if template.negated:
             minus = edit.insert(Constant(-1.0, node.dtype, node.shape), like=[node])
             sources = [edit.insert(Mul(), sources[0], minus, like=[node])]
-        made = edit.insert(template.op, *sources, like=[node, *inside])
-        edit.replace(node, made, renames=True)
+        intrinsic = edit.insert(template.op, *sources, like=[node, *inside])
+        edit.replace(node, intrinsic, renames=True)
         for member in (node, *inside):
             if not edit.readers.get(member.id) and not edit.is_output(member.id):
                 edit.erase(member)
@@ -136,10 +136,10 @@ def _put(template: Template, node: Node, match: Match, edit: Edit) -> None:
 
 def _inside(template: Template, root: Node, match: Match) -> list[Node]:
     """Return what a region computes but for its root, users first."""
-    given = {match[place].id for place in template.inputs}
-    found = {node.id: node for node in match.values() if node.id not in given}
-    found.pop(root.id, None)
-    return sorted(found.values(), key=lambda node: -node.id)
+    given = {match[hole].id for hole in template.inputs}
+    inside = {node.id: node for node in match.values() if node.id not in given}
+    inside.pop(root.id, None)
+    return sorted(inside.values(), key=lambda node: -node.id)
 
 
 def _is_closed(root: Node, match: Match, edit: Edit) -> bool:
@@ -171,34 +171,34 @@ class Template:
         """Return what each node of the template stands for, with a node as its root."""
         return self._fitted(self.root, node, {}, edit)
 
-    def _fitted(self, place: int, node: Node, match: Match, edit: Edit) -> Match | None:
+    def _fitted(self, line: int, node: Node, match: Match, edit: Edit) -> Match | None:
         """Return a match that also has this node, or None."""
-        op, sources = self.lines[place]
+        op, sources = self.lines[line]
         if isinstance(op, Constant):
             return match if _is_constant(op, node, edit) else None
-        if place in match:
-            return match if match[place].id == node.id else None
+        if line in match:
+            return match if match[line].id == node.id else None
         if isinstance(op, Input):
-            return {**match, place: node}
+            return {**match, line: node}
         if type(node.op) is not type(op) or node.op != op:
             return None
-        here = {**match, place: node}
-        found = self._fitted_below(sources, node.sources, here, edit)
-        if found is None and op.commutative:
-            found = self._fitted_below(sources, node.sources[::-1], here, edit)
-        return found
+        here = {**match, line: node}
+        match_below = self._fitted_below(sources, node.sources, here, edit)
+        if match_below is None and op.commutative:
+            match_below = self._fitted_below(sources, node.sources[::-1], here, edit)
+        return match_below
 
     def _fitted_below(
-        self, places: Sequence[int], ids: Sequence[int], match: Match, edit: Edit
+        self, lines: Sequence[int], ids: Sequence[int], match: Match, edit: Edit
     ) -> Match | None:
-        found: Match | None = match
-        for place, id in zip(places, ids, strict=True):
+        match_so_far: Match | None = match
+        for line, id in zip(lines, ids, strict=True):
             source = edit.table.get(id)
             assert source is not None, "a graph in an editor is closed"
-            found = self._fitted(place, source, found, edit)
-            if found is None:
+            match_so_far = self._fitted(line, source, match_so_far, edit)
+            if match_so_far is None:
                 return None
-        return found
+        return match_so_far
 
 
 def _is_constant(op: Constant, node: Node, edit: Edit) -> bool:
@@ -236,14 +236,16 @@ class _Page(Store):
 @lru_cache(None)
 def templates(dtype: DType) -> dict[type[Op], list[Template]]:
     """Return what is looked for among the nodes of a dtype, by the last op, the largest first."""
-    found: list[Template] = []
+    templates_found: list[Template] = []
     for op, of_one in _functions(dtype):
-        found += _of_one(op, of_one, dtype)
+        templates_found += _of_one(op, of_one, dtype)
     for op, of_two in SPELLED_OF_TWO:
         page = _Page("template", 0)
-        found.append(_template(op, page.written(of_two(page.hole(dtype), page.hole(dtype)))))
+        templates_found.append(
+            _template(op, page.written(of_two(page.hole(dtype), page.hole(dtype))))
+        )
     by_op: dict[type[Op], list[Template]] = {}
-    for template in sorted(found, key=lambda template: -len(template.lines)):
+    for template in sorted(templates_found, key=lambda template: -len(template.lines)):
         by_op.setdefault(type(template.lines[template.root][0]), []).append(template)
     return by_op
 
@@ -279,9 +281,9 @@ def _of_one(op: Intrinsic, method: Callable[[Tensor], Tensor], dtype: DType) -> 
 
 
 def _simplified(ir: IR) -> IR:
-    for one in (Simplify(), DeadCode()):
+    for simplifier in (Simplify(), DeadCode()):
         edit = Edit(ir, licence=LICENCE)
-        one.run(ir, edit)
+        simplifier.run(ir, edit)
         ir = edit.ir()
     return ir
 

@@ -31,10 +31,10 @@ FREE = (Constant, Iota, View, Contiguous, StopGradient)
 COMPUTING = (Elementwise, Reduce, Gather, Random)
 """What kernels are made of; all else is no part of any."""
 CHEAP = 4
-"""The most operations that are rather done again than stored."""
+"""The most operations that are recomputed instead of stored."""
 
 SLACK = 1.1
-"""How many bytes may be read, for a byte that is not stored."""
+"""How many bytes may be read to save storing one."""
 
 
 def computes(op: Op) -> bool:
@@ -87,14 +87,14 @@ class Again(NamedTuple):
 Bases: TypeAlias = dict[int, tuple[Node, tuple[Node, ...]] | None]
 
 
-class Reading:
+class GraphReading:
     """A graph as nodes that compute, and who reads whom."""
 
     def __init__(self, ir: IR) -> None:
         self.ir = ir
         self.live = ir.ancestors(ir.output_ids)
         self.nodes = [node for node in ir.nodes if node.id in self.live]
-        self.place = {node.id: place for place, node in enumerate(self.nodes)}
+        self.order_of = {node.id: order for order, node in enumerate(self.nodes)}
         self.sources: dict[int, list[Edge]] = {}
         self.readers: dict[int, list[Edge]] = {}
         self.computing: dict[int, Node] = {}
@@ -110,10 +110,10 @@ class Reading:
         """Of each node what it is computed from, as bits, itself among them."""
         self._again: dict[int, Again | str] = {}
         self.products: dict[int, tuple[list[Node], Dim] | None] = {}
-        """What is known of sums of products, until more nodes are taken."""
+        """Cached results about sums of products, valid until more nodes are taken."""
         self._read()
         self.forms = {self.as_read(node).id for node in self.computing.values()}
-        """As what the results of nodes are stored, if they are."""
+        """The forms in which results of nodes are stored."""
 
     def _read(self) -> None:
         for node in self.nodes:
@@ -123,7 +123,7 @@ class Reading:
         self.stored.update(self.needed)
         bases: Bases = {}
         for node in self.nodes:
-            behind = 1 << self.place[node.id]
+            behind = 1 << self.order_of[node.id]
             for id in node.sources:
                 behind |= self.behind[id]
             self.behind[node.id] = behind
@@ -170,12 +170,12 @@ class Reading:
         best, shape = node, node.shape
         if node.id in self.needed or not edges:
             return best
-        for place, views in enumerate(zip(*(edge.via for edge in edges), strict=False), 1):
+        for depth, views in enumerate(zip(*(edge.via for edge in edges), strict=False), 1):
             view = views[0]
             if len({*views}) > 1 or not _is_in_place(view, shape, permuted=permuted):
                 break
             shape = view.shape
-            if len(shape) <= len(best.shape) or any(len(edge.via) == place for edge in edges):
+            if len(shape) <= len(best.shape) or any(len(edge.via) == depth for edge in edges):
                 best = view
         return best
 
@@ -193,12 +193,12 @@ class Reading:
         """Return whether a kernel to come, with other nodes than some, will compute a node."""
         todo, seen = [node], {node.id}
         while todo:
-            one = todo.pop()
-            if one.id in inside or one.id in self.taken:
+            awaited = todo.pop()
+            if awaited.id in inside or awaited.id in self.taken:
                 continue
-            if one.id in self.stored or isinstance(one.op, Reduce):
+            if awaited.id in self.stored or isinstance(awaited.op, Reduce):
                 return True
-            for edge in self.readers.get(one.id, ()):
+            for edge in self.readers.get(awaited.id, ()):
                 if edge.user.id not in seen:
                     seen.add(edge.user.id)
                     todo.append(edge.user)
@@ -225,13 +225,13 @@ class Reading:
 
     def bits(self, ids: Iterable[int]) -> int:
         """Return some nodes as bits."""
-        found = 0
+        bits = 0
         for id in ids:
-            found |= 1 << self.place[id]
-        return found
+            bits |= 1 << self.order_of[id]
+        return bits
 
     def settle(self, members: Iterable[int], exits: Sequence[int], reads: Iterable[int]) -> None:
-        """Note that nodes are one kernel: who reads any of its results waits for all of it."""
+        """Record that nodes form one kernel: readers of any result wait for all of it."""
         members = [*members]
         self.taken.update(members)
         self.products.clear()
@@ -250,12 +250,14 @@ class Reading:
         """Return what it takes to compute a node where it is read, or why that costs too much."""
         todo = [node]
         while todo:  # what it is made of comes first: a graph may be deeper than Python's stack
-            one = todo.pop()
-            below = [edge.source for edge in self.sources[one.id] if self._asks(one, edge.source)]
+            current = todo.pop()
+            below = [
+                edge.source for edge in self.sources[current.id] if self._asks(current, edge.source)
+            ]
             if below:
-                todo += [one, *below]
-            elif one.id not in self._again:
-                self._again[one.id] = self._anew(one)
+                todo += [current, *below]
+            elif current.id not in self._again:
+                self._again[current.id] = self._anew(current)
         return self._again[node.id]
 
     def _asks(self, node: Node, source: Node) -> bool:
@@ -298,8 +300,8 @@ class Reading:
 def _is_in_place(view: Node, old: Shape, *, permuted: bool) -> bool:
     match view.op:
         case Reshape():
-            one, other = ([dim for dim in s if dim != 1] for s in (old, view.shape))
-            return one == other
+            before, after = ([dim for dim in s if dim != 1] for s in (old, view.shape))
+            return before == after
         case Permute(axes=axes):
             moved = [axis for axis in axes if old[axis] != 1]
             return moved == sorted(moved) or (permuted and moved[-1] == max(moved))

@@ -23,14 +23,14 @@ from luminal_lab.core.op import Elementwise, Reduce, View, size_of
 from luminal_lab.core.ops import Expand, Flip, Gather, Pad, Permute, Random, Reshape, Slice, Window
 from luminal_lab.core.views import axis_groups
 from luminal_lab.kernels.definition.cost import typical
-from luminal_lab.kernels.fuse.reading import Again, Edge, Reading
+from luminal_lab.kernels.fuse.reading import Again, Edge, GraphReading
 
 FLOPS_A_BYTE = 2
 """How many additions take as long as a byte from memory."""
 MOST_ANEW = 64
 """The most nodes that are computed anew for one kernel together."""
 MOST_OPS, MOST_INPUTS = 256, 64
-"""How much one kernel computes and reads: compilers take long for more, and caches have no room."""
+"""The most that one kernel computes and reads: more is slow to compile and overflows caches."""
 Inner: TypeAlias = tuple[bool, ...]
 """For each axis whether it runs within a row; of an axis of size 1 it says nothing."""
 
@@ -76,14 +76,14 @@ def read(op: object, old: Shape, new: Shape, inner: Inner) -> Inner | None:
 def _regrouped(old: Shape, new: Shape, inner: Inner) -> Inner | None:
     if 0 in old or 0 in new:
         return None
-    found = [False] * len(new)
+    new_inner = [False] * len(new)
     for olds, news in axis_groups(old, new):
         kinds = {inner[axis] for axis in olds}
         if len(kinds) > 1:
             return None
         for axis in news:
-            found[axis] = True in kinds
-    return tuple(found)
+            new_inner[axis] = True in kinds
+    return tuple(new_inner)
 
 
 def _keeps_rows(op: View, old: Shape, new: Shape, inner: Inner) -> bool:
@@ -103,31 +103,31 @@ def _keeps_rows(op: View, old: Shape, new: Shape, inner: Inner) -> bool:
 
 
 @dataclass
-class Region:
+class FusedRegion:
     """Nodes that become one kernel."""
 
-    reading: Reading
+    reading: GraphReading
     may: Callable[[Node, Inner], str] = lambda node, inner: ""
     """Says why a node may be no member, or nothing."""
     members: dict[int, Inner] = field(default_factory=dict[int, Inner])
     anew: set[int] = field(default_factory=set[int])
     """What is computed where it is read, and may be in other kernels, too."""
     once: set[int] = field(default_factory=set[int])
-    """What of that is computed once, whatever it costs: nobody else reads it."""
+    """Those of them that nobody else reads: they are computed once, whatever the cost."""
     apart: dict[int, str] = field(default_factory=dict[int, str])
-    """Why what could have been a member is none, by node."""
+    """Why nodes that could have been members are not, by node."""
     bits: int = 0
 
     def add(self, node: Node, inner: Inner) -> None:
         """Make a node a member."""
         self.members[node.id] = inner
-        self.bits |= 1 << self.reading.place[node.id]
+        self.bits |= 1 << self.reading.order_of[node.id]
         self.apart.pop(node.id, None)
 
     def remove(self, node: Node) -> None:
         """Take a member out again."""
         del self.members[node.id]
-        self.bits &= ~(1 << self.reading.place[node.id])
+        self.bits &= ~(1 << self.reading.order_of[node.id])
 
     def has(self, node: Node) -> bool:
         """Return whether a node is computed in the region."""
@@ -148,8 +148,8 @@ class Region:
     @property
     def exits(self) -> list[int]:
         """The members that have to be in memory, in order."""
-        found = [id for id in self.members if id in self.reading.needed or self._is_read(id)]
-        return sorted(found, key=self.reading.place.__getitem__)
+        exits = [id for id in self.members if id in self.reading.needed or self._is_read(id)]
+        return sorted(exits, key=self.reading.order_of.__getitem__)
 
     def _is_read(self, id: int) -> bool:
         """Return whether another kernel reads a member, or one to come will."""
@@ -162,11 +162,11 @@ class Region:
     def leave_cheap(self) -> None:
         """Store no member that others compute anew from what is in memory in any case."""
         for id in reversed(self.exits):
-            found = self.reading.again(self.reading.ir[id])
-            if id in self.reading.stored or not isinstance(found, Again):
+            again = self.reading.again(self.reading.ir[id])
+            if id in self.reading.stored or not isinstance(again, Again):
                 continue
             exits = {*self.exits} - {id}
-            if (found.reads | found.inside) & self.members.keys() - {id} <= exits and exits:
+            if (again.reads | again.inside) & self.members.keys() - {id} <= exits and exits:
                 del self.members[id]
                 self.anew.add(id)
 
@@ -196,7 +196,7 @@ class Region:
                     user = edge.user
                     if self.reading.is_open(user) and not self.has(user) and user.id not in queued:
                         queued.add(user.id)
-                        heappush(heap, (self.reading.place[user.id], user.id))
+                        heappush(heap, (self.reading.order_of[user.id], user.id))
 
         queue(list(self.members))
         while heap:
@@ -214,17 +214,22 @@ class Region:
 
     def _as_user(self, user: Node) -> Inner | str:
         """Return the inner axes of a node that reads members, or why it can be no member."""
-        found: Inner | None = None
+        seen_inner: Inner | None = None
         for edge in self.reading.sources[user.id]:
             if edge.source.id in self.members:
                 inner = self.along(edge)
                 if inner is None:
                     return f"{user} reads {edge.source} across its rows"
-                found = inner if found is None else found
+                seen_inner = inner if seen_inner is None else seen_inner
             elif self.reading.depends(edge.source, self.bits):
                 return f"{edge.source}, which it reads, needs the kernel's results"
-        assert found is not None, "it reads a member"
-        return self._fits(user, found) or self.may(user, found) or self.full(user) or found
+        assert seen_inner is not None, "it reads a member"
+        return (
+            self._fits(user, seen_inner)
+            or self.may(user, seen_inner)
+            or self.full(user)
+            or seen_inner
+        )
 
     def _fits(self, node: Node, inner: Inner) -> str:
         """Return why rows of a node are not those of the members that it reads, or nothing."""
@@ -255,23 +260,23 @@ class Region:
     def back(self, edge: Edge, inner: Inner) -> Inner | None:
         """Return which axes of a source are inner, if those are that its user reads."""
         shapes = [edge.source.shape, *(view.shape for view in edge.via)]
-        found: Inner | None = inner
+        inner_below: Inner | None = inner
         for view, old, new in reversed(list(zip(edge.via, shapes, shapes[1:], strict=False))):
-            if found is not None:
-                found = read(view.op, old, new, found)
-        return found
+            if inner_below is not None:
+                inner_below = read(view.op, old, new, inner_below)
+        return inner_below
 
     @staticmethod
-    def same(one: Inner, other: Inner, shape: Shape) -> bool:
+    def same(first: Inner, second: Inner, shape: Shape) -> bool:
         """Return whether two agree about all axes that are longer than 1."""
-        return all(a == b or dim == 1 for a, b, dim in zip(one, other, shape, strict=True))
+        return all(a == b or dim == 1 for a, b, dim in zip(first, second, shape, strict=True))
 
     def _take_sources(self, ids: list[int]) -> None:
         """Take in what members read, as members, or to be computed where it is read.
 
         The last in order come first, so that a region that is full has few sources.
         """
-        todo = [(-self.reading.place[id], id) for id in ids]
+        todo = [(-self.reading.order_of[id], id) for id in ids]
         heapify(todo)
         while todo:
             user = self.reading.ir[heappop(todo)[1]]
@@ -282,13 +287,13 @@ class Region:
                 inner = self._as_source(source)
                 if not isinstance(inner, str):
                     self.add(source, inner)
-                    heappush(todo, (-self.reading.place[source.id], source.id))
+                    heappush(todo, (-self.reading.order_of[source.id], source.id))
                 elif not self.compute_anew(source) and source.id not in self.apart:
                     self.apart[source.id] = self._reason(edge, inner)
 
     def _as_source(self, source: Node) -> Inner | str:
         """Return the inner axes of a node that members read, or why it can be no member."""
-        found: Inner | None = None
+        read_inner: Inner | None = None
         for edge in self.reading.readers[source.id]:
             user = edge.user
             inner = self.members.get(user.id)
@@ -301,20 +306,27 @@ class Region:
             if isinstance(user.op, Reduce):
                 inner = (*inner[: user.op.axis], True, *inner[user.op.axis + 1 :])
             back = self.back(edge, inner)
-            if back is None or (found is not None and not self.same(back, found, source.shape)):
+            if back is None or (
+                read_inner is not None and not self.same(back, read_inner, source.shape)
+            ):
                 return f"{user} reads {source} across its rows"
-            found = back
-        assert found is not None, "a member reads it"
+            read_inner = back
+        assert read_inner is not None, "a member reads it"
         if isinstance(source.op, Reduce):
-            found = (*found[: source.op.axis], True, *found[source.op.axis + 1 :])
-        bit = 1 << self.reading.place[source.id]
+            read_inner = (*read_inner[: source.op.axis], True, *read_inner[source.op.axis + 1 :])
+        bit = 1 << self.reading.order_of[source.id]
         for known in self.outside():
             if known.source.id != source.id and self.reading.depends(known.source, bit):
                 return f"{known.source}, which is needed as well, is made of {source}"
-        return self._fits(source, found) or self.may(source, found) or self.full(source) or found
+        return (
+            self._fits(source, read_inner)
+            or self.may(source, read_inner)
+            or self.full(source)
+            or read_inner
+        )
 
     def full(self, node: Node) -> str:
-        """Return why there is no room for a node, or nothing."""
+        """Return why there is no room for a node, or an empty text."""
         count = len(self.members) + len(self.anew)
         if count >= MOST_OPS:
             return f"{node} would be op {count + 1} of a kernel, and {MOST_OPS} are the most"
@@ -341,8 +353,8 @@ class Region:
                 self.anew.add(node.id)
                 self.once.add(node.id)
                 todo += [edge.source for edge in reversed(reading.sources[node.id])]
-            elif isinstance(found := reading.again(node), Again):
-                self.anew |= {id for id in found.inside if id not in self.members}
+            elif isinstance(again := reading.again(node), Again):
+                self.anew |= {id for id in again.inside if id not in self.members}
         return self.has(source)
 
     def _is_private(self, node: Node) -> bool:
@@ -391,8 +403,8 @@ class Region:
             self.anew |= inside.keys()
 
     def _reason(self, edge: Edge, inner: Inner | str) -> str:
-        found = self.reading.again(edge.source)
-        cost = found if isinstance(found, str) else ""
+        again = self.reading.again(edge.source)
+        cost = again if isinstance(again, str) else ""
         times = edge.repeats
         if times != 1 and cost:
             cost += f", and it would be {times}× as often"

@@ -23,8 +23,8 @@ def same_bytes(definition: Definition) -> int | None:
         return None
     type = definition.types[term.buffer]
     whole = size_of(type.shape) == size_of(line.type.shape) and type.dtype is line.type.dtype
-    place = row_major(line.type.shape, _axes(line))
-    if not whole or row_major(type.shape, term.index) != place:
+    offset = row_major(line.type.shape, _axes(line))
+    if not whole or row_major(type.shape, term.index) != offset:
         return None
     names = [buffer.name for buffer in definition.inputs]
     return names.index(term.buffer)
@@ -45,8 +45,8 @@ def overwritable(definition: Definition, nest: Nest | None = None) -> tuple[int,
     (output,) = definition.outputs
     safe = _by_nest(nest) if nest is not None else _by_terms(definition)
     return tuple(
-        place
-        for place, (name, type) in enumerate(definition.inputs)
+        position
+        for position, (name, type) in enumerate(definition.inputs)
         if type.shape == output.type.shape
         and type.dtype.itemsize == output.type.dtype.itemsize
         and name in safe
@@ -63,12 +63,12 @@ def _by_terms(definition: Definition) -> set[str]:
         if isinstance(term, Fold):
             return set()
         if isinstance(term, Read):
-            place = zip(term.index, line.type.shape, strict=False)
-            index = tuple(0 if size == 1 else dim for dim, size in place)
+            axes_and_sizes = zip(term.index, line.type.shape, strict=False)
+            index = tuple(0 if size == 1 else dim for dim, size in axes_and_sizes)
             indices.setdefault(term.buffer, set()).add(index)
         elif isinstance(term, Lookup):
             indices.setdefault(term.buffer, set()).add(None)
-    return {name for name, found in indices.items() if found == {_axes(line)}}
+    return {name for name, indices_read in indices.items() if indices_read == {_axes(line)}}
 
 
 def _axes(line: Output) -> Shape:

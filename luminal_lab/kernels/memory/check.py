@@ -1,7 +1,7 @@
-"""The proof of a memory plan: no value is written over while anybody still needs it.
+"""The proof of a memory plan: no value is overwritten while a step still needs it.
 
-It goes through the steps one by one, and works out by itself what is needed when. Of the plan it
-takes only where values are said to live; of the planner it uses nothing.
+It replays the steps one by one and derives by itself what is needed when. It takes only the
+locations of values from the plan, and shares no code with the planner.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def check(plan: MemoryPlan) -> None:
     First, that each place holds what is read from it. Second, of any two places of the arena that
     are needed at one step, that one is said to lie above the other, perhaps with others between.
     """
-    run = _Run(plan)
+    run = _Replay(plan)
     count = len(plan.arena)
     if any(place.kind == "arena" for place in plan.places[count:]):
         raise _fault("the places of the arena do not come first")
@@ -48,10 +48,10 @@ def check(plan: MemoryPlan) -> None:
 
 def check_bound(bound: BoundPlan) -> None:
     """Raise unless at each step all that is needed has bytes of the arena that nothing else has."""
-    _check_bytes(bound, _Run(bound.plan))
+    _check_bytes(bound, _Replay(bound.plan))
 
 
-def _check_bytes(bound: BoundPlan, run: _Run) -> None:
+def _check_bytes(bound: BoundPlan, run: _Replay) -> None:
     alignment = bound.plan.alignment
     ends: list[int] = []
     for index, place in enumerate(bound.plan.arena):
@@ -76,7 +76,7 @@ def _check_bytes(bound: BoundPlan, run: _Run) -> None:
             )
 
 
-class _Run:
+class _Replay:
     """A run of the steps in which each place holds the name of what was written there last."""
 
     def __init__(self, plan: MemoryPlan) -> None:
@@ -130,8 +130,8 @@ class _Run:
             place = self.where.get(self.root[id])
             holder = None if place is None else self.holder.get(place)
             if place is None or holder != self.root[id]:
-                what = "nothing" if holder is None else self.name(holder)
-                raise _fault(f"step {step} reads {self.name(id)}, and its place holds {what}")
+                content = "nothing" if holder is None else self.name(holder)
+                raise _fault(f"step {step} reads {self.name(id)}, and its place holds {content}")
             self.needed[place] = (self.needed.get(place, (step, step))[0], step)
         filled: dict[int, int] = {}
         for id in writes:
@@ -163,8 +163,8 @@ class _Run:
             kept |= value.kind == "input" and id not in program.donated.values()
             if kept and (place is None or self.holder.get(place) != root):
                 holder = None if place is None else self.holder.get(place)
-                what = "nothing" if holder is None else self.name(holder)
-                raise _fault(f"{value} is needed after the run, and its place holds {what}")
+                content = "nothing" if holder is None else self.name(holder)
+                raise _fault(f"{value} is needed after the run, and its place holds {content}")
         for carry in self.plan.carries:
             same = self.where[self.root[carry.output]] == self.where[carry.input]
             if same == bool(carry.why_not):
@@ -181,14 +181,14 @@ class _Run:
             if index < count:
                 last[index] = end
                 begin.setdefault(first, []).append(index)
-        found: list[tuple[int, Ints]] = []
+        live_by_step: list[tuple[int, Ints]] = []
         live = np.empty(0, np.int64)
         for step in range(len(self.plan.program.steps)):
             live = np.concatenate((live[last[live] >= step], begin.get(step, ()))).astype(np.int64)
             live.sort()
-            found.append((step, live))
-        return found
+            live_by_step.append((step, live))
+        return live_by_step
 
 
-def _fault(what: str) -> VerifyError:
-    return VerifyError(f"memory plan: {what}")
+def _fault(event: str) -> VerifyError:
+    return VerifyError(f"memory plan: {event}")

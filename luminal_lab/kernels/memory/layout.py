@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 BLOCK, FEW = 64, 1024
-"""Steps whose neighbours are found together, and how many values are few enough to see them all."""
+"""Steps whose neighbours are found together, and up to how many values all are compared."""
 GOOD = 1.01
-"""How far from the least possible height the search for a better order ends."""
+"""The search ends at a height within this factor of the lowest possible."""
 
 
-class Span(NamedTuple):
+class LifeSpan(NamedTuple):
     """The first and the last step at which something is there."""
 
     first: int
@@ -30,7 +30,7 @@ class Span(NamedTuple):
 
 
 @final
-class Layout(NamedTuple):
+class ArenaLayout(NamedTuple):
     """An order from the bottom to the top, and for each what lies right below it at some time."""
 
     order: tuple[int, ...]
@@ -54,7 +54,7 @@ class Layout(NamedTuple):
         return max(map(sum, zip(self.offsets(sizes), sizes, strict=True)), default=0)
 
 
-def most_live(spans: Sequence[Span], sizes: Sequence[int]) -> int:
+def most_live(spans: Sequence[LifeSpan], sizes: Sequence[int]) -> int:
     """Return the largest sum of sizes at one step: no layout can be lower.
 
     >>> most_live([Span(0, 1), Span(1, 2), Span(2, 3)], [10, 20, 5])
@@ -67,13 +67,13 @@ def most_live(spans: Sequence[Span], sizes: Sequence[int]) -> int:
     return max(accumulate(change))
 
 
-def arrange(spans: Sequence[Span], samples: Sequence[Sequence[int]]) -> Layout:
+def arrange(spans: Sequence[LifeSpan], samples: Sequence[Sequence[int]]) -> ArenaLayout:
     """Return the lowest of a few layouts, judged where it is worst among some samples of sizes.
 
     The first sample counts most: more is tried for it.
     """
     least = [most_live(spans, sizes) for sizes in samples]
-    best, score = Layout((), ()), inf
+    best, score = ArenaLayout((), ()), inf
     for sizes, order, ceiling in _attempts(spans, samples, least[0]):
         layout = stacked(spans, sizes, best_fit(spans, sizes, order, ceiling))
         over = (layout.height(s) / (low or 1) for s, low in zip(samples, least, strict=True))
@@ -86,7 +86,7 @@ def arrange(spans: Sequence[Span], samples: Sequence[Sequence[int]]) -> Layout:
 
 
 def _attempts(
-    spans: Sequence[Span], samples: Sequence[Sequence[int]], least: int
+    spans: Sequence[LifeSpan], samples: Sequence[Sequence[int]], least: int
 ) -> Iterator[tuple[Sequence[int], list[int], int]]:
     """Yield sizes to lay out for, in which order to place what has them, and under what ceiling."""
     indices = range(len(spans))
@@ -102,7 +102,7 @@ def _attempts(
 
 
 def best_fit(
-    spans: Sequence[Span], sizes: Sequence[int], order: Sequence[int], ceiling: int = 0
+    spans: Sequence[LifeSpan], sizes: Sequence[int], order: Sequence[int], ceiling: int = 0
 ) -> list[float]:
     """Return offsets: each, in order, in the smallest gap that is free for all of its span.
 
@@ -115,17 +115,17 @@ def best_fit(
     placed = np.array(order, np.int64)
     blocks: list[list[int]] = [[] for _ in range(int(last.max(initial=0)) // BLOCK + 1)]
     offsets = [0.0] * len(spans)
-    for place, index in enumerate(order):
+    for turn, index in enumerate(order):
         span, size = spans[index], float(sizes[index])
         row = blocks[span.first // BLOCK : span.last // BLOCK + 1]
-        see_all = place < FEW or len(row) > FEW // BLOCK
-        near = placed[:place] if see_all else np.array([*chain.from_iterable(row)], np.int64)
-        there = near[(first[near] <= span.last) & (last[near] >= span.first)]
+        see_all = turn < FEW or len(row) > FEW // BLOCK
+        near = placed[:turn] if see_all else np.array([*chain.from_iterable(row)], np.int64)
+        neighbours = near[(first[near] <= span.last) & (last[near] >= span.first)]
         at = 0.0
-        if there.size:
-            there = there[low[there].argsort()]
-            bottoms = np.concatenate(([0.0], np.maximum.accumulate(high[there])))
-            tops = np.concatenate((low[there], [max(ceiling, bottoms[-1])]))
+        if neighbours.size:
+            neighbours = neighbours[low[neighbours].argsort()]
+            bottoms = np.concatenate(([0.0], np.maximum.accumulate(high[neighbours])))
+            tops = np.concatenate((low[neighbours], [max(ceiling, bottoms[-1])]))
             gaps = tops - bottoms
             fits = np.flatnonzero(gaps >= size)
             gap = fits[gaps[fits].argmin()] if fits.size else -1
@@ -138,13 +138,15 @@ def best_fit(
     return offsets
 
 
-def stacked(spans: Sequence[Span], sizes: Sequence[int], offsets: Sequence[float]) -> Layout:
+def stacked(
+    spans: Sequence[LifeSpan], sizes: Sequence[int], offsets: Sequence[float]
+) -> ArenaLayout:
     """Return the order that offsets stand for.
 
     Neighbours among those that are there at one time are enough: the rest follows from them.
     """
     order = sorted(range(len(spans)), key=lambda i: (offsets[i], sizes[i] > 0, i))
-    rank = {index: place for place, index in enumerate(order)}
+    rank = {index: height_rank for height_rank, index in enumerate(order)}
     begin: dict[int, list[int]] = {}
     end: dict[int, list[int]] = {}
     for index, span in enumerate(spans):
@@ -153,19 +155,19 @@ def stacked(spans: Sequence[Span], sizes: Sequence[int], offsets: Sequence[float
     below: list[dict[int, None]] = [{} for _ in spans]
     live: list[int] = []
     for step in sorted({*begin, *end}):
-        for place in begin.get(step, ()):
-            live.insert(bisect_left(live, place), place)
-        for place in begin.get(step, ()):
-            at = bisect_left(live, place)
+        for height_rank in begin.get(step, ()):
+            live.insert(bisect_left(live, height_rank), height_rank)
+        for height_rank in begin.get(step, ()):
+            at = bisect_left(live, height_rank)
             for low, high in ((at - 1, at), (at, at + 1)):
                 if low >= 0 and high < len(live):
                     below[order[live[high]]][order[live[low]]] = None
-        for place in end.get(step, ()):
-            at = bisect_left(live, place)
+        for height_rank in end.get(step, ()):
+            at = bisect_left(live, height_rank)
             del live[at]
             if 0 < at < len(live):
                 below[order[live[at]]][order[live[at - 1]]] = None
-    return Layout(tuple(order), tuple(map(tuple, below)))
+    return ArenaLayout(tuple(order), tuple(map(tuple, below)))
 
 
 class Arena:

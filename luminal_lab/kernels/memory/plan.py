@@ -22,14 +22,14 @@ from luminal_lab.core.dims import Dim, Symbol, check_bounds, evaluate, maximum, 
 from luminal_lab.display import DISPLAYS, Charted, Displayed, Theme
 from luminal_lab.errors import DimError, GraphError
 from luminal_lab.kernels.memory.check import check
-from luminal_lab.kernels.memory.layout import Layout, Span, arrange, most_live
-from luminal_lab.kernels.memory.program import Program, Step, Value
+from luminal_lab.kernels.memory.layout import ArenaLayout, LifeSpan, arrange, most_live
+from luminal_lab.kernels.memory.program import MemoryProgram, MemoryStep, MemoryValue
 from luminal_lab.kernels.memory.text import Row, rows_of, table
 from luminal_lab.tables import Table, frame
 
 PlaceKind: TypeAlias = Literal["arena", "input", "constant", "output"]
 UNBOUNDED = 1024
-"""What a dim without an upper bound is taken to be when values are laid out."""
+"""The size assumed for an unbounded dim when values are laid out."""
 LONGEST = 60
 """Characters up to which an offset is written as an expression."""
 
@@ -73,7 +73,7 @@ class Place:
 class MemoryPlan(Charted, Displayed):
     """Where each value of a program lives."""
 
-    program: Program
+    program: MemoryProgram
     places: tuple[Place, ...]
     """Those of the arena come first, each after all that is below it."""
     in_place: tuple[InPlace, ...] = ()
@@ -89,25 +89,27 @@ class MemoryPlan(Charted, Displayed):
     @cached_property
     def place_of(self) -> Mapping[int, int]:
         """The index of the place of each value; a value that no step makes has none."""
-        found = {id: index for index, place in enumerate(self.places) for id in place.values}
+        places = {id: index for index, place in enumerate(self.places) for id in place.values}
         roots = self.program.roots.items()
-        return {id: found[root] for id, root in roots if root in found}
+        return {id: places[root] for id, root in roots if root in places}
 
     @cached_property
     def written_over(self) -> Mapping[int, int]:
         """For the values that are written in place of another: that one."""
-        return {one.value: one.source for one in self.in_place if not one.why_not}
+        return {change.value: change.source for change in self.in_place if not change.why_not}
 
     @cached_property
-    def spans(self) -> tuple[Span, ...]:
+    def spans(self) -> tuple[LifeSpan, ...]:
         """From which step to which each place of the arena is needed."""
         lives = self.program.lives
         return tuple(_whole([lives[id] for id in place.values]) for place in self.arena)
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> ArenaLayout:
         """Which place of the arena lies above which."""
-        return Layout(tuple(range(len(self.arena))), tuple(place.below for place in self.arena))
+        return ArenaLayout(
+            tuple(range(len(self.arena))), tuple(place.below for place in self.arena)
+        )
 
     @cached_property
     def offsets(self) -> tuple[Dim | None, ...]:
@@ -178,13 +180,13 @@ class BoundPlan(Charted, Displayed):
         object.__setattr__(self, "bytes", {v.id: known[v.bytes] for v in program.values})
         object.__setattr__(self, "starts", tuple(self.plan.layout.offsets(self.sizes)))
 
-    def _size(self, value: Value) -> int:
+    def _size(self, value: MemoryValue) -> int:
         size = evaluate(value.bytes, self.dims)
         if size < 0:
             bound = ", ".join(f"{s.name} = {self.dims[s.name]}" for s in symbols(value.bytes))
-            what = f", which is {size} with {bound}" if bound else ""
+            text = f", which is {size} with {bound}" if bound else ""
             raise DimError(
-                f"memory plan: {value} has {value.bytes} bytes{what}",
+                f"memory plan: {value} has {value.bytes} bytes{text}",
                 hint="a size cannot be negative; declare bounds with dim(name, low, high)",
             )
         return size
@@ -241,8 +243,8 @@ class BoundPlan(Charted, Displayed):
 
 
 def plan(
-    values: Iterable[Value],
-    steps: Iterable[Step],
+    values: Iterable[MemoryValue],
+    steps: Iterable[MemoryStep],
     *,
     donated: Mapping[int, int] = {},
     in_place: Iterable[tuple[int, int]] = (),
@@ -268,14 +270,16 @@ def plan(
     """
     if alignment < 1:
         raise GraphError(f"memory plan: the alignment is {alignment}, and must be at least 1")
-    program = Program(tuple(values), tuple(Step(*step) for step in steps), dict(donated))
+    program = MemoryProgram(
+        tuple(values), tuple(MemoryStep(*step) for step in steps), dict(donated)
+    )
     chains = _Chains(program)
     asked = chains.in_place(in_place)
     carries = tuple(chains.carry(new, old) for new, old in donated.items())
     places = _places(program, chains.of, alignment)
-    made = MemoryPlan(program, places, asked, carries, alignment)
-    check(made)
-    return made
+    proved = MemoryPlan(program, places, asked, carries, alignment)
+    check(proved)
+    return proved
 
 
 def _frame(rows: list[Row]) -> Table:
@@ -288,7 +292,7 @@ def _frame(rows: list[Row]) -> Table:
 class _Chains:
     """Which values have one place, one after another."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: MemoryProgram) -> None:
         self.program = program
         self.of = {id: [id] for id in program.lives}
 
@@ -299,31 +303,31 @@ class _Chains:
         for value, source in pairs:
             at = program.born.get(value)
             if at is None or source not in program.steps[at].reads:
-                one, other = (program.by_id.get(id, f"%{id}") for id in (value, source))
+                pair, source_name = (program.by_id.get(id, f"%{id}") for id in (value, source))
                 raise GraphError(
-                    f"memory plan: {one} cannot be in place of {other}: no step reads the one "
-                    "and writes the other",
+                    f"memory plan: {pair} cannot be in place of {source_name}: no step reads the "
+                    "one and writes the other",
                     hint="in_place pairs what a step writes with what it reads",
                 )
             wanted.append(InPlace(value, source, at))
         # What is donated stays where the next run looks for it, if it can.
-        wanted.sort(key=lambda one: (one.step, program.donated.get(one.value) != one.source))
+        wanted.sort(key=lambda pair: (pair.step, program.donated.get(pair.value) != pair.source))
         decided: list[InPlace] = []
-        for one in wanted:
-            why_not = self._refusal(one)
+        for pair in wanted:
+            why_not = self._refusal(pair)
             if not why_not:
-                chain = self.of[program.roots[one.source]]
-                chain.append(one.value)
-                self.of[one.value] = chain
-            decided.append(one._replace(why_not=why_not))
+                chain = self.of[program.roots[pair.source]]
+                chain.append(pair.value)
+                self.of[pair.value] = chain
+            decided.append(pair._replace(why_not=why_not))
         return tuple(decided)
 
-    def _refusal(self, one: InPlace) -> str:
+    def _refusal(self, pair: InPlace) -> str:
         program, by_id = self.program, self.program.by_id
-        value, source, root = by_id[one.value], by_id[one.source], program.roots[one.source]
+        value, source, root = by_id[pair.value], by_id[pair.source], program.roots[pair.source]
         chain, whole = self.of[root], by_id[root]
-        names = [id for at, id in program.reads[root] if at == one.step]
-        later = next(((at, id) for at, id in program.reads[root] if at > one.step), None)
+        names = [id for at, id in program.reads[root] if at == pair.step]
+        later = next(((at, id) for at, id in program.reads[root] if at > pair.step), None)
         given = by_id[chain[0]] if by_id[chain[0]].kind == "input" else None
         outputs = program.outputs.get(value.id, ())
         if len(self.of[value.id]) > 1:
@@ -337,24 +341,24 @@ class _Chains:
         if later is not None:
             at, id = later
             seen = "" if id == source.id else f" as {by_id[id]}"
-            return f"{source} is read by step {at}{seen}, after step {one.step} writes {value}"
+            return f"{source} is read by step {at}{seen}, after step {pair.step} writes {value}"
         if root in program.outputs:
             return f"{source} is an output"
         if names != [source.id]:
-            return self._read_elsewhere(one, names)
+            return self._read_elsewhere(pair, names)
         if chain[-1] != root:
             return f"{by_id[chain[-1]]} is in its place already"
         if given is not None and any(program.donated.get(id) != given.id for id in outputs):
             return f"the place of {given} is for another output"
         return ""
 
-    def _read_elsewhere(self, one: InPlace, names: list[int]) -> str:
+    def _read_elsewhere(self, pair: InPlace, names: list[int]) -> str:
         """Return how a step that would write over a value reads it beside the one time."""
-        source = self.program.by_id[one.source]
+        source = self.program.by_id[pair.source]
         if {*names} != {source.id}:
             others = self.program.names(sorted({*names} - {source.id}))
-            return f"step {one.step} reads {source} as {others} too"
-        return f"step {one.step} reads {source} in {len(names)} places"
+            return f"step {pair.step} reads {source} as {others} too"
+        return f"step {pair.step} reads {source} in {len(names)} places"
 
     def carry(self, output: int, given: int) -> Carry:
         """Have an output end in the place of the input that it goes to, if nobody minds."""
@@ -365,8 +369,8 @@ class _Chains:
         begins = program.born[new[0]]
         last, id = max(
             use
-            for one in old
-            for use in [(program.born.get(one, -1), one), *program.reads.get(one, ())]
+            for value in old
+            for use in [(program.born.get(value, -1), value), *program.reads.get(value, ())]
         )
         if last >= begins:
             return Carry(
@@ -379,7 +383,9 @@ class _Chains:
         return Carry(output, given)
 
 
-def _places(program: Program, chains: Mapping[int, list[int]], alignment: int) -> tuple[Place, ...]:
+def _places(
+    program: MemoryProgram, chains: Mapping[int, list[int]], alignment: int
+) -> tuple[Place, ...]:
     """Return a place for each chain, those of the arena in the order of a good layout."""
     own: list[Place] = []
     arena: list[Place] = []
@@ -401,7 +407,7 @@ def _places(program: Program, chains: Mapping[int, list[int]], alignment: int) -
     return (*own[count:], *own[:count])
 
 
-def _samples(program: Program, arena: Sequence[Place], alignment: int) -> list[list[int]]:
+def _samples(program: MemoryProgram, arena: Sequence[Place], alignment: int) -> list[list[int]]:
     """Return sizes of the arena's places for large, middle and small dims."""
     samples: list[list[int]] = []
     for part in (2, 1, 0) if program.symbols else (2,):
@@ -421,8 +427,8 @@ def _sizes(dim: Symbol) -> tuple[int, int, int]:
     return low, middle, high
 
 
-def _whole(spans: Sequence[Span]) -> Span:
-    return Span(min(span.first for span in spans), max(span.last for span in spans))
+def _whole(spans: Sequence[LifeSpan]) -> LifeSpan:
+    return LifeSpan(min(span.first for span in spans), max(span.last for span in spans))
 
 
 def _up(size: int, alignment: int) -> int:

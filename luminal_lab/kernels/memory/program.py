@@ -11,13 +11,13 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Symbol, symbols
 from luminal_lab.errors import GraphError
-from luminal_lab.kernels.memory.layout import Span
+from luminal_lab.kernels.memory.layout import LifeSpan
 
 ValueKind: TypeAlias = Literal["input", "constant", "output", "temporary"]
 
 
 @final
-class Step(NamedTuple):
+class MemoryStep(NamedTuple):
     """What one step of a program reads and writes, by the ids of values.
 
     A value that is read in two places, say as two arguments of a kernel, is there twice: what may
@@ -30,7 +30,7 @@ class Step(NamedTuple):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Value:
+class MemoryValue:
     """A value of a program; one with `alias_of` is another name of that value's bytes."""
 
     id: int
@@ -45,11 +45,11 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Program:
+class MemoryProgram:
     """Steps in order, their values, and which output is which input's value in the next run."""
 
-    values: tuple[Value, ...]
-    steps: tuple[Step, ...]
+    values: tuple[MemoryValue, ...]
+    steps: tuple[MemoryStep, ...]
     donated: Mapping[int, int] = field(default_factory=dict[int, int])
     """Inputs by outputs, as the `carries` of a graph pair them."""
 
@@ -89,47 +89,47 @@ class Program:
                     raise _fault(f"{value} is written by step {written[id]} and by step {at}")
                 written[id] = at
 
-    def _known(self, id: int, step: int) -> Value:
+    def _known(self, id: int, step: int) -> MemoryValue:
         if id not in self.by_id:
             raise _fault(f"step {step} names the value {id}, and there is none with this id")
         return self.by_id[id]
 
-    def _check_output(self, value: Value, root: Value) -> None:
+    def _check_output(self, value: MemoryValue, root: MemoryValue) -> None:
         """Raise if what the user is given would change with an input, or with the next run."""
         copy = "let a step copy it into a value of its own"
         given = self.donated.get(value.id)
         if root.kind == "input" and given != root.id:
             raise _fault(f"the output {value} is a view of the input {root}", hint=copy)
         if root.kind == "constant" and given is not None:
-            what = f"the output {value}, which is donated, is a view of the constant {root}"
-            raise _fault(what, hint=copy)
+            message = f"the output {value}, which is donated, is a view of the constant {root}"
+            raise _fault(message, hint=copy)
         if root.kind in ("output", "temporary") and root.id not in self.born:
             raise _fault(f"no step writes the output {value}")
         other = next((id for id in self.outputs[root.id] if id != value.id), None)
         if given is not None and other is not None:
-            what = f"the output {value}, which is donated, has the bytes of the output"
-            raise _fault(f"{what} {self.by_id[other]}", hint=copy)
+            message = f"the output {value}, which is donated, has the bytes of the output"
+            raise _fault(f"{message} {self.by_id[other]}", hint=copy)
 
     def _check_donated(self) -> None:
         for output, given in self.donated.items():
             for id, kind in ((output, "output"), (given, "input")):
-                found = self.by_id[id].kind if id in self.by_id else "no value"
-                if found != kind:
+                kind_found = self.by_id[id].kind if id in self.by_id else "no value"
+                if kind_found != kind:
                     name = str(self.by_id.get(id, f"%{id}"))
-                    what = f"{name} is donated as an {kind}, but it is {_a(found)}"
-                    raise _fault(what, hint="donated gives inputs by outputs")
-            one, other = self.by_id[self.roots[output]], self.by_id[given]
-            if one.bytes != other.bytes:
+                    message = f"{name} is donated as an {kind}, but it is {_a(kind_found)}"
+                    raise _fault(message, hint="donated gives inputs by outputs")
+            output_value, input_value = self.by_id[self.roots[output]], self.by_id[given]
+            if output_value.bytes != input_value.bytes:
                 raise _fault(
-                    f"{self.by_id[output]} is donated to {other}, but their places have "
-                    f"{one.bytes} and {other.bytes} bytes",
+                    f"{self.by_id[output]} is donated to {input_value}, but their places have "
+                    f"{output_value.bytes} and {input_value.bytes} bytes",
                     hint="what grows is an input of its full size, whose rows are updated",
                 )
         if len({*self.donated.values()}) < len(self.donated):
             raise _fault("two outputs are donated to one input")
 
     @cached_property
-    def by_id(self) -> Mapping[int, Value]:
+    def by_id(self) -> Mapping[int, MemoryValue]:
         """The values by their ids."""
         return {value.id: value for value in self.values}
 
@@ -142,11 +142,11 @@ class Program:
             while path[-1].alias_of is not None and path[-1].id not in roots:
                 source = self.by_id.get(path[-1].alias_of)
                 if source is None or source in path:
-                    what = "no value" if source is None else "a view of it"
-                    raise _fault(f"{path[-1]} is another name of {what}: %{path[-1].alias_of}")
+                    target = "no value" if source is None else "a view of it"
+                    raise _fault(f"{path[-1]} is another name of {target}: %{path[-1].alias_of}")
                 path.append(source)
             root = roots.get(path[-1].id, path[-1].id)
-            roots.update((one.id, root) for one in path)
+            roots.update((viewed.id, root) for viewed in path)
         return roots
 
     @cached_property
@@ -173,24 +173,24 @@ class Program:
         return reads
 
     @cached_property
-    def lives(self) -> Mapping[int, Span]:
+    def lives(self) -> Mapping[int, LifeSpan]:
         """From which step to which bytes are needed, by the values that are no views."""
         end = max(len(self.steps) - 1, 0)
-        lives: dict[int, Span] = {}
+        lives: dict[int, LifeSpan] = {}
         for value in self.values:
             if value.kind in ("input", "constant"):
-                lives[value.id] = Span(0, end)
+                lives[value.id] = LifeSpan(0, end)
             elif value.id in self.born:
                 first = self.born[value.id]
                 last = self.reads[value.id][-1][0] if value.id in self.reads else first
-                lives[value.id] = Span(first, end if value.id in self.outputs else last)
+                lives[value.id] = LifeSpan(first, end if value.id in self.outputs else last)
         return lives
 
     @cached_property
     def symbols(self) -> Mapping[str, Symbol]:
         """The symbolic dims that sizes mention, by name."""
-        found = {symbol for value in self.values for symbol in symbols(value.bytes)}
-        return {symbol.name: symbol for symbol in sorted(found, key=str)}
+        mentioned = {symbol for value in self.values for symbol in symbols(value.bytes)}
+        return {symbol.name: symbol for symbol in sorted(mentioned, key=str)}
 
     def names(self, ids: Iterable[int]) -> str:
         """Return how values are called, in a row."""
@@ -201,5 +201,5 @@ def _a(kind: str) -> str:
     return kind if kind.startswith("no ") else f"{'an' if kind[0] in 'io' else 'a'} {kind}"
 
 
-def _fault(what: str, hint: str | None = None) -> GraphError:
-    return GraphError(f"memory plan: {what}", hint=hint)
+def _fault(event: str, hint: str | None = None) -> GraphError:
+    return GraphError(f"memory plan: {event}", hint=hint)

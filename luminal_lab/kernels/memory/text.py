@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from luminal_lab.core.dims import Dim
-from luminal_lab.kernels.memory.layout import Span
+from luminal_lab.kernels.memory.layout import LifeSpan
 
 if TYPE_CHECKING:
     from luminal_lab.kernels.memory.plan import BoundPlan, MemoryPlan
@@ -53,7 +53,7 @@ def table(plan: MemoryPlan, bound: BoundPlan | None = None) -> str:
     steps = len(program.steps)
     cells = [("value", "bytes", "kind", "steps", "", "place")]
     for row in rows:
-        life = None if row["first"] is None else Span(int(row["first"]), int(row["last"] or 0))
+        life = None if row["first"] is None else LifeSpan(int(row["first"]), int(row["last"] or 0))
         drawn = "" if life is None or steps > WIDEST else _bar(life, steps)
         size = row["bytes"]
         cells.append(
@@ -100,9 +100,9 @@ def _numbers(plan: MemoryPlan, bound: BoundPlan | None) -> list[str]:
 def _reasons(plan: MemoryPlan) -> list[str]:
     names = plan.program.by_id
     lines = [
-        f"{names[one.value]} is not in place of {names[one.source]}: {one.why_not}"
-        for one in plan.in_place
-        if one.why_not
+        f"{names[pair.value]} is not in place of {names[pair.source]}: {pair.why_not}"
+        for pair in plan.in_place
+        if pair.why_not
     ]
     for carry in plan.carries:
         new, old = names[carry.output], names[carry.input]
@@ -133,7 +133,7 @@ def _where(plan: MemoryPlan, row: Row) -> str:
     return text
 
 
-def _life(plan: MemoryPlan, id: int) -> Span | None:
+def _life(plan: MemoryPlan, id: int) -> LifeSpan | None:
     """Return when a value is there; of a view, when it is read."""
     program = plan.program
     if program.roots[id] == id:
@@ -141,10 +141,10 @@ def _life(plan: MemoryPlan, id: int) -> Span | None:
     reads = [at for at, name in program.reads.get(program.roots[id], ()) if name == id]
     if program.by_id[id].kind == "output":
         reads.append(max(len(program.steps) - 1, 0))
-    return Span(reads[0], reads[-1]) if reads else None
+    return LifeSpan(reads[0], reads[-1]) if reads else None
 
 
-def _bar(life: Span, steps: int) -> str:
+def _bar(life: LifeSpan, steps: int) -> str:
     return "".join("█" if life.first <= step <= life.last else "·" for step in range(steps))
 
 

@@ -193,11 +193,11 @@ class _Lowering:
         acc = self.local(level, dtype, "acc", shape)
         into = self.levels[level]
         into += [Set(m.buffer, (), lowest), Set(total.buffer, (), zero)]
-        into += self.each(along, lambda axes: Set(acc.buffer, axes, zero))
+        into += self.each("start", along, lambda axes: Set(acc.buffer, axes, zero))
 
         blocks = (fold.size + BLOCK - 1) // BLOCK
         count = min(BLOCK, fold.size) if isinstance(fold.size, int) else BLOCK
-        outer = self.axis(Symbol(f"{fold.axis.name}_o"), blocks)
+        outer = self.axis(Symbol(f"{fold.axis.name}.block"), blocks)
         kept = self.levels, self.bound, self.known
         self.levels = [*self.levels[: level + 1], []]
         self.bound = [*self.bound[: level + 1], {*self.bound[level], outer.name}]
@@ -208,13 +208,12 @@ class _Lowering:
         whole = fold.size % count == 0
         length: Dim = count if whole else minimum(count, fold.size - BLOCK * outer)
 
-        def block(made: Callable[[Symbol], Statement | Block], values: bool = False) -> None:
+        def block(word: str, made: Callable[[Symbol], Statement | Block]) -> None:
             """Add a loop over a block, whose body may need folds of its own."""
-            j = self.axis(Symbol(f"{fold.axis.name}_i"), count)
-            more = {one.name for one, _ in along} if values else set[str]()
+            j = self.axis(Symbol(f"{fold.axis.name}_{word}"), count)
             outside = self.levels, self.bound, self.known
             self.levels = [*self.levels, []]
-            self.bound = [*self.bound, {*self.bound[-1], j.name, *more}]
+            self.bound = [*self.bound, {*self.bound[-1], j.name}]
             self.known = [*self.known, {}]
             last = made(j)
             body = (*self.levels[-1], *(last if isinstance(last, tuple) else (last,)))
@@ -231,23 +230,27 @@ class _Lowering:
             return power(of, top, fold.factor)
 
         score, value = fold.score, fold.body
-        block(lambda j: Set(s.buffer, (j,), self.term(at(score, j))))
+        block("score", lambda j: Set(s.buffer, (j,), self.term(at(score, j))))
         inside.append(Set(top.buffer, (), m))
-        block(lambda j: Set(top.buffer, (), element(j), "max="))
+        block("top", lambda j: Set(top.buffer, (), element(j), "max="))
         inside += [Set(c.buffer, (), weight(m)), Set(m.buffer, (), top)]
         inside.append(Set(total.buffer, (), product(total, c)))
         block(
+            "weight",
             lambda j: (
                 Set(s.buffer, (j,), weight(element(j))),
                 Set(total.buffer, (), element(j), "+="),
-            )
+            ),
         )
         inside += self.each(
-            along, lambda axes: Set(acc.buffer, axes, product(Read(acc.buffer, axes, dtype), c))
+            "scale",
+            along,
+            lambda axes: Set(acc.buffer, axes, product(Read(acc.buffer, axes, dtype), c)),
         )
 
         def added(j: Symbol) -> Block:
             return self.each(
+                "mix",
                 along,
                 lambda axes: Set(
                     acc.buffer,
@@ -261,16 +264,19 @@ class _Lowering:
                 ),
             )
 
-        block(added)
+        block("mix", added)
         self.levels, self.bound, self.known = kept
         self.levels[level].append(Loop(outer, blocks, tuple(inside)))
         return _stated(result, {"l": total, "acc": Read(acc.buffer, axes, dtype)})
 
     def each(
-        self, along: list[tuple[Symbol, Dim]], made: Callable[[tuple[Symbol, ...]], Statement]
+        self,
+        word: str,
+        along: list[tuple[Symbol, Dim]],
+        made: Callable[[tuple[Symbol, ...]], Statement],
     ) -> Block:
-        """Return a statement for each position along some axes, which get new names."""
-        axes = tuple(self.axis(axis, size) for axis, size in along)
+        """Return a statement for each position along some axes, called by a word behind theirs."""
+        axes = tuple(self.axis(Symbol(f"{axis.name}_{word}"), size) for axis, size in along)
         levels, bound = len(self.levels), self.bound
         for axis in axes:
             self.levels.append([])

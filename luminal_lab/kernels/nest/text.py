@@ -11,7 +11,7 @@ from luminal_lab.core.parse import TYPE
 from luminal_lab.errors import ParseError, nearest
 from luminal_lab.kernels.definition.definition import Buffer, axis_of
 from luminal_lab.kernels.definition.terms import Read, Term
-from luminal_lab.kernels.definition.text import DEEPEST, FOLD, STATED, WORD, Reader
+from luminal_lab.kernels.definition.text import DEEPEST, FOLD, STATED, WORD, DefinitionReader
 from luminal_lab.kernels.nest.nest import (
     Block,
     Fetch,
@@ -29,7 +29,9 @@ from luminal_lab.kernels.nest.nest import (
 from luminal_lab.scanner import Piece
 
 SPACES = "memory, scratch, shared or registers"
-HEAD = re.compile(rf"({'|'.join(get_args(Kind))})\s++(?={WORD}\s*+<)")
+LOOP = rf"{WORD}(?:\.{WORD})?+"
+"""A loop is called by its axis, and its level where the axis has several."""
+HEAD = re.compile(rf"({'|'.join(get_args(Kind))})\s++(?={LOOP}\s*+<)")
 IF = re.compile(r"if\b(?!\s*+(?:\[|=|\+=|max=))")
 LOCAL = re.compile(rf"local\s++(?={WORD}\s*+:)")
 FETCH = re.compile(rf"fetch\s++(?={WORD})")
@@ -55,7 +57,7 @@ def parse_nest(text: str) -> Nest:
     return NestReader(text).nest()
 
 
-class NestReader(Reader):
+class NestReader(DefinitionReader):
     """Reads nests: statements line by line, with the terms of definitions."""
 
     def __init__(self, text: str) -> None:
@@ -149,7 +151,7 @@ class NestReader(Reader):
 
     def loop(self, kind: Kind, width: int) -> Loop:
         """Read a loop behind its kind."""
-        name = self.take(WORD, "an axis")
+        name = self.take(LOOP, "an axis")
         self.new(name, "a loop")
         self.take("<", "'<' and the size of the loop")
         piece = self.until_mark(":")

@@ -10,13 +10,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from luminal_lab.core.dims import Symbol
 from luminal_lab.core.dims.expression import Quotient
 from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Read
-from luminal_lab.kernels.nest.nest import Local, Loop, Nest, Set, accesses, reads_of, walk
+from luminal_lab.kernels.nest.nest import Loop, Nest, Set, accesses, reads_of
 from luminal_lab.kernels.nest.sizes import (
     about,
     at_most,
@@ -27,15 +29,18 @@ from luminal_lab.kernels.nest.sizes import (
     work_of,
 )
 from luminal_lab.kernels.plans.cpu_attention import attention_plan
-from luminal_lab.kernels.plans.cpu_contraction import contraction_plan, joined, summed
+from luminal_lab.kernels.plans.cpu_contraction import contraction_plan
 from luminal_lab.kernels.plans.cpu_convolution import convolution_plan
+from luminal_lab.kernels.plans.match import summed
+from luminal_lab.kernels.plans.tiler import PARTS, attempted, joined, run, share
 from luminal_lab.kernels.steps.arrays import Shrink
+from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice
 from luminal_lab.kernels.steps.fetching import FetchAhead
-from luminal_lab.kernels.steps.kinds import Parallel, Simd
+from luminal_lab.kernels.steps.kinds import Parallel
 from luminal_lab.kernels.steps.loops import Cut, Fission, Fuse, Reorder, Split
 from luminal_lab.kernels.steps.reuse import Reuse
-from luminal_lab.kernels.steps.schedule import Scheduling
-from luminal_lab.kernels.steps.step import Step
+from luminal_lab.kernels.steps.schedule import Handle, Scheduling
+from luminal_lab.kernels.steps.step import part
 from luminal_lab.kernels.steps.sums import Lanes, Partial
 from luminal_lab.machines.machine import Machine
 
@@ -45,29 +50,30 @@ SUM = 65536
 """How many elements of a sum a task adds up by itself."""
 FEW = 8
 """Fewer results than this are no tasks of their own, where each is a long sum."""
-SIDE, LONG, CHEAP = 32, 256, 4
+SIDE, LONG, CHEAP = Choice("lanes", 32, 8, 16, 64), 256, 4
 """How many sums there are side by side, where a sum is at least so long and its terms so cheap."""
 LANES = 64
 """How many sums may stand side by side for the sake of one."""
-COLUMNS = 4096
+COLUMNS = Choice("columns", 4096, 1024, 2048, 8192)
 """How many sums stand side by side in a block."""
 TWICE = 2
 """What is read more often has the time to fetch the next while it is read."""
-ROWS = 16
+ROWS = Choice("task_rows", 16, 4, 8, 32)
 """How many rows follow each other in a task that fetches the next while it computes one."""
 SHORT = 32
 """An inner loop with fewer iterations than this is made one with the loop around it."""
 
 
-def cpu_schedule(nest: Nest, machine: Machine) -> Scheduling:
+def cpu_schedule(nest: Nest, machine: Machine, asked: Mapping[str, int] = NO_CHOICES) -> Scheduling:
     """Return a nest that runs well on a machine, with the steps that lead there."""
+    why = ""
     for plan in (attention_plan, convolution_plan, contraction_plan, _general):
-        made = Scheduling(nest)
+        made = Scheduling(nest, why, asked)
         try:
             if plan(made, machine):
                 return made
-        except ScheduleError:
-            continue
+        except ScheduleError as error:
+            why = why or error.message
     return Scheduling(nest)
 
 
@@ -77,85 +83,47 @@ def cpu_schedule(nest: Nest, machine: Machine) -> Scheduling:
 def _general(made: Scheduling, machine: Machine) -> bool:
     share(made)
     for local in list(made.nest.locals):
-        _try(made, Shrink(local))
-    for one in [one for one in made.nest.body if isinstance(one, Loop)]:
-        _columns(made, one, machine)
-    for loop in list(made.nest.loops.values()):
+        attempted(made, Shrink((local,)))
+    for top in made.tops:
+        _columns(made, top, machine)
+    for loop in made.loops:
         _groups(made, loop)
-    for one in [one for one in made.nest.body if isinstance(one, Loop)]:
-        _tasks(made, one.name, machine)
+    for top in made.tops:
+        _tasks(made, top, machine)
     _share_rows(made)
     _reuse(made)
-    for loop in list(made.nest.loops.values()):
+    for loop in made.loops:
         _lanes(made, loop)
-    for one in [one for one in made.nest.body if isinstance(one, Loop)]:
-        _fetch(made, one, machine)
-    for loop in list(made.nest.loops.values()):
-        if not any(isinstance(inner, Loop) for inner in walk(loop.body)) and loop.kind == "for":
-            _try(made, Simd(loop.name))
+    for top in made.tops:
+        _fetch(made, top.loop, machine)
+    inner = [loop for loop in made.loops if loop.is_innermost and loop.loop.kind == "for"]
+    run(made, "simd", inner, where_allowed=True)
     return True
 
 
-def _try(made: Scheduling, *steps: Step) -> bool:
-    """Make steps, all or none of them."""
-    nest, count = made.nest, len(made.steps)
-    try:
-        for step in steps:
-            made.do(step)
-    except ScheduleError:
-        made.nest = nest
-        del made.steps[count:]
-        return False
-    return True
-
-
-def share(made: Scheduling) -> None:
-    """Make one of outermost loops that follow each other, where that is allowed."""
-    block = [one for one in made.nest.body if isinstance(one, Loop)]
-    first = None
-    for loop in block:
-        if first is not None and _try(made, Fuse(loop.name, first)):
-            _share_inside(made, first)
-            continue
-        first = loop.name
-
-
-def _share_inside(made: Scheduling, outer: str) -> None:
-    """Fuse the loops within a loop as long as each body is loops alone."""
-    while True:
-        body = [one for one in made.nest.loops[outer].body if not isinstance(one, Local)]
-        if len(body) != 2 or not all(isinstance(one, Loop) for one in body):
-            return
-        first, second = (one.name for one in body if isinstance(one, Loop))
-        if not _try(made, Fuse(second, first)):
-            return
-        outer = first
-
-
-def _columns(made: Scheduling, top: Loop, machine: Machine) -> None:
+def _columns(made: Scheduling, top: Handle, machine: Machine) -> None:
     """Sum side by side where neighbours lie together, and what is summed lies apart."""
-    loops = [*perfect(top)]
-    last = loops[-1]
-    found = summed(last.body)
+    last = top.inner[-1]
+    found = summed(last.loop.body)
     if found is None:
         return
     folds, term = found
     nest = made.nest
     if not any(stride(nest, term, fold.name) not in (0, 1) for fold in folds):
         return
-    if stride(nest, term, last.name) != 1:
+    if stride(nest, term, last) != 1:
         return
-    name = last.name
+    columns = made.choose(COLUMNS)
     # A long row is cut where there are enough blocks for all cores; else tasks share the sums.
-    if about(last.size) >= COLUMNS * machine.cores or about(last.size) > 2 * COLUMNS:
-        made.do(Split(name, COLUMNS))
-        name = f"{name}_i"
-    steps = [Fission(name), *(Reorder(f"{name}_2", fold.name) for fold in folds)]
-    _try(made, *steps)
+    if about(last.size) >= columns * machine.cores or about(last.size) > 2 * columns:
+        _, last = made.do(Split((last,), (columns,))).loops
+    names = tuple(fold.name for fold in folds)
+    attempted(made, Fission((last,), PARTS), Reorder((*names, part(last, "sum"))))
 
 
-def _groups(made: Scheduling, loop: Loop) -> None:
+def _groups(made: Scheduling, summing: Handle) -> None:
     """Sum group by group where each so many elements share another (a scale, say)."""
+    loop = summing.loop
     if len(loop.body) != 1 or not isinstance(loop.body[0], Set) or loop.body[0].how != "+=":
         return
     one = loop.body[0]
@@ -169,9 +137,14 @@ def _groups(made: Scheduling, loop: Loop) -> None:
         return
     (size,) = sizes
     if loop.size % size == 0 and size <= LANES:
-        outer, inner = f"{loop.name}_o", f"{loop.name}_i"
-        into = unique(f"{one.name}_lanes", made.nest.names)
-        _try(made, Split(loop.name, size), Lanes(one.name, inner, outer, into))
+        with made.attempt():
+            group, own = made.do(Split((summing,), (size,), ("group", "each"))).loops
+            made.do(Lanes(one.name, own, group, _lanes_of(made, one.name)))
+
+
+def _lanes_of(made: Scheduling, array: str) -> str:
+    """Return what the sums side by side are called that are one in the end."""
+    return unique(f"{array}_lanes", made.nest.names)
 
 
 def _share_rows(made: Scheduling) -> None:
@@ -184,7 +157,7 @@ def _share_rows(made: Scheduling) -> None:
         for second in list(made.nest.loops.values()):
             used = {one.name for one in accesses(second.body) if one.how == "read"}
             if second.name != first.name and rows & used:
-                _try(made, Fuse(second.name, first.name))
+                attempted(made, Fuse(second.name, first.name))
 
 
 def _reuse(made: Scheduling) -> None:
@@ -203,19 +176,27 @@ def _reuse(made: Scheduling) -> None:
             hows = {one.how for one in accesses(made.nest.body) if one.name == row}
             # Sums of columns are better off in an array of their own, which is small.
             if row in made.nest.locals and hows == {"=", "read"}:
-                _try(made, Reuse(output, row))
+                attempted(made, Reuse(output, row))
 
 
-def _lanes(made: Scheduling, loop: Loop) -> None:
+def _lanes(made: Scheduling, summing: Handle) -> None:
     """Keep several sums side by side where one alone would wait for itself."""
+    loop = summing.loop
     if loop.kind != "for" or len(loop.body) != 1 or not isinstance(loop.body[0], Set):
         return
     one = loop.body[0]
     if one.how == "=" or one.index or work_of(loop.body) > CHEAP or at_most(loop.size) < LONG:
         return
-    into = unique(f"{one.name}_lanes", made.nest.names)
-    outer, inner = f"{loop.name}_o", f"{loop.name}_i"
-    _try(made, Cut(loop.name, SIDE), Lanes(one.name, inner, outer, into))
+    with made.attempt():
+        _in_lanes(made, summing, [one.name])
+
+
+def _in_lanes(made: Scheduling, loop: str, sums: list[str]) -> Handle:
+    """Cut a loop so that its sums are some side by side; return the loop over blocks."""
+    block, own, *_ = made.do(Cut(loop, made.choose(SIDE))).loops
+    for array in sums:
+        made.do(Lanes(array, own, block, _lanes_of(made, array)))
+    return block
 
 
 def _fetch(made: Scheduling, rows: Loop, machine: Machine) -> None:
@@ -245,21 +226,22 @@ def _fetch(made: Scheduling, rows: Loop, machine: Machine) -> None:
         names += [name for name, _ in made.nest.outputs if name in uses[at]]
     elif not any(sum(name in use for use in uses) > TWICE for name in names):
         return
-    loop, steps, row = passes[at], list[Step](), rows.name
-    block = min(ROWS, int(about(rows.size)) // (8 * machine.cores))
-    if rows.kind == "parallel" and block > 1:  # else the next row is another thread's
-        steps += [Split(row, block), Parallel(f"{row}_o")]
-        row = f"{row}_i"
-    if len(loop.body) != 1 or not isinstance(loop.body[0], Loop):
-        steps.append(Cut(loop.name, SIDE))
-        inner, outer = f"{loop.name}_i", f"{loop.name}_o"
-        for one in loop.body:
-            if isinstance(one, Set) and one.how != "=" and not one.index:
-                into = unique(f"{one.name}_lanes", made.nest.names)
-                steps.append(Lanes(one.name, inner, outer, into))
-    else:
-        outer = loop.name
-    _try(made, *steps, *(FetchAhead(name, outer, 1, row) for name in names))
+    loop, row = passes[at], rows.name
+    block = min(made.choose(ROWS), int(about(rows.size)) // (8 * machine.cores))
+    with made.attempt():
+        if rows.kind == "parallel" and block > 1:  # else the next row is another thread's
+            task, row = made.do(Split((row,), (block,), ("task", "own"))).loops
+            made.do(Parallel((task,)))
+        blocks = loop.name
+        if len(loop.body) != 1 or not isinstance(loop.body[0], Loop):
+            sums = [
+                one.name
+                for one in loop.body
+                if isinstance(one, Set) and one.how != "=" and not one.index
+            ]
+            blocks = _in_lanes(made, loop.name, sums)
+        for name in names:
+            made.do(FetchAhead(name, blocks, 1, row))
 
 
 def _is_far(made: Scheduling, name: str, type: TensorType, rows: Loop, machine: Machine) -> bool:
@@ -275,65 +257,60 @@ def _is_far(made: Scheduling, name: str, type: TensorType, rows: Loop, machine: 
     return True
 
 
-def _tasks(made: Scheduling, name: str, machine: Machine) -> None:
+def _tasks(made: Scheduling, loop: Handle, machine: Machine) -> None:
     """Cut an outermost loop into tasks, each with enough to do."""
-    loop = made.nest.loops[name]
-    work = work_of(loop.body)
-    inner = _only(loop)
+    inner = _only(loop.loop)
     while inner is not None and about(inner.size) < SHORT:
-        both = joined(made, [loop, inner])
+        both = joined(made, [loop.loop, inner])
         if both == inner.name:
             break
-        loop = made.nest.loops[both]
-        work = work_of(loop.body)
-        inner = _only(loop)
-    if at_most(loop.size) * work < 2 * WORK:
+        loop, inner = both, _only(both.loop)
+    work, size = work_of(loop.loop.body), loop.size
+    if at_most(size) * work < 2 * WORK:
         return
     if (
-        isinstance(loop.size, int)
-        and loop.size < FEW
-        and work_of(loop.body, at_most) > SUM
+        isinstance(size, int)
+        and size < FEW
+        and work_of(loop.loop.body, at_most) > SUM
         and _few(made, loop, machine)
     ):
         return
     if 2 * work <= WORK:
-        outer = f"{loop.name}_o"
-        if _try(made, Split(loop.name, int(WORK // work)), Parallel(outer)):
+        with made.attempt() as attempt:
+            task, _ = made.do(Split((loop,), (int(WORK // work),), ("task", "own"))).loops
+            made.do(Parallel((task,)))
+        if attempt.held:
             return
-    if not _try(made, Parallel(loop.name)):
+    if not attempted(made, Parallel((loop,))):
         _blocks(made, loop, machine)
 
 
-def _few(made: Scheduling, loop: Loop, machine: Machine) -> bool:
+def _few(made: Scheduling, loop: Handle, machine: Machine) -> bool:
     """Cut the long sums of a loop with few iterations into blocks, which are the tasks."""
-    parts = [one for one in loop.body if not isinstance(one, Local)]
-    sums = [place for place, one in enumerate(parts) if isinstance(one, Loop)]
-    if len(sums) != 1 or summed(loop.body) is None:
+    if len(loop.parts) != 1 or summed(loop.loop.body) is None:
         return False
-    fold = parts[sums[0]]
-    assert isinstance(fold, Loop)
-    kept, count = made.nest, len(made.steps)
-    apart = _try(made, Fission(loop.name), Reorder(f"{loop.name}_2", fold.name))
-    if apart and _blocks(made, made.nest.loops[fold.name], machine):
-        return True
-    made.nest = kept
-    del made.steps[count:]
-    return False
+    (fold,) = loop.parts
+    with made.attempt() as attempt:
+        made.do(Fission((loop,), PARTS))
+        made.do(Reorder((fold, part(loop, "sum"))))
+        if not _blocks(made, fold, machine):
+            raise ScheduleError(f"{fold} is too short for blocks")
+    return attempt.held
 
 
-def _blocks(made: Scheduling, loop: Loop, machine: Machine) -> bool:
+def _blocks(made: Scheduling, loop: Handle, machine: Machine) -> bool:
     """Let tasks add up blocks of a sum of their own."""
-    sums = {one.name for one in accesses(loop.body) if one.how in ("+=", "max=")}
-    if len(sums) != 1:
-        return False
-    work = work_of(loop.body)
-    if at_most(loop.size) * work < 2 * SUM:
+    sums = {one.name for one in accesses(loop.loop.body) if one.how in ("+=", "max=")}
+    work = work_of(loop.loop.body)
+    if len(sums) != 1 or at_most(loop.size) * work < 2 * SUM:
         return False
     (name,) = sums
     block = int(max(1, SUM // work, about(loop.size) // (8 * machine.cores)))
-    into = unique(f"{name}_parts", made.nest.names)
-    outer = f"{loop.name}_o"
-    return _try(made, Split(loop.name, block), Partial(name, outer, into), Parallel(outer))
+    with made.attempt() as attempt:
+        task, _ = made.do(Split((loop,), (block,), ("task", "own"))).loops
+        made.do(Partial(name, task, unique(f"{name}_parts", made.nest.names)))
+        made.do(Parallel((task,)))
+    return attempt.held
 
 
 def _only(loop: Loop) -> Loop | None:

@@ -7,67 +7,29 @@ hold a tile of sums in registers, as those of matmuls do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 from luminal_lab.core.dims import substitute
-from luminal_lab.core.ops import Mul
 from luminal_lab.core.views import row_major
 from luminal_lab.errors import ScheduleError
-from luminal_lab.kernels.definition.terms import (
-    Apply,
-    Guard,
-    Term,
-    free,
-    read_by,
-    walk as walk_terms,
-)
+from luminal_lab.kernels.definition.terms import Guard, Term, free, read_by, walk as walk_terms
 from luminal_lab.kernels.nest.nest import Local, Loop, Nest, Set, accesses, walk
 from luminal_lab.kernels.nest.sizes import about, perfect
+from luminal_lab.kernels.plans.cpu_contraction import in_registers
+from luminal_lab.kernels.plans.match import attention_of, factors
+from luminal_lab.kernels.plans.tiler import PARTS, attempted, merged, reordered, run
 from luminal_lab.kernels.steps.arrays import Copy, Pack
-from luminal_lab.kernels.steps.kinds import Parallel, Round, Simd, Unroll, Vector
-from luminal_lab.kernels.steps.loops import Fission, Merge, Reorder, Split
-from luminal_lab.kernels.steps.schedule import Scheduling
+from luminal_lab.kernels.steps.choices import Choice
+from luminal_lab.kernels.steps.kinds import Parallel, Round, Unroll
+from luminal_lab.kernels.steps.loops import Fission, Reorder, Split
+from luminal_lab.kernels.steps.schedule import Handle, Scheduling
 from luminal_lab.kernels.steps.staging import Hold, Stage
-from luminal_lab.kernels.steps.step import Step, around, within
+from luminal_lab.kernels.steps.step import around, part, within
 from luminal_lab.kernels.steps.stopping import Stop
 from luminal_lab.machines.machine import Machine
 
-ROWS = 96
+ROWS = Choice("rows", 96, 24, 48, 192)
 """How many rows of queries a task has."""
-HEIGHT = 6
+HEIGHT = Choice("tile_rows", 6, 4, 8, 12)
 """How many rows a tile of sums in registers has."""
-
-
-@dataclass
-class Attention:
-    """A nest that is an attention: the loops around, and where its parts are."""
-
-    outer: list[str]
-    """The loops around that of the rows."""
-    row: str
-    block: str
-    """The loop over blocks of keys."""
-
-
-def attention_of(nest: Nest) -> Attention | None:
-    """Return how a nest is an attention, if it is nothing else."""
-    tops = [one for one in nest.body if not isinstance(one, Local)]
-    if len(tops) != 1 or not isinstance(tops[0], Loop):
-        return None
-    loop, path = tops[0], list[str]()
-    while len(loop.body) == 1 and isinstance(loop.body[0], Loop):
-        path.append(loop.name)
-        loop = loop.body[0]
-    blocks = [one for one in loop.body if isinstance(one, Loop) and _is_block(one)]
-    return Attention(path, loop.name, blocks[0].name) if len(blocks) == 1 else None
-
-
-def _is_block(loop: Loop) -> bool:
-    """Return whether a loop takes the maximum of scores that it works out itself."""
-    own = {one.name for one in loop.body if isinstance(one, Local)}
-    largest = [one.name for one in accesses(loop.body) if one.how == "max=" and one.name in own]
-    return len(largest) == 1
 
 
 def attention_plan(made: Scheduling, machine: Machine) -> bool:
@@ -75,8 +37,8 @@ def attention_plan(made: Scheduling, machine: Machine) -> bool:
     found = attention_of(made.nest)
     if found is None:
         return False
-    block, path = found.block, [*found.outer, found.row]
-    j, fold = _product_of(made.nest.loops[block])
+    block, path = made.loop(found.block), [*found.outer, found.row]
+    j, fold = _product_of(block.loop)
     sums = next(one.name for one in accesses((made.nest.loops[fold],)) if one.how == "+=")
     lanes = machine.lanes(made.nest.types[sums].dtype.itemsize)
     keys = free(_operands(_sum_of(made.nest, fold), j)[1])
@@ -85,91 +47,87 @@ def attention_plan(made: Scheduling, machine: Machine) -> bool:
         _alone(made, path, block)
     else:
         # Rows that have the same keys are together, whatever order the result has.
-        row = max(shared, key=lambda name: about(made.nest.loops[name].size))
-        for inner in path[path.index(row) + 1 :]:
-            made.do(Reorder(row, inner))
+        row = made.loop(max(shared, key=lambda name: about(made.nest.loops[name].size)))
         path.remove(row)
+        reordered(made, [*path, row])
         if path:
-            made.do(Parallel(_merged(made, path)))
-        size = made.nest.loops[row].size
+            run(made, "parallel", [_merged(made, path)])
+        rows, size = made.choose(ROWS), row.size
         # A copy of all keys is only made where it is known that many rows read it.
-        is_shared = isinstance(size, int) and size > ROWS
-        _together(made, row, block, lanes, is_shared=is_shared)
-    for loop in list(made.nest.loops.values()):
-        inner = any(isinstance(one, Loop) for one in walk(loop.body))
-        if loop.kind == "for" and not inner and loop.name != block:
-            _try(made, Simd(loop.name))
-    for loop in made.nest.body:
-        if isinstance(loop, Loop) and loop.kind == "for":
-            made.do(Parallel(loop.name))
+        is_shared = isinstance(size, int) and size > rows
+        _together(made, row, rows, block, lanes, is_shared=is_shared)
+    plain = [loop for loop in made.loops if loop.loop.kind == "for"]
+    inner = [loop for loop in plain if loop.is_innermost and loop != block]
+    run(made, "simd", inner, where_allowed=True)
+    run(made, "parallel", [top for top in made.tops if top.loop.kind == "for"])
     return True
 
 
 def _merged(made: Scheduling, loops: list[str]) -> str:
     """Make one loop of the outermost ones, as long as its iterations can be tasks."""
-    name = loops[0]
-    for inner in loops[1:]:
-        both = f"{name}_{inner}"
-        kept, count = made.nest, len(made.steps)
-        if not _try(made, Merge(name, inner), Parallel(both)):
-            break
-        made.nest = kept
-        del made.steps[count:]
-        made.do(Merge(name, inner))
-        name = both
-    return name
+    for count in range(len(loops), 1, -1):
+        with made.attempt() as attempt:
+            made.do(Parallel((merged(made, loops[:count]),)))
+        if attempt.held:
+            attempt.undo()
+            return merged(made, loops[:count])
+    return loops[0]
 
 
-def _alone(made: Scheduling, rows: list[str], block: str) -> None:
+def _alone(made: Scheduling, rows: list[str], block: Handle) -> None:
     """Schedule rows that have keys of their own, or one row: what is read is read once."""
-    made.do(Parallel(_merged(made, rows)))
-    path, sums = _mixed(made.nest.loops[block])
+    run(made, "parallel", [_merged(made, rows)])
+    path, sums = _mixed(block.loop)
     if len(path) == 2:
-        _try(made, Stage(sums.name, path[0].name, (path[1].name,), "mixed"))
+        attempted(made, Stage(sums.name, path[0].name, (path[1].name,), "mixed"))
 
 
-def _together(made: Scheduling, row: str, block: str, lanes: int, *, is_shared: bool) -> None:
+def _together(
+    made: Scheduling, row: Handle, many: int, block: Handle, lanes: int, *, is_shared: bool
+) -> None:
     """Schedule rows that have the same keys, some at a time."""
-    made.do(Split(row, ROWS))
-    # for row_o: for row_i: (all of a row)   →   for row_o: … for block: for row_i: (a part)
-    made.do(Fission(f"{row}_i"))
-    rows = _around(made.nest, block)[-1]
-    _, sums = _mixed(made.nest.loops[block])
+    row = made.do(Split((row,), (many,), ("task", "own"))).loops[1]
+    # for j.task: for j.own: (all of a row)   →   for j.task: … for block: for j_block.own: (a part)
+    made.do(Fission((row,)))
+    rows = made.loop(part(row, "block"))
+    _, sums = _mixed(block.loop)
     for one in around(made.nest, rows)[-1].body:
         if isinstance(one, Loop) and one.name != rows and _writes(one, sums.name):
-            made.do(Round(one.name))  # the last tile of rows is a whole one
-    made.do(Reorder(rows, block))
-    columns = _keys(made, rows, block, lanes, is_shared=is_shared)
-    along = _values(made, rows, block, lanes, is_shared=is_shared)
-    _try(made, Stop(block, _scores_of(made.nest.loops[rows])))
-    made.do(Fission(rows))
+            made.do(Round((one.name,)))  # the last tile of rows is a whole one
+    made.do(Reorder((block, rows)))
+    j = _keys(made, rows, block, lanes, is_shared=is_shared)
+    columns = _values(made, rows, block, lanes, is_shared=is_shared)
+    scores = next(one.name for one in rows.loop.body if isinstance(one, Local))
+    attempted(made, Stop(block, scores))
+    made.do(Fission((rows,)))
     _held(made, block)
-    _scores(made, block, lanes, columns)
-    _mixing(made, block, lanes, along)
+    _scores(made, block, lanes, j)
+    if columns is not None:
+        _mixing(made, block, lanes, columns)
 
 
-def _keys(made: Scheduling, rows: str, block: str, lanes: int, *, is_shared: bool) -> str:
+def _keys(
+    made: Scheduling, rows: Handle, block: Handle, lanes: int, *, is_shared: bool
+) -> tuple[Handle, Handle]:
     """Copy the keys into panels of columns, once for all rows or for each block; return whose."""
-    nest = made.nest
-    j, fold = _product_of(nest.loops[rows])
-    _, right = _operands(_sum_of(nest, fold), j)
-    made.do(Split(j, 2 * lanes))
-    j_o, j_i = f"{j}_o", f"{j}_i"
-    array = min(read_by(right))
-    if not is_shared:
-        made.do(Pack(array, rows, (j_o, fold, j_i), "keys"))
-        return j
-    path = _around(made.nest, block)
-    outer = [name for name in path if name in free(right)]
-    made.do(Pack(array, path[0], (*outer, block, j_o, fold, j_i), "keys"))
-    return j
+    j, fold = _product_of(rows.loop)
+    _, right = _operands(_sum_of(made.nest, fold), j)
+    tile, own = made.do(Split((j,), (2 * lanes,), ("tile", "own"))).loops
+    array, axes = min(read_by(right)), (tile, fold, own)
+    if is_shared:
+        path = _around(made.nest, block)
+        outer = [name for name in path if name in free(right)]
+        made.do(Pack(array, path[0], (*outer, block, *axes), "keys"))
+    else:
+        made.do(Pack(array, rows, axes, "keys"))
+    return tile, own
 
 
-def _held(made: Scheduling, block: str) -> None:
+def _held(made: Scheduling, block: Handle) -> None:
     """Let the largest score and the sum of weights of a row be scalars in the loops over keys."""
-    for rows in made.nest.loops[block].body:
-        match rows:
-            case Loop(body=(Loop(name=keys, body=body),)):
+    for rows in block.parts:
+        match rows.loop.body:
+            case (Loop(name=keys, body=body),):
                 for one in body:
                     if isinstance(one, Set) and one.how != "=" and len(one.index) == 1:
                         made.do(Hold(one.name, keys, f"{one.name}_row"))
@@ -177,93 +135,68 @@ def _held(made: Scheduling, block: str) -> None:
                 pass
 
 
-def _scores(made: Scheduling, block: str, lanes: int, j: str) -> None:
+def _scores(made: Scheduling, block: Handle, lanes: int, columns: tuple[Handle, Handle]) -> None:
     """Schedule the product of queries and keys of a block, whose columns are split."""
-    nest = made.nest
-    j_o, j_i = f"{j}_o", f"{j}_i"
-    _, fold = _product_of(nest.loops[block])
-    i = next(one for one in _around(nest, j_o)[::-1] if one != block)
-    sums = next(one.name for one in accesses((nest.loops[fold],)) if one.how == "+=")
-    left, _ = _operands(_sum_of(nest, fold), j_i)
-    made.do(Split(i, HEIGHT))
-    i_o, i_i = f"{i}_o", f"{i}_i"
-    made.do(Reorder(i_i, j_o))
-    made.do(Fission(j_i))
-    made.do(Fission(i_i))
-    i_k, j_k, i_e, j_e = f"{i_i}_2", f"{j_i}_2", f"{i_i}_3", f"{j_i}_3"
-    made.do(Reorder(j_k, fold))
-    made.do(Reorder(i_k, fold))
-    made.do(Pack(min(read_by(left)), block, (i_o, fold, i_k), "rows"))
-    for name in (i_i, i_k, j_i, j_k):
-        made.do(Round(name))
-    for r, c in ((i_i, j_i), (i_k, j_k)):
-        _tile(made, r, c, lanes)
-    others = _reads(made.nest.loops[j_e]) - {sums}
-    for name in sorted(others):
-        made.do(Copy(name, i_e, (i_e, j_e), f"{name}_tile"))
-    for name in (i_e, j_e):
-        made.do(Round(name))
-    if not _try(made, Split(j_e, lanes), Unroll(i_e), Unroll(f"{j_e}_o"), Vector(f"{j_e}_i")):
+    tile, j = columns
+    _, fold = _product_of(block.loop)
+    row = next(one for one in _around(made.nest, tile)[::-1] if one != block)
+    sums = next(one.name for one in accesses((made.nest.loops[fold],)) if one.how == "+=")
+    left, _ = _operands(_sum_of(made.nest, fold), j)
+    i_tile, i = made.do(Split((row,), (made.choose(HEIGHT),), ("tile", "row"))).loops
+    made.do(Reorder((tile, i)))
+    made.do(Fission((i, j), PARTS))
+    (i_start, i_sum, i_end), (j_start, j_sum, j_end) = (
+        [part(loop, word) for word in PARTS] for loop in (i, j)
+    )
+    made.do(Reorder((fold, i_sum)))
+    made.do(Pack(min(read_by(left)), block, (i_tile, fold, i_sum), "rows"))
+    made.do(Round((i_start, i_sum, j_start, j_sum)))
+    in_registers(made, (i_start, i_sum), (j_start, j_sum), lanes)
+    others = {one.name for one in accesses(made.nest.loops[j_end].body) if one.how == "read"}
+    for name in sorted(others - {sums}):
+        made.do(Copy(name, i_end, (i_end, j_end), f"{name}_tile"))
+    made.do(Round((i_end, j_end)))
+    with made.attempt() as attempt:
+        in_registers(made, (i_end,), (j_end,), lanes)
+    if not attempt.held:
         # What is not sums and products alone takes them from an array, and not from registers.
-        made.do(Copy(sums, i_e, (i_e, j_e), "tile"))
-        _tile(made, f"tile_{i_e}", f"tile_{j_e}", lanes)
-        made.do(Unroll(i_e))
+        tile_i, tile_j = made.do(Copy(sums, i_end, (i_end, j_end), "tile")).loops
+        in_registers(made, (tile_i,), (tile_j,), lanes)
+        made.do(Unroll((i_end,)))
 
 
-def _tile(made: Scheduling, row: str, column: str, lanes: int) -> None:
-    """Write out the loops over a tile of sums in registers, whose columns are vectors."""
-    made.do(Split(column, lanes))
-    made.do(Unroll(row))
-    made.do(Unroll(f"{column}_o"))
-    made.do(Vector(f"{column}_i"))
-
-
-def _values(made: Scheduling, rows: str, block: str, lanes: int, *, is_shared: bool) -> str:
+def _values(
+    made: Scheduling, rows: Handle, block: Handle, lanes: int, *, is_shared: bool
+) -> tuple[Handle, Handle] | None:
     """Cut the values into panels of columns, copied as the keys are unless they lie well."""
-    nest = made.nest
-    path, sums = _mixed(nest.loops[rows])
+    path, sums = _mixed(rows.loop)
     (j, k), size = (one.name for one in path[-2:]), path[-1].size
-    own = {one.name for one in nest.loops[rows].body if isinstance(one, Local)}
+    own = {one.name for one in rows.loop.body if isinstance(one, Local)}
     (array,) = read_by(sums.term) - own
     width = next((w for w in (2 * lanes, lanes) if isinstance(size, int) and size % w == 0), None)
     if width is None:
-        return k
-    made.do(Split(k, width))
-    k_o, k_i = f"{k}_o", f"{k}_i"
-    if _is_plain(made.nest, array, j, k_i):
-        return k
-    if is_shared:
-        outside = _around(made.nest, block)
-        outer = [name for name in outside if name in free(sums.term)]
-        made.do(Pack(array, outside[0], (*outer, block, k_o, j, k_i), "values"))
-    else:
-        made.do(Pack(array, rows, (k_o, j, k_i), "values"))
-    return k
+        return None
+    tile, k = made.do(Split((k,), (width,), ("tile", "own"))).loops
+    if not _is_plain(made.nest, array, j, k):
+        if is_shared:
+            outside = _around(made.nest, block)
+            outer = [name for name in outside if name in free(sums.term)]
+            made.do(Pack(array, outside[0], (*outer, block, tile, j, k), "values"))
+        else:
+            made.do(Pack(array, rows, (tile, j, k), "values"))
+    return tile, k
 
 
-def _mixing(made: Scheduling, block: str, lanes: int, k: str) -> None:
+def _mixing(made: Scheduling, block: Handle, lanes: int, columns: tuple[Handle, Handle]) -> None:
     """Schedule the product of weights and values of a block."""
-    nest = made.nest
-    if f"{k}_o" not in nest.loops:
-        return
-    k_o, k_i = f"{k}_o", f"{k}_i"
-    path, sums = _mixed(nest.loops[block])
-    i, j, acc = path[0].name, path[1].name, sums.name
-    made.do(Split(i, HEIGHT))
-    i_i = f"{i}_i"
-    made.do(Reorder(j, k_o))
-    made.do(Reorder(i_i, k_o))
-    made.do(Reorder(i_i, j))
-    made.do(Round(i_i))
-    made.do(Stage(acc, j, (i_i, k_i), "mixed"))
-    for end in ("", "_2"):
-        _tile(made, f"mixed_{i_i}{end}", f"mixed_{k_i}{end}", lanes)
-    _tile(made, i_i, k_i, lanes)
-
-
-def _scores_of(rows: Loop) -> str:
-    """Return the array of scores of a block: the first that is made in it."""
-    return next(one.name for one in rows.body if isinstance(one, Local))
+    tile, k = columns
+    path, sums = _mixed(block.loop)
+    row, j, acc = path[0].name, path[1].name, sums.name
+    i_tile, i = made.do(Split((row,), (made.choose(HEIGHT),), ("tile", "row"))).loops
+    reordered(made, [i_tile, tile, j, i, k])
+    made.do(Round((i,)))
+    loops = made.do(Stage(acc, j, (i, k), "mixed")).loops
+    in_registers(made, (*loops[::2], i), (*loops[1::2], k), lanes)
 
 
 def _is_plain(nest: Nest, array: str, row: str, column: str) -> bool:
@@ -295,10 +228,6 @@ def _writes(loop: Loop, array: str) -> bool:
     return any(one.name == array and one.how != "read" for one in accesses(loop.body))
 
 
-def _reads(loop: Loop) -> set[str]:
-    return {one.name for one in accesses(loop.body) if one.how == "read"}
-
-
 # -- finding ---------------------------------------------------------------------------------------
 
 
@@ -322,20 +251,12 @@ def _sum_of(nest: Nest, fold: str) -> Term:
 
 def _operands(term: Term, column: str) -> tuple[Term, Term]:
     """Return the factors of a product that the rows and the columns are."""
-    factors = [one for one in _factors(term) if read_by(one)]
-    right = [one for one in factors if column in free(one)]
-    left = [one for one in factors if column not in free(one)]
+    parts = [one for one in factors(term) if read_by(one)]
+    right = [one for one in parts if column in free(one)]
+    left = [one for one in parts if column not in free(one)]
     if len(right) != 1 or len(left) != 1:
         raise ScheduleError(f"attention: {term} is not a product of a query and a key")
     return left[0], right[0]
-
-
-def _factors(term: Term) -> Iterator[Term]:
-    if isinstance(term, Apply) and isinstance(term.op, Mul):
-        for arg in term.args:
-            yield from _factors(arg)
-    else:
-        yield term
 
 
 def _mixed(block: Loop) -> tuple[list[Loop], Set]:
@@ -351,16 +272,3 @@ def _mixed(block: Loop) -> tuple[list[Loop], Set]:
 
 def _around(nest: Nest, name: str) -> list[str]:
     return [one.name for one in around(nest, name)]
-
-
-def _try(made: Scheduling, *steps: Step) -> bool:
-    """Make steps, all or none of them."""
-    nest, count = made.nest, len(made.steps)
-    try:
-        for step in steps:
-            made.do(step)
-    except ScheduleError:
-        made.nest = nest
-        del made.steps[count:]
-        return False
-    return True

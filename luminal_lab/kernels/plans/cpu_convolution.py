@@ -9,25 +9,26 @@ the ends of the array is put around a copy of it first.
 
 from __future__ import annotations
 
-from math import ceil, prod
+from math import ceil
 
 from luminal_lab.core.dims import Symbol, symbols
 from luminal_lab.core.dims.expression import Quotient
 from luminal_lab.kernels.definition.terms import Read
-from luminal_lab.kernels.nest.nest import Loop, accesses, reads_of
-from luminal_lab.kernels.nest.sizes import about, atoms, perfect
-from luminal_lab.kernels.plans.cpu_contraction import (
+from luminal_lab.kernels.nest.nest import accesses, reads_of
+from luminal_lab.kernels.nest.sizes import atoms
+from luminal_lab.kernels.plans.cpu_contraction import Tile, Tiles, tile_of
+from luminal_lab.kernels.plans.match import (
     Contraction,
-    Tiles,
+    array_of,
     contraction_of,
-    joined,
-    merged,
+    many,
     operands,
 )
-from luminal_lab.kernels.steps.kinds import MOST_UNROLLED, Parallel, Simd, Unroll
-from luminal_lab.kernels.steps.loops import Merge, Split
+from luminal_lab.kernels.plans.tiler import joined, merged, run
+from luminal_lab.kernels.steps.kinds import MOST_UNROLLED
+from luminal_lab.kernels.steps.loops import Split
 from luminal_lab.kernels.steps.padding import Pad
-from luminal_lab.kernels.steps.schedule import Scheduling
+from luminal_lab.kernels.steps.schedule import Handle, Scheduling
 from luminal_lab.machines.machine import Machine
 
 COPYING = 1.25
@@ -47,29 +48,27 @@ def convolution_plan(made: Scheduling, machine: Machine) -> bool:
         return False
     if not isinstance(found.right, Read) and len(list(reads_of(found.right))) != 1:
         return False  # windows of several arrays, one behind another
-    lanes = machine.lanes(8 if found.right.dtype.itemsize == 8 else 4)
-    height, width = (12 if machine.vector_bytes == 64 else 6), 2 * lanes
-    channels, places = (_size(loops) for loops in (found.rows, found.columns))
-    as_rows = _whole(channels, height) * _whole(_size(found.columns[-1:]), width)
-    as_rows *= _size(found.columns[:-1])
+    tile = tile_of(machine, found.right)
+    channels, places = many(found.rows), many(found.columns)
+    as_rows = _whole(channels, tile.height) * _whole(many(found.columns[-1:]), tile.width)
+    as_rows *= many(found.columns[:-1])
     # A group ends where a tile does: else nothing says that no tile writes into the next group.
-    if channels <= lanes or (is_grouped and channels % width):
-        lanes = max(LEAST, lanes // 2) if channels <= lanes // 2 else lanes
-        height, width = 2 * height, lanes
-    if not is_grouped and _whole(places, height) * _whole(channels, width) > COPYING * as_rows:
+    if channels <= tile.lanes or (is_grouped and channels % tile.width):
+        lanes = max(LEAST, tile.lanes // 2) if channels <= tile.lanes // 2 else tile.lanes
+        tile = Tile(2 * tile.height, lanes, lanes)
+    as_windows = _whole(places, tile.height) * _whole(channels, tile.width)
+    if not is_grouped and as_windows > COPYING * as_rows:
         return False
     if not isinstance(found.right, Read):
         _pad(made, machine, found)
     last = joined(made, found.folds)
-    folds = [loop.name for loop in found.folds if loop.name in made.nest.loops]
-    folds = [*(name for name in folds if name != last), last]
-    j, i = joined(made, found.rows), merged(made, found.columns)
+    folds = [made.loop(loop.name) for loop in found.folds if loop.name in made.nest.loops]
+    folds = [*(fold for fold in folds if fold != last), last]
+    j, i = joined(made, found.rows), merged(made, [loop.name for loop in found.columns])
     right, left = operands(made.nest, last)
-    tiles = Tiles(made, machine, left, right, i, j, folds, in_place=True)
-    tiles.plan(height, width, lanes, HEIGHT)
+    Tiles(made, machine, tile, (i, j), folds, left, right, in_place=True).plan(HEIGHT)
     # One loop remains of the sum, whose body is nothing but products.
-    for name in _short(made, folds[1:]):
-        made.do(Unroll(name))
+    run(made, "unroll", _short(folds[1:]))
     return True
 
 
@@ -82,7 +81,7 @@ def _split_groups(made: Scheduling) -> bool:
                 case Quotient(x=Symbol(name=name), d=int(size)) if (
                     name in loops and loops[name].size % size == 0
                 ):
-                    made.do(Split(name, size))
+                    made.do(Split((name,), (size,), ("group", "each")))
                     return True
                 case _:
                     pass
@@ -100,37 +99,29 @@ def _has_windows(found: Contraction) -> bool:
     )
 
 
-def _short(made: Scheduling, folds: list[str]) -> list[str]:
+def _short(folds: list[Handle]) -> list[str]:
     """Return the innermost loops of a sum that are short together."""
     short: list[str] = []
     count = 1
-    for name in reversed(folds):
-        size = made.nest.loops[name].size
+    for fold in reversed(folds):
+        size = fold.size
         if not isinstance(size, int) or count * size > MOST_UNROLLED:
             break
         count *= size
-        short.append(name)
+        short.append(fold)
     return short
 
 
 def _pad(made: Scheduling, machine: Machine, found: Contraction) -> None:
     """Put what windows see beyond the ends of their operand around a copy of it."""
-    ((array, _),) = reads_of(found.right)
-    made.do(Pad(array, found.loops[0].name, "padded"))
-    top = next(one for one in made.nest.body if isinstance(one, Loop))
-    loops = [*perfect(top)]
-    task = top.name
-    for loop in loops[1:-1]:
-        if about(made.nest.loops[task].size) >= 4 * machine.cores:
-            break
-        made.do(Merge(task, loop.name))
-        task = f"{task}_{loop.name}"
-    made.do(Parallel(task))
-    made.do(Simd(loops[-1].name))
-
-
-def _size(loops: list[Loop]) -> float:
-    return prod(about(loop.size) for loop in loops)
+    loops = made.do(Pad(array_of(found.right), found.loops[0].name, "padded")).loops
+    tasks = 1
+    while (
+        tasks < len(loops) - 1 and many([loop.loop for loop in loops[:tasks]]) < 4 * machine.cores
+    ):
+        tasks += 1
+    run(made, "parallel", [merged(made, loops[:tasks])])
+    run(made, "simd", loops[-1:])
 
 
 def _whole(size: float, block: int) -> float:

@@ -11,18 +11,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from luminal_lab.core.op import size_of
-from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.gpu import DECLARED, GPU
 from luminal_lab.kernels.nest.lowering import lower
-from luminal_lab.kernels.nest.nest import Local, Loop, Nest, arrays_in, walk
-from luminal_lab.kernels.nest.sizes import at_most, perfect
-from luminal_lab.kernels.plans.cpu import share
+from luminal_lab.kernels.nest.nest import Local, Nest, arrays_in, walk
+from luminal_lab.kernels.nest.sizes import at_most
 from luminal_lab.kernels.plans.gpu_attention import attention_plan
 from luminal_lab.kernels.plans.gpu_contraction import contraction_plan
 from luminal_lab.kernels.plans.gpu_groups import group_plan
@@ -30,35 +28,36 @@ from luminal_lab.kernels.plans.gpu_pieces import in_pieces, pieces_plan
 from luminal_lab.kernels.plans.gpu_rows import (
     column_plan,
     few_rows,
-    is_sum,
     long_sums,
     row_body,
     row_plan,
 )
-from luminal_lab.kernels.plans.gpu_turns import attempt, turns, width_of
+from luminal_lab.kernels.plans.match import total_of, width_of
+from luminal_lab.kernels.plans.tiler import BYTES, merged, run, share, turns
 from luminal_lab.kernels.render.gpu.nest import Phase, phases
 from luminal_lab.kernels.steps.arrays import Place, Shrink, around_local
-from luminal_lab.kernels.steps.binding import Bind
-from luminal_lab.kernels.steps.kinds import Vector
-from luminal_lab.kernels.steps.loops import Merge, Split
-from luminal_lab.kernels.steps.schedule import Scheduling
+from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice
+from luminal_lab.kernels.steps.loops import Split
+from luminal_lab.kernels.steps.schedule import Handle, Scheduling
 
 RESERVED = 1024
 """The bytes that are left beside tiles, for barriers and what threads exchange."""
-THREADS = 256
+THREADS = Choice("threads", 256, 64, 128, 512)
 """How many threads a block has where nothing speaks for another number."""
+LARGE = 1024
+"""From this many elements on blocks have as many threads."""
 OWN = 4096
 """The most bytes of an array that one thread keeps for itself."""
 
 
-def gpu_schedule(nest: Nest, gpu: GPU) -> Scheduling:
+def gpu_schedule(nest: Nest, gpu: GPU, asked: Mapping[str, int] = NO_CHOICES) -> Scheduling:
     """Return a nest that runs well on a GPU, with the steps that lead there."""
-    made = in_pieces_schedule(nest, gpu)
+    made = in_pieces_schedule(nest, gpu, asked)
     if made is not None:
         return made
     why = ""
     for plan in (attention_plan, group_plan, contraction_plan, _general, _alone):
-        made = Scheduling(nest, why=why)
+        made = Scheduling(nest, why, asked)
         try:
             if plan(made, gpu):
                 _check(made.nest, gpu, phases(made.nest))
@@ -76,9 +75,11 @@ def gpu_definition(definition: Definition, gpu: GPU) -> Definition:
     return whole if cut is whole or in_pieces_schedule(lower(cut), gpu) is None else cut
 
 
-def in_pieces_schedule(nest: Nest, gpu: GPU) -> Scheduling | None:
+def in_pieces_schedule(
+    nest: Nest, gpu: GPU, asked: Mapping[str, int] = NO_CHOICES
+) -> Scheduling | None:
     """Return the nest of an attention in pieces that runs well, or None where there is none."""
-    made = Scheduling(nest)
+    made = Scheduling(nest, asked=asked)
     try:
         if pieces_plan(made, gpu):
             _check(made.nest, gpu, phases(made.nest))
@@ -114,49 +115,57 @@ def _general(made: Scheduling, gpu: GPU) -> bool:
     """Give each outermost loop to blocks and threads, by what it does."""
     share(made)
     for local in list(made.nest.locals):
-        attempt(made, lambda local=local: _shrunk(made, local))
+        with made.attempt():
+            _shrunk(made, local)
     pieces = [*long_sums(made, gpu)]
     for top in pieces:
-        attempt(made, lambda top=top: _planned(made, top, gpu, row_plan))
-    for top in [one.name for one in made.nest.body if isinstance(one, Loop)]:
-        if top not in pieces and not is_sum(made.nest.loops[top]):
+        with made.attempt():
+            _planned(made, top, gpu, row_plan)
+    for top in made.tops:
+        if top not in pieces and total_of(top.loop) is None:
             for loop in few_rows(made, top, gpu):
                 _by_plan(made, loop, gpu)
-    left = tuple(one for one in made.nest.body if isinstance(one, Loop) and one.kind == "for")
-    for local in list(made.nest.locals.values()):
-        if local.space == "scratch" and not around_local(made.nest, local.name):
-            made.do(Place(local.name, "memory"))
-    attempt(made, lambda: row_body(made, left))
+    left = [top for top in made.tops if top.loop.kind == "for"]
+    whole = [
+        local.name
+        for local in made.nest.locals.values()
+        if local.space == "scratch" and not around_local(made.nest, local.name)
+    ]
+    if whole:
+        made.do(Place(tuple(whole), "memory"))
+    with made.attempt():
+        row_body(made, tuple(top.loop for top in left))
     for top in left:
-        if top.name in made.nest.loops:
-            _near(made, top.name)
+        if top in made.nest.loops:
+            near(made)
     return True
 
 
-def _by_plan(made: Scheduling, loop: str, gpu: GPU) -> None:
+def _by_plan(made: Scheduling, loop: Handle, gpu: GPU) -> None:
     """Give one outermost loop to blocks and threads, if it can be."""
     outside = {one.name for one in made.nest.body if isinstance(one, Local)}
     kept = {name for name in outside if made.nest.locals[name].space != "memory"}
-    if kept & arrays_in((made.nest.loops[loop],)):
+    if kept & arrays_in((loop.loop,)):
         return  # one launch does not find what another left in registers
     for plan in (row_plan, column_plan, _elements):
-        if attempt(made, lambda plan=plan: _planned(made, loop, gpu, plan)):
+        with made.attempt() as attempt:
+            _planned(made, loop, gpu, plan)
+        if attempt.held:
             return
 
 
 def _planned(
-    made: Scheduling, loop: str, gpu: GPU, plan: Callable[[Scheduling, str, GPU], bool]
-) -> bool:
-    """Schedule a loop by a plan, if that fits it and the GPU."""
+    made: Scheduling, loop: Handle, gpu: GPU, plan: Callable[[Scheduling, Handle, GPU], bool]
+) -> None:
+    """Schedule a loop by a plan, or refuse it if the plan does not fit it and the GPU."""
     if not plan(made, loop, gpu):
-        return False
+        raise ScheduleError(f"{loop} is not what the plan is for")
     _check(made.nest, gpu, [phase for phase in phases(made.nest) if phase.blocks])
-    return True
 
 
 def _shrunk(made: Scheduling, name: str) -> None:
     """Keep of an array what one row needs, if that has a place near the threads."""
-    made.do(Shrink(name))
+    made.do(Shrink((name,)))
     local = made.nest.locals[name]
     size = size_of(local.type.shape)
     if local.space == "scratch" and (
@@ -168,51 +177,47 @@ def _shrunk(made: Scheduling, name: str) -> None:
 # -- elements --------------------------------------------------------------------------------------
 
 
-def _elements(made: Scheduling, top: str, gpu: GPU) -> bool:
+def _elements(made: Scheduling, top: Handle, gpu: GPU) -> bool:
     """Let each thread compute some neighbours."""
-    names = [loop.name for loop in perfect(made.nest.loops[top])]
-    for count in range(len(names), 0, -1):
-        if attempt(made, lambda count=count: _element(made, names[:count])):
-            _near(made, top)
+    loops = top.inner
+    for count in range(len(loops), 0, -1):
+        with made.attempt() as attempt:
+            _element(made, loops[:count])
+        if attempt.held:
+            near(made)
             return True
     return False
 
 
-def _element(made: Scheduling, loops: list[str]) -> None:
+def _element(made: Scheduling, loops: list[Handle]) -> None:
     """Make one loop of some, and give it to threads."""
-    width = width_of(made.nest, loops[-1])
-    *outer, last = loops
-    lane = None
+    width = width_of(made.nest, loops[-1], BYTES)
+    lane: list[Handle] = []
     if width > 1:
-        made.do(Split(last, width))
-        last, lane = f"{last}_o", f"{last}_i"
-    names = [*outer, last]
-    name = names[0]
-    for inner in names[1:]:
-        merged = unique(f"{name}_{inner}", made.nest.names)
-        made.do(Merge(name, inner))
-        name = merged
-    size = made.nest.loops[name].size
-    if isinstance(size, int) and size <= THREADS:
-        thread = name
-    else:
-        threads = THREADS if at_most(size) >= 4 * THREADS else 64
-        outer_name, thread = turns(made, name, threads)
-        made.do(Bind(outer_name, "block"))
-    made.do(Bind(thread, "thread"))
-    if lane is not None:
-        made.do(Vector(lane))
+        last, *lane = made.do(Split((loops[-1],), (width,), ("vector", "lane"))).loops
+        loops = [*loops[:-1], last]
+    thread = merged(made, loops)
+    size = thread.size
+    threads = made.choose(THREADS, THREADS.values[0] if at_most(size) >= LARGE else 64)
+    if not isinstance(size, int) or size > THREADS.values[0]:
+        block, thread = turns(made, thread, threads)
+        run(made, "block", [block])
+    run(made, "thread", [thread])
+    run(made, "vector", lane)
 
 
-def _near(made: Scheduling, top: str) -> None:
+def near(made: Scheduling) -> None:
     """Place what a thread keeps for itself in its registers."""
-    for local in list(made.nest.locals.values()):
-        path = around_local(made.nest, local.name)
-        if local.space != "scratch" or not path:
-            continue
-        size = size_of(local.type.shape)
-        if isinstance(size, int) and size * local.type.dtype.itemsize <= OWN:
-            made.do(Place(local.name, "registers"))
+    own = [
+        local.name
+        for local in made.nest.locals.values()
+        if local.space == "scratch"
+        and around_local(made.nest, local.name)
+        and isinstance(size := size_of(local.type.shape), int)
+        and size * local.type.dtype.itemsize <= OWN
+    ]
+    if own:
+        made.do(Place(tuple(own), "registers"))
 
 
 def _alone(made: Scheduling, gpu: GPU) -> bool:
@@ -220,5 +225,5 @@ def _alone(made: Scheduling, gpu: GPU) -> bool:
     for local in list(made.nest.locals.values()):
         if local.space == "scratch":
             is_known = isinstance(size_of(local.type.shape), int)
-            made.do(Place(local.name, "registers" if is_known else "memory"))
+            made.do(Place((local.name,), "registers" if is_known else "memory"))
     return True

@@ -16,16 +16,24 @@ from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Read, free, walk as walk_terms
 from luminal_lab.kernels.gpu import DECLARED, GPU
 from luminal_lab.kernels.nest.nest import Local, Loop, Nest, Set, accesses, walk
-from luminal_lab.kernels.nest.sizes import about, perfect
-from luminal_lab.kernels.plans.cpu_attention import attention_of
-from luminal_lab.kernels.plans.gpu_turns import attempt, reordered, shared_out
+from luminal_lab.kernels.nest.sizes import about
+from luminal_lab.kernels.plans.match import attention_of, sum_in
+from luminal_lab.kernels.plans.tiler import (
+    PARTS,
+    attempted,
+    cut,
+    for_each,
+    reordered,
+    run,
+    shared_out,
+)
 from luminal_lab.kernels.steps.arrays import Pack, Place
-from luminal_lab.kernels.steps.binding import Bind, Mask
-from luminal_lab.kernels.steps.kinds import Unroll
+from luminal_lab.kernels.steps.binding import Mask
+from luminal_lab.kernels.steps.choices import Choice
 from luminal_lab.kernels.steps.loops import Fission, Reorder, Split
-from luminal_lab.kernels.steps.schedule import Scheduling
+from luminal_lab.kernels.steps.schedule import Handle, Scheduling
 from luminal_lab.kernels.steps.staging import Stage
-from luminal_lab.kernels.steps.step import around, extent
+from luminal_lab.kernels.steps.step import level, part
 from luminal_lab.kernels.steps.stopping import Stop
 from luminal_lab.kernels.steps.sums import Lanes
 
@@ -33,12 +41,12 @@ ACROSS = 16
 """How many threads a row has."""
 GROUPS = 16
 """How many such rows of threads a block has."""
-ROWS = 4, 2, 1
+ROWS = Choice("rows", 4, 2, 1)
 """How many rows of queries each has, the most that there is room for."""
 
 
 def attention_plan(made: Scheduling, gpu: GPU) -> bool:
-    """Schedule an attention; return whether the nest is one of many rows."""
+    """Schedule an attention; return whether the nest is one."""
     found = attention_of(made.nest)
     if found is None:
         return False
@@ -48,16 +56,16 @@ def attention_plan(made: Scheduling, gpu: GPU) -> bool:
     shared = [name for name in path if name not in keys]
     if not shared or about(made.nest.loops[shared[-1]].size) < GROUPS:
         return False
-    row = max(shared, key=lambda name: about(made.nest.loops[name].size))
-    for inner in path[path.index(row) + 1 :]:
-        made.do(Reorder(row, inner))
-        path.remove(inner)
-        path.insert(path.index(row), inner)
-    for rows in ROWS:
-        if about(made.nest.loops[row].size) >= GROUPS * rows and attempt(
-            made, lambda rows=rows: _Plan(made, found.block, [*path], rows, room).make()
-        ):
-            return True
+    row = made.loop(max(shared, key=lambda name: about(made.nest.loops[name].size)))
+    path.remove(row)
+    reordered(made, [*path, row])
+    for rows in made.options(ROWS):
+        if about(row.size) >= GROUPS * rows:
+            with made.attempt() as attempt:
+                made.choose(ROWS, rows)
+                _Plan(made, made.loop(found.block), path, row, rows, room).make()
+            if attempt.held:
+                return True
     return False
 
 
@@ -76,57 +84,51 @@ def _keys(nest: Nest, block: str) -> set[str]:
 class _Plan:
     """The steps for so many rows of each group of threads."""
 
-    def __init__(self, made: Scheduling, block: str, path: list[str], rows: int, room: int) -> None:
-        self.made, self.block, self.path = made, block, path
+    def __init__(
+        self,
+        made: Scheduling,
+        block: Handle,
+        outer: list[str],
+        row: Handle,
+        rows: int,
+        room: int,
+    ) -> None:
+        self.made, self.block, self.outer, self.row = made, block, outer, row
         self.rows, self.room = rows, room
 
     def make(self) -> None:
         """Make the steps, or refuse what has another form or too large a shape."""
-        made, row = self.made, self.path[-1]
-        body = made.nest.loops[row].body
-        starts, _, ends = [one.name for one in body if isinstance(one, Loop)]
-        loops = [one.name for one in made.nest.loops[self.block].body if isinstance(one, Loop)]
-        scores, largest, weights, scaled, mixing = loops
-        s = next(one.name for one in made.nest.loops[self.block].body if isinstance(one, Local))
-        acc = min(a.name for a in accesses(made.nest.loops[starts].body) if a.how == "=")
-        columns = made.nest.loops[mixing].body
-        if len(columns) != 1 or not isinstance(columns[0], Loop):
+        made, block = self.made, self.block
+        starts, _, ends = self.row.parts
+        scores, largest, weights, scaled, mixing = block.parts
+        s = next(one.name for one in block.loop.body if isinstance(one, Local))
+        acc = min(a.name for a in accesses(starts.loop.body) if a.how == "=")
+        if len(mixing.inner) != 2:
             raise ScheduleError(f"attention: {mixing} does not mix values")
-        column = columns[0].name
+        column = mixing.inner[1]
 
-        group = self.rows_of(row)
-        self.check(group, s, acc)
-        for name in (scores, largest, weights, mixing):
-            if made.nest.loops[name].size != extent(made.nest.loops[name].axis):
-                made.do(Mask(name))
-        made.do(Fission(weights))
-        for name in (starts, scaled, ends, column, scores, weights):
-            self.across(name)
-        for array, name in (
-            (self.top(largest), largest),
-            (self.top(f"{weights}_2"), f"{weights}_2"),
-        ):
-            outer, lane = self.across(name)
-            made.do(Lanes(array, lane, outer, unique(f"{array}_parts", made.nest.names)))
-        self.apart(group, s)
-        self.lay_out(scores, acc)
-        for local in list(made.nest.locals.values()):
-            if local.space in ("scratch", "memory"):
-                is_seen = local.name in (s, acc, "keys")
-                made.do(Place(local.name, "shared" if is_seen else "registers"))
+        by = GROUPS * self.rows, self.rows
+        cut(made, self.row, by, ("block", "group", "own"), masked=True)
+        self.check(s, acc)
+        short = [one for one in (scores, largest, weights, mixing) if not one.is_whole]
+        if short:
+            made.do(Mask(tuple(short)))
+        weights, total = made.do(Fission((weights,), ("each", "sum"))).loops
+        even = starts, scaled, ends, column, scores, weights
+        sums = [(self.added(one), one) for one in (largest, total)]
+        shared = [*even, *(loop for _, loop in sums)]
+        for_each(made, lambda *loops: Split(loops, (ACROSS,), ("turn", "lane")), shared)
+        for array, loop in sums:
+            turn, lane = level(loop, "turn"), level(loop, "lane")
+            made.do(Lanes(array, lane, turn, unique(f"{array}_parts", made.nest.names)))
+        self.apart(s)
+        self.lay_out(level(scores, "lane"), acc)
+        own = [one for one in made.nest.locals.values() if one.space in ("scratch", "memory")]
+        seen = tuple(one.name for one in own if one.name in (s, acc, "keys"))
+        made.do(Place(seen, "shared"))
+        made.do(Place(tuple(one.name for one in own if one.name not in seen), "registers"))
 
-    def rows_of(self, row: str) -> str:
-        """Cut the rows into blocks, groups and those of one group; return the loop over groups."""
-        made = self.made
-        made.do(Split(row, GROUPS * self.rows))
-        inner = f"{row}_i"
-        if made.nest.loops[inner].size != GROUPS * self.rows:
-            made.do(Mask(inner))
-        made.do(Split(inner, self.rows))
-        self.path[-1:] = [f"{row}_o"]
-        return f"{inner}_o"
-
-    def check(self, group: str, s: str, acc: str) -> None:
+    def check(self, s: str, acc: str) -> None:
         """Refuse what threads have no room to share, or cannot share evenly."""
         types = self.made.nest.types
         (block,), (width,) = types[s].shape, types[acc].shape
@@ -139,88 +141,67 @@ class _Plan:
         if each * item > self.room:
             raise ScheduleError("attention: more is shared than there is room for")
 
-    def top(self, name: str) -> str:
+    def added(self, loop: Handle) -> str:
         """Return the number that a loop adds to."""
-        return next(
-            one.name for one in accesses(self.made.nest.loops[name].body) if one.how != "read"
-        )
+        return next(one.name for one in accesses(loop.loop.body) if one.how != "read")
 
-    def across(self, name: str) -> tuple[str, str]:
-        """Cut a loop into turns of the threads of a row."""
-        self.made.do(Split(name, ACROSS))
-        return f"{name}_o", f"{name}_i"
-
-    def apart(self, group: str, s: str) -> None:
+    def apart(self, s: str) -> None:
         """Give each part of the work a loop over rows of its own, inside of that over keys."""
-        made, one = self.made, f"{group[:-2]}_i"
-        made.do(Fission(one))
-        made.do(Fission(group))
-        inside = [loop.name for loop in around(made.nest, self.block)]
-        rows, each = inside[-2:]
-        made.do(Reorder(each, self.block))
-        made.do(Reorder(rows, self.block))
-        attempt(made, lambda: made.do(Stop(self.block, s)))
-        made.do(Fission(each))
-        made.do(Fission(rows))
+        made, block = self.made, self.block
+        group, own = (made.loop(level(self.row, word)) for word in ("group", "own"))
+        made.do(Fission((group, own)))
+        group, own = (made.loop(part(loop, "block")) for loop in (group, own))
+        made.do(Reorder((block, group, own)))
+        attempted(made, Stop(block, s))
+        made.do(Fission((group, own)))
 
     def lay_out(self, scores: str, acc: str) -> None:
         """Give loops over groups and lanes to threads, and what is around to blocks."""
-        made = self.made
-        for name in self.path:
-            made.do(Bind(name, "block"))
-        top = made.nest.loops[self.path[-1]]
-        for part in (*top.body, *made.nest.loops[self.block].body):
-            if isinstance(part, Loop) and part.name != self.block:
-                self.part(part, scores, acc)
+        made, top = self.made, self.made.loop(level(self.row, "block"))
+        run(made, "block", [*self.outer, top])
+        for one in (*top.parts, *self.block.parts):
+            if one != self.block:
+                self.part(one, scores, acc)
 
-    def part(self, part: Loop, scores: str, acc: str) -> None:
+    def part(self, one: Handle, scores: str, acc: str) -> None:
         """Give one part of the work to threads."""
         made = self.made
-        path = [loop.name for loop in perfect(part)]
-        group, each = path[:2]
-        lane = next((n for n in path[2:] if made.nest.loops[n].size == ACROSS), None)
-        sums = [one for one in walk(part.body) if isinstance(one, Set) and one.how != "="]
+        group, each, *inner = one.inner
+        lane = next((loop for loop in inner if loop.size == ACROSS), None)
+        sums = [two for two in walk(one.loop.body) if isinstance(two, Set) and two.how != "="]
         if lane is None:
-            made.do(Bind(group, "thread"))
-        elif lane == f"{scores}_i":
-            self.scores(path, lane)
-        elif sums and lane == path[-1] and len(path) == 3 and len(sums[0].index) == 2:
-            reordered(made, [each, group, lane], path)
-            made.do(Bind(group, "thread"))
-            made.do(Bind(lane, "across"))
-            made.do(Unroll(each))
+            run(made, "thread", [group])
+        elif lane == scores:
+            self.scores(group, each, inner[0], lane)
+        elif sums and inner == [lane] and len(sums[0].index) == 2:
+            reordered(made, [each, group, lane])
+            run(made, "thread", [group])
+            run(made, "across", [lane])
+            run(made, "unroll", [each])
         else:
             is_mixing = bool(sums) and sums[0].name == acc and sums[0].how == "+="
-            key = path[2] if is_mixing else None
-            rest = [n for n in path[2:] if n not in (lane, key)]
-            wanted = [group, lane, *([key] if key else []), each, *rest]
-            reordered(made, wanted, path)
+            key = inner[:1] if is_mixing else []
+            rest = [loop for loop in inner if loop not in (lane, *key)]
+            reordered(made, [group, lane, *key, each, *rest])
             if key:
-                made.do(Stage(acc, key, (each, rest[0]), "mixed"))
-            made.do(Bind(group, "thread"))
-            made.do(Bind(lane, "thread"))
-            for name in (each, *rest):
-                attempt(made, lambda name=name: made.do(Unroll(name)))
+                made.do(Stage(acc, key[0], (each, rest[0]), "mixed"))
+            run(made, "thread", [group, lane])
+            run(made, "unroll", [each, *rest], where_allowed=True)
 
-    def scores(self, path: list[str], lane: str) -> None:
+    def scores(self, group: Handle, each: Handle, turn: Handle, lane: Handle) -> None:
         """Work out scores from keys in shared memory, several at once."""
         made = self.made
-        group, each, turn, _ = path
-        reordered(made, [group, lane, each, turn], path)
-        made.do(Fission(turn))
-        made.do(Fission(each))
-        _, sums, _ = [one for one in made.nest.loops[lane].body if isinstance(one, Loop)]
-        rows, turns, fold = [loop.name for loop in perfect(sums)]
-        (one,) = [one for one in walk(sums.body) if isinstance(one, Set)]
-        reordered(made, [fold, rows, turns], [rows, turns, fold])
+        reordered(made, [group, lane, each, turn])
+        made.do(Fission((each, turn), PARTS))
+        each, turn = (made.loop(part(loop, "sum")) for loop in (each, turn))
+        fold = turn.inner[1]
+        reordered(made, [fold, each, turn])
         keys = [
-            part.buffer
-            for part in walk_terms(one.term)
-            if isinstance(part, Read) and lane in free(part)
+            one.buffer
+            for one in walk_terms(sum_in(made.nest, fold).term)
+            if isinstance(one, Read) and lane in free(one)
         ]
-        made.do(Pack(keys[0], group, (fold, turns, lane), "keys"))
-        made.do(Bind(group, "thread"))
-        made.do(Bind(lane, "thread"))
-        for name in (rows, turns):
-            made.do(Unroll(name))
-        shared_out(made, f"keys_{fold}", GROUPS * ACROSS)
+        copies = made.do(Pack(keys[0], group, (fold, turn, lane), "keys")).loops
+        run(made, "thread", [group, lane])
+        run(made, "unroll", [each, turn])
+        shared_out(made, copies[0], GROUPS * ACROSS)

@@ -45,13 +45,12 @@ from luminal_lab.kernels.definition.terms import (
     softmaxes,
 )
 from luminal_lab.kernels.gpu import GPU
-from luminal_lab.kernels.nest.nest import Local, Loop, accesses
+from luminal_lab.kernels.nest.nest import Local, accesses
 from luminal_lab.kernels.nest.sizes import about, at_most
 from luminal_lab.kernels.plans.gpu_rows import row_plan
-from luminal_lab.kernels.plans.gpu_turns import attempt
 from luminal_lab.kernels.steps.arrays import Place, Shrink, around_local
 from luminal_lab.kernels.steps.loops import Fuse
-from luminal_lab.kernels.steps.schedule import Scheduling
+from luminal_lab.kernels.steps.schedule import Handle, Scheduling
 
 PIECE = 256
 """How many keys a piece has."""
@@ -179,41 +178,41 @@ class _Pieces:
 
 def pieces_plan(made: Scheduling, gpu: GPU) -> bool:
     """Schedule an attention in pieces; return whether the nest is one."""
-    tops = [one.name for one in made.nest.body if isinstance(one, Loop)]
+    tops = made.tops
     pieces, ends = tops[:5], tops[5:]
-    if len(tops) != 9 or not all(_has_maximum(made, one) for one in (pieces[1], ends[0])):
+    if len(tops) != 9 or not all(_has_maximum(one) for one in (pieces[1], ends[0])):
         return False
-    for later in pieces[1:]:
-        _together(made, pieces[0], later)
-    for later in ends[1:]:
-        _together(made, ends[0], later)
+    for first, *others in (pieces, ends):
+        for later in others:
+            _together(made, first, later)
     for local in list(made.nest.locals):
-        attempt(made, lambda local=local: _shrunk(made, local))
+        with made.attempt():
+            _shrunk(made, local)
     for local in list(made.nest.locals.values()):
         if local.space == "scratch" and not around_local(made.nest, local.name):
-            made.do(Place(local.name, "memory"))
+            made.do(Place((local.name,), "memory"))
     return all(row_plan(made, top, gpu) for top in (pieces[0], ends[0]))
 
 
-def _has_maximum(made: Scheduling, loop: str) -> bool:
-    return any(one.how == "max=" for one in accesses(made.nest.loops[loop].body))
+def _has_maximum(loop: Handle) -> bool:
+    return any(one.how == "max=" for one in accesses(loop.loop.body))
 
 
 def _shrunk(made: Scheduling, name: str) -> None:
     """Keep of an array what a block needs of it, if it is known how much that is."""
-    made.do(Shrink(name))
+    made.do(Shrink((name,)))
     size = size_of(made.nest.locals[name].type.shape)
     if not isinstance(size, int):
         raise ScheduleError(f"{name}: it is not known before it runs how much a block needs of it")
 
 
-def _together(made: Scheduling, first: str, second: str) -> None:
+def _together(made: Scheduling, first: Handle, second: Handle) -> None:
     """Make one of two loops, and of those right in them, as far as both are over the same."""
     while True:
         made.do(Fuse(second, first))
-        body = [one for one in made.nest.loops[first].body if not isinstance(one, Local)]
-        if len(body) != 2 or not all(isinstance(one, Loop) for one in body):
+        body = [one for one in first.loop.body if not isinstance(one, Local)]
+        if len(body) != 2 or len(first.parts) != len(body):
             return
-        first, second = (one.name for one in body if isinstance(one, Loop))
-        if made.nest.loops[first].size != made.nest.loops[second].size:
+        first, second = first.parts
+        if first.size != second.size:
             return

@@ -9,9 +9,8 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, known
 from luminal_lab.core.op import TensorType
-from luminal_lab.core.printer import unique
 from luminal_lab.kernels.definition.substitution import exchanged
-from luminal_lab.kernels.definition.terms import Read, Term, axis_of
+from luminal_lab.kernels.definition.terms import Read, Term
 from luminal_lab.kernels.nest.nest import (
     Block,
     Local,
@@ -25,7 +24,7 @@ from luminal_lab.kernels.nest.nest import (
     substituted,
     walk,
 )
-from luminal_lab.kernels.steps.step import Step, extent, replaced_loop
+from luminal_lab.kernels.steps.step import Step, extent, part, replaced_loop
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Ahead(Step):
 
     for k < n: local s: f32[8] in shared;  thread l < 8: s[l] = x[k, l];  …
     →   local s: f32[2, 8] in shared
-        for k_a < 1: thread l_2 < 8: s[k_a, l_2] = x[k_a, l_2]
+        for k_first < 1: thread l_first < 8: s[k_first, l_first] = x[k_first, l_first]
         for k < n: if k + 1 < n: thread l < 8: s[(k + 1)%2, l] = x[k + 1, l];   … s[k%2, …] …
 
     What is copied has one more place than iterations that it is ahead, so that nobody needs what is
@@ -58,8 +57,8 @@ class Ahead(Step):
         arrays = arrays_written(copies)
         self.check(loop, copies, rest, arrays)
         places = self.count + 1
-        first = axis_of(unique(f"{loop.name}_a", nest.names), self.count)
-        before = substituted(copies, {loop.name: first, **new_axes(copies, nest, first.name)})
+        first = self.named(nest, part(loop.name, "first"), self.count)
+        before = substituted(copies, {loop.name: first, **self.new_axes(copies, nest)})
         before = staged(before, arrays, first)
         if known(first < loop.size) is not True:
             before = (When(first < loop.size, before),)
@@ -73,6 +72,14 @@ class Ahead(Step):
         ]
         made = (*moved, Loop(first, self.count, before), replace(loop, body=body))
         return replaced_loop(nest, loop.name, made)
+
+    def new_axes(self, block: Block, nest: Nest) -> dict[str, Dim]:
+        """Return other axes for the loops of a block."""
+        return {
+            one.name: self.named(nest, part(one.name, "first"), extent(one.axis))
+            for one in walk(block)
+            if isinstance(one, Loop)
+        }
 
     def parts(self, loop: Loop) -> tuple[Block, Block]:
         """Return what a loop begins with, copies into its shared arrays; and all else."""
@@ -125,18 +132,6 @@ def is_copy(one: Statement, shared: set[str]) -> bool:
 def arrays_written(block: Block) -> set[str]:
     """Return the arrays that a block writes."""
     return {one.name for one in walk(block) if isinstance(one, Set)}
-
-
-def new_axes(block: Block, nest: Nest, also: str) -> dict[str, Dim]:
-    """Return names that a nest does not have for the loops of a block."""
-    taken = nest.names | {also}
-    found: dict[str, Dim] = {}
-    for one in walk(block):
-        if isinstance(one, Loop):
-            name = unique(one.name, taken)
-            taken.add(name)
-            found[one.name] = axis_of(name, extent(one.axis))
-    return found
 
 
 def staged(block: Block, arrays: set[str], place: Dim) -> Block:

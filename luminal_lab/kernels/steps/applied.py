@@ -6,6 +6,7 @@ print(kernel.steps[2])      the step, and a diff of the nest's text
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, cast, overload
@@ -15,7 +16,7 @@ from typing_extensions import override
 from luminal_lab.core.printer import as_text
 from luminal_lab.errors import ArgumentError, ParseError, RangeError, ScheduleError
 from luminal_lab.kernels.nest.nest import Nest
-from luminal_lab.kernels.steps.schedule import Schedule
+from luminal_lab.kernels.steps.schedule import Schedule, Scheduling
 from luminal_lab.kernels.steps.step import Step, parse_step, without_comment
 
 
@@ -89,7 +90,7 @@ ScheduleLike: TypeAlias = str | Schedule | Step | Iterable[Step | str]
 """A schedule, or what one can be read from: its text, or steps and texts of steps in order."""
 
 
-def read_schedule(like: ScheduleLike, kernel: str) -> Schedule:
+def read_schedule(like: ScheduleLike | None, kernel: str) -> Schedule:
     """Return the schedule that is meant; a line that is no step is shown among the others."""
     if isinstance(like, Schedule):
         return like
@@ -125,19 +126,19 @@ def _lines(like: object, kernel: str) -> list[str]:
 
 def applied(schedule: Schedule, nest: Nest, kernel: str) -> Changes:
     """Return what each step makes of a nest, or raise an error that marks the step in question."""
-    found: list[Change] = []
-    start = nest
+    made = Scheduling(nest)
     for place, step in enumerate(schedule):
         try:
-            after = step.apply(nest)
+            made.do(step)
         except ScheduleError as error:
             lines = [str(one) for one in schedule]
             raise ScheduleError(
                 f"kernel {kernel}: {error.message}", where=marked(lines, place), hint=error.hint
             ) from None
-        found.append(Change(step, nest, after))
-        nest = after
-    return Changes(start, tuple(found))
+    pairs = itertools.pairwise(made.nests)
+    return Changes(
+        nest, tuple(Change(step, *pair) for step, pair in zip(schedule, pairs, strict=True))
+    )
 
 
 def marked(lines: Sequence[str], place: int) -> str:

@@ -15,7 +15,6 @@ from luminal_lab.kernels.definition.terms import (
     Guard,
     Read,
     Term,
-    axis_of,
     free,
     read_by,
 )
@@ -37,8 +36,10 @@ from luminal_lab.kernels.nest.nest import (
     walk,
 )
 from luminal_lab.kernels.steps.step import (
+    ForEach,
     Step,
     around,
+    copied,
     extent,
     least_of,
     replaced_loop,
@@ -67,7 +68,7 @@ class Pack(Step):
     @override
     def apply(self, nest: Nest) -> Nest:
         loop = self.find(nest, self.loop)
-        axes = [self.find(nest, name) for name in self.axes]
+        axes = [self.find(nest, name) for name in self.expanded(nest, self.axes, loop)]
         if self.into in nest.names:
             raise self.refuse(f"there is a {self.into} already", "give another name behind as")
         for axis in axes:
@@ -77,7 +78,7 @@ class Pack(Step):
                     f"those in it are {', '.join([loop.name, *sorted(axes_in(loop.body))])}",
                 )
         outside = {one.name for one in around(nest, loop.name)}
-        known = {*outside, *self.axes, *nest.dims}
+        known = {*outside, *(axis.name for axis in axes), *nest.dims}
         statements = [one for one in walk(loop.body) if isinstance(one, Set)]
         # What the loop itself writes is another thing before it.
         changing = {one.name for one in statements} - {self.array}
@@ -121,7 +122,11 @@ class Pack(Step):
         shape = tuple(extent(axis.axis) for axis in axes)
         type = TensorType(term.dtype, shape)
         space: Space = "memory" if top else "scratch"
-        names = {axis.name: axis_of(f"{self.into}_{axis.name}", extent(axis.axis)) for axis in axes}
+        new = copied([axis.name for axis in axes], self.into)
+        names = {
+            axis.name: self.named(nest, name, extent(axis.axis))
+            for axis, name in zip(axes, new, strict=True)
+        }
         values: dict[str, Dim] = dict(names)
         value = replaced(term, values)
         if not self.reaches(nest, value):
@@ -146,12 +151,12 @@ class Pack(Step):
     def reading(self, loop: Loop, term: Term, axes: list[Loop]) -> Loop:
         """Return the loop with the copy read in place of the array."""
         index: Shape = tuple(axis.axis for axis in axes)
-        copied = Read(self.into, index, term.dtype)
+        copy = Read(self.into, index, term.dtype)
 
         def change(one: Statement) -> Statement:
             if not isinstance(one, Set):
                 return one
-            return replace(one, term=exchanged(one.term, lambda x: copied if x == term else None))
+            return replace(one, term=exchanged(one.term, lambda x: copy if x == term else None))
 
         (changed,) = mapped((loop,), change)
         assert isinstance(changed, Loop)
@@ -178,22 +183,22 @@ class Copy(Pack):
 
 
 @dataclass(frozen=True)
-class Shrink(Step):
+class Shrink(ForEach):
     """Keep of a local only what one iteration of the loops around all its uses needs.
 
     local t: f32[n]; for i: t[i] = …; y[i] = t[i]   →   for i: local t: f32[]; t = …; y[i] = t
     """
 
-    form: ClassVar[str] = "shrink {array}"
-    array: str
+    form: ClassVar[str] = "shrink {arrays}"
+    arrays: tuple[str, ...]
 
     @override
-    def apply(self, nest: Nest) -> Nest:
-        local = self.find_local(nest, self.array)
-        uses = [one for one in accesses(nest.body) if one.name == self.array]
+    def change(self, nest: Nest) -> Nest:
+        local = self.find_local(nest, *self.arrays)
+        uses = [one for one in accesses(nest.body) if one.name == local.name]
         if any(one.index is None for one in uses):
             raise self.refuse("it is looked up, so that all of it is needed")
-        path = _common(nest, self.array)
+        path = _common(nest, local.name)
         if not path:
             raise self.refuse("no loop is around all its uses")
         bound = {loop.name for loop in path}
@@ -212,28 +217,28 @@ class Shrink(Step):
 
         type = TensorType(local.type.dtype, tuple(shape[place] for place in kept))
         space: Space = "registers" if size_of(type.shape) == 1 else "scratch"
-        changed = self.exchanged(nest, bases, kept)
+        changed = self.exchanged(nest, local.name, bases, kept)
         loop = changed.loops[path[-1].name]
-        body = (Local(self.array, type, space), *loop.body)
+        body = (Local(local.name, type, space), *loop.body)
         return replaced_loop(changed, loop.name, replace(loop, body=body))
 
-    def exchanged(self, nest: Nest, bases: list[Dim], kept: list[int]) -> Nest:
+    def exchanged(self, nest: Nest, array: str, bases: list[Dim], kept: list[int]) -> Nest:
         """Return the nest without the local, used at places in one iteration's part of it."""
 
         def index(old: Shape) -> Shape:
             return tuple(old[place] - bases[place] for place in kept)
 
         def term(one: Term) -> Term | None:
-            if isinstance(one, Read) and one.buffer == self.array:
-                return Read(self.array, index(one.index), one.dtype)
+            if isinstance(one, Read) and one.buffer == array:
+                return Read(array, index(one.index), one.dtype)
             return None
 
         def change(one: Statement) -> Statement | Block:
             match one:
-                case Local(name=name) if name == self.array:
+                case Local(name=name) if name == array:
                     return ()
                 case Set():
-                    place = index(one.index) if one.name == self.array else one.index
+                    place = index(one.index) if one.name == array else one.index
                     return replace(one, index=place, term=exchanged(one.term, term))
                 case _:
                     return one
@@ -257,7 +262,7 @@ class Shrink(Step):
 
 
 @dataclass(frozen=True)
-class Place(Step):
+class Place(ForEach):
     """Say where a local array is: in memory for all tasks, in a task's scratch, or registers.
 
     local t: f32[16] in memory   →   local t: f32[16] in registers
@@ -266,30 +271,30 @@ class Place(Step):
     warps multiply them: bulk copies write those, and nothing but products reads them.
     """
 
-    form: ClassVar[str] = "place {array} in {space}"
-    array: str
+    form: ClassVar[str] = "place {arrays} in {space}"
+    arrays: tuple[str, ...]
     space: str
 
     @override
-    def apply(self, nest: Nest) -> Nest:
-        local = self.find_local(nest, self.array)
+    def change(self, nest: Nest) -> Nest:
+        local = self.find_local(nest, *self.arrays)
         if self.space not in get_args(Space):
             raise self.refuse(f"a space is one of {', '.join(get_args(Space))}")
         size = size_of(local.type.shape)
         if self.space == "registers" and not isinstance(size, int):
             raise self.refuse(f"its size, {size}, is not known before it runs")
-        path = around_local(nest, self.array)
+        path = around_local(nest, local.name)
         if self.space == "memory" and path:
             raise self.refuse("it is made anew in each iteration, and memory is there once")
         for loop in nest.loops.values() if self.space == "memory" else ():
             if loop.kind == "simd" and any(
-                one.name == self.array and one.how in ("+=", "max=") and one.index == ()
+                one.name == local.name and one.how in ("+=", "max=") and one.index == ()
                 for one in accesses(loop.body)
             ):
                 raise self.refuse(f"the lanes of {loop.name} add it up, each for itself")
 
         def change(one: Statement) -> Statement:
-            if isinstance(one, Local) and one.name == self.array:
+            if isinstance(one, Local) and one.name == local.name:
                 return replace(one, space=cast(Space, self.space))
             return one
 

@@ -27,6 +27,7 @@ from luminal_lab.kernels.nest.nest import (
 from luminal_lab.kernels.nest.sizes import perfect
 from luminal_lab.kernels.steps.kinds import independent
 from luminal_lab.kernels.steps.step import (
+    ForEach,
     Step,
     apart,
     around,
@@ -43,7 +44,7 @@ MOST_THREADS = 1024
 
 
 @dataclass(frozen=True)
-class Bind(Step):
+class Bind(ForEach):
     """Let blocks or threads run the iterations of a loop, or threads add up what each has.
 
     for i: y[i] = …             →   bind i to block       →   block i: y[i] = …
@@ -53,13 +54,13 @@ class Bind(Step):
     64 rows, by four. Those of bulk are one copy of a tile, which goes on beside the work.
     """
 
-    form: ClassVar[str] = "bind {loop} to {where}"
-    loop: str
+    form: ClassVar[str] = "bind {loops} to {where}"
+    loops: tuple[str, ...]
     where: str
 
     @override
-    def apply(self, nest: Nest) -> Nest:
-        loop = self.find(nest, self.loop)
+    def change(self, nest: Nest) -> Nest:
+        loop = self.find(nest, *self.loops)
         if self.where not in get_args(Where):
             raise self.refuse(f"a loop is bound to one of {', '.join(get_args(Where))}")
         where = cast(Where, self.where)
@@ -161,8 +162,8 @@ class Bind(Step):
 class Guard(Step):
     """Run a loop to the end of its block, where each iteration asks whether it is one.
 
-    for i_i < min(256, n - 256*i_o): for j: y[…] = …
-    →   for i_i < 256: for j: if i_i < n - 256*i_o: y[…] = …          guard i_i in j
+    for i.own < min(256, n - 256*i.block): for j: y[…] = …                  guard i.own in j
+    →   for i.own < 256: for j: if i.own < n - 256*i.block: y[…] = …
     """
 
     form: ClassVar[str] = "guard {loop} in {inner}"
@@ -192,21 +193,21 @@ class Guard(Step):
 
 
 @dataclass(frozen=True)
-class Mask(Step):
+class Mask(ForEach):
     """Run a loop to the end of its block, where what is read beyond is 0, and nothing written.
 
-    for i_i < min(128, n - 128*i_o): t[i_i] += x[128*i_o + i_i];   y[128*i_o + i_i] = …
-    →   for i_i < 128: t[i_i] += [i_i < n - 128*i_o: x[128*i_o + i_i]];   if i_i < …: y[…] = …
+    for i.own < min(128, n - 128*i.block): t[i.own] += x[128*i.block + i.own];   y[…] = …
+    →   for i.own < 128: t[i.own] += [i.own < n - 128*i.block: x[…]];   if i.own < …: y[…] = …
 
     What the loop sums is 0 there, so that each part of it can be run by itself.
     """
 
-    form: ClassVar[str] = "mask {loop}"
-    loop: str
+    form: ClassVar[str] = "mask {loops}"
+    loops: tuple[str, ...]
 
     @override
-    def apply(self, nest: Nest) -> Nest:
-        loop = self.find(nest, self.loop)
+    def change(self, nest: Nest) -> Nest:
+        loop = self.find(nest, *self.loops)
         full = extent(loop.axis)
         if loop.size == full:
             raise self.refuse(f"its size is {full} always")

@@ -20,9 +20,9 @@ LINE = 64
 class FetchAhead(Step):
     """Bring near, while a loop computes, what it will use in a later iteration of one around it.
 
-    for i: for j_o:                      →   for i: for j_o:
-      for j_i < 16: y[i, 16*j_o + j_i] …       fetch y[i + 1, 16*j_o]
-                                               for j_i < 16: y[i, 16*j_o + j_i] …
+    for i: for j.block:                            →   for i: for j.block:
+      for j.own < 16: y[i, 16*j.block + j.own] …         fetch y[i + 1, 16*j.block]
+                                                         for j.own < 16: …
 
     There is one fetch for each 64 bytes. No value depends on them.
     """

@@ -34,6 +34,7 @@ from luminal_lab.kernels.nest.nest import (
     walk,
 )
 from luminal_lab.kernels.steps.step import (
+    ForEach,
     Step,
     apart,
     around,
@@ -52,18 +53,18 @@ TO_SIMD = "simd leaves it to the compiler"
 
 
 @dataclass(frozen=True)
-class Round(Step):
+class Round(ForEach):
     """Run a loop to the end of its block, where what it does beyond goes nowhere.
 
-    for i_i < min(6, n - 6*i_o): t[i_i] = …   →   for i_i < 6: t[i_i] = …
+    for i.own < min(6, n - 6*i.block): t[i.own] = …   →   for i.own < 6: t[i.own] = …
     """
 
-    form: ClassVar[str] = "round {loop}"
-    loop: str
+    form: ClassVar[str] = "round {loops}"
+    loops: tuple[str, ...]
 
     @override
-    def apply(self, nest: Nest) -> Nest:
-        loop = self.find(nest, self.loop)
+    def change(self, nest: Nest) -> Nest:
+        loop = self.find(nest, *self.loops)
         full = extent(loop.axis)
         fixed = {one.name for one in around(nest, loop.name)}
         own = private(loop.body)
@@ -78,7 +79,7 @@ class Round(Step):
                 if loop.axis in symbols(place) and not within(place, size):
                     raise self.refuse(
                         f"{one.name}[{place}] may be beyond its end, {size}",
-                        f"clamp {self.loop} has it read the last place again",
+                        f"clamp {loop.name} has it read the last place again",
                     )
             if one.how != "read" and not apart(nest, one, one, loop.axis, fixed):
                 raise self.refuse(f"{one.name} would get more than {loop.size} values", WHOLE)
@@ -86,19 +87,19 @@ class Round(Step):
 
 
 @dataclass(frozen=True)
-class Clamp(Step):
+class Clamp(ForEach):
     """Run a loop to the end of its block; what is beyond reads the last place again, for nothing.
 
-    for i_i < min(6, n - 6*i_o): t[i_i] = x[6*i_o + i_i]
-    →   for i_i < 6: t[i_i] = x[6*i_o + min(i_i, n - 6*i_o - 1)]
+    for i.own < min(6, n - 6*i.block): t[i.own] = x[6*i.block + i.own]
+    →   for i.own < 6: t[i.own] = x[6*i.block + min(i.own, n - 6*i.block - 1)]
     """
 
-    form: ClassVar[str] = "clamp {loop}"
-    loop: str
+    form: ClassVar[str] = "clamp {loops}"
+    loops: tuple[str, ...]
 
     @override
-    def apply(self, nest: Nest) -> Nest:
-        loop = self.find(nest, self.loop)
+    def change(self, nest: Nest) -> Nest:
+        loop = self.find(nest, *self.loops)
         fixed = {one.name for one in around(nest, loop.name)}
         for one in walk(loop.body):
             if isinstance(one, Loop) and loop.axis in symbols(one.size):
@@ -140,18 +141,18 @@ class Clamp(Step):
 
 
 @dataclass(frozen=True)
-class Parallel(Step):
+class Parallel(ForEach):
     """Let the iterations of an outermost loop run at once, as tasks.
 
     for i < n: …   →   parallel i < n: …
     """
 
-    form: ClassVar[str] = "parallel {loop}"
-    loop: str
+    form: ClassVar[str] = "parallel {loops}"
+    loops: tuple[str, ...]
 
     @override
-    def apply(self, nest: Nest) -> Nest:
-        loop = self.find(nest, self.loop)
+    def change(self, nest: Nest) -> Nest:
+        loop = self.find(nest, *self.loops)
         outer = around(nest, loop.name)
         if outer:
             raise self.refuse(
@@ -163,51 +164,51 @@ class Parallel(Step):
 
 
 @dataclass(frozen=True)
-class Unroll(Step):
+class Unroll(ForEach):
     """Write the iterations of a short loop one after the other.
 
     for i < 4: …   →   unroll i < 4: …
     """
 
-    form: ClassVar[str] = "unroll {loop}"
-    loop: str
+    form: ClassVar[str] = "unroll {loops}"
+    loops: tuple[str, ...]
 
     @override
-    def apply(self, nest: Nest) -> Nest:
-        loop = self.find(nest, self.loop)
+    def change(self, nest: Nest) -> Nest:
+        loop = self.find(nest, *self.loops)
         if not isinstance(loop.size, int):
             raise self.refuse(
                 f"its size, {loop.size}, is not known before it runs",
-                f"split {self.loop} by a number and unroll the inner loop; round or clamp that "
+                f"split {loop.name} by a number and unroll the inner loop; round or clamp that "
                 "first where the last block may be shorter",
             )
         if loop.size > MOST_UNROLLED:
             raise self.refuse(
                 f"its size, {loop.size}, is more than {MOST_UNROLLED}",
-                f"split {self.loop} by 8 and unroll the inner loop",
+                f"split {loop.name} by 8 and unroll the inner loop",
             )
         return replaced_loop(nest, loop.name, replace(loop, kind="unroll"))
 
 
 @dataclass(frozen=True)
-class Vector(Step):
+class Vector(ForEach):
     """Run an innermost loop as one instruction, its iterations as lanes.
 
     for j < 8: …   →   vector j < 8: …
     """
 
-    form: ClassVar[str] = "vector {loop}"
-    loop: str
+    form: ClassVar[str] = "vector {loops}"
+    loops: tuple[str, ...]
 
     @override
-    def apply(self, nest: Nest) -> Nest:
-        loop = self.find(nest, self.loop)
+    def change(self, nest: Nest) -> Nest:
+        loop = self.find(nest, *self.loops)
         if not isinstance(loop.size, int) or loop.size & (loop.size - 1):
             raise self.refuse(
                 f"its size is {loop.size}, and lanes are a power of two",
-                f"split {self.loop} by 8 and make the inner loop one"
+                f"split {loop.name} by 8 and make the inner loop one"
                 if isinstance(loop.size, int) or not isinstance(extent(loop.axis), int)
-                else f"round {self.loop} or clamp {self.loop} first: then its size is "
+                else f"round {loop.name} or clamp {loop.name} first: then its size is "
                 f"{extent(loop.axis)}",
             )
         if any(one.kind == "thread" for one in around(nest, loop.name)):
@@ -247,7 +248,7 @@ class Vector(Step):
 
 
 @dataclass(frozen=True)
-class Simd(Step):
+class Simd(ForEach):
     """Tell the compiler that it may run an innermost loop some iterations at a time.
 
     for j < n: …   →   simd j < n: …
@@ -255,12 +256,12 @@ class Simd(Step):
     A scalar that the loop adds to is added up in lanes, which are joined at the end.
     """
 
-    form: ClassVar[str] = "simd {loop}"
-    loop: str
+    form: ClassVar[str] = "simd {loops}"
+    loops: tuple[str, ...]
 
     @override
-    def apply(self, nest: Nest) -> Nest:
-        return _innermost(self, nest, self.find(nest, self.loop), "simd")
+    def change(self, nest: Nest) -> Nest:
+        return _innermost(self, nest, self.find(nest, *self.loops), "simd")
 
 
 def _lanes(nest: Nest, name: str, index: Shape, axis: Symbol) -> Dim:

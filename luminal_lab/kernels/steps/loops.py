@@ -1,20 +1,24 @@
-"""Steps that change the order of iterations: split, merge, reorder, fission, fuse."""
+"""Steps that change the order of iterations: split, cut, merge, reorder, fission, fuse."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from typing_extensions import override
 
-from luminal_lab.core.dims import Dim, Shape, Symbol, minimum, symbols
+from luminal_lab.core.dims import Dim, Shape, Symbol, minimum, substitute, symbols
 from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.core.printer import unique
 from luminal_lab.kernels.definition.substitution import exchanged
 from luminal_lab.kernels.definition.terms import Read, Term, axis_of
 from luminal_lab.kernels.nest.nest import (
+    Access,
     Block,
+    Fetch,
     Local,
     Loop,
     Nest,
@@ -22,61 +26,81 @@ from luminal_lab.kernels.nest.nest import (
     Space,
     Statement,
     When,
+    accesses,
     mapped,
     substituted,
     walk,
 )
 from luminal_lab.kernels.steps.step import (
+    ForEach,
     Step,
     apart,
     around,
     extent,
+    level,
     meetings,
+    part,
     replaced_loop,
     with_body,
 )
 
+Pairs: TypeAlias = "list[tuple[Access, Access]]"
+BLOCKS = "block", "own"
+"""What the levels of a loop are called that is cut once, if nothing else is said."""
 FEW = 256
 """The most elements of an array that may be in registers."""
 
 
 @dataclass(frozen=True)
-class Split(Step):
-    """Cut a loop into blocks of some iterations; the last block may be shorter.
+class Split(ForEach):
+    """Cut a loop into blocks of some iterations, and those again; the last may be shorter.
 
-    for i < n: …   →   for i_o < (n + 5)//6: for i_i < min(6, n - 6*i_o): …
+    for i < n: …   →   for i.block < (n + 5)//6: for i.own < min(6, n - 6*i.block): …
+
+    Each number makes a level more: split i by 128, 8 as block, warp, own.
     """
 
-    form: ClassVar[str] = "split {loop} by {by}"
-    loop: str
-    by: int
+    form: ClassVar[str] = "split {loops} by {by}[ as {words}]"
+    loops: tuple[str, ...]
+    by: tuple[int, ...]
+    words: tuple[str, ...] = ()
+    """The levels, from the outermost in; block and own, if nothing is said."""
 
     @override
-    def apply(self, nest: Nest) -> Nest:
-        loop = self.find(nest, self.loop)
-        if self.by < 1:
+    def change(self, nest: Nest) -> Nest:
+        loop = self.find(nest, *self.loops)
+        names = levels(self, loop, BLOCKS, len(self.by) + 1)
+        if min(self.by) < 1:
             raise self.refuse("a block has at least one iteration")
-        size, by = loop.size, self.by
-        blocks = (size + by - 1) // by
-        # Its bound does not mention axes around, so that arrays over it have a size of their own.
-        most = (extent(loop.axis) + by - 1) // by
-        outer = axis_of(unique(f"{loop.name}_o", nest.names), most)
-        inner = axis_of(unique(f"{loop.name}_i", nest.names), by)
-        length: Dim = by if size % by == 0 else minimum(by, size - by * outer)
-        body = substituted(loop.body, {loop.name: by * outer + inner})
-        return replaced_loop(nest, loop.name, Loop(outer, blocks, (Loop(inner, length, body),)))
+        for block, inner in itertools.pairwise(self.by):
+            if block % inner:
+                raise self.refuse(f"blocks of {block} do not have whole parts of {inner}")
+        counts = [block // inner for block, inner in itertools.pairwise((*self.by, 1))]
+        size, most, position, body = loop.size, extent(loop.axis), loop.axis, loop.body
+        for place in reversed(range(len(counts))):
+            count, is_last = counts[place], place == 0
+            blocks, most = (size + count - 1) // count, (most + count - 1) // count
+            # Its bound does not mention axes around, so that arrays over it have a known size.
+            outer = self.named(nest, names[0], most) if is_last else axis_of(f"__{place}", most)
+            inner = self.named(nest, names[place + 1], count)
+            length: Dim = count if size % count == 0 else minimum(count, size - count * outer)
+            body = substituted(body, {position.name: count * outer + inner})
+            body = (Loop(inner, length, body),)
+            size, position = blocks, outer
+        return replaced_loop(nest, loop.name, Loop(position, size, body))
 
 
 @dataclass(frozen=True)
 class Cut(Step):
     """Cut a loop into whole blocks, and a loop of its own for what is left behind them.
 
-    for i < n: …   →   for i_o < n//32: for i_i < 32: …;   for i_2 < n%32: …
+    for i < n: …   →   for i.block < n//32: for i.own < 32: …;   for i.rest < n%32: …
     """
 
-    form: ClassVar[str] = "cut {loop} by {by}"
+    form: ClassVar[str] = "cut {loop} by {by}[ as {words}]"
     loop: str
     by: int
+    words: tuple[str, ...] = ()
 
     @override
     def apply(self, nest: Nest) -> Nest:
@@ -87,12 +111,13 @@ class Cut(Step):
         if inner:
             raise self.refuse(f"it would have to make {inner[0].name} twice")
         size, by = loop.size, self.by
-        outer = axis_of(unique(f"{loop.name}_o", nest.names), size // by)
-        each = axis_of(unique(f"{loop.name}_i", nest.names), by)
+        names = levels(self, loop, (*BLOCKS, "rest"), 3)
+        outer = self.named(nest, names[0], size // by)
+        each = self.named(nest, names[1], by)
         body = substituted(loop.body, {loop.name: by * outer + each})
         made: Block = (Loop(outer, size // by, (Loop(each, by, body),)),)
         if size % by != 0:
-            rest = axis_of(unique(loop.name, nest.names), by - 1)
+            rest = self.named(nest, names[2], by - 1)
             last = substituted(loop.body, {loop.name: by * (size // by) + rest})
             made = (*made, Loop(rest, size % by, last))
         return replaced_loop(nest, loop.name, made)
@@ -100,63 +125,83 @@ class Cut(Step):
 
 @dataclass(frozen=True)
 class Merge(Step):
-    """Make one loop of two that are one in the other.
+    """Make one loop of some that stand right inside each other.
 
-    for i < n: for j < 4: …   →   for i_j < 4*n: …, with i_j//4 for i and i_j%4 for j
+    for i < n: for j < 4: …   →   for ij < 4*n: …, with ij//4 for i and ij%4 for j
     """
 
-    form: ClassVar[str] = "merge {outer}, {inner}"
-    outer: str
-    inner: str
+    form: ClassVar[str] = "merge {loops}[ as {into}]"
+    loops: tuple[str, ...]
+    into: str = ""
+    """What it is called; if nothing is said, by the letters of all."""
 
     @override
     def apply(self, nest: Nest) -> Nest:
-        outer = self.find(nest, self.outer)
-        inner = self.inside(outer)
-        if inner.name != self.inner:
-            raise self.refuse(
-                f"in {outer.name} there is {inner.name}",
-                f"it takes a loop and the one right inside it, as in {outer.name}, {inner.name}",
-            )
-        if outer.axis in symbols(inner.size):
-            raise self.refuse(
-                f"the size of {inner.name}, {inner.size}, is another for each {outer.name}",
-                f"round or clamp {inner.name} first: then its size is a number",
-            )
-        size = outer.size * inner.size
-        axis = axis_of(unique(f"{outer.name}_{inner.name}", nest.names), size)
-        count = 1 if inner.size == 0 else inner.size  # a loop that never runs divides by nothing
-        values = {outer.name: axis // count, inner.name: axis % count}
-        return replaced_loop(nest, outer.name, Loop(axis, size, substituted(inner.body, values)))
+        first, *others = self.chain(nest, self.loops)
+        names = [first.name, *(loop.name for loop in others)]
+        if names != [*self.loops]:
+            raise self.refuse(f"they stand as {', '.join(names)}", "name the outermost first")
+        size, values, name = first.size, dict[str, Dim](), first.axis
+        into = self.into or together(names)
+        for place, inner in enumerate(others):
+            if any(loop.axis in symbols(inner.size) for loop in (first, *others[:place])):
+                raise self.refuse(
+                    f"the size of {inner.name}, {inner.size}, is another for each {names[place]}",
+                    f"round or clamp {inner.name} first: then its size is a number",
+                )
+            size = size * inner.size
+            is_last = place == len(others) - 1
+            axis = self.named(nest, into, size) if is_last else axis_of(f"__{place}", size)
+            count = (
+                1 if inner.size == 0 else inner.size
+            )  # a loop that never runs divides by nothing
+            both = {name.name: axis // count, inner.name: axis % count}
+            values = {old: substitute(new, both) for old, new in values.items()} | both
+            name = axis
+        body = (first, *others)[-1].body
+        made = Loop(name, size, substituted(body, values))
+        return replaced_loop(nest, first.name, made)
 
 
 @dataclass(frozen=True)
 class Reorder(Step):
-    """Exchange two loops that are one right in the other.
+    """Bring loops to the front, in an order, of those that stand right inside each other.
 
-    for i: for j: …   →   for j: for i: …
+    for i: for j: for k: …   →   for k: for i: for j: …          reorder k, i
+
+    The loops between them that are not named come behind, in the order that they had.
     """
 
-    form: ClassVar[str] = "reorder {outer}, {inner}"
-    outer: str
-    inner: str
+    form: ClassVar[str] = "reorder {loops}"
+    loops: tuple[str, ...]
 
     @override
     def apply(self, nest: Nest) -> Nest:
-        outer = self.find(nest, self.outer)
-        inner = self.inside(outer)
-        if inner.name != self.inner:
-            raise self.refuse(
-                f"in {outer.name} there is {inner.name}",
-                f"it takes a loop and the one right inside it, as in {outer.name}, {inner.name}",
-            )
+        chain = self.chain(nest, self.loops, others=True)
+        if [loop.name for loop in chain[: len(self.loops)]] == [*self.loops]:
+            raise self.refuse("they stand so already", "name first what is to be outermost")
+        top, body = chain[0].name, chain[-1].body
+        fixed = {loop.name for loop in around(nest, top)}
+        pairs = [*meetings(body, body)]
+        for place, name in enumerate(self.loops):
+            at = next(at for at, loop in enumerate(chain) if loop.name == name)
+            for outer in reversed(range(place, at)):
+                known = fixed | {loop.name for loop in chain[:outer]}
+                self.check(nest, chain[outer], chain[outer + 1], pairs, known)
+                chain[outer : outer + 2] = chain[outer + 1], chain[outer]
+        block = body
+        for loop in reversed(chain):
+            block = (replace(loop, body=block),)
+        return replaced_loop(nest, top, block)
+
+    def check(self, nest: Nest, outer: Loop, inner: Loop, pairs: Pairs, fixed: set[str]) -> None:
+        """Refuse two loops that cannot be exchanged."""
         if outer.axis in symbols(inner.size):
             raise self.refuse(
                 f"the size of {inner.name}, {inner.size}, depends on {outer.name}",
                 f"round or clamp {inner.name} first: then its size is a number",
             )
-        fixed = {loop.name for loop in around(nest, outer.name)}
-        for one, other in meetings(inner.body, inner.body):
+        for one, other in pairs:
             if any(apart(nest, one, other, axis, fixed) for axis in (outer.axis, inner.axis)):
                 continue
             if one.how == other.how and _in_any_order(nest, one.name, one.how):
@@ -170,28 +215,57 @@ class Reorder(Step):
                 f"{one.name} is written in one iteration of both loops and {_verb(other.how)} in "
                 "another"
             )
-        changed = replace(inner, body=(replace(outer, body=inner.body),))
-        return replaced_loop(nest, outer.name, changed)
 
 
 @dataclass(frozen=True)
 class Fission(Step):
     """Make a loop for each statement of a loop's body; its locals become arrays over the loop.
 
-    for j: t = 0; for k: t += …; y[j] = t
-    →   for j: t[j] = 0;   for j_2: for k: t[j_2] += …;   for j_3: y[j_3] = t[j_3]
+    for j: t = 0; for k: t += …; y[j] = t                        fission j as start, sum, end
+    →   for j_start: t[j_start] = 0;   for j_sum: for k: t[j_sum] += …;   for j_end: y[j_end] = …
+
+    Loops around that do nothing else are taken apart with it: fission i, j as start, sum, end.
     """
 
-    form: ClassVar[str] = "fission {loop}"
-    loop: str
+    form: ClassVar[str] = "fission {loops}[ as {words}]"
+    loops: tuple[str, ...]
+    words: tuple[str, ...] = ()
+    """What the parts are called; if nothing is said, by what they set, or what they do."""
 
     @override
     def apply(self, nest: Nest) -> Nest:
-        loop = self.find(nest, self.loop)
-        parts = [one for one in loop.body if not isinstance(one, Local)]
+        chain = [self.find(nest, name) for name in self.loops]
+        for outer, inner in itertools.pairwise(chain):
+            if self.alone(outer).name != inner.name:
+                raise self.refuse(
+                    f"in {outer.name} there is {self.alone(outer).name}",
+                    "name loops that stand right inside each other, the outermost first",
+                )
+        words = self.words
+        for loop in reversed(chain):
+            parts = [one for one in nest.loops[loop.name].body if not isinstance(one, Local)]
+            words = words or roles(parts)
+            nest = self.taken_apart(nest, nest.loops[loop.name], parts, words)
+        return nest
+
+    def alone(self, loop: Loop) -> Loop:
+        """Return the loop that is all of a loop's body but for locals."""
+        parts = tuple(one for one in loop.body if not isinstance(one, Local))
+        return self.inside(replace(loop, body=parts))
+
+    def taken_apart(
+        self, nest: Nest, loop: Loop, parts: Sequence[Statement], words: tuple[str, ...]
+    ) -> Nest:
+        """Return a nest with one loop for each part of its body."""
         if len(parts) < 2:
             raise self.refuse(
                 f"the body of {loop.name} is one statement", "so there is nothing to take apart"
+            )
+        if len(words) != len(parts):
+            raise self.refuse(
+                f"the body of {loop.name} has {len(parts)} statements, and there are "
+                f"{len(words)} words for them",
+                f"name {len(parts)} parts behind as",
             )
         made = [one for one in loop.body if isinstance(one, Local)]
         fixed = {one.name for one in around(nest, loop.name)}
@@ -207,16 +281,12 @@ class Fission(Step):
         body: list[Statement] = [
             Local(one.name, _wider(one, loop), _space(one, loop, top=not fixed)) for one in made
         ]
-        taken = set(nest.names)
-        for place, part in enumerate(parts):
-            axis = loop.axis
-            if place:
-                axis = axis_of(unique(loop.name, taken), extent(axis))
-                taken.add(axis.name)
-            one = substituted((part,), {loop.name: axis}) if place else (part,)
+        for statement, word in zip(parts, words, strict=True):
+            axis = self.named(nest, part(loop.name, word), extent(loop.axis))
+            block = substituted((statement,), {loop.name: axis})
             for name in own:
-                one = _over(one, name, axis)
-            body.append(Loop(axis, loop.size, one, loop.kind))
+                block = _over(block, name, axis)
+            body.append(Loop(axis, loop.size, block, loop.kind))
         return replaced_loop(nest, loop.name, tuple(body))
 
 
@@ -272,6 +342,56 @@ class Fuse(Step):
 
 
 # -- pieces ----------------------------------------------------------------------------------------
+
+
+def levels(step: Split | Cut, loop: Loop, usual: tuple[str, ...], count: int) -> list[str]:
+    """Return what the loops are called that a loop is cut into."""
+    words = step.words or usual
+    if len(words) != count:
+        raise step.refuse(
+            f"it makes {count} loops, and there are {len(words)} words for them",
+            f"name {count} levels behind as, from the outermost in",
+        )
+    return [level(loop.name, word) for word in words]
+
+
+def roles(parts: Sequence[Statement]) -> tuple[str, ...]:
+    """Return words for the parts of a loop's body: what each sets, or what its loop is for."""
+    words: list[str] = []
+    for one in parts:
+        inner = one if isinstance(one, (Set, Loop)) else next(s for s in walk((one,)) if s != one)
+        word = inner.name if isinstance(inner, (Set, Fetch)) else _role(inner)
+        words.append(unique(word, {*words}))
+    return tuple(words)
+
+
+def _role(one: Statement) -> str:
+    if not isinstance(one, Loop):
+        return "end"
+    axis, _, level = one.name.partition(".")
+    if level in ("start", "end", "block"):
+        return level
+    part = re.search(r"_([a-z]+)$", axis)
+    hows = {access.how for access in accesses(one.body)}
+    return part[1] if part else "sum" if "+=" in hows else "max" if "max=" in hows else "end"
+
+
+AXIS = re.compile(r"(.+?)(_\d+)?(_[A-Za-z]\w*)?(\.\w+)?")
+"""A loop's name: letter, number, part and level."""
+
+
+def together(loops: Sequence[str]) -> str:
+    """Return what a loop is called that several become: by their letters, and what all share.
+
+    >>> together(["i", "j_2"]), together(["i_end.own", "j_end.own"]), together(["p_i", "p_j"])
+    ('ij_2', 'ij_end.own', 'p_ij')
+    """
+    split = [match.groups("") for loop in loops if (match := AXIS.fullmatch(loop))]
+    letters, numbers, parts, words = zip(*split, strict=True)
+    if len({*letters}) == 1 and all(parts):  # what copies into an array
+        return f"{letters[0]}_{''.join(part[1:] for part in parts)}"
+    part, word = (same[0] if len({*same}) == 1 else "" for same in (parts, words))
+    return f"{''.join(letters)}{numbers[-1]}{part}{word}"
 
 
 def _verb(how: str) -> str:

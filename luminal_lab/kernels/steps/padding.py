@@ -10,12 +10,10 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Shape, Symbol, both, substitute, symbols
 from luminal_lab.core.op import TensorType
-from luminal_lab.core.printer import unique
 from luminal_lab.kernels.definition.substitution import exchanged, guarded, replaced
 from luminal_lab.kernels.definition.terms import (
     Read,
     Term,
-    axis_of,
     free,
     read_by,
     walk as walk_terms,
@@ -33,7 +31,7 @@ from luminal_lab.kernels.nest.nest import (
     mapped,
     walk,
 )
-from luminal_lab.kernels.steps.step import Step, around, extent, replaced_loop, within
+from luminal_lab.kernels.steps.step import Step, around, copied, extent, replaced_loop, within
 
 
 @dataclass(frozen=True)
@@ -141,14 +139,12 @@ class Pad(Step):
 
     def own(self, nest: Nest, places: list[_Place | None]) -> list[tuple[_Place, Symbol]]:
         """Return the places that the copy has, each with an axis for it."""
-        taken = nest.names | {self.into}
-        found: list[tuple[_Place, Symbol]] = []
-        for place in places:
-            if place is not None:
-                name = unique(f"{self.into}_{place.pivot.name}", taken)
-                taken.add(name)
-                found.append((place, axis_of(name, place.size)))
-        return found
+        moved = [place for place in places if place is not None]
+        names = copied([place.pivot.name for place in moved], self.into)
+        return [
+            (place, self.named(nest, name, place.size))
+            for place, name in zip(moved, names, strict=True)
+        ]
 
     def parts(
         self, term: Term, values: Mapping[str, Dim], inside: set[str], changing: set[str]
@@ -173,12 +169,12 @@ class Pad(Step):
 
     def reading(self, loop: Loop, term: Term, index: Shape) -> Loop:
         """Return the loop with the copy read in place of the array."""
-        copied = Read(self.into, index, term.dtype)
+        copy = Read(self.into, index, term.dtype)
 
         def change(one: Statement) -> Statement:
             if not isinstance(one, Set):
                 return one
-            return replace(one, term=exchanged(one.term, lambda x: copied if x == term else None))
+            return replace(one, term=exchanged(one.term, lambda x: copy if x == term else None))
 
         (changed,) = mapped((loop,), change)
         assert isinstance(changed, Loop)

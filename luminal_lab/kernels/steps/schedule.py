@@ -2,7 +2,7 @@
 
     split i by 6
     split j by 16
-    reorder i_i, j_o
+    reorder i.block, j.block, i.own, j.own
     …
 
 It is written one step a line, can be edited, and applied again; every step is checked, and leaves
@@ -11,14 +11,17 @@ the nest as it was before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from typing_extensions import override
 
+from luminal_lab.core.dims import Dim
 from luminal_lab.display import Displayed
-from luminal_lab.errors import ParseError
-from luminal_lab.kernels.nest.nest import Nest
+from luminal_lab.errors import ParseError, ScheduleError
+from luminal_lab.kernels.nest.nest import Local, Loop, Nest, axes_in
+from luminal_lab.kernels.nest.sizes import perfect
 from luminal_lab.kernels.steps import (
     ahead,
     arrays,
@@ -33,7 +36,8 @@ from luminal_lab.kernels.steps import (
     sums,
     widening,
 )
-from luminal_lab.kernels.steps.step import Step, parse_step, without_comment
+from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice, Choices, Taken, misfit
+from luminal_lab.kernels.steps.step import Step, extent, parse_step, without_comment
 
 MOST_LETTERS = 1 << 20
 """Of a schedule as text: a million."""
@@ -76,9 +80,9 @@ class Schedule(Displayed):
 def parse_schedule(text: str) -> Schedule:
     """Return the schedule that a text says, one step a line.
 
-    >>> print(parse_schedule("split i by 6\\nparallel i_o"))
+    >>> print(parse_schedule("split i by 6\\nparallel i.block"))
     split i by 6
-    parallel i_o
+    parallel i.block
     """
     if len(text) > MOST_LETTERS:
         raise ParseError(f"schedule: it has {len(text):,} letters, and may have {MOST_LETTERS:,}")
@@ -86,26 +90,220 @@ def parse_schedule(text: str) -> Schedule:
     return Schedule(tuple(parse_step(line) for line in lines if without_comment(line)))
 
 
-@dataclass
+class Handle(str):
+    """A loop or a local array of a nest that is being changed; it stands where its name does.
+
+    It is the same loop wherever later steps move it. Once a step has made others of the loop, using
+    it is an error that names that step.
+    """
+
+    __slots__ = ("born", "scheduling")
+
+    def __new__(cls, name: str, scheduling: Scheduling) -> Handle:
+        """Return the handle of what has a name in a nest now."""
+        handle = super().__new__(cls, name)
+        handle.scheduling = scheduling
+        handle.born = scheduling.nest
+        return handle
+
+    scheduling: Scheduling
+    born: Nest
+
+    @property
+    def loop(self) -> Loop:
+        """The loop as it is now."""
+        self.scheduling.check(self)
+        return self.scheduling.nest.loops[self]
+
+    @property
+    def local(self) -> Local:
+        """The local array as it is now."""
+        self.scheduling.check(self)
+        return self.scheduling.nest.locals[self]
+
+    @property
+    def size(self) -> Dim:
+        """How many iterations the loop has, in which it may be less in the last block."""
+        return self.loop.size
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the loop has as many iterations in each block."""
+        return self.size == extent(self.loop.axis)
+
+    @property
+    def is_innermost(self) -> bool:
+        """Whether no loop stands in it."""
+        return not axes_in(self.loop.body)
+
+    @property
+    def inner(self) -> list[Handle]:
+        """The loop, and those that stand right inside each other in it."""
+        return [Handle(one.name, self.scheduling) for one in perfect(self.loop)]
+
+    @property
+    def parts(self) -> list[Handle]:
+        """The loops that stand in the loop's body."""
+        return [
+            Handle(one.name, self.scheduling) for one in self.loop.body if isinstance(one, Loop)
+        ]
+
+
+class Made(NamedTuple):
+    """What a step made: loops, the outermost first, and local arrays."""
+
+    loops: tuple[Handle, ...]
+    locals: tuple[Handle, ...]
+
+
 class Scheduling:
     """A nest that is being changed, and the steps so far."""
 
-    nest: Nest
-    steps: list[Step] = field(default_factory=list[Step])
-    why: str = ""
-    """Why it is not made in the way that comes first, for whoever reads the source."""
+    def __init__(self, nest: Nest, why: str = "", asked: Mapping[str, int] = NO_CHOICES) -> None:
+        self.nests = [nest]
+        """The nest before the first step, and after each."""
+        self.steps: list[Step] = []
+        self.why = why
+        """Why it is not made in the way that comes first, for whoever reads the source."""
+        self.asked = asked
+        """What is to be taken where numbers are open."""
+        self.taken: dict[str, Taken] = {}
 
-    def do(self, step: Step | str) -> Nest:
-        """Make a step, and return the nest after it."""
-        one = parse_step(step) if isinstance(step, str) else step
-        self.nest = one.apply(self.nest)
-        self.steps.append(one)
-        return self.nest
+    def choose(self, choice: Choice, default: int | None = None) -> int:
+        """Return what an open number is: what was asked for, or the default."""
+        usual = choice.values[0] if default is None else default
+        value = self.asked.get(choice.name, usual)
+        self.taken[choice.name] = Taken(choice, value, usual)
+        if value not in choice.values and value != usual:
+            raise ScheduleError(f"{choice.name} cannot be {value}")
+        return value
+
+    def options(self, choice: Choice) -> tuple[int, ...]:
+        """Return what may be tried for an open number, the best first: or what was asked for."""
+        asked = self.asked.get(choice.name)
+        return choice.values if asked is None else (asked,)
+
+    @property
+    def choices(self) -> Choices:
+        """The numbers that were open, and what was taken."""
+        return Choices(tuple(self.taken.values()))
+
+    @property
+    def nest(self) -> Nest:
+        """The nest as it is now."""
+        return self.nests[-1]
+
+    def do(self, step: Step | str) -> Made:
+        """Make a step, and return what it made."""
+        step = parse_step(step) if isinstance(step, str) else step
+        for name in step.names:
+            self.check(name, step)
+        step = step.by_names()
+        old, new = self.nest, step.apply(self.nest)
+        self.nests.append(new)
+        self.steps.append(step)
+        return Made(
+            tuple(Handle(name, self) for name in new.loops if name not in old.loops),
+            tuple(Handle(name, self) for name in new.locals if name not in old.locals),
+        )
+
+    def attempt(self) -> Attempt:
+        """Return a block of steps that are made all or not at all, for `with`."""
+        return Attempt(self)
+
+    def allows(self, *steps: Step) -> bool:
+        """Return whether steps could be made; none is."""
+        with self.attempt() as attempt:
+            for step in steps:
+                self.do(step)
+        held = attempt.held
+        attempt.undo()
+        return held
+
+    def loop(self, name: str) -> Handle:
+        """Return the handle of a loop."""
+        return Handle(name, self)
+
+    @property
+    def tops(self) -> list[Handle]:
+        """The loops that stand in no other."""
+        return [Handle(one.name, self) for one in self.nest.body if isinstance(one, Loop)]
+
+    @property
+    def loops(self) -> list[Handle]:
+        """All loops."""
+        return [Handle(name, self) for name in self.nest.loops]
+
+    def check(self, name: str, step: Step | None = None) -> None:
+        """Refuse what some step has made other loops of."""
+        born = name.born if isinstance(name, Handle) and name.scheduling is self else None
+        since = next((at for at, nest in enumerate(self.nests) if nest is born), None)
+        if since is None and any(one.partition(".")[0] == name for one in self.nest.loops):
+            return  # an axis, which stands for its levels
+        if born is not None and since is None:
+            raise ScheduleError(f"{step or name}: {name} is gone: what made it was taken back")
+        if since is None and name in self.nest.names:
+            return
+        told = f"{step}: " if step is not None else ""
+        for at in range(len(self.steps) - 1, (since or 0) - 1, -1):
+            if name in self.nests[at].names and name not in self.nests[at + 1].names:
+                raise consumed(told, name, self.steps[at], self.nests[at], self.nests[at + 1])
 
     @property
     def schedule(self) -> Schedule:
         """What was done."""
         return Schedule(tuple(self.steps))
+
+
+def consumed(told: str, name: str, by: Step, before: Nest, after: Nest) -> ScheduleError:
+    """Return the error that says which step has made other loops of one."""
+    made = [one for one in after.names if one not in before.names]
+    hint = f"it made {', '.join(sorted(made))}" if made else "name it before that step"
+    return ScheduleError(f"{told}{name} is gone: `{by}` consumed it", hint=hint)
+
+
+def chosen(
+    plan: Callable[[Mapping[str, int]], Scheduling], asked: Mapping[str, int], kernel: str
+) -> Scheduling:
+    """Return what a plan makes of a kernel with open numbers that somebody asks for."""
+    if asked:
+        plan(NO_CHOICES).choices.check(asked, kernel)
+    made = plan(asked)
+    if not asked.items() <= made.choices.values.items():
+        raise misfit(kernel, asked, made.why or "its plan refuses it")
+    return made
+
+
+class Attempt:
+    """Steps that are made all or not at all; a ScheduleError ends them, and goes no further."""
+
+    def __init__(self, scheduling: Scheduling) -> None:
+        self.scheduling = scheduling
+        self.count = len(scheduling.steps)
+        self.taken = {**scheduling.taken}
+        self.held = False
+        """Whether the steps were made."""
+        self.why = ""
+        """What forbade them."""
+
+    def __enter__(self) -> Attempt:
+        """Begin."""
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        """Take the steps back if one was refused."""
+        self.held = error is None
+        if error is not None:
+            self.undo()
+        self.why = error.message if isinstance(error, ScheduleError) else ""
+        return isinstance(error, ScheduleError)
+
+    def undo(self) -> None:
+        """Take the steps back."""
+        self.held = False
+        del self.scheduling.steps[self.count :]
+        del self.scheduling.nests[self.count + 1 :]
+        self.scheduling.taken = {**self.taken}
 
 
 MODULES = (

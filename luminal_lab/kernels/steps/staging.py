@@ -9,9 +9,8 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Shape, substitute, symbols
 from luminal_lab.core.op import TensorType, size_of
-from luminal_lab.core.printer import unique
 from luminal_lab.kernels.definition.substitution import exchanged
-from luminal_lab.kernels.definition.terms import Read, Term, axis_of
+from luminal_lab.kernels.definition.terms import Read, Term
 from luminal_lab.kernels.nest.nest import (
     Local,
     Loop,
@@ -23,7 +22,16 @@ from luminal_lab.kernels.nest.nest import (
     axes_in,
     mapped,
 )
-from luminal_lab.kernels.steps.step import Step, apart, around, extent, private, replaced_loop
+from luminal_lab.kernels.steps.step import (
+    Step,
+    apart,
+    around,
+    copied,
+    extent,
+    part,
+    private,
+    replaced_loop,
+)
 
 FEW = 256
 """The most elements of an array that may be in registers."""
@@ -33,9 +41,9 @@ FEW = 256
 class Stage(Step):
     """Copy the elements that a loop changes into a local before it, and back after it.
 
-    for k: for i: c[i] += …   →   for s_i: s[s_i] = c[s_i]
+    for k: for i: c[i] += …   →   for s_i_start: s[s_i_start] = c[s_i_start]
                                   for k: for i: s[i] += …
-                                  for s_i_2: c[s_i_2] = s[s_i_2]
+                                  for s_i_end: c[s_i_end] = s[s_i_end]
     """
 
     form: ClassVar[str] = "stage {array} in {loop} over {axes} as {into}"
@@ -47,7 +55,7 @@ class Stage(Step):
     @override
     def apply(self, nest: Nest) -> Nest:
         loop = self.find(nest, self.loop)
-        axes = [self.find(nest, name) for name in self.axes]
+        axes = [self.find(nest, name) for name in self.expanded(nest, self.axes, loop)]
         if self.into in nest.names:
             raise self.refuse(f"there is a {self.into} already", "give another name behind as")
         for axis in axes:
@@ -57,7 +65,7 @@ class Stage(Step):
         dtype = nest.types[self.array].dtype
         own: Shape = tuple(axis.axis for axis in axes)
 
-        def copied(one: Term) -> Term | None:
+        def read(one: Term) -> Term | None:
             if isinstance(one, Read) and one.buffer == self.array:
                 return Read(self.into, own, dtype)
             return None
@@ -66,17 +74,13 @@ class Stage(Step):
             if not isinstance(one, Set):
                 return one
             name, at = (self.into, own) if one.name == self.array else (one.name, one.index)
-            return Set(name, at, exchanged(one.term, copied), one.how)
+            return Set(name, at, exchanged(one.term, read), one.how)
 
         changed = mapped((loop,), change)
         shape = tuple(extent(axis.axis) for axis in axes)
         size = size_of(shape)
         space: Space = "registers" if isinstance(size, int) and size <= FEW else "scratch"
-        taken = nest.names | {self.into}
-        there, back = (
-            self.copies(nest, loop, axes, index, taken, is_back=is_back)
-            for is_back in (False, True)
-        )
+        there, back = (self.copies(nest, axes, index, is_back=is_back) for is_back in (False, True))
         local = Local(self.into, TensorType(dtype, shape), space)
         return replaced_loop(nest, loop.name, (local, there, *changed, back))
 
@@ -98,7 +102,7 @@ class Stage(Step):
         (index,) = places
         assert index is not None
         outside = {one.name for one in around(nest, loop.name)}
-        allowed = outside | set(self.axes) | set(nest.dims)
+        allowed = outside | {axis.name for axis in axes} | set(nest.dims)
         for axis in axes:
             left = {s.name for s in symbols(axis.size)} - outside - set(nest.dims)
             if left:
@@ -110,23 +114,14 @@ class Stage(Step):
             raise self.refuse(f"where it is used depends on {', '.join(sorted(left))}, too")
         return index
 
-    def copies(
-        self,
-        nest: Nest,
-        loop: Loop,
-        axes: list[Loop],
-        index: Shape,
-        taken: set[str],
-        *,
-        is_back: bool,
-    ) -> Statement:
+    def copies(self, nest: Nest, axes: list[Loop], index: Shape, *, is_back: bool) -> Statement:
         """Return the loops that copy the elements there, or back."""
         dtype = nest.types[self.array].dtype
         values: dict[str, Dim] = {}
-        for axis in axes:
-            name = unique(f"{self.into}_{axis.name}", taken)
-            taken.add(name)
-            values[axis.name] = axis_of(name, extent(axis.axis))
+        names = copied([axis.name for axis in axes], self.into)
+        for axis, name in zip(axes, names, strict=True):
+            own_name = part(name, "end" if is_back else "start")
+            values[axis.name] = self.named(nest, own_name, extent(axis.axis))
         own: Shape = tuple(values[axis.name] for axis in axes)
         there: Shape = tuple(substitute(place, values) for place in index)
         made: Statement

@@ -1,22 +1,28 @@
 """What a step is, and what all steps ask of a nest: loops by name, and which iterations meet.
 
 A step is a frozen value with fields; its text is its word and its fields, and reads back.
+
+A loop is called by its axis and its level: the levels of `i` are `i.block` and `i.own`. A step that
+takes loops apart names a part before the dot (`i_sum.own`), and so does one that copies into an
+array (`rows_i.own`). No step gives a loop a name that another loop has, and none renames a loop
+that it only moves: so a name says which loop it is, whatever is done elsewhere.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from math import gcd
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, cast
 
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Shape, Symbol, both, bounds, known, substitute, symbols
-from luminal_lab.core.dims.expression import Extremum, made, terms_of
+from luminal_lab.core.dims.expression import NAME, RESERVED, Extremum, made, terms_of
 from luminal_lab.core.views import row_major
 from luminal_lab.errors import ParseError, ScheduleError, nearest
+from luminal_lab.kernels.definition.terms import axis_of
 from luminal_lab.kernels.nest.nest import (
     Access,
     Block,
@@ -27,13 +33,13 @@ from luminal_lab.kernels.nest.nest import (
     Statement,
     When,
     accesses,
+    axes_in,
     mapped,
     walk,
 )
 
 STEPS: dict[str, type[Step]] = {}
 """The steps by their first words."""
-WORD = r"[A-Za-z_][A-Za-z0-9_]*"
 
 
 @dataclass(frozen=True)
@@ -41,13 +47,24 @@ class Step:
     """One change of a nest."""
 
     form: ClassVar[str]
-    """How it is written: a word, then others and {fields}; a tuple is a list with commas."""
+    """How it is written: a word, then others and {fields}; a tuple is a list with commas.
+
+    What stands in brackets is left out where its field is empty.
+    """
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
-        told = (cls.__doc__ or "").rstrip()
-        cls.__doc__ = f"{told}\n\n    Written `{cls.form}`."  # what help() shows
-        STEPS[cls.form.split()[0]] = cls
+        if "form" in cls.__dict__:
+            told = (cls.__doc__ or "").rstrip()
+            cls.__doc__ = f"{told}\n\n    Written `{cls.form}`."  # what help() shows
+            STEPS[cls.form.split()[0]] = cls
+
+    def __post_init__(self) -> None:
+        """Take one name, or one number, for a list of it."""
+        for name, kind in _kinds(type(self)).items():
+            value: object = getattr(self, name)
+            if kind.startswith("tuple") and not isinstance(value, tuple):
+                object.__setattr__(self, name, (value,))
 
     def apply(self, nest: Nest) -> Nest:
         """Return the nest after the step, or raise a ScheduleError that says what forbids it."""
@@ -56,11 +73,26 @@ class Step:
     @override
     def __str__(self) -> str:
         values = {field.name: _text(getattr(self, field.name)) for field in fields(self)}
-        return self.form.format(**values)
+        form = OPTIONAL.sub(lambda match: match[1] if values[match[2]] else "", self.form)
+        return form.format(**values)
 
     def refuse(self, why: str, hint: str | None = None) -> ScheduleError:
         """Return the error that says why the step is not done."""
         return ScheduleError(f"{self}: {why}", hint=hint)
+
+    @property
+    def names(self) -> Iterator[str]:
+        """The loops and arrays that it is about, and not those that it makes."""
+        for field in fields(self):
+            value: object = getattr(self, field.name)
+            if field.name in MAKES or "str" not in str(field.type):
+                continue
+            yield from cast("tuple[str, ...]", value if isinstance(value, tuple) else (value,))
+
+    def by_names(self) -> Self:
+        """Return the step with plain names, whatever stood for them."""
+        given = [field.name for field in fields(self) if field.init]
+        return replace(self, **{name: _plain(getattr(self, name)) for name in given})
 
     # -- what steps look for -----------------------------------------------------------------------
 
@@ -79,6 +111,51 @@ class Step:
             raise self.refuse(f"{name} is {what}, and the step is for locals", hint)
         return nest.locals[name]
 
+    def named(self, nest: Nest, name: str, most: Dim) -> Symbol:
+        """Return the axis of a new loop, whose name no other has."""
+        word = name.rpartition(".")[2]
+        if not NAME.fullmatch(name) or word in RESERVED or len(name) > MOST_IN_NAME:
+            raise self.refuse(f"{word!r} cannot be a word for a loop", "take one such as tile, own")
+        if name in nest.names:
+            raise self.refuse(f"there is a {name} already", "give other words behind as")
+        return axis_of(name, most)
+
+    def chain(self, nest: Nest, names: Sequence[str], *, others: bool = False) -> list[Loop]:
+        """Return loops that stand right inside each other, the outermost first, in any order.
+
+        With `others` there may be others among them, which are returned as well.
+        """
+        loops = [self.find(nest, name) for name in names]
+        left = set(names)
+        if len(left) != len(names) or len(names) < 2:
+            raise self.refuse("it takes two loops or more, each of them once")
+        found = [next(loop for loop in nest.loops.values() if loop.name in left)]
+        left.remove(found[0].name)
+        while left:
+            inner = self.inside(found[-1])
+            if inner.name not in left and not others:
+                raise self.refuse(
+                    f"in {found[-1].name} there is {inner.name}",
+                    f"it takes loops that stand right inside each other: name {inner.name}, too",
+                )
+            found.append(inner)
+            left.discard(inner.name)
+        assert {*loops} <= {*found}
+        return found
+
+    def expanded(self, nest: Nest, names: Sequence[str], within: Loop | None = None) -> list[str]:
+        """Return names of loops; an axis alone stands for its levels that are not named, in order.
+
+        With `within` only a loop and those in it count.
+        """
+        inside = nest.loops if within is None else {within.name, *axes_in(within.body)}
+        there = [name for name in nest.loops if name in inside]
+        found: list[str] = []
+        for name in names:
+            own = [one for one in there if one.partition(".")[0] == name and one not in names]
+            found += [name] if name in nest.names or not own else own
+        return found
+
     def inside(self, loop: Loop) -> Loop:
         """Return the only loop that a loop's body is, or say that there is more."""
         if len(loop.body) != 1 or not isinstance(loop.body[0], Loop):
@@ -90,8 +167,80 @@ class Step:
         return loop.body[0]
 
 
-def _text(value: str | int | tuple[str, ...]) -> str:
-    return ", ".join(value) if isinstance(value, tuple) else str(value)
+@dataclass(frozen=True)
+class ForEach(Step):
+    """A step for each name of a list, its first field; a refusal is about one of them."""
+
+    @override
+    def apply(self, nest: Nest) -> Nest:
+        for step in self.single(nest):
+            nest = step.change(nest)
+        return nest
+
+    def change(self, nest: Nest) -> Nest:
+        """Return the nest after the step for its one name."""
+        raise NotImplementedError
+
+    def single(self, nest: Nest) -> Iterator[Self]:
+        """Yield the step for each of its names alone."""
+        first = fields(self)[0].name
+        names = self.expanded(nest, cast("tuple[str, ...]", getattr(self, first)))
+        for name in names:
+            yield self if len(names) == 1 else replace(self, **{first: (name,)})
+
+
+def level(loop: str, word: str) -> str:
+    """Return what a level of a loop's axis is called.
+
+    >>> level("i", "block"), level("i_sum.own", "lane")
+    ('i.block', 'i_sum.lane')
+    """
+    return f"{loop.partition('.')[0]}.{word}"
+
+
+def part(loop: str, word: str) -> str:
+    """Return what a loop is called in a part of what was taken apart.
+
+    >>> part("i", "sum"), part("i.own", "sum")
+    ('i_sum', 'i_sum.own')
+    """
+    axis, dot, word_of = loop.partition(".")
+    return f"{axis}_{word}{dot}{word_of}"
+
+
+def copied(loops: Sequence[str], into: str) -> list[str]:
+    """Return what loops are called where they copy into an array: by their letters, if those do.
+
+    >>> copied(["i_sum.own", "k"], "rows"), copied(["i_a", "i_b"], "rows")
+    (['rows_i.own', 'rows_k'], ['rows_i_a', 'rows_i_b'])
+    """
+    axes = [loop.partition(".") for loop in loops]
+    short = [f"{into}_{LETTER.sub('', axis)}{dot}{word}" for axis, dot, word in axes]
+    return short if len(set(short)) == len(short) else [f"{into}_{loop}" for loop in loops]
+
+
+LETTER = re.compile(r"_[A-Za-z]\w*$")
+"""What stands behind an axis's letter and its number: the part that it belongs to."""
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return tuple(map(_plain, cast("tuple[object, ...]", value)))
+    return str(value) if isinstance(value, str) else value
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, cast("tuple[object, ...]", value)))
+    return str(value)
+
+
+def _kinds(cls: type[Step]) -> dict[str, str]:
+    # A cell's annotations are classes, and those of a file with postponed ones are text.
+    return {
+        field.name: field.type.__name__ if isinstance(field.type, type) else str(field.type)
+        for field in fields(cls)
+    }
 
 
 def _kind(one: Statement) -> str:
@@ -115,6 +264,11 @@ def without_comment(line: str) -> str:
 
 LONGEST = 500
 """Letters of a step as text."""
+OPTIONAL = re.compile(r"\[([^{]*\{(\w+)\}[^]]*)\]")
+MAKES = "into", "words", "where", "space"
+"""Fields that say no name of what there is already."""
+MOST_IN_NAME = 60
+"""Letters of a loop's name."""
 
 
 def parse_step(text: str) -> Step:
@@ -131,35 +285,40 @@ def parse_step(text: str) -> Step:
             where=text,
             hint=nearest(word, STEPS) or f"steps are {', '.join(STEPS)}",
         )
-    pattern = re.sub(r"\\\{(\w+)\\\}", _group, re.escape(cls.form)).replace(r"\ ", r"\s+")
+    pattern = re.escape(cls.form).replace(r"\[", "(?:").replace(r"\]", ")?")
+    pattern = re.sub(r"\\\{(\w+)\\\}", _group, pattern).replace(r"\ ", r"\s+")
     found = re.fullmatch(pattern, text.strip())
     if not found:
         raise ParseError(
             "schedule: a step that cannot be read", where=text, hint=f"its form is {cls.form}"
         )
-    # A cell's annotations are classes, and those of a file with postponed ones are text.
-    kinds = {
-        field.name: field.type.__name__ if isinstance(field.type, type) else str(field.type)
-        for field in fields(cls)
-    }
-    for name, value in found.groupdict().items():
-        if kinds[name] == "int" and not (value.isdecimal() and len(value) < 19):
-            raise ParseError(
-                f"schedule: {name} is a number, and not {value!r}",
-                where=text,
-                hint=f"its form is {cls.form}",
-            )
-    return cls(**{name: _value(kinds[name], value) for name, value in found.groupdict().items()})
+    kinds = _kinds(cls)
+    return cls(
+        **{
+            name: _value(cls, name, kinds[name], value, text)
+            for name, value in found.groupdict().items()
+            if value is not None
+        }
+    )
 
 
 def _group(match: re.Match[str]) -> str:
-    return f"(?P<{match[1]}>[A-Za-z0-9_, ]+?)"
+    return f"(?P<{match[1]}>[A-Za-z0-9_., ]+?)"
 
 
-def _value(kind: str, text: str) -> Any:  # noqa: ANN401  # what the field's annotation says
+def _value(cls: type[Step], name: str, kind: str, value: str, text: str) -> Any:  # noqa: ANN401  # what the field's annotation says
+    """Return what a field's text says."""
+    parts = [part.strip() for part in value.split(",") if part.strip()]
+    if "int" in kind and not all(part.isdecimal() and len(part) < 19 for part in parts):
+        many = "has numbers" if kind.startswith("tuple") else "is a number"
+        raise ParseError(
+            f"schedule: {name} {many}, and not {value!r}",
+            where=text,
+            hint=f"its form is {cls.form}",
+        )
     if kind.startswith("tuple"):
-        return tuple(part.strip() for part in text.split(",") if part.strip())
-    return int(text) if kind == "int" else text
+        return tuple(map(int, parts)) if "int" in kind else tuple(parts)
+    return int(value) if kind == "int" else value
 
 
 # -- changing one loop -----------------------------------------------------------------------------

@@ -26,7 +26,7 @@ class _Same:
 class Stop(Step):
     """End a loop before iterations in which all scores are -inf, as they weigh nothing.
 
-    for j_o < n: s = where(i < 64*j_o, -inf, …); m max= s; …   →   for j_o < min(n, (i + 64)//64): …
+    for j < n: s = where(i < 64*j, -inf, …); m max= s; …   →   for j < min(n, (i + 64)//64): …
 
     With such scores, each statement must leave what is outside of the iteration as it was: the
     maximum stays, 2 to the power of -inf is 0, and 0 times a value is 0. That is so for finite

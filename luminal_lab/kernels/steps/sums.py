@@ -8,10 +8,9 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from luminal_lab.core.dims import Shape, Symbol
+from luminal_lab.core.dims import Shape
 from luminal_lab.core.op import TensorType, size_of
-from luminal_lab.core.printer import unique
-from luminal_lab.kernels.definition.terms import Number, Read, Term, axis_of
+from luminal_lab.kernels.definition.terms import Number, Read, Term
 from luminal_lab.kernels.nest.lowering import least
 from luminal_lab.kernels.nest.nest import (
     How,
@@ -32,8 +31,8 @@ from luminal_lab.kernels.steps.step import Step, around, extent, replaced_loop
 class Partial(Step):
     """Let each iteration of a loop add to a sum of its own, and join the sums afterwards.
 
-    for k: t += …   →   for k: t_part = 0; t_part += …; p[k] = t_part
-                        for k_2: t += p[k_2]
+    for k: t += …   →   for k: p_own = 0; p_own += …; p[k] = p_own            … as p
+                        for p.end: t += p[p.end]
 
     The sum is rounded otherwise, but always alike: it depends on the loop, not on who runs it.
     """
@@ -59,20 +58,22 @@ class Partial(Step):
         how: How = "+=" if "+=" in hows else "max="
         dtype, shape = local.type.dtype, (extent(loop.axis), *local.type.shape)
         start = Number(0 if how == "+=" else least(dtype), dtype)
-        last = axis_of(unique(loop.name, nest.names), extent(loop.axis))
-        own = unique(f"{self.array}_part", nest.names | {self.into})
-        taken = {*nest.names, last.name, self.into, own}
+        last = self.named(nest, f"{self.into}.end", extent(loop.axis))
+        own = f"{self.into}_own"
 
         def change(one: Statement) -> Statement:
             if isinstance(one, Set) and one.name == self.array:
                 return replace(one, name=own)
             return one
 
-        def each(name: str, index: Shape, how: How, term: Callable[[Shape], Term]) -> Statement:
+        def each(
+            name: str, word: str, index: Shape, how: How, term: Callable[[Shape], Term]
+        ) -> Statement:
             """Return an assignment for each element of the array."""
             sizes = enumerate(local.type.shape)
-            axes = [axis_of(unique(f"{name}_{place}", taken), size) for place, size in sizes]
-            taken.update(axis.name for axis in axes)
+            axes = [
+                self.named(nest, f"{self.into}_{word}.axis{place}", size) for place, size in sizes
+            ]
             one: Statement = Set(name, (*index, *axes), term(tuple(axes)), how)
             for axis in reversed(axes):
                 one = Loop(axis, extent(axis), (one,))
@@ -86,9 +87,9 @@ class Partial(Step):
         is_small = isinstance(room, int) and room <= FEW
         body = (
             Local(own, local.type, "registers" if is_small else "scratch"),
-            each(own, (), "=", lambda _: start),
+            each(own, "start", (), "=", lambda _: start),
             *mapped(loop.body, change),
-            each(self.into, (loop.axis,), "=", lambda at: Read(own, at, dtype)),
+            each(self.into, "kept", (loop.axis,), "=", lambda at: Read(own, at, dtype)),
         )
         made = (
             Local(self.into, TensorType(dtype, shape), space),
@@ -96,7 +97,7 @@ class Partial(Step):
             Loop(
                 last,
                 loop.size,
-                (each(self.array, (), how, lambda at: Read(self.into, (last, *at), dtype)),),
+                (each(self.array, "end", (), how, lambda at: Read(self.into, (last, *at), dtype)),),
             ),
         )
         return replaced_loop(nest, loop.name, made)
@@ -106,8 +107,9 @@ class Partial(Step):
 class Lanes(Step):
     """Let each iteration of a short inner loop add to a sum of its own, joined after an outer one.
 
-    for k_o: for k_i: t += …   →   for k_o: for k_i: p[k_i] += …
-                                    for k_i_2: t += p[k_i_2]
+    for k.block: for k.own: t += …   →   for p.start: p[p.start] = 0
+                                          for k.block: for k.own: p[k.own] += …
+                                          for p.end: t += p[p.end]
 
     The sum is rounded otherwise, but always alike.
     """
@@ -139,18 +141,13 @@ class Lanes(Step):
         how: How = "+=" if "+=" in hows else "max="
         dtype = local.type.dtype
         start = Number(0 if how == "+=" else least(dtype), dtype)
-        taken = set(nest.names)
-        axes: list[Symbol] = []
-        for _ in range(2):
-            axes.append(axis_of(unique(loop.name, taken), count))
-            taken.add(axes[-1].name)
+        first, last = (self.named(nest, f"{self.into}.{word}", count) for word in ("start", "end"))
 
         def change(one: Statement) -> Statement:
             if isinstance(one, Set) and one.name == self.array:
                 return replace(one, name=self.into, index=(loop.axis,))
             return one
 
-        first, last = axes
         made = (
             Local(self.into, TensorType(dtype, (count,)), "scratch"),
             Loop(first, count, (Set(self.into, (first,), start),)),

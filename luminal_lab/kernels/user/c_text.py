@@ -22,7 +22,7 @@ QUALIFIERS = {"const", "volatile", "restrict", "__restrict", "__restrict__", "re
 STORAGE = {"static", "inline", "extern", "__inline", "__inline__", "_Noreturn"}
 
 
-class Argument(NamedTuple):
+class CArgument(NamedTuple):
     """One argument of a function: its C type without qualifiers, and its name."""
 
     type: str
@@ -42,12 +42,14 @@ class Function(NamedTuple):
 
     name: str
     returns: str
-    arguments: tuple[Argument, ...]
+    arguments: tuple[CArgument, ...]
 
     @property
     def prototype(self) -> str:
         """Its first line."""
-        return f"{self.returns} {self.name}({', '.join(one.text for one in self.arguments)})"
+        return (
+            f"{self.returns} {self.name}({', '.join(argument.text for argument in self.arguments)})"
+        )
 
 
 def bare(source: str) -> str:
@@ -69,22 +71,24 @@ def functions(source: str) -> dict[str, Function]:
     >>> found["twice"].prototype
     'int twice(int x)'
     """
-    found: dict[str, Function] = {}
+    functions_by_name: dict[str, Function] = {}
     for match in re.finditer(r"([^;{}]*?)\b(\w+)\s*\(([^(){};]*)\)\s*\{", top(source)):
         before, name, inside = match.groups()
         words = [word for word in TOKEN.findall(before) if word not in STORAGE]
         if words:
-            found[name] = Function(name, " ".join(words).replace(" *", "*"), arguments(inside))
-    return found
+            functions_by_name[name] = Function(
+                name, " ".join(words).replace(" *", "*"), arguments(inside)
+            )
+    return functions_by_name
 
 
-def arguments(text: str) -> tuple[Argument, ...]:
+def arguments(text: str) -> tuple[CArgument, ...]:
     """Return the arguments that stand between a function's parentheses."""
     pieces = [piece.strip() for piece in text.split(",")]
     return () if pieces in ([""], ["void"]) else tuple(map(_argument, pieces))
 
 
-def _argument(text: str) -> Argument:
+def _argument(text: str) -> CArgument:
     is_pointer = "*" in text or "[" in text
     # What is pointed to is const if the word stands before the star.
     is_const = "const" in TOKEN.findall(text.partition("*")[0])
@@ -94,7 +98,7 @@ def _argument(text: str) -> Argument:
     behind = WORD.findall(text.rpartition("*")[2]) if "*" in text else []
     named = len(words) > 1 and (words[-1] not in BASIC or words[-1] in behind)
     type = words[:-1] if named else words
-    return Argument(" ".join(type), is_pointer, is_const, words[-1] if named else "")
+    return CArgument(" ".join(type), is_pointer, is_const, words[-1] if named else "")
 
 
 BASIC = {"char", "short", "int", "long", "float", "double", "signed", "unsigned", "_Bool", "bool"}
@@ -102,18 +106,18 @@ BASIC = {"char", "short", "int", "long", "float", "double", "signed", "unsigned"
 
 def top(source: str) -> str:
     """Return what stands outside all braces; what is inside of them is gone."""
-    found: list[str] = []
+    outside: list[str] = []
     depth = 0
     for piece in re.split(r"([{}])", bare(source)):
         if piece == "{":
             depth += 1
-            found += ["{"] * (depth == 1)
+            outside += ["{"] * (depth == 1)
         elif piece == "}":
             depth -= 1
-            found += ["}"] * (depth == 0)
+            outside += ["}"] * (depth == 0)
         elif depth <= 0:
-            found.append(piece)
-    return "".join(found)
+            outside.append(piece)
+    return "".join(outside)
 
 
 def unbalanced(source: str) -> tuple[str, int] | None:
@@ -148,12 +152,12 @@ def names(source: str) -> list[str]:
     ['N', 'pair', 'pair_t', 'table']
     """
     text = top(source)
-    found = set(functions(source))
-    found |= set(re.findall(r"\b(?:struct|union|enum)\s+(\w+)\s*\{", text))
+    words = set(functions(source))
+    words |= set(re.findall(r"\b(?:struct|union|enum)\s+(\w+)\s*\{", text))
     # The last word before an end, a bracket or a value, outside of parentheses.
     outside = re.sub(r"\([^()]*\)", "()", text)
-    found |= set(re.findall(r"\b(\w+)\s*(?:\[[^\]]*\]\s*)*(?:=[^;,{]*)?(?=[;,=])", outside))
+    words |= set(re.findall(r"\b(\w+)\s*(?:\[[^\]]*\]\s*)*(?:=[^;,{]*)?(?=[;,=])", outside))
     for inside in re.findall(r"\benum\b[^{;]*\{([^}]*)\}", bare(source)):
-        found |= {word for part in inside.split(",") if (word := part.partition("=")[0].strip())}
+        words |= {word for part in inside.split(",") if (word := part.partition("=")[0].strip())}
     kept = {"return", "struct", "union", "enum", "typedef", *BASIC, *QUALIFIERS, *STORAGE}
-    return sorted(name for name in found if WORD.fullmatch(name) and name not in kept)
+    return sorted(name for name in words if WORD.fullmatch(name) and name not in kept)

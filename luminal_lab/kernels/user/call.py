@@ -126,10 +126,10 @@ def _kernel(
             hint="begin the source with // kernel name(x: f32[n]) -> (y: f32[n])",
         )
     read = header_of(header if header.startswith("kernel") else f"kernel {header}")
-    for what, call in (("meaning", meaning), ("numpy", numpy), ("gradient", gradient)):
+    for option, call in (("meaning", meaning), ("numpy", numpy), ("gradient", gradient)):
         if call is not None and not callable(call):
             raise DefinitionError(
-                f"kernel {read.name}: its {what} is {said(call)}", hint="give a function"
+                f"kernel {read.name}: its {option} is {said(call)}", hint="give a function"
             )
     if meaning is not None and numpy is not None:
         raise ArgumentError(
@@ -180,7 +180,7 @@ def _checked_launch(
     return tasks
 
 
-def _check_tasks(read: Header, tasks: str, what: str = "tasks") -> None:
+def _check_tasks(read: Header, tasks: str, unit: str = "tasks") -> None:
     """Raise if nothing says how often the function is called, or it never is."""
     try:
         count = parse_dim(tasks, header_dims(read))
@@ -193,18 +193,18 @@ def _check_tasks(read: Header, tasks: str, what: str = "tasks") -> None:
     high = bounds(count)[1]
     if high is not None and high < 1:
         raise DefinitionError(
-            f"kernel {read.name}: its {what} are {tasks}: nothing would write "
+            f"kernel {read.name}: its {unit} are {tasks}: nothing would write "
             f"{' and '.join(name for name, _ in read.outputs)}",
-            hint=CALLED if what == "tasks" else "blocks= says how many there are: at least one",
+            hint=CALLED if unit == "tasks" else "blocks= says how many there are: at least one",
         )
 
 
 def _header_text(header: Header) -> str:
-    given = ", ".join(f"{name}: {type}" for name, type in header.inputs)
-    made = ", ".join(f"{name}: {type}" for name, type in header.outputs)
+    inputs = ", ".join(f"{name}: {type}" for name, type in header.inputs)
+    outputs = ", ".join(f"{name}: {type}" for name, type in header.outputs)
     bounded = [s for s in header.dims.values() if (s.low, s.high, s.multiple_of) != (1, None, 1)]
     dims = f"[{', '.join(map(dim_declaration, bounded))}]" if bounded else ""
-    return f"kernel {header.name}{dims}({given}) -> ({made})"
+    return f"kernel {header.name}{dims}({inputs}) -> ({outputs})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -275,9 +275,9 @@ class KernelCall:
             self._refuse("it has no inputs, so that it belongs to no graph")
         return graph
 
-    def _refuse(self, what: str, hint: str | None = None) -> NoReturn:
+    def _refuse(self, problem: str, hint: str | None = None) -> NoReturn:
         raise GraphError(
-            f"kernel {self.name}: {what}",
+            f"kernel {self.name}: {problem}",
             where=str(here() or "") or None,
             hint=hint or f"it is {self.header}",
         )
@@ -342,17 +342,17 @@ class KernelCall:
         if self.meaning is not None:
             return self._written(self.meaning, inputs, outputs)
         table = Table()
-        for place, (name, type) in enumerate(inputs):
+        for index, (name, type) in enumerate(inputs):
             op = Input(type.dtype, type.shape)
-            table.set(place, Node(place, op, (), type, (), Meta(name)))
+            table.set(index, Node(index, op, (), type, (), Meta(name)))
         sources = tuple(range(len(inputs)))
-        made: list[int] = []
+        output_ids: list[int] = []
         for k, (name, type) in enumerate(outputs):
             key = self._function(graph, k, len(outputs))
-            made.append(len(inputs) + k)
+            output_ids.append(len(inputs) + k)
             call = HostCall(key, type.dtype, type.shape)
-            table.set(made[-1], Node(made[-1], call, sources, type, (), Meta(name)))
-        return IR(table, sources, tuple(made), name=self.name)
+            table.set(output_ids[-1], Node(output_ids[-1], call, sources, type, (), Meta(name)))
+        return IR(table, sources, tuple(output_ids), name=self.name)
 
     def _written(
         self, meaning: Callable[..., object], inputs: list[Buffer], outputs: list[Buffer]
@@ -373,19 +373,20 @@ class KernelCall:
                 hint=RESULTS,
             )
         ids: list[int] = []
-        for (name, type), one in zip(outputs, results, strict=True):
-            if not isinstance(one, Tensor) or one.graph is not inner:
+        for (name, type), tensor in zip(outputs, results, strict=True):
+            if not isinstance(tensor, Tensor) or tensor.graph is not inner:
                 raise DefinitionError(
-                    f"kernel {self.name}: its meaning returns {said(one)} for {name}, and not a "
+                    f"kernel {self.name}: its meaning returns {said(tensor)} for {name}, and not a "
                     "tensor made of those it is given",
                     hint="meaning= works on tensors; numpy= takes a function of arrays",
                 )
-            if one.type != type:
+            if tensor.type != type:
                 raise DefinitionError(
-                    f"kernel {self.name}: its meaning makes {one.type} for {name}, which is {type}",
+                    f"kernel {self.name}: its meaning makes {tensor.type} for {name}, which is "
+                    f"{type}",
                     hint="the meaning's shapes and dtypes are those of the header",
                 )
-            ids.append(one.id)
+            ids.append(tensor.id)
         return inner.snapshot(tuple(ids), ())
 
     def _function(self, graph: Store, output: int, count: int) -> str:
@@ -421,11 +422,11 @@ class _Part:
     """One result of a function of arrays."""
 
     call: Callable[..., object]
-    place: int | None
+    index: int | None
 
     def __call__(self, *arrays: Array) -> object:
-        found = self.call(*arrays)
-        return found if self.place is None else cast("Sequence[object]", found)[self.place]
+        results = self.call(*arrays)
+        return results if self.index is None else cast("Sequence[object]", results)[self.index]
 
 
 @dataclass(frozen=True)

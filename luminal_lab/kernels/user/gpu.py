@@ -20,9 +20,9 @@ from luminal_lab.core.dims import Dim, parse_dim, substitute
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ir import Node
-from luminal_lab.core.op import TensorType, mentioned, size_of
+from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import HostCall, UserKernel
-from luminal_lab.errors import DefinitionError, DimError, DTypeError, LabError, nearest
+from luminal_lab.errors import DefinitionError, DimError, DTypeError, LabError
 from luminal_lab.kernels.definition.text import Header
 from luminal_lab.kernels.emulated import Meaning
 from luminal_lab.kernels.kernel import Kernel, Phase, comment, function_name
@@ -30,20 +30,20 @@ from luminal_lab.kernels.user.c_text import (
     COMMENT,
     DEFINE,
     STRING,
-    Argument,
+    CArgument,
     Function,
     functions,
     names,
 )
 from luminal_lab.kernels.user.kernel import (
+    check_arguments,
     check_text,
-    check_use,
+    function_of,
     header_dims,
     header_in,
     header_of,
-    instantiated,
-    operations_of,
     use_dims,
+    use_of,
 )
 from luminal_lab.trust import mark
 
@@ -73,7 +73,7 @@ NAMES: Final[Mapping[str, Mapping[DType, tuple[str, ...]]]] = {
         DType.bool_: ("bool", "uchar", "uint8_t"),
     },
 }
-"""What a language may call the elements of an array, the usual name first."""
+"""The types that a language has for elements of an array, the usual one first."""
 NUMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     "cuda": {
         **dict.fromkeys(("int", "int32_t"), "int32"),
@@ -88,7 +88,7 @@ NUMBERS: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys(("ulong", "uint64_t", "size_t", "unsigned long"), "uint64"),
     },
 }
-"""What a language may call a dim, and what is then passed."""
+"""The types that a language has for a dim, and what is then passed."""
 MARK: Final = {"cuda": "__global__", "metal": "kernel"}
 NUMBER_OR_NAME = re.compile(r"\.?\d(?:[eEpP][+-]|[\w.])*|[A-Za-z_]\w*")
 """In `1.0f`, f is no name."""
@@ -112,10 +112,10 @@ GIVEN = "given__by_metal"
 
 def launch_text(header: Header, blocks: object, threads: object) -> str:
     """Return how often a kernel's function is called as text, `blocks of threads`, checked."""
-    for what, text in (("blocks", blocks), ("threads", threads)):
+    for unit, text in (("blocks", blocks), ("threads", threads)):
         if text is None:
             raise DefinitionError(
-                f"kernel {header.name}: nothing says how many {what} it has",
+                f"kernel {header.name}: nothing says how many {unit} it has",
                 hint='as in blocks="(n + 255) // 256", threads=256',
             )
         try:
@@ -123,7 +123,7 @@ def launch_text(header: Header, blocks: object, threads: object) -> str:
         except LabError as error:
             dims = ", ".join(header_dims(header)) or "none"
             raise DefinitionError(
-                f"kernel {header.name}: its {what} are {text!r}, and its dims are {dims}",
+                f"kernel {header.name}: its {unit} are {text!r}, and its dims are {dims}",
                 hint='give a number, or an expression in its dims such as "(n + 255) // 256"',
             ) from error
     count = parse_dim(str(threads), header_dims(header))
@@ -160,31 +160,24 @@ def launch_of(op: UserKernel, dims: Mapping[str, Dim]) -> tuple[Dim, int]:
 
 def check_gpu_function(
     header: Header, source: str, dialect: Literal["cuda", "metal"]
-) -> tuple[Argument, ...]:
+) -> tuple[CArgument, ...]:
     """Return the arguments of a kernel's function for its buffers and dims, or raise."""
-    what = f"kernel {header.name}"
+    subject = f"kernel {header.name}"
     if dialect == "metal":
         for name, type in (*header.inputs, *header.outputs):
             if type.dtype is DType.float64:
                 raise DTypeError(
-                    f"{what}: {name} is {type}, and Apple's GPUs have no float64",
+                    f"{subject}: {name} is {type}, and Apple's GPUs have no float64",
                     hint="f32 in the header, and float in the source",
                 )
     plain = _plain(source, dialect)
-    check_text(what, plain, shown=source)
-    _check_shared(what, source, dialect)
-    found = functions(plain)
+    check_text(subject, plain, shown=source)
+    _check_shared(subject, source, dialect)
     usual = _prototype(header, dialect)
-    if header.name not in found:
-        there = ", ".join(found) or "none"
-        raise DefinitionError(
-            f"{what}: its source has no function {header.name!r}; the functions it has: {there}",
-            hint=nearest(header.name, found) or f"write {usual} {{ … }}",
-        )
-    function = found[header.name]
+    function = function_of(header, functions(plain), "source", usual)
     if not _is_kernel(header.name, source, dialect):
         raise DefinitionError(
-            f"{what}: its function is no kernel: {function.prototype}",
+            f"{subject}: its function is no kernel: {function.prototype}",
             hint=f"write {usual}",
         )
     return _checked(header, function, source, dialect, usual)
@@ -197,13 +190,13 @@ def _plain(source: str, dialect: str) -> str:
     return ASIDE[dialect].sub(" ", text)
 
 
-def _check_shared(what: str, source: str, dialect: str) -> None:
+def _check_shared(subject: str, source: str, dialect: str) -> None:
     """Raise if the launch would have to say how much memory the threads of a block share."""
     pattern = r"\bextern\s+__shared__" if dialect == "cuda" else r"\[\[\s*threadgroup\s*\("
     if re.search(pattern, COMMENT.sub("", source)):
         word = "__shared__" if dialect == "cuda" else "threadgroup"
         raise DefinitionError(
-            f"{what}: nothing says how large the memory is that its threads share",
+            f"{subject}: nothing says how large the memory is that its threads share",
             hint=f"give it a size in the function: {word} float tile[256];",
         )
 
@@ -217,49 +210,33 @@ def _is_kernel(name: str, source: str, dialect: str) -> bool:
 
 def _checked(
     header: Header, function: Function, source: str, dialect: str, usual: str
-) -> tuple[Argument, ...]:
-    what, where = f"kernel {header.name}", f"  {usual}"
-    given = tuple(one for one in function.arguments if one.name != GIVEN)
+) -> tuple[CArgument, ...]:
+    subject, where = f"kernel {header.name}", f"  {usual}"
+    given = tuple(parameter for parameter in function.arguments if parameter.name != GIVEN)
     arrays = [*header.inputs, *header.outputs]
     wanted = [*(name for name, _ in arrays), *header_dims(header)]
-    if function.returns != "void":
-        raise DefinitionError(
-            f"{what}: its function returns {function.returns}, and must return void",
-            hint="what it computes goes into its outputs",
-        )
-    if len(given) != len(wanted):
-        raise DefinitionError(
-            f"{what}: its function takes {len(given)} arguments, and the header asks for "
-            f"{len(wanted)}: {', '.join(wanted)}",
-            hint=f"write {usual}",
-        )
-    for argument, name in zip(given, wanted, strict=True):
-        if argument.name != name and argument.name in wanted:
-            raise DefinitionError(
-                f"{what}: its argument {argument.name!r} stands where {name!r} belongs",
-                hint="inputs, outputs, dims, in the header's order",
-            )
-    for place, (argument, (name, type)) in enumerate(zip(given, arrays, strict=False)):
-        _check_array(what, argument, name, type, dialect, is_input=place < len(header.inputs))
+    check_arguments(subject, function.returns, given, wanted, usual)
+    for index, (argument, (name, type)) in enumerate(zip(given, arrays, strict=False)):
+        _check_array(subject, argument, name, type, dialect, is_input=index < len(header.inputs))
     for argument, name in list(zip(given, wanted, strict=True))[len(arrays) :]:
         if argument.is_pointer or argument.type not in NUMBERS[dialect]:
             raise DefinitionError(
-                f"{what}: {name} is a size, but in the source it is {argument.text}",
+                f"{subject}: {name} is a size, but in the source it is {argument.text}",
                 where=where,
                 hint=f"write {'long long ' if dialect == 'cuda' else 'constant long &'}{name}",
             )
     for name, at in BOUND.findall(source) if dialect == "metal" else ():
-        places = [k for k, one in enumerate(given) if one.name == name]
+        places = [k for k, parameter in enumerate(given) if parameter.name == name]
         if places and int(at) != places[0]:
             raise DefinitionError(
-                f"{what}: {name} is bound to buffer {at}, and it is argument {places[0]}",
+                f"{subject}: {name} is bound to buffer {at}, and it is argument {places[0]}",
                 hint=f"write [[buffer({places[0]})]], or nothing",
             )
     return given
 
 
 def _check_array(
-    what: str, argument: Argument, name: str, type: TensorType, dialect: str, *, is_input: bool
+    subject: str, argument: CArgument, name: str, type: TensorType, dialect: str, *, is_input: bool
 ) -> None:
     # A type of the user's own is left to the compiler, which knows its size.
     known = {c for all_ in NAMES[dialect].values() for c in all_}
@@ -267,8 +244,8 @@ def _check_array(
     if not argument.is_pointer or is_other or (not is_input and argument.is_const):
         head = "device " * (dialect == "metal") + "const " * is_input
         raise DefinitionError(
-            f"{what}: {name} is {type}{'' if is_input else ', an output'}, but in the source it is "
-            f"{argument.text}",
+            f"{subject}: {name} is {type}{'' if is_input else ', an output'}, but in the source it "
+            f"is {argument.text}",
             hint=f"write {head}{NAMES[dialect][type.dtype][0]} *{name}",
         )
 
@@ -299,16 +276,11 @@ def gpu_user_kernel(op: UserKernel, name: str) -> Kernel:
     arguments = check_gpu_function(header, op.source, op.dialect)
     dims = use_dims(op)
     blocks, threads = launch_of(op, dims)
-    inputs, outputs = instantiated(header, dims)
-    check_use(op, inputs, outputs)
-    types = [type for _, type in (*inputs, *outputs)]
-    given = mentioned([*types, TensorType(DType.int64, op.dims)], ())
-    moved: Dim = 0
-    for type in types:
-        moved = moved + size_of(type.shape) * type.dtype.itemsize
+    use = use_of(op)
+    arrays = len(use.inputs) + len(use.outputs)
     numbers = tuple(
         (dim, NUMBERS[op.dialect][argument.type])
-        for dim, argument in zip(dims.values(), arguments[len(types) :], strict=True)
+        for dim, argument in zip(dims.values(), arguments[arrays:], strict=True)
     )
     function = function_name(name)
     return Kernel(
@@ -316,12 +288,12 @@ def gpu_user_kernel(op: UserKernel, name: str) -> Kernel:
         None,
         _embedded(op, header, function),
         (Phase(function, blocks, threads),),
-        given_dims=tuple(given),
+        given_dims=tuple(use.dims),
         given_names=tuple(name for name, _ in (*header.inputs, *header.outputs)),
         given_numbers=numbers,
-        cost=(operations_of(op.body), moved),
+        cost=use.cost,
         dialect=op.dialect,
-        meaning=Meaning(tuple(inputs), tuple(outputs), _computing(op)),
+        meaning=Meaning(use.inputs, use.outputs, _computing(op)),
     )
 
 

@@ -12,8 +12,9 @@ them and, where there are tasks, which task it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from typing import NamedTuple
 
 from luminal_lab.core.dims import (
     Dim,
@@ -38,7 +39,7 @@ from luminal_lab.kernels.render.names import KEYWORDS, c_name
 from luminal_lab.kernels.user.c_text import (
     DEFINE,
     INCLUDE,
-    Argument,
+    CArgument,
     Function,
     bare,
     functions,
@@ -70,7 +71,7 @@ WHOLE = {
 """What C may call a dim or a task."""
 FLOATING = {"float", "double", "bool", "_Bool"}
 OURS = re.compile(r"lab_|LAB_")
-"""How names of the program begin in which a kernel is."""
+"""The prefixes of names in the program around a kernel."""
 
 
 # -- the header ------------------------------------------------------------------------------------
@@ -84,52 +85,52 @@ def header_of(text: str) -> Header:
 
 def header_dims(header: Header) -> dict[str, Symbol]:
     """Return the dims of a header by name, in the order in which it mentions them."""
-    found = dict(header.dims)
+    dims = dict(header.dims)
     for _, type in (*header.inputs, *header.outputs):
         for dim in type.shape:
             # Within one expression they come by name.
-            found |= {s.name: found.get(s.name, s) for s in symbols_of(dim)}
-    return found
+            dims |= {s.name: dims.get(s.name, s) for s in symbols_of(dim)}
+    return dims
 
 
 def solved(
     header: Header, given: Iterable[TensorType], dims: Mapping[str, Dim], labels: Iterable[str]
 ) -> dict[str, Dim]:
     """Return what the dims of a header are, for the types of its inputs in one use."""
-    what = f"kernel {header.name}"
+    subject = f"kernel {header.name}"
     wanted = header_dims(header)
-    found = dict(dims)
+    sizes = dict(dims)
     pairs = list(zip(header.inputs, given, labels, strict=True))
     for (name, type), other, label in pairs:
         if len(type.shape) != len(other.shape):
             raise ShapeError(
-                f"{what}: {name} is {type}, but it is given {label}",
+                f"{subject}: {name} is {type}, but it is given {label}",
                 hint=f"give it {_axes(len(type.shape))}, with reshape, expand or unsqueeze",
             )
         for dim, size in zip(type.shape, other.shape, strict=True):
             if isinstance(dim, Symbol):
-                found.setdefault(dim.name, size)
-    missing = [name for name in wanted if name not in found]
+                sizes.setdefault(dim.name, size)
+    missing = [name for name in wanted if name not in sizes]
     if missing:
         raise DimError(
-            f"{what}: no input says what the dim {missing[0]!r} is",
+            f"{subject}: no input says what the dim {missing[0]!r} is",
             hint=f"give it at the call, as in {header.name}(…, {missing[0]}=4)",
         )
     for (name, type), other, label in pairs:
-        shape = tuple(substitute(dim, found) for dim in type.shape)
+        shape = tuple(substitute(dim, sizes) for dim in type.shape)
         if shape != other.shape:
-            said = ", ".join(f"{dim} = {found[dim]}" for dim in wanted)
+            said = ", ".join(f"{dim} = {sizes[dim]}" for dim in wanted)
             raise ShapeError(
-                f"{what}: {name} is {type} with {said}, which is {tuple_text(shape)}, but it is "
+                f"{subject}: {name} is {type} with {said}, which is {tuple_text(shape)}, but it is "
                 f"given {label}",
                 hint="all inputs of a kernel agree on its dims",
             )
     for name, symbol in wanted.items():
-        _check_bounds(what, symbol, found[name])
-    return {name: found[name] for name in wanted}
+        _check_bounds(subject, symbol, sizes[name])
+    return {name: sizes[name] for name in wanted}
 
 
-def _check_bounds(what: str, symbol: Symbol, size: Dim) -> None:
+def _check_bounds(subject: str, symbol: Symbol, size: Dim) -> None:
     low, high = bounds(size)
     top = symbol.high
     if (symbol.low, top, symbol.multiple_of) == (1, None, 1):
@@ -141,8 +142,8 @@ def _check_bounds(what: str, symbol: Symbol, size: Dim) -> None:
     if not fits:
         by = f" by {symbol.multiple_of}" if symbol.multiple_of > 1 else ""
         raise DimError(
-            f"{what}: {symbol.name} is {symbol.low}..{'' if top is None else top}{by}, and here it "
-            f"is {size}",
+            f"{subject}: {symbol.name} is {symbol.low}..{'' if top is None else top}{by}, and here "
+            f"it is {size}",
             hint="a dim of the graph has bounds too: cx.dim(name, low, high, multiple_of=…)",
         )
 
@@ -154,7 +155,7 @@ def instantiated(header: Header, dims: Mapping[str, Dim]) -> tuple[list[Buffer],
         shape = tuple(substitute(dim, dims) for dim in buffer.type.shape)
         return Buffer(buffer.name, buffer.type.with_shape(shape))
 
-    return [at(one) for one in header.inputs], [at(one) for one in header.outputs]
+    return [at(buffer) for buffer in header.inputs], [at(buffer) for buffer in header.outputs]
 
 
 # -- the function ----------------------------------------------------------------------------------
@@ -162,57 +163,75 @@ def instantiated(header: Header, dims: Mapping[str, Dim]) -> tuple[list[Buffer],
 
 def check_function(header: Header, source: str, *, with_tasks: bool) -> Function:
     """Return the function of a kernel's C, or raise if it is not what the header says."""
-    what, found = f"kernel {header.name}", functions(source)
-    check_text(what, source)
-    if header.name not in found:
-        hint = nearest(header.name, found) or f"write void {_prototype(header, with_tasks)} {{ … }}"
-        there = ", ".join(found) or "none"
-        raise DefinitionError(
-            f"{what}: its C has no function {header.name!r}; the functions it has: {there}",
-            hint=hint,
-        )
-    function = found[header.name]
-    dims = header_dims(header)
-    wanted = [*(name for name, _ in (*header.inputs, *header.outputs)), *dims]
+    subject, usual = f"kernel {header.name}", f"void {_prototype(header, with_tasks)}"
+    check_text(subject, source)
+    function = function_of(header, functions(source), "C", usual)
+    wanted = [*(name for name, _ in (*header.inputs, *header.outputs)), *header_dims(header)]
     wanted += ["task"] * with_tasks
-    place = f"  {function.prototype}"
-    if function.returns != "void":
-        raise DefinitionError(
-            f"{what}: its function returns {function.returns}, and must return void",
-            where=place,
-            hint="what it computes goes into its outputs",
-        )
-    if len(function.arguments) != len(wanted):
-        raise DefinitionError(
-            f"{what}: its function takes {len(function.arguments)} arguments, and the header "
-            f"asks for {len(wanted)}: {', '.join(wanted)}",
-            where=place,
-            hint=f"write void {_prototype(header, with_tasks)}",
-        )
-    for argument, name in zip(function.arguments, wanted, strict=True):
-        if argument.name != name and argument.name in wanted:
-            raise DefinitionError(
-                f"{what}: its argument {argument.name!r} stands where {name!r} belongs",
-                where=place,
-                hint="inputs, outputs, dims, in the header's order",
-            )
+    where = f"  {function.prototype}"
+    check_arguments(subject, function.returns, function.arguments, wanted, usual, where)
     inputs = len(header.inputs)
-    for place_, (name, type) in enumerate((*header.inputs, *header.outputs)):
-        argument = function.arguments[place_]
-        _check_array(what, argument, name, type, is_input=place_ < inputs, where=place)
+    for index, (name, type) in enumerate((*header.inputs, *header.outputs)):
+        argument = function.arguments[index]
+        _check_array(subject, argument, name, type, is_input=index < inputs, where=where)
     for argument, name in list(zip(function.arguments, wanted, strict=True))[
         inputs + len(header.outputs) :
     ]:
         if argument.is_pointer or argument.type in FLOATING:
             raise DefinitionError(
-                f"{what}: {name} is a number of elements or tasks, but in C it is {argument.text}",
-                where=place,
+                f"{subject}: {name} is a number of elements or tasks, but in C it is "
+                f"{argument.text}",
+                where=where,
                 hint=f"write long {name}",
             )
     return function
 
 
-def check_text(what: str, source: str, shown: str | None = None) -> None:
+def function_of(
+    header: Header, defined: Mapping[str, Function], language: str, usual: str
+) -> Function:
+    """Return the function of a kernel among those that its source defines, or raise."""
+    if header.name not in defined:
+        raise DefinitionError(
+            f"kernel {header.name}: its {language} has no function {header.name!r}; the functions "
+            f"it has: {', '.join(defined) or 'none'}",
+            hint=nearest(header.name, defined) or f"write {usual} {{ … }}",
+        )
+    return defined[header.name]
+
+
+def check_arguments(
+    subject: str,
+    returns: str,
+    arguments: Sequence[CArgument],
+    wanted: Sequence[str],
+    usual: str,
+    where: str | None = None,
+) -> None:
+    """Raise unless a function returns nothing and has the arguments that its header asks for."""
+    if returns != "void":
+        raise DefinitionError(
+            f"{subject}: its function returns {returns}, and must return void",
+            where=where,
+            hint="what it computes goes into its outputs",
+        )
+    if len(arguments) != len(wanted):
+        raise DefinitionError(
+            f"{subject}: its function takes {len(arguments)} arguments, and the header asks for "
+            f"{len(wanted)}: {', '.join(wanted)}",
+            where=where,
+            hint=f"write {usual}",
+        )
+    for argument, name in zip(arguments, wanted, strict=True):
+        if argument.name != name and argument.name in wanted:
+            raise DefinitionError(
+                f"{subject}: its argument {argument.name!r} stands where {name!r} belongs",
+                where=where,
+                hint="inputs, outputs, dims, in the header's order",
+            )
+
+
+def check_text(subject: str, source: str, shown: str | None = None) -> None:
     """Raise if a brace stands alone, or a name is a word of C's or of our own source's.
 
     `shown` has the same lines as the user wrote them.
@@ -222,26 +241,33 @@ def check_text(what: str, source: str, shown: str | None = None) -> None:
         brace, line = alone_
         other = "}" if brace == "{" else "{"
         raise DefinitionError(
-            f"{what}: a {brace} in line {line} has no {other}",
+            f"{subject}: a {brace} in line {line} has no {other}",
             where=marked(shown or source, line),
             hint=f"lines are counted from the first of the source; add the {other}",
         )
     named = [*names(source), *DEFINE.findall(source)]
-    named += [argument.name for one in functions(source).values() for argument in one.arguments]
+    named += [
+        argument.name
+        for text_line in functions(source).values()
+        for argument in text_line.arguments
+    ]
     for name in named:
         if name in KEYWORDS or OURS.match(name):
             lines = bare(source).split("\n")
-            at = next((n for n, one in enumerate(lines, 1) if re.search(rf"\b{name}\b", one)), 1)
+            at = next(
+                (n for n, text_line in enumerate(lines, 1) if re.search(rf"\b{name}\b", text_line)),
+                1,
+            )
             kind = "a word of C" if name in KEYWORDS else "a name of the program around it"
             raise DefinitionError(
-                f"{what}: its C calls something {name}, which is {kind}",
+                f"{subject}: its C calls something {name}, which is {kind}",
                 where=marked(shown or source, at),
                 hint="choose another name; those that begin with lab_ or LAB_ are the program's",
             )
 
 
 def _check_array(
-    what: str, argument: Argument, name: str, type: TensorType, *, is_input: bool, where: str
+    subject: str, argument: CArgument, name: str, type: TensorType, *, is_input: bool, where: str
 ) -> None:
     usual = f"{'const ' if is_input else ''}{C_NAMES[type.dtype][0]} *{name}"
     # A type of the user's own is left to the compiler, which knows its size.
@@ -249,13 +275,13 @@ def _check_array(
     is_other = argument.type in known_ and argument.type not in C_NAMES[type.dtype]
     if not argument.is_pointer or is_other:
         raise DefinitionError(
-            f"{what}: {name} is {type}, but in C it is {argument.text}",
+            f"{subject}: {name} is {type}, but in C it is {argument.text}",
             where=where,
             hint=f"write {usual}",
         )
     if not is_input and argument.is_const:
         raise DefinitionError(
-            f"{what}: {name} is an output, but in C it is {argument.text}",
+            f"{subject}: {name} is an output, but in C it is {argument.text}",
             where=where,
             hint=f"write {usual}",
         )
@@ -281,24 +307,40 @@ def user_kernel(op: UserKernel, name: str) -> Kernel:
     header = header_of(op.header)
     dims = use_dims(op)
     tasks = tasks_of(op, dims)
-    inputs, outputs = instantiated(header, dims)
-    check_use(op, inputs, outputs)
-    types = [type for _, type in (*inputs, *outputs)]
-    # Dims that only a number of elements mentions count as well.
-    given = mentioned([*types, TensorType(DType.int64, op.dims)], ())
-    moved: Dim = 0
-    for type in types:
-        moved = moved + size_of(type.shape) * type.dtype.itemsize
+    use = use_of(op)
     function = function_name(name)
     return Kernel(
         name,
         None,
-        _embedded(op, header, function, dims, list(given)),
+        _embedded(op, header, function, dims, list(use.dims)),
         (Phase(function, tasks),),
-        given_dims=tuple(given),
+        given_dims=tuple(use.dims),
         given_names=tuple(name for name, _ in (*header.inputs, *header.outputs)),
-        cost=(operations_of(op.body), moved),
+        cost=use.cost,
     )
+
+
+class KernelTypes(NamedTuple):
+    """What one use of a kernel takes and gives, and what it costs."""
+
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    dims: Mapping[str, Symbol]
+    """The symbolic dims, those of a number of elements alone too."""
+    cost: tuple[Dim, Dim]
+    """Operations, and bytes moved."""
+
+
+def use_of(op: UserKernel) -> KernelTypes:
+    """Return what one use of a kernel takes and gives, checked."""
+    inputs, outputs = instantiated(header_of(op.header), use_dims(op))
+    check_use(op, inputs, outputs)
+    types = [type for _, type in (*inputs, *outputs)]
+    moved: Dim = 0
+    for type in types:
+        moved = moved + size_of(type.shape) * type.dtype.itemsize
+    given = mentioned([*types, TensorType(DType.int64, op.dims)], ())
+    return KernelTypes(tuple(inputs), tuple(outputs), given, (operations_of(op.body), moved))
 
 
 def use_dims(op: UserKernel) -> dict[str, Dim]:
@@ -355,7 +397,7 @@ def check_tasks(op: UserKernel, sizes: Mapping[str, int]) -> None:
     header = header_of(op.header)
     tasks, _, threads = op.tasks.partition(" of ")
     used = symbols_of(parse_dim(tasks, header_dims(header)))
-    said = ", ".join(f"{one.name} = {evaluate(dims[one.name], sizes)}" for one in used)
+    said = ", ".join(f"{symbol.name} = {evaluate(dims[symbol.name], sizes)}" for symbol in used)
     with_ = f", which with {said} is {count}" if used else ""
     raise DimError(
         f"kernel {header.name}: its {'blocks' if threads else 'tasks'} are {tasks}{with_}: nothing "
@@ -392,7 +434,7 @@ def _embedded(
     includes = [line.strip() for line in INCLUDE.findall(op.source)]
     body = INCLUDE.sub("", op.source).strip("\n")
     arrays = len(header.inputs) + len(header.outputs)
-    passed = [f"lab_buffers[{place}]" for place in range(arrays)]
+    passed = [f"lab_buffers[{index}]" for index in range(arrays)]
     passed += [index_c(dim) for dim in dims.values()]
     passed += ["lab_task"] * (op.tasks != "1")
     lines = [f"    const lab_i64 {c_name(dim)} = lab_dims[{k}];" for k, dim in enumerate(given)]
@@ -426,8 +468,8 @@ def alone(op: UserKernel) -> str:
     lines = [op.source.rstrip("\n")]
     for (name, type), argument in zip(buffers, function.arguments, strict=False):
         size = f"sizeof(*({argument.type} *)0) == {type.dtype.itemsize}"
-        told = f"{name} is {type}, but the size of {argument.type} is another"
-        lines.append(f'_Static_assert({size}, "{told}");')
+        message = f"{name} is {type}, but the size of {argument.type} is another"
+        lines.append(f'_Static_assert({size}, "{message}");')
     passed = [f"lab_buffers[{k}]" for k in range(len(buffers))]
     passed += [f"lab_dims[{k}]" for k in range(len(header_dims(header)))]
     passed += ["lab_task"] * (op.tasks != "1")

@@ -1,1 +1,1 @@
-"""What pictures that are alive are made from: graphs, and all stages of compiles, as columns."""
+"""Live pictures: graphs, and all stages of compiles, as columns for the front end."""

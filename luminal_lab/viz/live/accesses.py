@@ -1,8 +1,7 @@
-"""Who touches what in one block, alive: the accesses of a trace as columns that the page draws.
+"""The memory accesses of one block, live: a trace as columns that the page draws.
 
-Each access is one entry of every column; phases, lines and turns are chosen without a kernel. The
-value that a cell ends in is `AccessMap`, which shows the picture of `viz/accesses.py` too, for
-where no script runs.
+Each access is one entry of every column; phases, lines and turns are chosen without a kernel. A
+cell ends in an `AccessMap`, which also shows the picture of `viz/accesses.py` where no script runs.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ if TYPE_CHECKING:
 
 WHAT = "accesses"
 MOST = 200_000
-"""Accesses that go to the page; of more, those of the first phases do."""
+"""The most accesses in a page; beyond that, only the first phases are kept."""
 
 
 class AccessMap:
-    """Who touches what in one block of a launch, as a picture that is alive."""
+    """The memory accesses of one block of a launch, as a live picture."""
 
     def __init__(self, trace: Trace, launch: int = 0, block: int | None = None) -> None:
         self.trace = trace
@@ -48,28 +47,28 @@ class AccessMap:
 
     @property
     def widget(self) -> LabWidget:
-        """The widget, which is made when it is first needed; it can go into ipywidgets' boxes."""
+        """The widget, made on first use; it can go into ipywidgets' boxes."""
         if self._widget is None:
             self._widget = new_widget(what=WHAT, data=self.data, picture=uuid4().hex)
         return self._widget
 
     def picture(self, theme: Theme = "auto") -> Picture:
-        """Return the picture that is shown where no script runs."""
-        one = self.touches
-        return accesses_picture(self.trace, launch=one.number, block=one.block, theme=theme)
+        """Return the picture for places where no script runs."""
+        chosen = self.touches
+        return accesses_picture(self.trace, launch=chosen.number, block=chosen.block, theme=theme)
 
     def static(self, mark: str = "") -> str:
         """Return the picture as HTML without a script, with an attribute."""
         return f"<div {mark}>{self.picture().html.replace('<img ', f'<img {mark} ', 1)}</div>"
 
     def export(self, path: str | Path, *, theme: Theme = "auto") -> None:
-        """Write it as one page of HTML: no server, no network, no kernel."""
+        """Write one HTML page that needs no server, network or kernel."""
         check_name(path)
         static = self.static("data-ll-static")
         write_page(path, Exported(WHAT, str(self), self.data, static, theme))
 
     def display(self) -> None:
-        """Show it now: in a notebook as the last line of a cell does, elsewhere in words."""
+        """Show it now: in a notebook as a cell's last line would, elsewhere as text."""
         if outputs() is None:
             print(self)  # it was asked for
         else:
@@ -86,10 +85,10 @@ class AccessMap:
 
     @override
     def __str__(self) -> str:
-        one = self.touches
+        chosen = self.touches
         return (
-            f"accesses of {one.launch.kernel}, block {one.block}: {len(one):,} in "
-            f"{one.phases:,} phase{'s' * (one.phases != 1)}"
+            f"accesses of {chosen.launch.kernel}, block {chosen.block}: {len(chosen):,} in "
+            f"{chosen.phases:,} phase{'s' * (chosen.phases != 1)}"
         )
 
     @override
@@ -98,16 +97,16 @@ class AccessMap:
 
 
 def access_map(trace: Trace, *, launch: int = 0, block: int | None = None) -> AccessMap:
-    """Return who touches what in one block of a launch."""
+    """Return the live access map of one block of a launch."""
     return AccessMap(trace, launch, block)
 
 
-def bundle_of_accesses(found: Touches, trace: Trace) -> bytes:
-    """Return the accesses of a block as the bytes that the page reads."""
+def bundle_of_accesses(chosen: Touches, trace: Trace) -> bytes:
+    """Return the accesses of a block as bytes for the page."""
     columns = Columns()
-    kept, shown = _kept(found)
+    kept, shown = _kept(chosen)
     records = kept.records
-    regions = sorted({int(one) for one in np.unique(records["region"])})
+    regions = sorted({int(region) for region in np.unique(records["region"])})
     names = np.searchsorted(regions, records["region"]) if len(records) else []
     columns.put("phase", "u32", records["phase"])
     columns.put("line", "i32", records["line"])
@@ -128,39 +127,39 @@ def bundle_of_accesses(found: Touches, trace: Trace) -> bytes:
         "block": list(kept.block_place),
         "blocks": list(kept.launch.blocks),
         "threads": list(kept.launch.threads),
-        "phases": found.phases,
+        "phases": chosen.phases,
         "shown": shown,
         "arrays": [
             {
-                "name": one.name,
-                "space": one.space,
-                "element": one.element,
-                "shape": list(one.shape),
+                "name": array.name,
+                "space": array.space,
+                "element": array.element,
+                "shape": list(array.shape),
             }
-            for one in map(kept.array_of, regions)
+            for array in map(kept.array_of, regions)
         ],
         "lines": {
-            str(one): lines[one - 1].strip() if 0 < one <= len(lines) else ""
-            for one in sorted({int(one) for one in np.unique(records["line"])})
+            str(number): lines[number - 1].strip() if 0 < number <= len(lines) else ""
+            for number in sorted({int(line) for line in np.unique(records["line"])})
         },
-        "findings": [str(one) for one in trace.findings],
+        "findings": [str(finding) for finding in trace.findings],
     }
     return columns.to_bytes(header, compressed=True)
 
 
-def _kept(found: Touches) -> tuple[Touches, str]:
-    """Return the accesses that go to the page, and what is said of the others."""
-    total = len(found)
+def _kept(chosen: Touches) -> tuple[Touches, str]:
+    """Return the accesses for the page, and a note about the others."""
+    total = len(chosen)
     if total <= MOST:
-        return found, f"{total:,} accesses"
-    counts = np.bincount(found.records["phase"])
+        return chosen, f"{total:,} accesses"
+    counts = np.bincount(chosen.records["phase"])
     fits = int(np.searchsorted(np.cumsum(counts), MOST, side="right"))
-    mask = found.records["phase"] < max(fits, 1)
+    mask = chosen.records["phase"] < max(fits, 1)
     if not fits:  # the first phase alone has more
         mask &= np.cumsum(mask) <= MOST
-    kept = found.where(mask)
+    kept = chosen.where(mask)
     return kept, f"{len(kept):,} of {total:,} accesses: those of the first {max(fits, 1):,} phases"
 
 
 FORMATTERS = {"accesses.explore": access_map}
-"""What makes it, as `luminal_lab/__init__.py` looks it up."""
+"""The function that makes one, looked up by `luminal_lab/__init__.py`."""

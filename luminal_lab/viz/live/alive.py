@@ -1,8 +1,8 @@
 """What explorers and workbenches share: the selection, the place, two outputs, a page.
 
-The value that a cell ends in is not the widget. A notebook gets two outputs: a picture that needs
-no script, and the widget below it, which hides the picture while it lives. So a saved notebook,
-which keeps no widget's state, shows the picture.
+A cell ends in this value, not in the widget. A notebook gets two outputs: a picture that needs no
+script, and the widget below it, which hides the picture while it lives. So a saved notebook, which
+keeps no widget state, shows the picture.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from luminal_lab.viz import overlays
 from luminal_lab.viz.live.backed import Backed
 from luminal_lab.viz.live.export import Exported, check_name, write_page
 from luminal_lab.viz.live.held import Held
-from luminal_lab.viz.live.meaning import Chosen, Selected, chosen, selected
+from luminal_lab.viz.live.meaning import Selected, Selection, chosen, selected
 from luminal_lab.viz.live.notebook import outputs, with_widget
 from luminal_lab.viz.live.replies import Replies
 from luminal_lab.viz.live.static import new_widget
@@ -34,18 +34,18 @@ from luminal_lab.viz.picture import Picture
 if TYPE_CHECKING:
     from luminal_lab.viz.live.widget import LabWidget
 
-Told = Callable[[Selected], object]
+Observer = Callable[[Selected], object]
 
 
-class Stop:
-    """What ends an observation when it is called; as the last line of a cell it says so."""
+class StopObserving:
+    """A function that ends an observation; as the last line of a cell it says so."""
 
-    def __init__(self, listening: list[Told], call: Told) -> None:
+    def __init__(self, listening: list[Observer], call: Observer) -> None:
         self._listening = listening
         self._call = call
 
     def __call__(self) -> None:
-        """Observe no longer."""
+        """Stop observing."""
         if self._call in self._listening:
             self._listening.remove(self._call)
 
@@ -55,30 +55,34 @@ class Stop:
 
 
 class Live:
-    """Graphs and compiles as a picture that is alive."""
+    """Graphs and compiles as a live picture."""
 
     what: ClassVar[str]
-    """Which of the pictures the front end opens."""
+    """The kind of picture for the front end."""
 
     def __init__(self, backed: Sequence[Backed]) -> None:
         self._held = Held(backed)
         self._widget: LabWidget | None = None
-        self._selection: Chosen = {}
+        self._selection: Selection = {}
         self._place: dict[str, Any] = {}
         self._overlay: Mapping[str, Any] | None = None
-        self._listening: list[Told] = []
+        self._listening: list[Observer] = []
 
     # -- what is shown -----------------------------------------------------------------------------
 
     @property
     def subjects(self) -> tuple[Subject, ...]:
-        """The graphs and compiles that it shows."""
-        return tuple(one.subject for one in self._held.all)
+        """The graphs and compiles on show."""
+        return tuple(backed_subject.subject for backed_subject in self._held.all)
 
     @property
     def compilations(self) -> tuple[Compilation, ...]:
-        """The compiles that it shows, those too that were run again in it."""
-        return tuple(one.compilation for one in self._held.all if one.compilation is not None)
+        """The compiles on show, including those run again in it."""
+        return tuple(
+            backed_subject.compilation
+            for backed_subject in self._held.all
+            if backed_subject.compilation is not None
+        )
 
     @property
     def data(self) -> bytes:
@@ -87,15 +91,15 @@ class Live:
 
     @property
     def title(self) -> str:
-        """What it shows, in a few words."""
+        """The titles of its subjects."""
         return self._held.title
 
     @property
     def widget(self) -> LabWidget:
-        """The widget, which is made when it is first needed; it can go into ipywidgets' boxes."""
+        """The widget, made on first use; it can go into ipywidgets' boxes."""
         if self._widget is None:
             replies = Replies(self._held, self._shows)
-            made = new_widget(
+            widget = new_widget(
                 replies.answer,
                 what=self.what,
                 data=self.data,
@@ -104,13 +108,13 @@ class Live:
                 options=self._options,
                 picture=uuid4().hex,
             )
-            made.observe(self._selects, "selection")
-            made.observe(self._goes, "place")
-            self._widget = made
+            widget.observe(self._selects, "selection")
+            widget.observe(self._goes, "place")
+            self._widget = widget
         return self._widget
 
     def _shows(self) -> None:
-        """Show what the bundle has become."""
+        """Show the changed bundle."""
         if self._widget is not None:
             self._widget.data = self.data
 
@@ -130,26 +134,26 @@ class Live:
         return number
 
     def _first_look(self, snapshots: Sequence[Snapshot]) -> int:
-        """Return the stage that is looked at where nobody has said which."""
+        """Return the stage shown first."""
         return len(snapshots) - 1
 
     @property
     def stage(self) -> Snapshot:
-        """The snapshot that is looked at."""
+        """The snapshot on show."""
         return self._held.all[self._run].snapshots[self._stage]
 
     @property
     def firing(self) -> int | None:
-        """How many firings of the pass are shown as done; None for all of them."""
+        """The number of the pass's firings shown as done; None for all."""
         number = whole_number(self._place.get("firing", -1))
         return None if number is None or number < 0 else number
 
     def go(
         self, to: str | int | Snapshot | None = None, *, firing: int | None = None, run: int = -1
     ) -> None:
-        """Look at the graph after a pass, by its name or number, or after so many of its firings.
+        """Show the graph after a pass, by its name or number, or after some of its firings.
 
-        Several compiles are `run` 0, 1, …; without a pass it is the place where one is.
+        Several compiles are `run` 0, 1, …; without a pass, the stage stays the same.
         """
         count = len(self._held.all)
         number = whole_number(run)
@@ -183,47 +187,50 @@ class Live:
 
     @property
     def selected(self) -> Selected:
-        """What is selected: a tuple of nodes, or the line, firing, rule, kernel, launch, buffer.
+        """The selection: a tuple of nodes, or a line, firing, rule, kernel, launch or buffer.
 
-        It is an empty tuple where nothing is.
+        It is an empty tuple if nothing is selected.
         """
         run = self._run
         return selected(self._selection, self._held.all[run], self._held.origins(run))
 
-    def select(self, what: object) -> None:
-        """Select something, which lights up with its relatives everywhere; None selects nothing.
+    def select(self, choice: object) -> None:
+        """Select something, highlighted with its relatives everywhere; None selects nothing.
 
         It may be a node or its name, a tensor, several of these, a scope, a line as in "cell 3,
         line 7", a firing, a rule, a kernel, a launch.
         """
         run = self._run
-        found = chosen(what, self._held.all[run], self._held.origins(run), self._stage)
-        if found.get("kind") in ("node", "scope", "firing") and found["stage"] != self._stage:
-            self.go(found["stage"], run=run)
-        self._selected(found)
+        selection = chosen(choice, self._held.all[run], self._held.origins(run), self._stage)
+        if (
+            selection.get("kind") in ("node", "scope", "firing")
+            and selection["stage"] != self._stage
+        ):
+            self.go(selection["stage"], run=run)
+        self._selected(selection)
 
-    def _selected(self, found: Chosen) -> None:
+    def _selected(self, selection: Selection) -> None:
         if self._widget is not None:
-            self._widget.selection = found  # which tells us of it
-        elif found != self._selection:
-            self._selects({"new": found})
+            self._widget.selection = selection  # which notifies us
+        elif selection != self._selection:
+            self._selects({"new": selection})
 
     def _selects(self, change: Mapping[str, Any]) -> None:
         self._selection = dict(change["new"]) if isinstance(change["new"], Mapping) else {}
         for call in list(self._listening):
             call(self.selected)
 
-    def observe(self, call: Told) -> Callable[[], None]:
-        """Have a function called with what is selected, whenever that changes.
+    def observe(self, call: Observer) -> Callable[[], None]:
+        """Call a function with the selection whenever it changes.
 
-        What is returned ends it.
+        Calling the result ends that.
         """
         if not callable(call):
             raise ArgumentError(
                 f"observe: {call!r} cannot be called", hint="give a function of what is selected"
             )
         self._listening.append(call)
-        return Stop(self._listening, call)
+        return StopObserving(self._listening, call)
 
     # -- numbers on nodes --------------------------------------------------------------------------
 
@@ -231,7 +238,7 @@ class Live:
     def overlay(self) -> Mapping[str, Any] | None:
         """Numbers shown on nodes: a dict by name, timings, or a file of node data; None for none.
 
-        What is read is how the front end has them.
+        Reading it gives the front end's form.
         """
         return self._overlay
 
@@ -265,11 +272,11 @@ class Live:
     # -- shown -------------------------------------------------------------------------------------
 
     def picture(self, theme: Theme = "auto") -> Picture:
-        """Return the picture that is shown where no script runs."""
+        """Return the picture for places where no script runs."""
         return self._held.all[self._run].picture(theme)
 
     def words(self) -> str:
-        """Return what stands above the picture where no script runs."""
+        """Return the text above the picture where no script runs."""
         return ""
 
     def static(self, mark: str = "", theme: Theme = "auto") -> str:
@@ -281,7 +288,7 @@ class Live:
         return f"<div{more}>{text}{image}</div>"
 
     def export(self, path: str | Path, *, theme: Theme = "auto") -> None:
-        """Write all that needs no kernel as one page of HTML: no server, no network, no kernel."""
+        """Write one HTML page that needs no server, network or kernel."""
         check_name(path)
         static = self.static("data-ll-static", theme)
         state = {"place": self._place, "selection": self._selection, "overlay": self._overlay}
@@ -289,12 +296,12 @@ class Live:
         write_page(path, given)
 
     def display(self) -> None:
-        """Show it now: in a notebook as the last line of a cell does, elsewhere in words."""
+        """Show it now: in a notebook as a cell's last line would, elsewhere as text."""
         if not self._show():
             print(self)  # it was asked for
 
     def display_static(self) -> None:
-        """Show now what needs no script: in a notebook the picture, elsewhere its words."""
+        """Show the part that needs no script: in a notebook the picture, elsewhere its text."""
         show = outputs()
         if show is None:
             print(self)  # it was asked for
@@ -313,7 +320,7 @@ class Live:
         try:
             mark = f'data-ll-for="{self.widget.picture}"'
         except DeviceError:
-            # What can be seen without the widget is seen before what is missing is said.
+            # Show what needs no widget before the error says what is missing.
             show({"text/html": self.static(), "text/plain": str(self)}, raw=True)
             raise
         show({"text/html": with_widget(self.static(mark), mark), "text/plain": str(self)}, raw=True)
@@ -326,24 +333,28 @@ class Live:
 
 
 def _stage(to: str | int | Snapshot, snapshots: Sequence[Snapshot]) -> int:
-    """Return the number of the graph that is meant."""
+    """Return the number of the selected graph."""
     if isinstance(to, Snapshot):
-        found = [number for number, one in enumerate(snapshots) if one is to]
-        if not found:
+        numbers = [number for number, snapshot in enumerate(snapshots) if snapshot is to]
+        if not numbers:
             raise GraphError(
                 f"go: {to!r} is none of these snapshots", hint="give a pass's name or number"
             )
-        return found[0]
+        return numbers[0]
     if isinstance(to, str):
-        named = [number for number, one in enumerate(snapshots) if to in (one.name, one.title)]
+        named = [
+            number
+            for number, snapshot in enumerate(snapshots)
+            if to in (snapshot.name, snapshot.title)
+        ]
         if not named:
-            names = [*dict.fromkeys(one.name for one in snapshots)]
+            names = [*dict.fromkeys(snapshot.name for snapshot in snapshots)]
             raise GraphError(
                 f"go: no pass {to!r} ran",
                 hint=nearest(to, names) or f"there are {', '.join(names)}",
             )
-        # The last in which it did something, as `cx.compilation["…"]` has it.
-        return next((one for one in reversed(named) if snapshots[one].firings), named[-1])
+        # The last run that changed something, as in `cx.compilation["…"]`.
+        return next((number for number in reversed(named) if snapshots[number].firings), named[-1])
     number = whole_number(to)
     if number is None or not -len(snapshots) <= number < len(snapshots):
         raise GraphError(

@@ -1,4 +1,4 @@
-"""A subject with what is behind it here: the compile, the session with its data, the picture."""
+"""A subject with its live backing: the compile, the session with its data, the picture."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.timing.compare import SideBySide
 from luminal_lab.timing.timings import Timings
 from luminal_lab.viz.graphs import graph_picture
-from luminal_lab.viz.payload import Asked
+from luminal_lab.viz.payload import PictureRequest
 from luminal_lab.viz.picture import Picture
 
 
-class Session(Protocol):
-    """What is asked of a graph of the user's: `ll.Graph`."""
+class LiveSession(Protocol):
+    """The part of a user's graph, `ll.Graph`, needed here."""
 
     step: int
 
     @property
     def parameters(self) -> dict[str, Parameter]:
-        """The parameters that it borrows, by the names of their inputs."""
+        """The borrowed parameters, by the names of their inputs."""
         ...
 
     def given(self) -> Given:
@@ -49,17 +49,17 @@ class Session(Protocol):
 
 @dataclass(frozen=True)
 class Backed:
-    """A subject, and what of it is alive in this process."""
+    """A subject, and its compile and session in this process."""
 
     subject: Subject
     compilation: Compilation | None = None
     """None for a graph that was not compiled, and for a recording."""
-    session: Session | None = None
-    """None for what no session wrote, and for a recording."""
+    session: LiveSession | None = None
+    """None for graphs without a session, and for recordings."""
     times: tuple[Timings | SideBySide, ...] = ()
-    """The times that were given or taken."""
+    """Times given or taken."""
     dialects: tuple[Dialect, ...] = ()
-    """The languages of sources that were asked for beside its own."""
+    """The extra languages requested for sources."""
 
     @property
     def snapshots(self) -> tuple[Snapshot, ...]:
@@ -75,26 +75,30 @@ class Backed:
         """Return a picture of the last graph, which needs no script."""
         note = "as written" if self.newest.title == "written" else f"after {self.newest.title}"
         facts = self.subject.facts
-        known = Asked(
+        known = PictureRequest(
             parameters=self.subject.parameters,
             kept=self.subject.kept,
-            kernels={one.node: facts.kernels[one.kernel].name for one in facts.launches},
+            kernels={launch.node: facts.kernels[launch.kernel].name for launch in facts.launches},
         )
         return graph_picture(self.newest.ir, theme=theme, note=note, known=known)
 
 
-def backed_graph(what: str, ir: IR, session: Session | None = None, title: str = "") -> Backed:
+def backed_graph(
+    caller: str, ir: IR, session: LiveSession | None = None, title: str = ""
+) -> Backed:
     """Return a graph that was not compiled, as a subject."""
     if not len(ir):
         raise GraphError(
-            f"{what}: the graph {ir.name!r} has no nodes yet",
+            f"{caller}: the graph {ir.name!r} has no nodes yet",
             hint="write something first: x = cx.tensor((2, 3)), y = x.softmax(-1).retrieve()",
         )
     written = Snapshot(ir, ir, Record("written", ()))
     return backed_snapshot(written, session, title)
 
 
-def backed_snapshot(snapshot: Snapshot, session: Session | None = None, title: str = "") -> Backed:
+def backed_snapshot(
+    snapshot: Snapshot, session: LiveSession | None = None, title: str = ""
+) -> Backed:
     """Return one graph alone, as a subject."""
     alone = Snapshot(snapshot.ir, snapshot.ir, Record(snapshot.title, ()))
     facts = Facts(cells=cells_of(alone.ir))
@@ -102,7 +106,7 @@ def backed_snapshot(snapshot: Snapshot, session: Session | None = None, title: s
     return Backed(subject, None, session)
 
 
-def _marked(session: Session | None) -> tuple[frozenset[int], frozenset[int]]:
+def _marked(session: LiveSession | None) -> tuple[frozenset[int], frozenset[int]]:
     return (frozenset(), frozenset()) if session is None else session.marked()
 
 
@@ -117,13 +121,13 @@ def dialects_of(like: object) -> tuple[Dialect, ...]:
 
 def backed_compile(
     compilation: Compilation,
-    session: Session | None = None,
+    session: LiveSession | None = None,
     *,
     times: Sequence[Timings | SideBySide] = (),
     dialects: Iterable[str] = (),
     title: str = "",
 ) -> Backed:
-    """Return a compile, as a subject with all that is known of it."""
+    """Return a compile, as a subject with all its facts."""
     asked = dialects_of(dialects)
     subject = Subject(
         title or compilation.written.name,
@@ -137,28 +141,28 @@ def backed_compile(
 
 def gathered(
     compilation: Compilation,
-    session: Session | None,
+    session: LiveSession | None,
     times: Sequence[Timings | SideBySide],
     dialects: Sequence[Dialect],
 ) -> Facts:
-    """Return the facts of a compile with all of some times, those of dims that are known."""
+    """Return the facts of a compile with times added, for the known dims."""
     dims = {} if session is None else session.given().dims
-    found = facts_of(compilation, dims=dims, dialects=dialects)
-    for one in times:
-        if not isinstance(one, (Timings, SideBySide)):
+    facts = facts_of(compilation, dims=dims, dialects=dialects)
+    for timed_run in times:
+        if not isinstance(timed_run, (Timings, SideBySide)):
             raise ArgumentError(
-                f"workbench: {one!r} is no times",
+                f"workbench: {timed_run!r} is no times",
                 hint="give what cx.time() or ll.compare(cx, […]) has returned",
             )
-    return timed(found, compilation, *times)
+    return timed(facts, compilation, *times)
 
 
 def dialect_of(like: object) -> Dialect:
-    """Return the language of kernels that is meant."""
+    """Return an argument as a kernel language."""
     known: tuple[Dialect, ...] = get_args(Dialect)
-    for one in known:
-        if like == one:
-            return one
+    for dialect in known:
+        if like == dialect:
+            return dialect
     raise ArgumentError(
         f"workbench: {like!r} is no language of kernels",
         hint='there are "c", "cuda" and "metal"',

@@ -1,4 +1,4 @@
-"""All that pictures that are alive show, as one bundle of bytes: graphs, stages, views, facts."""
+"""The contents of live pictures as one bundle of bytes: graphs, stages, views, facts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def bundle_of(subjects: Sequence[Subject], *, title: str = "", compressed: bool 
 
 
 class Bundling:
-    """A bundle that grows: further runs cost what they are, other facts next to nothing."""
+    """A growing bundle: a further run costs only itself, changed facts almost nothing."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -48,19 +48,19 @@ class Bundling:
             "stages": stages.stages,
             "views": stages.views,
         }
-        self._runs.append({**run, **_told(subject.facts, origins)})
+        self._runs.append({**run, **_facts_header(subject.facts, origins)})
         self._origins.append(origins)
 
     def tell(self, run: int, facts: Facts) -> None:
-        """Give a run other facts."""
-        self._runs[run] |= _told(facts, self._origins[run])
+        """Replace the facts of a run."""
+        self._runs[run] |= _facts_header(facts, self._origins[run])
 
     def origins(self, run: int) -> tuple[Origin, ...]:
-        """Return the lines of the user's, as a run counts them."""
+        """Return the user's lines, as a run counts them."""
         return tuple(self._origins[run])
 
     def to_bytes(self, *, compressed: bool = False) -> bytes:
-        """Return what there is."""
+        """Return the bundle so far."""
         header = {
             "made": f"luminal_lab {package_version()}",
             "title": self._title,
@@ -69,10 +69,12 @@ class Bundling:
         return self._columns.to_bytes(header, compressed=compressed)
 
 
-def _told(facts: Facts, origins: dict[Origin, int]) -> dict[str, Any]:
-    """Return what the header says of facts, and the lines that they and the nodes come from."""
-    told = facts.to_json(origins)
-    # As cells are titled; a page names no folder of this machine.
-    files = short_files(one.file for one in origins)
-    lines = [{"file": files[one.file], "line": one.line, "code": one.text} for one in origins]
-    return {"origins": lines, "facts": told}
+def _facts_header(facts: Facts, origins: dict[Origin, int]) -> dict[str, Any]:
+    """Return the header's facts, and the lines that they and the nodes come from."""
+    data = facts.to_json(origins)
+    # Short names, as for cells; a page names no folder of this machine.
+    files = short_files(origin.file for origin in origins)
+    lines = [
+        {"file": files[origin.file], "line": origin.line, "code": origin.text} for origin in origins
+    ]
+    return {"origins": lines, "facts": data}

@@ -5,8 +5,8 @@
     header  = JSON, spaces                     so long that the columns begin at a multiple of 8
     columns = { numbers, zeros }               each begins at a multiple of 8 from the first
 
-The header says of each column its type, where it begins and how many numbers it has, and holds all
-texts, each once; a column of texts holds their places in that list, of which the first is "".
+The header lists each column's type, offset and length, and all texts, each once; a column of texts
+holds indices into that list, whose first entry is "".
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ Kind: TypeAlias = Literal["u8", "i32", "u32", "f32", "f64"]
 Numbers: TypeAlias = "Sequence[float] | Sequence[int] | NDArray[Any]"
 MAGIC = b"LLAB"
 SCHEMA = 1
-"""What the header says; one more whenever what is in a bundle changes."""
+"""The version of a bundle's contents, raised with each change."""
 ALIGNMENT = 8
 KINDS: Mapping[Kind, str] = {"u8": "u1", "i32": "<i4", "u32": "<u4", "f32": "<f4", "f64": "<f8"}
 ZLIB = 0x78
-"""The first byte of what zlib has wrapped."""
+"""The first byte of zlib data."""
 
 
 class Columns:
-    """A bundle that is being written: texts get numbers, columns get names."""
+    """A bundle in the making: texts get numbers, columns get names."""
 
     def __init__(self) -> None:
         self._texts: dict[str, int] = {"": 0}
@@ -54,27 +54,27 @@ class Columns:
         self._columns[name] = kind, np.ascontiguousarray(numbers, KINDS[kind]).reshape(-1)
 
     def to_bytes(self, header: Mapping[str, object], *, compressed: bool = False) -> bytes:
-        """Return all of it, with what else the header says."""
-        places: dict[str, tuple[Kind, int, int]] = {}
+        """Return the bundle, with further entries for the header."""
+        layout: dict[str, tuple[Kind, int, int]] = {}
         parts: list[bytes] = []
         at = 0
         for name, (kind, numbers) in self._columns.items():
             data = numbers.tobytes()
-            places[name] = kind, at, len(numbers)
+            layout[name] = kind, at, len(numbers)
             parts += data, bytes(-len(data) % ALIGNMENT)
             at += len(data) + len(parts[-1])
-        whole = {"schema": SCHEMA, **header, "strings": list(self._texts), "columns": places}
-        # Lone surrogates, which a user's text may have, are no UTF-8.
+        whole = {"schema": SCHEMA, **header, "strings": list(self._texts), "columns": layout}
+        # A user's text may have lone surrogates, which are not UTF-8.
         text = json.dumps(whole, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         head = text.encode(errors="replace")
         head += b" " * (-(len(MAGIC) + 4 + len(head)) % ALIGNMENT)
-        found = b"".join([MAGIC, len(head).to_bytes(4, "little"), head, *parts])
-        return zlib.compress(found, 6) if compressed else found
+        bundle = b"".join([MAGIC, len(head).to_bytes(4, "little"), head, *parts])
+        return zlib.compress(bundle, 6) if compressed else bundle
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """A bundle that was read."""
+    """A bundle read back."""
 
     header: Mapping[str, Any]
     columns: Mapping[str, NDArray[Any]]
@@ -90,7 +90,7 @@ class Bundle:
 
 
 def read(data: bytes) -> Bundle:
-    """Return what is in the bytes of a bundle."""
+    """Return a bundle from its bytes."""
     try:
         if data[:1] == bytes([ZLIB]):
             data = zlib.decompress(data)

@@ -1,4 +1,4 @@
-"""`cx.explore()`: one graph as a picture that is alive."""
+"""`cx.explore()`: a graph as a live picture."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from luminal_lab.viz.live.backed import Backed
 
 
 class Explorer(Live):
-    """Graphs to look around in: scopes open in place, all nodes can be found and asked about."""
+    """Graphs to explore: scopes open in place, all nodes can be found and inspected."""
 
     what = "explorer"
 
@@ -24,5 +24,5 @@ SEEN = 'a notebook shows it, .export("page.html") writes it as a page'
 
 
 def explorer(backed: Sequence[Backed]) -> Explorer:
-    """Return an explorer of some graphs, of which the first is shown first."""
+    """Return an explorer of some graphs, showing the first."""
     return Explorer(backed)

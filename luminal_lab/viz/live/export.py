@@ -1,8 +1,8 @@
 """One page of HTML that holds everything: no server, no network, no kernel.
 
-What is shown is data of the user's, so nothing of it is ever part of a script: the bundle is base64
-in a block that no browser runs, and what shows where no script runs is escaped. The page's own
-policy allows the one script of ours, by its hash, and no request to anywhere.
+The contents are the user's data, so none of them is ever part of a script: the bundle is base64
+in a block that no browser runs, and the static part is escaped. The page's own policy allows only
+our script, by its hash, and no requests.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from luminal_lab.viz.live.static import unpacked_script
 from luminal_lab.viz.markup import plain
 
 CLOSING = re.compile(r"<(?=/script|!--)", re.IGNORECASE)
-"""What would end a script, or confuse the reader of one, wherever it stands."""
+"""Text that would end a script element or confuse its parser."""
 POLICY = (
     "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; form-action 'none'"
@@ -56,18 +56,18 @@ PAGE = """\
 
 @dataclass(frozen=True)
 class Exported:
-    """What a page holds."""
+    """The contents of a page."""
 
     what: str
-    """Which of the pictures it opens."""
+    """The kind of picture that it opens."""
     title: str
     data: bytes
     """The bundle."""
     static: str
-    """The picture for where no script runs, as HTML."""
+    """The picture without a script, as HTML."""
     theme: Theme = "auto"
     state: str = "{}"
-    """Where it begins, as JSON: place, selection, overlay."""
+    """The initial state as JSON: place, selection, overlay."""
 
 
 def check_name(path: str | Path) -> None:
@@ -81,13 +81,13 @@ def check_name(path: str | Path) -> None:
 
 def write_page(path: str | Path, exported: Exported) -> None:
     """Write a page."""
-    # A text of the user's may have half a surrogate, which no file can.
+    # A user's text may have lone surrogates, which no file can hold.
     write_bytes("export", path, page_of(exported).encode(errors="replace"))
 
 
 def page_of(exported: Exported) -> str:
     """Return the page."""
-    # The same in a text of JavaScript; outside one it does not occur.
+    # Equivalent inside a JavaScript string; it occurs nowhere else.
     code = CLOSING.sub(r"\\x3c", unpacked_script())
     data = exported.data
     packed = data if data[:1] == bytes([ZLIB]) else zlib.compress(data, 9)

@@ -1,8 +1,8 @@
-"""Frames: the inside of each scope, with all boxes in it closed, and how it is laid out alone.
+"""Frames: the inside of each scope, with all its boxes closed, laid out alone.
 
-Each scope is a box in the frame of the scope around it, and opens a frame of its own; neighbours
-that are equal are one box, whose frame has them as boxes. Frames with equal contents share one
-layout, and a frame that is in the view before as it is now keeps the layout that it had there.
+Each scope is a box in the frame of the scope around it, and opens a frame of its own; equal
+neighbours are one box, whose frame has them as boxes. Frames with equal contents share a layout,
+and a frame that did not change since the previous view keeps its layout.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from luminal_lab.viz.borders import Borders, Inside, Path, Piece, Port
-from luminal_lab.viz.entries import Entries, Entry, Status, by_key
+from luminal_lab.viz.borders import Borders, Inside, LinkPiece, Path, Port
+from luminal_lab.viz.entries import GraphEntries, NodeEntry, Status, by_key
 from luminal_lab.viz.folded import foldable, roots_of, status_between, used_in, views_between
 from luminal_lab.viz.folding import node_label
-from luminal_lab.viz.layers import Block, Wire
+from luminal_lab.viz.layers import PlacedBlock, Wire
 from luminal_lab.viz.live.layouts import Contents, Hints, Layouts
 from luminal_lab.viz.live.rows import Rows
 from luminal_lab.viz.payload import Box, Item, Kind, Mark, counted
@@ -24,29 +24,29 @@ from luminal_lab.viz.scopes import Scope, dissolve, group_equal, scope_tree
 from luminal_lab.viz.sizes import room_at, size_of_box, size_of_item, words_of, words_width
 
 Name: TypeAlias = tuple[str, int | str]
-"""What knows a thing from one view to the next: a node's key, a scope's path."""
+"""The identity of a thing across views: a node's key, a scope's path."""
 
 
 class Thing(NamedTuple):
     """A node, or a closed box, in a frame."""
 
     label: str
-    entry: Entry | None = None
+    entry: NodeEntry | None = None
     kind: Kind = "op"
     marks: tuple[Mark, ...] = ()
     box: Box | None = None
 
     @property
     def name(self) -> Name:
-        """What knows it in another view."""
+        """Its identity in other views."""
         if self.box is not None:
             return "scope", self.box.path
         assert self.entry is not None
         return "node", self.entry.key
 
 
-class Frame(NamedTuple):
-    """The inside of a box, or of none: things and wires by their ids and pieces, and a layout."""
+class ScopeFrame(NamedTuple):
+    """The inside of a box, or the outermost frame: its things, wires and layout."""
 
     box: int | None
     inside: Inside
@@ -55,25 +55,29 @@ class Frame(NamedTuple):
 
 
 @dataclass(frozen=True)
-class View:
+class GraphView:
     """All frames of a graph, or of the union of two."""
 
     things: Sequence[Thing]
-    """By their ids: those of a frame together are `frame.inside.things`."""
-    frames: Mapping[int | None, Frame]
-    """By the box that opens each; outer ones first."""
+    """All things by id; those of a frame are `frame.inside.things`."""
+    frames: Mapping[int | None, ScopeFrame]
+    """The frames by the box that opens each, outer ones first."""
     folded: Mapping[int, int]
-    """The views that are in wires, and what each is a view of."""
+    """The views folded into wires, each with the node that it views."""
     shown: str
 
 
-def view_of(entries: Entries, rows: Rows, layouts: Layouts, before: View | None = None) -> View:
-    """Return the view of a graph, or of a union, as like to the one before as may be."""
-    return _Builder(entries, rows, layouts, before).view()
+def view_of(
+    entries: GraphEntries, rows: Rows, layouts: Layouts, before: GraphView | None = None
+) -> GraphView:
+    """Return the view of a graph, or of a union, as similar to the previous one as possible."""
+    return _ViewBuilder(entries, rows, layouts, before).view()
 
 
-class _Builder:
-    def __init__(self, entries: Entries, rows: Rows, layouts: Layouts, before: View | None) -> None:
+class _ViewBuilder:
+    def __init__(
+        self, entries: GraphEntries, rows: Rows, layouts: Layouts, before: GraphView | None
+    ) -> None:
         self.entries = entries
         self.rows = rows
         self.layouts = layouts
@@ -93,7 +97,7 @@ class _Builder:
         self.homes: list[int | None] = []
         self.boxes: list[int] = []
         self.ids: dict[int, int] = {}
-        """The things that nodes are, by their keys."""
+        """The ids of nodes' things, by key."""
         root, homes = scope_tree(entries.all, folded)
         group_equal(root, self.known, self.reads, homes)
         dissolve(root)
@@ -103,47 +107,49 @@ class _Builder:
 
     def _walk(self, root: Scope) -> None:
         """Number all things, outer ones first and in a frame in the order of the graph."""
-        place = {entry.key: number for number, entry in enumerate(self.entries.all)}
+        order = {entry.key: number for number, entry in enumerate(self.entries.all)}
         todo: list[tuple[Sequence[int], Sequence[Scope], int | None]] = [
             (root.own, list(root.children.values()), None)
         ]
         for own, children, home in todo:
-            found: list[tuple[int, int | Scope]] = [(place[key], key) for key in own]
+            children_found: list[tuple[int, int | Scope]] = [(order[key], key) for key in own]
             around = None if home is None else self.things[home].box
             is_group = around is not None and around.times > 1
-            found += [(child.first, child) for child in children if is_group or not child.place]
-            found.sort(key=lambda one: one[0])
-            for _, one in found:
+            children_found += [
+                (child.first, child) for child in children if is_group or not child.index
+            ]
+            children_found.sort(key=lambda entry: entry[0])
+            for _, child in children_found:
                 id = len(self.things)
                 self.homes.append(home)
-                if isinstance(one, int):
-                    self.ids[one] = id
-                    self.things.append(self._node(self.known[one]))
+                if isinstance(child, int):
+                    self.ids[child] = id
+                    self.things.append(self._node(self.known[child]))
                     continue
                 self.boxes.append(id)
-                self.things.append(self._box(id, one, is_group))
-                if one.group and not is_group:
-                    todo.append(((), one.group, id))
+                self.things.append(self._box(id, child, is_group))
+                if child.group and not is_group:
+                    todo.append(((), child.group, id))
                 else:
-                    todo.append((one.own, list(one.children.values()), id))
+                    todo.append((child.own, list(child.children.values()), id))
 
-    def _node(self, entry: Entry) -> Thing:
+    def _node(self, entry: NodeEntry) -> Thing:
         node = entry.node
         kind = self.rows.kind_of(node)
         kernel = self.rows.launches.get(node.id, "") if kind == "launch" else ""
         return Thing(node_label(node, kind, kernel), entry, kind, tuple(self._marks(entry)))
 
-    def _marks(self, entry: Entry) -> list[Mark]:
-        made, found = entry.node.meta.made, list[Mark]()
+    def _marks(self, entry: NodeEntry) -> list[Mark]:
+        derivation, marks = entry.node.meta.made, list[Mark]()
         if entry.key in self.rows.subject.kept:
-            found.append("kept")
+            marks.append("kept")
         elif entry.key in self.entries.outputs:
-            found.append("retrieved")
+            marks.append("retrieved")
         elif entry.key not in self.used and entry.key not in self.entries.inputs:
-            found.append("unused")
-        if made is not None and made.rule == "recompute":
-            found.append("recomputed")
-        return found
+            marks.append("unused")
+        if derivation is not None and derivation.rule == "recompute":
+            marks.append("recomputed")
+        return marks
 
     def _box(self, id: int, scope: Scope, is_member: bool) -> Thing:
         statuses = [self.known[key].status for key in scope.inside] if self.is_pair else []
@@ -158,7 +164,7 @@ class _Builder:
             False,
             len(scope.inside),
             max(1, len(group)),
-            tuple([one.path for one in group]),
+            tuple([member.path for member in group]),
             added=statuses.count("added"),
             removed=statuses.count("removed"),
             rewired=statuses.count("rewired"),
@@ -167,11 +173,11 @@ class _Builder:
 
     # -- frames ------------------------------------------------------------------------------------
 
-    def view(self) -> View:
+    def view(self) -> GraphView:
         """Return all frames, laid out."""
         borders = Borders(self.homes, self.boxes, self._paths())
         rooms = self._rooms(borders)
-        frames: dict[int | None, Frame] = {}
+        frames: dict[int | None, ScopeFrame] = {}
         local: dict[Contents, int] = {}
         changed: list[tuple[int | None, Inside, Contents]] = []
         for box in borders.order:
@@ -185,16 +191,16 @@ class _Builder:
             if contents not in local:
                 hints = self.before.hints(self._path(box), self._names(inside))
                 local[contents] = self.layouts.find(contents, hints)
-            frames[box] = Frame(box, inside, contents, local[contents])
+            frames[box] = ScopeFrame(box, inside, contents, local[contents])
         known = len(self.entries.all)
         shown = f"{counted(known - len(self.roots), 'node')}"
         if self.roots:
             shown += f" of {known:,} ({counted(len(self.roots), 'view')} in the edges)"
-        return View(self.things, frames, self.roots, shown)
+        return GraphView(self.things, frames, self.roots, shown)
 
     def _path(self, box: int | None) -> str:
-        found = None if box is None else self.things[box].box
-        return "" if found is None else found.path
+        opened_box = None if box is None else self.things[box].box
+        return "" if opened_box is None else opened_box.path
 
     def _names(self, inside: Inside) -> list[Name | None]:
         return [None if isinstance(ref, Port) else self.things[ref].name for ref in inside.refs]
@@ -206,7 +212,7 @@ class _Builder:
             entry = known[key]
             for direct, root in zip(entry.sources, roots, strict=True):
                 if root not in ids:
-                    continue  # a broken graph is shown as well
+                    continue  # broken graphs are shown too
                 views = () if direct == root else views_between(known, direct, root)
                 if views not in words:
                     words[views] = words_of(views)
@@ -215,7 +221,7 @@ class _Builder:
                 yield Path(ids[root], ids[key], root, status, words[views])
 
     def _rooms(self, borders: Borders) -> Mapping[int, float]:
-        """Return how much room what is said at the ends of wires takes at each thing."""
+        """Return the room that labels of incoming wires need at each thing."""
         rooms: dict[int, float] = {}
         for inside in borders.inside.values():
             for piece in inside.pieces:
@@ -226,7 +232,7 @@ class _Builder:
 
     def _contents(self, inside: Inside, rooms: Mapping[int, float]) -> Contents:
         blocks = [
-            Block(0.0, 0.0, ref.side)
+            PlacedBlock(0.0, 0.0, ref.side)
             if isinstance(ref, Port)
             else self._block(self.things[ref], rooms.get(ref, 0.0))
             for ref in inside.refs
@@ -235,15 +241,15 @@ class _Builder:
         said: dict[tuple[int, int, str], str] = {}
         for piece in inside.pieces:
             source, target, status = *ends_of(inside, piece), piece.status
-            # Two that say different things have to be told apart; others run together.
+            # Wires with different labels stay apart; others run together.
             if said.setdefault((source, target, status), piece.words) != piece.words:
                 status += piece.words
             wires.append(Wire(source, target, None, None, words_width(piece.words), status))
         return tuple(blocks), tuple(wires)
 
-    def _block(self, thing: Thing, room: float) -> Block:
+    def _block(self, thing: Thing, room: float) -> PlacedBlock:
         if thing.box is not None:
-            return Block(*size_of_box(thing.box), opens=True)
+            return PlacedBlock(*size_of_box(thing.box), opens=True)
         assert thing.entry is not None
         node = thing.entry.node
         name, type = node.meta.name or self.rows.number, self.rows.type_text(node)
@@ -261,24 +267,24 @@ def _node_block(
     marks: tuple[Mark, ...],
     status: Status,
     room: float,
-) -> Block:
-    """Return the block of a node: those of equal layers of a model are equal."""
+) -> PlacedBlock:
+    """Return the block of a node, cached because equal layers have equal blocks."""
     item = Item(0, 0, name, "", label, type, kind, marks, status=status)
-    return Block(*size_of_item(item, shapes=True, labels=room))
+    return PlacedBlock(*size_of_item(item, shapes=True, labels=room))
 
 
-def ends_of(inside: Inside, piece: Piece) -> tuple[int, int]:
-    """Return the places of the two ends of a piece among the things and ports of its frame."""
+def ends_of(inside: Inside, piece: LinkPiece) -> tuple[int, int]:
+    """Return the indices of a piece's two ends among its frame's things and ports."""
     return inside.refs[piece.source], inside.refs[piece.target]
 
 
 class _Before:
-    """What the frames of the view before were, by the paths of their boxes."""
+    """The frames of the previous view, by the paths of their boxes."""
 
-    def __init__(self, view: View | None, layouts: Layouts) -> None:
+    def __init__(self, view: GraphView | None, layouts: Layouts) -> None:
         self.view = view
         self.layouts = layouts
-        self.frames: dict[str, Frame] = {}
+        self.frames: dict[str, ScopeFrame] = {}
         for box, frame in view.frames.items() if view is not None else ():
             path = None if box is None or view is None else view.things[box].box
             self.frames["" if path is None else path.path] = frame
@@ -289,14 +295,14 @@ class _Before:
         return frame.layout if frame is not None and frame.contents == contents else None
 
     def hints(self, path: str, names: Sequence[Name | None]) -> Hints:
-        """Return how far to the right the things of a frame were."""
+        """Return the previous horizontal centres of a frame's things."""
         frame = self.frames.get(path)
         if frame is None or self.view is None:
             return ()
-        places = self.layouts.all[frame.layout].places
+        positions = self.layouts.all[frame.layout].places
         centres: dict[Name | None, float] = {}
-        for ref, place in frame.inside.refs.items():
+        for ref, index in frame.inside.refs.items():
             if not isinstance(ref, Port):
-                width = frame.contents[0][place].width
-                centres[self.view.things[ref].name] = round(places[place][0] + width / 2, 1)
+                width = frame.contents[0][index].width
+                centres[self.view.things[ref].name] = round(positions[index][0] + width / 2, 1)
         return tuple([None if name is None else centres.get(name) for name in names])

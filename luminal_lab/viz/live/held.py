@@ -1,4 +1,4 @@
-"""What a live picture holds: its subjects, what is behind them, and their bundle."""
+"""The contents of a live picture: its subjects, their backing, and their bundle."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from luminal_lab.viz.live.bundle import Bundling
 
 
 class Held:
-    """Some subjects, and the bundle of them, which is made when it is first asked for."""
+    """Some subjects, and their bundle, made on first use."""
 
     def __init__(self, backed: Iterable[Backed]) -> None:
         self._backed = list(backed)
@@ -24,41 +24,41 @@ class Held:
 
     @property
     def title(self) -> str:
-        """What they are called, in a few words."""
-        return ", ".join(dict.fromkeys(one.subject.title for one in self._backed))
+        """The titles of the subjects."""
+        return ", ".join(dict.fromkeys(backed.subject.title for backed in self._backed))
 
     @property
     def data(self) -> bytes:
         """The bundle."""
         if self._data is None:
-            self._data = self._made().to_bytes()
+            self._data = self._bundled().to_bytes()
         return self._data
 
     def origins(self, run: int) -> tuple[Origin, ...]:
-        """Return the lines of the user's, as the bundle of a run counts them."""
-        return self._made().origins(run)
+        """Return the user's lines, as a run's bundle counts them."""
+        return self._bundled().origins(run)
 
-    def _made(self) -> Bundling:
+    def _bundled(self) -> Bundling:
         if self._bundling is None:
-            made = Bundling(self.title)
-            for one in self._backed:
-                made.add(one.subject)
-            self._bundling = made
+            bundling = Bundling(self.title)
+            for backed in self._backed:
+                bundling.add(backed.subject)
+            self._bundling = bundling
         return self._bundling
 
-    def add(self, one: Backed) -> None:
-        """Add a subject; if it cannot be shown, all stays as it was."""
+    def add(self, backed: Backed) -> None:
+        """Add a subject; if it cannot be shown, nothing changes."""
         try:
-            self._made().add(one.subject)
+            self._bundled().add(backed.subject)
         except BaseException:
             self._bundling = None  # it may have a part of it
             raise
-        self._backed.append(one)
+        self._backed.append(backed)
         self._data = None
 
-    def replace(self, run: int, one: Backed) -> None:
-        """Put another in the place of a subject, of which the facts alone are different."""
-        assert one.snapshots == self._backed[run].snapshots
-        self._made().tell(run, one.subject.facts)
-        self._backed[run] = one
+    def replace(self, run: int, backed: Backed) -> None:
+        """Replace a subject by one that differs only in its facts."""
+        assert backed.snapshots == self._backed[run].snapshots
+        self._bundled().tell(run, backed.subject.facts)
+        self._backed[run] = backed
         self._data = None

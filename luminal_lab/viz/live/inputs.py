@@ -1,4 +1,4 @@
-"""What a graph is run on when somebody asks for values: the session's data, or what is drawn."""
+"""Data for showing values: the session's own, or drawn at random."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.errors import LabError
 from luminal_lab.passes.draws import Given, drawn
 from luminal_lab.tensor.sizes import bind_dims
-from luminal_lab.viz.live.backed import Backed, Session
+from luminal_lab.viz.live.backed import Backed, LiveSession
 
 
 class Inputs(NamedTuple):
-    """The data of all inputs that some nodes need, and where it is from, in words."""
+    """The data of all inputs that some nodes need, and its origin in words."""
 
     environment: Environment
     is_drawn: bool
@@ -23,7 +23,7 @@ class Inputs(NamedTuple):
 
 
 def inputs_for(backed: Backed, ir: IR, wanted: Iterable[int]) -> Inputs:
-    """Return data for the nodes that are wanted: what the session has, the rest drawn."""
+    """Return data for the wanted nodes: the session's where it has some, else drawn."""
     session = backed.session
     given = Given() if session is None else session.given()
     behind = ir.ancestors(wanted)
@@ -35,8 +35,8 @@ def inputs_for(backed: Backed, ir: IR, wanted: Iterable[int]) -> Inputs:
     missing = [node for node in needed if node.id not in known]
     data = known
     if missing or ir.symbols.keys() - dims.keys():
-        made = Given(known, dims, given.functions, given.weights)
-        data, dims = drawn(ir, made, behind)
+        requirements = Given(known, dims, given.functions, given.weights)
+        data, dims = drawn(ir, requirements, behind)
 
     def data_of(node: Node) -> Array:
         return data[node.id]
@@ -46,8 +46,8 @@ def inputs_for(backed: Backed, ir: IR, wanted: Iterable[int]) -> Inputs:
     return Inputs(environment, bool(missing), _said(needed, missing))
 
 
-def _known(session: Session, backed: Backed, needed: Iterable[Node]) -> dict[int, Array]:
-    """Return the data that a session has for inputs; what it cannot give is left out."""
+def _known(session: LiveSession, backed: Backed, needed: Iterable[Node]) -> dict[int, Array]:
+    """Return a session's data for inputs, as far as it has some."""
     known: dict[int, Array] = {}
     lent, ours = session.parameters, backed.snapshots[0].ir
     for node in needed:

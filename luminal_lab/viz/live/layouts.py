@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from luminal_lab.viz.layered import Placed, layered
-from luminal_lab.viz.layers import Block, Wire
+from luminal_lab.viz.layered import PlacedBlocks, layered
+from luminal_lab.viz.layers import PlacedBlock, Wire
 
-Contents: TypeAlias = tuple[tuple[Block, ...], tuple[Wire, ...]]
+Contents: TypeAlias = tuple[tuple[PlacedBlock, ...], tuple[Wire, ...]]
 """What a layout is made from: things and ports, and the wires between them."""
 Hints: TypeAlias = tuple[float | None, ...]
-"""How far to the right things and ports were before, if they were anywhere."""
+"""The previous horizontal centres of things and ports, if any."""
 
 
 class Flat(NamedTuple):
@@ -21,10 +21,10 @@ class Flat(NamedTuple):
     ports: list[float]
     courses: list[float]
     lengths: list[int]
-    """How many numbers the course of each wire takes."""
+    """The number of numbers in each wire's course."""
 
 
-def flat(blocks: tuple[Block, ...], placed: Placed) -> Flat:
+def flat(blocks: tuple[PlacedBlock, ...], placed: PlacedBlocks) -> Flat:
     """Return a layout as the columns hold it; a step of a course follows its length, 2 or 6."""
     things: list[float] = []
     ports: list[float] = []
@@ -48,12 +48,12 @@ class Layouts:
     """All layouts of a run, each once."""
 
     def __init__(self) -> None:
-        self.all: list[Placed] = []
+        self.all: list[PlacedBlocks] = []
         self.flat: list[Flat] = []
         self._known: dict[tuple[Contents, Hints], int] = {}
 
     def find(self, contents: Contents, hints: Hints) -> int:
-        """Return the number of the layout of such contents, which is made when first asked for."""
+        """Return the number of the layout of such contents, made on first use."""
         known = self._known.get((contents, hints))
         if known is None:
             known = self._known[contents, hints] = len(self.all)
@@ -62,12 +62,12 @@ class Layouts:
         return known
 
 
-def _placed(contents: Contents, hints: Hints) -> Placed:
-    """Lay out a frame: of a box to another there is one course, whatever it carries."""
+def _placed(contents: Contents, hints: Hints) -> PlacedBlocks:
+    """Lay out a frame: one course between two boxes, whatever it carries."""
     blocks, wires = contents
-    places: dict[Wire, int] = {}
+    order: dict[Wire, int] = {}
     for wire in wires:
-        places.setdefault(wire, len(places))
-    placed = layered(blocks, tuple(places), hints)
-    courses = tuple([placed.courses[places[wire]] for wire in wires])
-    return Placed(placed.places, courses, placed.width, placed.height, placed.crossings)
+        order.setdefault(wire, len(order))
+    placed = layered(blocks, tuple(order), hints)
+    courses = tuple([placed.courses[order[wire]] for wire in wires])
+    return PlacedBlocks(placed.places, courses, placed.width, placed.height, placed.crossings)

@@ -1,4 +1,4 @@
-"""What stands for a selection: text or a value of the user's, what the front end has, and back."""
+"""Selections: from the user's text or value to the front end's form, and back."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from luminal_lab.passes.rule import Rule
 from luminal_lab.passes.snapshot import Firing, Snapshot
 from luminal_lab.viz.live.backed import Backed
 
-Chosen: TypeAlias = "dict[str, Any]"
-"""What the front end has for a selection: its kind, and numbers; empty for none."""
+Selection: TypeAlias = "dict[str, Any]"
+"""The front end's form of a selection: its kind, and numbers; empty for none."""
 Selected: TypeAlias = "tuple[Node, ...] | Origin | Firing | Rule | Program | SourceLine | str"
 Program: TypeAlias = Kernel | Launch | KernelFacts | LaunchFacts | BufferFacts
 
@@ -29,10 +29,10 @@ class SourceLine(str):
     __slots__ = ("dialect", "kernel", "line")
 
     def __new__(cls, text: str, kernel: str, dialect: str, line: int) -> SourceLine:
-        """Return a line's text that knows where it stands."""
-        made = super().__new__(cls, text)
-        made.kernel, made.dialect, made.line = kernel, dialect, line
-        return made
+        """Return a line's text with its position."""
+        source_line = super().__new__(cls, text)
+        source_line.kernel, source_line.dialect, source_line.line = kernel, dialect, line
+        return source_line
 
     _repr_mimebundle_ = as_text
 
@@ -40,28 +40,28 @@ class SourceLine(str):
 # -- from the user ---------------------------------------------------------------------------------
 
 
-def chosen(what: object, backed: Backed, origins: Sequence[Origin], stage: int) -> Chosen:
-    """Return what the front end has for something that the user names."""
-    if what is None:
+def chosen(value: object, backed: Backed, origins: Sequence[Origin], stage: int) -> Selection:
+    """Return the front end's form of a user's choice."""
+    if value is None:
         return {}
-    if isinstance(what, str):
-        return _of_text(what, backed, origins, stage)
-    if isinstance(what, Origin):
-        return _of_line(what.file, what.line, origins)
-    if isinstance(what, Firing):
-        return _of_firing(what, backed)
-    if isinstance(what, Rule):
-        return {"kind": "rule", "rule": what.name}
-    found = _of_program(what, backed)
-    if found is not None:
-        return found
-    # A tensor can be walked over, too, which writes nodes.
-    if isinstance(what, Iterable) and not hasattr(what, "id"):
-        return _of_nodes(tuple(cast("Iterable[object]", what)), backed, stage)
-    return _of_nodes((what,), backed, stage)
+    if isinstance(value, str):
+        return _of_text(value, backed, origins, stage)
+    if isinstance(value, Origin):
+        return _of_line(value.file, value.line, origins)
+    if isinstance(value, Firing):
+        return _of_firing(value, backed)
+    if isinstance(value, Rule):
+        return {"kind": "rule", "rule": value.name}
+    selection = _of_program(value, backed)
+    if selection is not None:
+        return selection
+    # A tensor is iterable too, but iterating writes nodes.
+    if isinstance(value, Iterable) and not hasattr(value, "id"):
+        return _of_nodes(tuple(cast("Iterable[object]", value)), backed, stage)
+    return _of_nodes((value,), backed, stage)
 
 
-def _of_text(text: str, backed: Backed, origins: Sequence[Origin], stage: int) -> Chosen:
+def _of_text(text: str, backed: Backed, origins: Sequence[Origin], stage: int) -> Selection:
     line = None if text.startswith("%") else LINE.match(text)
     if line is not None:
         return _of_line(line.group(1), int(line.group(2)), origins)
@@ -77,8 +77,8 @@ def _of_text(text: str, backed: Backed, origins: Sequence[Origin], stage: int) -
             return {"kind": "kernel", "kernel": number}
     if text in backed.subject.facts.rules:
         return {"kind": "rule", "rule": text}
-    known = {name for one in backed.snapshots for name in one.ir.names}
-    known |= {scope for one in backed.snapshots for scope in _scopes(one.ir)}
+    known = {name for snapshot in backed.snapshots for name in snapshot.ir.names}
+    known |= {scope for snapshot in backed.snapshots for scope in _scopes(snapshot.ir)}
     known |= {kernel.name for kernel in backed.subject.facts.kernels}
     raise GraphError(
         f"select: {backed.subject.title} has no node, scope, kernel or rule {text!r}",
@@ -87,87 +87,89 @@ def _of_text(text: str, backed: Backed, origins: Sequence[Origin], stage: int) -
 
 
 def _scopes(ir: IR) -> set[str]:
-    """Return the scopes of a graph, those around others too."""
-    found: set[str] = set()
+    """Return the scopes of a graph, with the outer ones."""
+    scopes: set[str] = set()
     for scope in {node.meta.scope for node in ir.table}:
-        while scope and scope not in found:
-            found.add(scope)
+        while scope and scope not in scopes:
+            scopes.add(scope)
             scope = scope.rpartition(".")[0]
-    return found
+    return scopes
 
 
 def _stages(backed: Backed, stage: int) -> list[int]:
-    """Return the numbers of all graphs: the one that is looked at, and then from the last on."""
+    """Return the numbers of all graphs: the one on show, then the others from the last."""
     rest = reversed(range(len(backed.snapshots)))
-    return [stage, *(one for one in rest if one != stage)]
+    return [stage, *(number for number in rest if number != stage)]
 
 
-def _of_line(file: str, number: int, origins: Sequence[Origin]) -> Chosen:
-    mine = [one for one in origins if one.file == file or one.file.endswith("/" + file)]
-    for place, one in enumerate(origins):
-        if one in mine and one.line == number:
-            return {"kind": "line", "origin": place}
+def _of_line(file: str, number: int, origins: Sequence[Origin]) -> Selection:
+    mine = [origin for origin in origins if origin.file == file or origin.file.endswith("/" + file)]
+    for index, origin in enumerate(origins):
+        if origin in mine and origin.line == number:
+            return {"kind": "line", "origin": index}
     if mine:
-        near = sorted({one.line for one in mine}, key=lambda line: abs(line - number))[:5]
+        near = sorted({origin.line for origin in mine}, key=lambda line: abs(line - number))[:5]
         raise GraphError(
             f"select: line {number} of {file!r} made no node",
             hint=f"lines near it that did: {', '.join(map(str, sorted(near)))}",
         )
-    known = {one.file for one in origins}
+    known = {origin.file for origin in origins}
     raise GraphError(
         f"select: no node comes from {file!r}",
         hint=nearest(file, known) or f"they come from {', '.join(sorted(known)) or 'nowhere'}",
     )
 
 
-def _of_firing(what: Firing, backed: Backed) -> Chosen:
+def _of_firing(value: Firing, backed: Backed) -> Selection:
     for number, snapshot in enumerate(backed.snapshots):
-        for place, one in enumerate(snapshot.firings):
-            if one is what:
-                return {"kind": "firing", "stage": number, "firing": place}
+        for index, firing in enumerate(snapshot.firings):
+            if firing is value:
+                return {"kind": "firing", "stage": number, "firing": index}
     raise GraphError(
-        f"select: the firing {what} is none of this compile",
+        f"select: the firing {value} is none of this compile",
         hint='firings are in cx.compilation["PASS"].firings',
     )
 
 
-def _of_program(what: object, backed: Backed) -> Chosen | None:
-    """Return what stands for a kernel, a launch or a buffer; None if it is none of these."""
+def _of_program(value: object, backed: Backed) -> Selection | None:
+    """Return the form of a kernel, a launch or a buffer; None for anything else."""
     facts = backed.subject.facts
-    if isinstance(what, (Kernel, KernelFacts)):
+    if isinstance(value, (Kernel, KernelFacts)):
         for number, kernel in enumerate(facts.kernels):
-            if kernel.name == what.name:
+            if kernel.name == value.name:
                 return {"kind": "kernel", "kernel": number}
         names = ", ".join(kernel.name for kernel in facts.kernels)
         raise GraphError(
-            f"select: the kernel {what.name} is none of this compile",
+            f"select: the kernel {value.name} is none of this compile",
             hint=f"it has {names or 'none'}",
         )
-    if isinstance(what, (Launch, LaunchFacts)):
+    if isinstance(value, (Launch, LaunchFacts)):
         for number, launch in enumerate(facts.launches):
-            if launch.node == what.node:
+            if launch.node == value.node:
                 return {"kind": "launch", "launch": number}
         raise GraphError(
-            f"select: the launch of %{what.name.removeprefix('%')} is none of this compile",
+            f"select: the launch of %{value.name.removeprefix('%')} is none of this compile",
             hint="cx.launches has those of the last compile",
         )
-    if isinstance(what, BufferFacts):
-        if what in facts.buffers:
-            return {"kind": "buffer", "buffer": facts.buffers.index(what)}
-        raise GraphError(f"select: the buffer {what.name} is none of this compile")
+    if isinstance(value, BufferFacts):
+        if value in facts.buffers:
+            return {"kind": "buffer", "buffer": facts.buffers.index(value)}
+        raise GraphError(f"select: the buffer {value.name} is none of this compile")
     return None
 
 
-def _of_nodes(whats: Sequence[object], backed: Backed, stage: int) -> Chosen:
-    """Return nodes of one graph: the one that is looked at, if it has them all."""
-    if not whats:
+def _of_nodes(values: Sequence[object], backed: Backed, stage: int) -> Selection:
+    """Return nodes of one graph: the one on show, if it has them all."""
+    if not values:
         return {}
     stages = _stages(backed, stage)
-    found = [{k: id for k in stages if (id := _id_in(one, backed, k)) is not None} for one in whats]
+    ids_of = [
+        {k: id for k in stages if (id := _id_in(value, backed, k)) is not None} for value in values
+    ]
     for number in stages:
-        if all(number in ids for ids in found):
-            return {"kind": "node", "stage": number, "ids": [ids[number] for ids in found]}
-    gone = [one for one, ids in zip(whats, found, strict=True) if not ids]
+        if all(number in ids for ids in ids_of):
+            return {"kind": "node", "stage": number, "ids": [ids[number] for ids in ids_of]}
+    gone = [value for value, ids in zip(values, ids_of, strict=True) if not ids]
     if not gone:
         raise GraphError(
             "select: these nodes are not all in one graph",
@@ -179,40 +181,40 @@ def _of_nodes(whats: Sequence[object], backed: Backed, stage: int) -> Chosen:
     )
 
 
-def _id_in(what: object, backed: Backed, stage: int) -> int | None:
-    """Return the id of a node in the graph after a stage, if it is there."""
+def _id_in(value: object, backed: Backed, stage: int) -> int | None:
+    """Return the id of a node in the graph after a stage, if it has it."""
     ir = backed.snapshots[stage].ir
-    if isinstance(what, str):
-        return ir.names.get(what.removeprefix("%"))
-    graph = getattr(what, "graph", None)
+    if isinstance(value, str):
+        return ir.names.get(value.removeprefix("%"))
+    graph = getattr(value, "graph", None)
     if graph is not None and backed.session is not None and graph is not backed.session:
         raise GraphError(
-            f"select: {what} belongs to another graph than {backed.subject.title}",
+            f"select: {value} belongs to another graph than {backed.subject.title}",
             hint="select a tensor of the graph that is shown",
         )
-    id = what if isinstance(what, int) else getattr(what, "id", None)
+    id = value if isinstance(value, int) else getattr(value, "id", None)
     if not isinstance(id, int) or isinstance(id, bool):
         raise ArgumentError(
-            f"select: {what!r} is nothing that can be selected",
+            f"select: {value!r} is nothing that can be selected",
             hint='give a node or its name, a tensor, a scope, a line as in "cell 3, line 7", a '
             "firing, a kernel, a launch, or None",
         )
     node = ir.table.get(id)
-    same = not isinstance(what, Node) or node is None or node.is_version_of(what)
+    same = not isinstance(value, Node) or node is None or node.is_version_of(value)
     return id if node is not None and same else None
 
 
-def _shown(what: object) -> str:
-    return f"a node with the id {what}" if isinstance(what, int) else str(what)
+def _shown(value: object) -> str:
+    return f"a node with the id {value}" if isinstance(value, int) else str(value)
 
 
 # -- from the front end ----------------------------------------------------------------------------
 
 
 def selected(given: Mapping[str, Any], backed: Backed, origins: Sequence[Origin]) -> Selected:
-    """Return what is selected as values of ours; nothing for what is not there (any more)."""
-    # To Python a place before the first is one from the end.
-    if any(isinstance(one, (int, float)) and one < 0 for one in given.values()):
+    """Return the selection as Python values; nothing if it no longer exists."""
+    # Python would count a negative index from the end.
+    if any(isinstance(number, (int, float)) and number < 0 for number in given.values()):
         return ()
     try:
         return _selected(given, backed, origins)
@@ -241,15 +243,19 @@ def _selected(given: Mapping[str, Any], backed: Backed, origins: Sequence[Origin
             return rules.get(given["rule"], str(given["rule"]))
         case "kernel":
             kernel = facts.kernels[given["kernel"]]
-            alive = {one.name: one for one in getattr(runner, "kernels", ())}
+            alive = {kernel_run.name: kernel_run for kernel_run in getattr(runner, "kernels", ())}
             return alive.get(kernel.name, kernel)
         case "launch":
             launch = facts.launches[given["launch"]]
             launches: Iterable[Launch] = getattr(runner, "launches", ())
-            return next((one for one in launches if one.node == launch.node), launch)
+            return next((launched for launched in launches if launched.node == launch.node), launch)
         case "source":
             kernel = facts.kernels[given["kernel"]]
-            source = next(one for one in kernel.sources if one.dialect == given["dialect"])
+            source = next(
+                source_facts
+                for source_facts in kernel.sources
+                if source_facts.dialect == given["dialect"]
+            )
             text = source.text.splitlines()[given["line"] - 1]
             return SourceLine(text, kernel.name, source.dialect, given["line"])
         case "buffer":
@@ -261,5 +267,5 @@ def _selected(given: Mapping[str, Any], backed: Backed, origins: Sequence[Origin
 def _nodes(snapshots: Sequence[Snapshot], stage: int, ids: Iterable[int]) -> tuple[Node, ...]:
     """Return nodes as they are after a stage, or before it if it has removed them."""
     snapshot = snapshots[stage]
-    found = [snapshot.ir.table.get(id) or snapshot.before.table.get(id) for id in ids]
-    return tuple(node for node in found if node is not None)
+    nodes = [snapshot.ir.table.get(id) or snapshot.before.table.get(id) for id in ids]
+    return tuple(node for node in nodes if node is not None)

@@ -1,12 +1,12 @@
-"""Where outputs go: IPython's, if the user's code runs in a notebook's kernel."""
+"""Outputs: IPython's, if the user's code runs in a notebook's kernel."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 
-# Where a saved notebook is opened, JupyterLab looks for the widget in vain, and says so below the
-# picture. What has no element in it is that sentence.
+# In a saved notebook JupyterLab misses the widget, and says so below the picture. The output
+# without any element is that sentence.
 QUIET = (
     "<style>.jp-OutputArea-child:has([{mark}])+.jp-OutputArea-child "
     ".jp-OutputArea-output:not(:has(*)){{display:none}}</style>"
@@ -14,7 +14,7 @@ QUIET = (
 
 
 def with_widget(static: str, mark: str) -> str:
-    """Return a static picture as it stands above the widget that hides it while it lives."""
+    """Return a static picture to stand above the widget, which hides it while it lives."""
     return static + QUIET.format(mark=mark)
 
 

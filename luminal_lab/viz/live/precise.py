@@ -1,4 +1,4 @@
-"""How far each value of a graph is from what float64 would give: the overlay "numeric error"."""
+"""The distance of each value of a graph from its float64 result: the overlay "numeric error"."""
 
 from __future__ import annotations
 
@@ -20,55 +20,55 @@ from luminal_lab.errors import LabError
 from luminal_lab.passes.compilation import Compilation
 
 LARGEST = 1 << 22
-"""Numbers in a value from which on it is left out: the interpreter makes such values in tiles."""
+"""The most numbers in a compared value: the interpreter computes larger ones in tiles."""
 SAMPLE = 1 << 12
-"""Numbers of each value that are compared, at equal distances."""
+"""The numbers compared in each value, evenly spaced."""
 
 
 class Errors(NamedTuple):
-    """The relative errors of values, by the ids of their nodes, and how they were got."""
+    """The relative errors of values, by the ids of their nodes, and a description."""
 
     values: Mapping[int, float]
     text: str
 
 
 def errors_of(ir: IR, compilation: Compilation | None, environment: Environment) -> Errors:
-    """Return how far the values of a graph are from those of float64, of each value's own size.
+    """Return the errors of a graph's values against float64, relative to each value's size.
 
-    The size of a value is the root of its mean square, so that what is near zero counts as little.
-    With a compile, what its device computes is compared; what stays within a kernel, and is never
-    there, NumPy's interpreter computes.
+    The size of a value is the root of its mean square, so that numbers near zero count little.
+    With a compile, its device's values are compared; values that stay inside a kernel are
+    computed by NumPy's interpreter.
     """
     live = ir.ancestors(ir.output_ids)
     floats = [node for node in ir if node.dtype.is_float and node.id in live]
     asked = [node for node in floats if _is_compared(node, environment.dims)]
     runs = compilation is not None and compilation.runner is not None
-    found: dict[int, float] = {}
+    errors: dict[int, float] = {}
     try:
         exact, against = _exact_samples(ir, asked, environment), "float64"
     except LabError:
         if not runs:
             raise
-        # An op that knows no float64, a kernel of the user's say.
+        # An op without float64, such as a user's kernel.
         exact, against = _samples(ir, asked, environment), "NumPy's interpreter"
     else:
         own = _samples(ir, asked, environment)
-        found = {id: distance(own[id], exact[id]) for id in own.keys() & exact.keys()}
+        errors = {id: distance(own[id], exact[id]) for id in own.keys() & exact.keys()}
     by = "NumPy's interpreter"
     if compilation is not None and runs:
         launched = {n.id for n in asked if n.op.body_of() is not None and not n.extra}
         wanted = (launched | set(ir.output_ids)) & exact.keys()
         values = compilation.values(environment, wanted, {}, None)
-        found |= {id: distance(_sample(values[id]), exact[id]) for id in values if id in exact}
+        errors |= {id: distance(_sample(values[id]), exact[id]) for id in values if id in exact}
         by = "the device"
-    left = len(floats) - len(found)
+    left = len(floats) - len(errors)
     said = f"what {by} computes against {against}; the largest error is "
-    said += f"{max(found.values(), default=0.0):.2g}"
-    return Errors(found, said + (f"; {left:,} values are views, or too large" if left else ""))
+    said += f"{max(errors.values(), default=0.0):.2g}"
+    return Errors(errors, said + (f"; {left:,} values are views, or too large" if left else ""))
 
 
 def _samples(ir: IR, asked: Iterable[Node], environment: Environment) -> dict[int, Array]:
-    """Return samples of values, as NumPy's interpreter computes them."""
+    """Return samples of values computed by NumPy's interpreter."""
     samples: dict[int, Array] = {}
     probes = {node.id: [_keeping(samples, node.id)] for node in asked}
     interpret(ir, environment._replace(probes=probes))
@@ -94,23 +94,23 @@ def _sample(value: Array) -> Array:
     return flat[:: max(1, math.ceil(flat.size / SAMPLE))].astype(np.float64)
 
 
-def distance(found: Array, exact: Array) -> float:
+def distance(computed: Array, exact: Array) -> float:
     """Return the largest difference, relative to the size of the exact value.
 
     >>> distance(np.array([1.0, 2.02]), np.array([1.0, 2.0])) < 0.02
     True
     """
-    same = (found == exact) | (np.isnan(found) & np.isnan(exact))
+    same = (computed == exact) | (np.isnan(computed) & np.isnan(exact))
     if same.all():
         return 0.0
-    if not (np.isfinite(found[~same]).all() and np.isfinite(exact[~same]).all()):
+    if not (np.isfinite(computed[~same]).all() and np.isfinite(exact[~same]).all()):
         return math.inf
     finite = exact[np.isfinite(exact)]
     scale = np.abs(finite).max()
     if scale == 0:
         return math.inf
     size = scale * math.sqrt(float(np.mean((finite / scale) ** 2)))
-    return float(np.abs(np.subtract(found[~same], exact[~same])).max() / size)
+    return float(np.abs(np.subtract(computed[~same], exact[~same])).max() / size)
 
 
 # -- in float64 ------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def _exact_samples(ir: IR, asked: Iterable[Node], environment: Environment) -> d
 
 
 def widened(ir: IR) -> tuple[IR, dict[int, int]]:
-    """Return a graph whose floats are all float64, and which of its nodes stands for which.
+    """Return a graph whose floats are all float64, and the new ids of the old nodes.
 
     >>> from luminal_lab.core.parse import parse
     >>> ir = parse("graph g(%x: f32[2]) -> (%y) { %y = cast{dtype = f16} %x : f16[2] }")
@@ -146,16 +146,20 @@ def widened(ir: IR) -> tuple[IR, dict[int, int]]:
     order: list[int] = []
     for node in ir.nodes:
         sources = tuple(into[id] for id in node.sources)
-        made = node._replace(op=_wide_op(node.op), sources=sources)
-        types = made.op.types([_record(table, id) for id in sources])
-        made = made._replace(type=types[0], extra=types[1:])
-        table.set(node.id, made)
+        record = node._replace(op=_wide_op(node.op), sources=sources)
+        types = record.op.types([_record(table, id) for id in sources])
+        record = record._replace(type=types[0], extra=types[1:])
+        table.set(node.id, record)
         order.append(node.id)
         into[node.id] = node.id
-        if made.type.dtype.is_float and made.type.dtype is not DType.float64 and not made.extra:
-            # An op whose dtype is its own: random numbers, say.
+        if (
+            record.type.dtype.is_float
+            and record.type.dtype is not DType.float64
+            and not record.extra
+        ):
+            # An op that fixes its dtype: random numbers, say.
             cast = Cast(DType.float64)
-            type = TensorType(DType.float64, made.type.shape)
+            type = TensorType(DType.float64, record.type.shape)
             table.set(next_id, Node(next_id, cast, (node.id,), type))
             order.append(next_id)
             into[node.id], next_id = next_id, next_id + 1
@@ -173,8 +177,8 @@ def _wide_op(op: Op) -> Op:
     if isinstance(op, Region):
         return replace(op, body=widened(op.body)[0])
     changed: dict[str, Any] = {
-        one.name: DType.float64
-        for one in fields(op)  # pyright: ignore[reportArgumentType]  # ops are dataclasses
-        if isinstance(value := getattr(op, one.name), DType) and value.is_float
+        field_.name: DType.float64
+        for field_ in fields(op)  # pyright: ignore[reportArgumentType]  # ops are dataclasses
+        if isinstance(value := getattr(op, field_.name), DType) and value.is_float
     }
     return replace(op, **changed) if changed else op  # pyright: ignore[reportArgumentType]  # likewise

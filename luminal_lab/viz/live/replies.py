@@ -1,7 +1,7 @@
-"""Answers to what a live picture asks of the kernel.
+"""Answers to a live picture's questions to the kernel.
 
-The graph and the compile of the user's stay as they are: values are computed beside them, and what
-is run again is another compile. Whatever goes wrong is a sentence in the answer.
+The user's graph and compile do not change: values are computed beside them, and a rerun is another
+compile. Any failure becomes a sentence in the answer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from luminal_lab.errors import (
     whole_number,
 )
 from luminal_lab.io.facts import Dialect
-from luminal_lab.io.launch_facts import ARCH, Launched
+from luminal_lab.io.launch_facts import ARCH, LaunchedCompile
 from luminal_lab.kernels.gpu import gpu_of
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.passes.compilation import Compilation
@@ -44,19 +44,19 @@ from luminal_lab.viz.live.statistics import statistics
 Question: TypeAlias = Mapping[str, Any]
 Reply: TypeAlias = dict[str, Any]
 LARGEST = 1 << 30
-"""Bytes of a value from which on it is not computed for a look at it."""
+"""The most bytes of a value computed only to be looked at."""
 ROUNDS = 10
 
 
 class Replies:
-    """What answers for some subjects; what it adds to them, or changes, is shown."""
+    """Answers about some subjects; it shows whatever it adds or changes."""
 
     def __init__(self, held: Held, show: Callable[[], None]) -> None:
         self._held = held
         self._show = show
 
     def answer(self, question: Question) -> Reply:
-        """Return the answer, or why there is none in a sentence; nothing is raised."""
+        """Return the answer, or a sentence that says why there is none; nothing is raised."""
         try:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
@@ -72,23 +72,27 @@ class Replies:
             return {"error": "There is not enough memory for that. Nothing was changed."}
         except BaseException as error:  # a function of the user's may raise anything
             return {"error": f"{type(error).__name__}: {error}"}
-        said = [str(one.message) for one in caught]
+        said = [str(warning.message) for warning in caught]
         return {**reply, "warnings": said} if said else reply
 
     def _run(self, question: Question) -> Backed:
         return self._held.all[_number(question, "run", len(self._held.all), 0)]
 
     def _carried(self, question: Question, error: TrustError) -> list[Reply]:
-        """Return what a refusal is about, each with all of its text: somebody is to read it."""
-        graphs = [g for one in self._run(question).snapshots for g in (one.before, one.ir)]
-        texts = {foreign_of(one).digest: one.source for one in user_kernels(*graphs)}
+        """Return the refused code with its full text, for somebody to read."""
+        graphs = [
+            g for snapshot in self._run(question).snapshots for g in (snapshot.before, snapshot.ir)
+        ]
+        texts = {foreign_of(kernel).digest: kernel.source for kernel in user_kernels(*graphs)}
         return [
             {
-                "digest": one.digest,
-                "what": one.what,
-                "source": "\n".join(map(printable, texts.get(one.digest, one.first).split("\n"))),
+                "digest": foreign.digest,
+                "what": foreign.what,
+                "source": "\n".join(
+                    map(printable, texts.get(foreign.digest, foreign.first).split("\n"))
+                ),
             }
-            for one in cast("Sequence[Foreign]", error.carried)
+            for foreign in cast("Sequence[Foreign]", error.carried)
         ]
 
     def _stage(self, question: Question, backed: Backed, name: str = "stage") -> int:
@@ -98,7 +102,7 @@ class Replies:
     # -- values ------------------------------------------------------------------------------------
 
     def values(self, question: Question) -> Reply:
-        """Return what the value of a node is like."""
+        """Return statistics of a node's value."""
         backed = self._run(question)
         stage = self._stage(question, backed)
         snapshot = backed.snapshots[stage]
@@ -122,28 +126,30 @@ class Replies:
                 hint="look at what reads it, or give smaller inputs",
             )
         value = interpret(ir, inputs.environment, wanted=[id])[id]
-        found = statistics(value)
-        found["text"] += f"; {inputs.said}"
-        return {**found, "drawn": inputs.is_drawn}
+        reply = statistics(value)
+        reply["text"] += f"; {inputs.said}"
+        return {**reply, "drawn": inputs.is_drawn}
 
     def error_overlay(self, question: Question) -> Reply:
-        """Return how far the values of the last graph are from what float64 would give."""
+        """Return the errors of the last graph's values against float64."""
         backed = self._run(question)
         ir = backed.newest.ir
         inputs = inputs_for(backed, ir, ir.output_ids)
-        found = errors_of(ir, self._beside(backed), inputs.environment)
-        # JSON has no word for what is infinite.
-        values = {str(id): one if math.isfinite(one) else None for id, one in found.values.items()}
+        errors = errors_of(ir, self._beside(backed), inputs.environment)
+        # JSON cannot spell infinity.
+        values = {
+            str(id): error if math.isfinite(error) else None for id, error in errors.values.items()
+        }
         return {
-            "values": {id: one for id, one in values.items() if one is not None},
-            "infinite": [int(id) for id, one in values.items() if one is None],
+            "values": {id: error for id, error in values.items() if error is not None},
+            "infinite": [int(id) for id, error in values.items() if error is None],
             "stage": len(backed.snapshots) - 1,
-            "text": f"{found.text}; {inputs.said}",
+            "text": f"{errors.text}; {inputs.said}",
             "drawn": inputs.is_drawn,
         }
 
     def _beside(self, backed: Backed) -> Compilation | None:
-        """Return the same compile with a program of its own: that of the user's may be running."""
+        """Return the same compile with its own program, since the user's may be running."""
         old = backed.compilation
         if old is None:
             return None
@@ -153,7 +159,7 @@ class Replies:
     # -- why ---------------------------------------------------------------------------------------
 
     def why(self, question: Question) -> Reply:
-        """Return where a node comes from and what became of it."""
+        """Return the story of a node."""
         backed = self._run(question)
         return {"text": str(_compiled(backed, "why").why(_number(question, "id")))}
 
@@ -166,24 +172,24 @@ class Replies:
     # -- more runs, times, sources -----------------------------------------------------------------
 
     def rerun(self, question: Question) -> Reply:
-        """Run passes again from a snapshot on, and show that as another run."""
+        """Run passes again from a snapshot on, and show the result as another run."""
         backed = self._run(question)
         passes = question.get("passes")
         if not isinstance(passes, list):
             raise ArgumentError("rerun: there is no list of passes")
-        made = run_again(backed, passes, self._stage(question, backed, "from"))
-        self._held.add(made)
+        backed_again = run_again(backed, passes, self._stage(question, backed, "from"))
+        self._held.add(backed_again)
         self._show()
-        return {"run": len(self._held.all) - 1, "text": difference(backed, made)}
+        return {"run": len(self._held.all) - 1, "text": difference(backed, backed_again)}
 
     def time(self, question: Question) -> Reply:
-        """Take the times of a run, beside those that there are."""
+        """Take the times of a run, and add them to the others."""
         backed = self._run(question)
         ir = backed.newest.ir
         inputs = inputs_for(backed, ir, ir.output_ids)
-        made = _compiled(backed, "time")
+        compilation = _compiled(backed, "time")
         times = measured(self._beside(backed) or ir, inputs.environment, rounds=ROUNDS)
-        facts = gathered(made, backed.session, (*backed.times, times), backed.dialects)
+        facts = gathered(compilation, backed.session, (*backed.times, times), backed.dialects)
         subject = replace(backed.subject, facts=facts)
         self._replace(backed, replace(backed, subject=subject, times=(*backed.times, times)))
         median = sum(row.seconds for row in times)
@@ -191,14 +197,14 @@ class Replies:
         return {"text": f"{many}, {1e3 * median:.3g} ms together; {inputs.said}"}
 
     def sources(self, question: Question) -> Reply:
-        """Write the kernels in another language, too."""
+        """Write the kernels in another language."""
         backed = self._run(question)
-        made, asked = _compiled(backed, "sources"), dialect_of(question.get("dialect"))
+        compilation, asked = _compiled(backed, "sources"), dialect_of(question.get("dialect"))
         dialects: tuple[Dialect, ...] = tuple(dict.fromkeys((*backed.dialects, asked)))
-        facts = gathered(made, backed.session, backed.times, dialects)
+        facts = gathered(compilation, backed.session, backed.times, dialects)
         subject = replace(backed.subject, facts=facts)
         self._replace(backed, replace(backed, subject=subject, dialects=dialects))
-        count = sum(any(s.dialect == asked for s in one.sources) for one in facts.kernels)
+        count = sum(any(s.dialect == asked for s in kernel.sources) for kernel in facts.kernels)
         return {"text": f"{count} of {len(facts.kernels)} kernels have a source in {asked}"}
 
     def ptx(self, question: Question) -> Reply:
@@ -206,11 +212,11 @@ class Replies:
         backed = self._run(question)
         number = _number(question, "kernel", len(backed.subject.facts.kernels))
         kernel = cuda_kernel(_compiled(backed, "ptx"), number)
-        found = kernel.compiled
-        return {"text": found.ptx, "resources": asdict(found.most)}
+        compiled = kernel.compiled
+        return {"text": compiled.ptx, "resources": asdict(compiled.most)}
 
     def _replace(self, old: Backed, new: Backed) -> None:
-        run = next(k for k, one in enumerate(self._held.all) if one is old)
+        run = next(k for k, backed in enumerate(self._held.all) if backed is old)
         self._held.replace(run, new)
         self._show()
 
@@ -228,26 +234,26 @@ ASKS: Mapping[str, Callable[[Replies, Question], Reply]] = {
 
 
 def cuda_kernel(compilation: Compilation, number: int) -> Kernel:
-    """Return a kernel of a compile, or what is in its place on NVIDIA's GPUs."""
-    launched = Launched(compilation)
+    """Return a kernel of a compile, or its counterpart on NVIDIA's GPUs."""
+    launched = LaunchedCompile(compilation)
     kernel = launched.kernels[number]
     if kernel.dialect == "cuda":
         return kernel
     work = Worklist(compilation.ir, GPUMaker(gpu_of(ARCH), "cuda"), {})
     node = launched.uses[kernel.name][0]
-    for one in work.works:
-        if one.node.id == node and one.use is not None:
-            return work.uses[one.use].kernel
+    for work_item in work.works:
+        if work_item.node.id == node and work_item.use is not None:
+            return work.uses[work_item.use].kernel
     raise DeviceError(
         f"ptx: {kernel.name} is no kernel on NVIDIA's GPUs",
         hint="what no kernel can be NumPy computes, and C of the user's stays C",
     )
 
 
-def _compiled(backed: Backed, what: str) -> Compilation:
+def _compiled(backed: Backed, caller: str) -> Compilation:
     if backed.compilation is None:
         raise GraphError(
-            f"{what}: {backed.subject.title} is a recording, or was not compiled here",
+            f"{caller}: {backed.subject.title} is a recording, or was not compiled here",
             hint="compile it in this session: cx.compile()",
         )
     return backed.compilation
@@ -261,10 +267,14 @@ def _number(question: Question, name: str, below: int = 1 << 62, default: int = 
 
 
 def _digests(question: Question) -> list[str]:
-    """Return what somebody who was asked has said to run."""
+    """Return the digests that the user allowed."""
     given: object = question.get("trust", [])
     digests = cast("list[object]", given) if isinstance(given, list) else []
-    return [one for one in digests if isinstance(one, str) and re.fullmatch("[0-9a-f]{64}", one)]
+    return [
+        digest
+        for digest in digests
+        if isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest)
+    ]
 
 
 def _text(question: Question, name: str, known: Container[str] | None = None) -> str:

@@ -1,4 +1,4 @@
-"""Running passes again from any snapshot on, some changed or off, beside what the user compiled."""
+"""Rerunning passes from any snapshot on, some changed or off, beside the user's compile."""
 
 from __future__ import annotations
 
@@ -17,88 +17,88 @@ from luminal_lab.viz.live.backed import Backed, backed_compile
 
 
 def run_again(backed: Backed, passes: Iterable[object], start: int) -> Backed:
-    """Return what other passes make of the graph after a stage; nothing of the user's changes.
+    """Return the result of other passes on the graph after a stage; the user's compile stays.
 
-    A pass is its text, and whether it is on. The device is the one that there was. The stages up to
-    there are those of the run itself, so that it has the whole story from the user's lines on.
+    A pass is its text, and whether it is on. The device stays the same. Earlier stages are those of
+    the original run, so that the story begins at the user's lines.
     """
     if not 0 <= start < len(backed.snapshots):
         raise ArgumentError(
             f"rerun: there is no stage {start}", hint=f"0 to {len(backed.snapshots) - 1} are there"
         )
     old = backed.compilation
-    wanted = [_wanted(one) for one in passes]
+    wanted = [_wanted(given_pass) for given_pass in passes]
     texts = [text for text, is_on in wanted if is_on]
     base = LICENCE if old is None else old.licence
-    # A rule of the user's has no text that parses: the pass that had it is taken, with its licence.
+    # A user's rule has no text that parses, so its pass is reused, with its licence.
     known = {} if old is None else dict(_granted(old.pipeline, frozenset(base)))
     chosen: list[PassLike] = [known.get(text) or pipeline_of_file(text) for text in texts]
-    made = compile_ir(
+    compilation = compile_ir(
         backed.snapshots[start].ir,
         *chosen,
         licence=base,
         given=None if backed.session is None else backed.session.given(),
     )
-    note, runner, passes_of = "", made.runner, [*made.pipeline.passes]
+    note, runner, passes_of = "", compilation.runner, [*compilation.pipeline.passes]
     if old is not None and runner is None:
         passes_of += [device.alone() for device in old.pipeline.devices()]
         try:
-            runner = old.pipeline.runner(made.ir)
+            runner = old.pipeline.runner(compilation.ir)
         except TrustError:
             raise
         except LabError as error:
             note = f", which no device runs: {error.message}"
     kept = backed.snapshots[: start + 1]
-    for one in made.snapshots[1:]:
-        one.index += start
-    made = Compilation(
-        [*kept, *made.snapshots[1:]],
-        Pipeline([*_known(kept, known), *passes_of], licence=made.pipeline.licence),
-        made.verify_seconds,
+    for snapshot in compilation.snapshots[1:]:
+        snapshot.index += start
+    compilation = Compilation(
+        [*kept, *compilation.snapshots[1:]],
+        Pipeline([*_known(kept, known), *passes_of], licence=compilation.pipeline.licence),
+        compilation.verify_seconds,
         runner,
-        made.licence,
+        compilation.licence,
     )
     off = dict.fromkeys(text for text, is_on in wanted if not is_on)
     title = backed.subject.title.partition(" again")[0] + " again"
     title += f" from {backed.snapshots[start].title}" if start else ""
     title += f", without {', '.join(off)}" if off else ""
-    return backed_compile(made, backed.session, dialects=backed.dialects, title=title + note)
+    return backed_compile(compilation, backed.session, dialects=backed.dialects, title=title + note)
 
 
 def _known(
     snapshots: Sequence[Snapshot], known: Mapping[str, Pass | Pipeline]
 ) -> Iterator[Pass | Pipeline]:
-    """Yield the passes that have run, but those of a recording's that nobody defines here."""
-    for one in snapshots[1:]:
+    """Yield the passes that ran, except a recording's passes that are not defined here."""
+    for snapshot in snapshots[1:]:
         with suppress(LabError):
-            yield known.get(one.title) or pipeline_of_file(one.title)
+            yield known.get(snapshot.title) or pipeline_of_file(snapshot.title)
 
 
 def _wanted(like: object) -> tuple[str, bool]:
     if not isinstance(like, Mapping):
         raise ArgumentError(f"rerun: {like!r} is no pass", hint='give {"text": "cse", "on": true}')
-    one = cast("Mapping[str, Any]", like)
-    text = one.get("text")
+    given_pass = cast("Mapping[str, Any]", like)
+    text = given_pass.get("text")
     if not isinstance(text, str) or not text.strip():
         raise ArgumentError("rerun: a pass has no text", hint="write its name, as in cse")
-    return text.strip(), bool(one.get("on", True))
+    return text.strip(), bool(given_pass.get("on", True))
 
 
 def _granted(pipeline: Pipeline, facts: frozenset[str]) -> Iterator[tuple[str, Pass | Pipeline]]:
-    """Yield all passes by their texts, each with the licence that it has in a pipeline."""
+    """Yield all passes by their texts, each with its licence in the pipeline."""
     base, own = facts, pipeline.licence
     facts = facts if own is None else frozenset(own)
-    for one in pipeline.passes:
-        if isinstance(one, Pipeline):
-            for text, inner in _granted(one, facts):
+    for member in pipeline.passes:
+        if isinstance(member, Pipeline):
+            for text, inner in _granted(member, facts):
                 is_bare = isinstance(inner, Pass) and facts != base
                 yield text, Pipeline([inner], licence=facts) if is_bare else inner
         else:
-            yield str(one), one if facts == base else Pipeline([one], licence=facts)
+            yield str(member), member if facts == base else Pipeline([member], licence=facts)
 
 
 def difference(before: Backed, after: Backed) -> str:
-    """Return in words what is different after another run.
+    """Return the differences of another run in words.
 
     >>> from luminal_lab.session import Graph
     >>> cx = Graph()
@@ -107,13 +107,13 @@ def difference(before: Backed, after: Backed) -> str:
     >>> difference(one, other)
     '1 node instead of 3'
     """
-    nodes = [len(one.newest.ir) for one in (before, after)]
-    launches = [len(one.subject.facts.launches) for one in (before, after)]
-    told = [_instead(nodes, "node", "nodes")]
-    told += [_instead(launches, "launch", "launches")] if any(launches) else []
-    return ", ".join(told)
+    nodes = [len(side.newest.ir) for side in (before, after)]
+    launches = [len(side.subject.facts.launches) for side in (before, after)]
+    changes = [_instead(nodes, "node", "nodes")]
+    changes += [_instead(launches, "launch", "launches")] if any(launches) else []
+    return ", ".join(changes)
 
 
-def _instead(counts: list[int], one: str, many: str) -> str:
+def _instead(counts: list[int], single: str, many: str) -> str:
     before, after = counts
-    return f"{after:,} {one if after == 1 else many} instead of {before:,}"
+    return f"{after:,} {single if after == 1 else many} instead of {before:,}"

@@ -1,7 +1,7 @@
-"""Rows: the records of nodes of all graphs of a compile, each with its line of text, each once.
+"""Rows: the distinct records of nodes in all graphs of a compile, each with its line of text.
 
-A node that is wired anew has another row, and so has one whose line is another because a node that
-it reads, or the body that it calls, has another name.
+A rewired node gets another row, and so does one whose line changed because a source or a called
+body has a new name.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from luminal_lab.viz.live.columns import Columns
 from luminal_lab.viz.payload import Kind
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
-"""The kinds of nodes, in the order in which the header lists them."""
+"""The kinds of nodes, in the header's order."""
 
 
 @dataclass(frozen=True)
-class Names:
-    """How lines call what they mention: names of nodes by their ids, and of bodies."""
+class LineNames:
+    """The names that lines use: of nodes by id, and of bodies."""
 
     nodes: Mapping[int, str]
     bodies: Mapping[IR, str]
     given: AbstractSet[int]
 
     @classmethod
-    def of(cls, ir: IR) -> Names:
-        """Return the names that the text of a graph has."""
+    def of(cls, ir: IR) -> LineNames:
+        """Return the names in the text of a graph."""
         nodes = {node.id: f"%{node.meta.name or node.id}" for node in ir.table}
         return cls(nodes, name_bodies(ir), frozenset(ir.input_ids))
 
-    def beside(self, before: Names, born: Iterable[Node]) -> Names:
-        """Return these names with those of what was there before and of what was born between."""
+    def beside(self, before: LineNames, born: Iterable[Node]) -> LineNames:
+        """Return these names with those from before and those born in between."""
         passing = {node.id: f"%{node.meta.name or node.id}" for node in born}
-        return Names(
+        return LineNames(
             {**before.nodes, **passing, **self.nodes},
             {**before.bodies, **self.bodies},
             self.given | before.given,
@@ -51,24 +51,26 @@ class Names:
 
 
 class Rows:
-    """All rows of one run, in the order in which they were met."""
+    """All rows of one run, in order of appearance."""
 
     def __init__(self, columns: Columns, subject: Subject, origins: dict[Origin, int]) -> None:
         self.columns = columns
         self.subject = subject
         facts = subject.facts
-        self.launches = {one.node: facts.kernels[one.kernel].name for one in facts.launches}
-        """The names of the kernels that compute nodes."""
+        self.launches = {
+            launch.node: facts.kernels[launch.kernel].name for launch in facts.launches
+        }
+        """The kernel names by node."""
         count = subject.snapshots[-1].ir.next_id
         self.origins = origins
         self.number = "0" * len(str(count))
-        """As wide as the name of any node that has none: equal scopes are to be of equal size."""
+        """As wide as any unnamed node's number, so that equal scopes have equal sizes."""
         self.nodes: list[Node] = []
         """The record of each row."""
         self.known: dict[Node, int] = {}
-        """The row that each record has under the names of now."""
+        """The row of each record under the current names."""
         self.met: dict[Node, int] = {}
-        """The last row that each record had."""
+        """The last row of each record."""
         self._text = columns.text
         self._lines: list[int] = []
         self._kinds: list[Kind] = []
@@ -77,14 +79,14 @@ class Rows:
         self._ops: dict[Op, tuple[str, Kind]] = {}
         self._types: dict[TensorType, str] = {}
 
-    def row(self, node: Node, names: Names, ir: IR | None = None) -> int:
+    def row(self, node: Node, names: LineNames, ir: IR | None = None) -> int:
         """Return the row of a record; a new one is written with these names.
 
-        The work of a node is known if its graph is given.
+        A node's work is known only if its graph is given.
         """
-        found = self.known.get(node)
-        if found is not None:
-            return found
+        known_row = self.known.get(node)
+        if known_row is not None:
+            return known_row
         row = self.known[node] = self.met[node] = len(self.nodes)
         self.nodes.append(node)
         op, kind = self._op(node.op, names)
@@ -110,24 +112,24 @@ class Rows:
         return row
 
     def forget(self, nodes: Iterable[Node]) -> None:
-        """Have records whose lines have changed written anew."""
+        """Forget records whose lines changed, so that they get new rows."""
         for node in nodes:
             self.known.pop(node, None)
 
-    def _op(self, op: Op, names: Names) -> tuple[str, Kind]:
-        found = self._ops.get(op)
-        if found is None:
-            found = op_text(op, names.bodies), kind_of(op)
-            if op.body_of() is None:  # what bodies are called changes
-                self._ops[op] = found
-        return found
+    def _op(self, op: Op, names: LineNames) -> tuple[str, Kind]:
+        op_parts = self._ops.get(op)
+        if op_parts is None:
+            op_parts = op_text(op, names.bodies), kind_of(op)
+            if op.body_of() is None:  # the names of bodies change
+                self._ops[op] = op_parts
+        return op_parts
 
     def kind_of(self, node: Node) -> Kind:
-        """Return what a node is, whose row there is."""
+        """Return the kind of a node that has a row."""
         return self._kinds[self.met[node]]
 
     def type_text(self, node: Node) -> str:
-        """Return the types of a node's results as a picture shows them."""
+        """Return the types of a node's results as shown in pictures."""
         if node.extra:
             return ", ".join(map(str, node.types))
         return self._types[node.type]
@@ -139,13 +141,13 @@ class Rows:
         for type, shown in self._types.items():
             dtype = type.dtype.short
             types[type] = text(shown), text(dtype), text(shown.removeprefix(dtype))
-        found = [types[node.type] for node in nodes]
+        texts = [types[node.type] for node in nodes]
         shown = [
-            text(types_text(n)) if n.extra else t[0] for n, t in zip(nodes, found, strict=True)
+            text(types_text(n)) if n.extra else t[0] for n, t in zip(nodes, texts, strict=True)
         ]
         metas = [node.meta for node in nodes]
         origins = self.origins
-        places = [
+        origin_numbers = [
             -1 if meta.origin is None else origins.setdefault(meta.origin, len(origins))
             for meta in metas
         ]
@@ -157,14 +159,14 @@ class Rows:
         put(f"{prefix}node.op", "u32", [text(node.op.name) for node in nodes])
         put(f"{prefix}node.text", "u32", self._lines)
         put(f"{prefix}node.type", "u32", shown)
-        put(f"{prefix}node.dtype", "u32", [one[1] for one in found])
-        put(f"{prefix}node.shape", "u32", [one[2] for one in found])
+        put(f"{prefix}node.dtype", "u32", [type_numbers[1] for type_numbers in texts])
+        put(f"{prefix}node.shape", "u32", [type_numbers[2] for type_numbers in texts])
         put(f"{prefix}node.name", "u32", [text(node.name) for node in nodes])
         put(f"{prefix}node.scope", "u32", [text(meta.scope) for meta in metas])
-        put(f"{prefix}node.origin", "i32", places)
+        put(f"{prefix}node.origin", "i32", origin_numbers)
         rules = [text(meta.made.rule) if meta.made is not None else 0 for meta in metas]
         put(f"{prefix}node.rule", "u32", rules)
-        number = {kind: place for place, kind in enumerate(KINDS)}
+        number = {kind: index for index, kind in enumerate(KINDS)}
         put(f"{prefix}node.kind", "u8", [number[kind] for kind in self._kinds])
         put(f"{prefix}node.flops", "f64", self._flops)
         put(f"{prefix}node.bytes", "f64", self._bytes)
@@ -177,8 +179,8 @@ def work(ir: IR, node: Node) -> tuple[float, float]:
     if not is_work(node):
         return 0.0, 0.0
     try:
-        found = work_of(ir, node, {})
+        cost = work_of(ir, node, {})
     except DimError:
         return math.nan, math.nan
-    flops, moved = found.flops, found.bytes
+    flops, moved = cost.flops, cost.bytes
     return math.nan if flops is None else flops, math.nan if moved is None else moved

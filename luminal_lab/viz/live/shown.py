@@ -1,4 +1,4 @@
-"""What makes live pictures of each kind of thing: the table behind `.explore()`, `.workbench()`."""
+"""The table behind `.explore()` and `.workbench()`: live pictures by class."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from luminal_lab.viz.live.explorer import Explorer, explorer
 from luminal_lab.viz.live.workbench import Workbench, workbench
 
 
-class Recorded(Protocol):
-    """A recording that was opened."""
+class HasSubjects(Protocol):
+    """An open recording."""
 
     @property
     def subjects(self) -> Sequence[Subject]:
@@ -38,14 +38,14 @@ def compilation_workbench(compilation: Compilation) -> Workbench:
     return workbench([backed_compile(compilation)])
 
 
-def recording_explorer(recorded: Recorded) -> Explorer:
-    """Return an explorer of what a file holds."""
-    return explorer([Backed(one) for one in recorded.subjects])
+def recording_explorer(recorded: HasSubjects) -> Explorer:
+    """Return an explorer of a recording."""
+    return explorer([Backed(subject) for subject in recorded.subjects])
 
 
-def recording_workbench(recorded: Recorded) -> Workbench:
-    """Return a workbench of what a file holds."""
-    return workbench([Backed(one) for one in recorded.subjects])
+def recording_workbench(recorded: HasSubjects) -> Workbench:
+    """Return a workbench of a recording."""
+    return workbench([Backed(subject) for subject in recorded.subjects])
 
 
 FORMATTERS: dict[str, Callable[[Any], Live]] = {
@@ -55,4 +55,4 @@ FORMATTERS: dict[str, Callable[[Any], Live]] = {
     "Opened.workbench": recording_workbench,
     "Snapshot.explore": snapshot_explorer,
 }
-"""What makes a live picture of a thing, by the name of its class and of what is asked for."""
+"""The function for each live picture, by the names of the class and of the method."""

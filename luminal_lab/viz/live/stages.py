@@ -1,8 +1,8 @@
-"""Stages: the graph as written and after each pass, as what each takes out and puts in.
+"""Stages: the graph as written and after each pass, as rows taken out and put in.
 
-Each firing is the rows that it takes out and those that it puts in; a line that changed because
-something it mentions has another name then goes with the last firing. A stage that changed anything
-has a view of its own, in which what both its graphs have stands once.
+Each firing lists the rows that it takes out and puts in; lines that change only by a new name go
+with the last firing. A stage that changed anything has a view of its own, in which shared nodes
+stand once.
 """
 
 from __future__ import annotations
@@ -12,39 +12,39 @@ from typing import Any
 
 from luminal_lab.core.ir import IR
 from luminal_lab.passes.snapshot import Firing, Snapshot
-from luminal_lab.viz.entries import Entries, entries_of
+from luminal_lab.viz.entries import GraphEntries, entries_of
 from luminal_lab.viz.live.columns import Columns
-from luminal_lab.viz.live.frames import View, view_of
+from luminal_lab.viz.live.frames import GraphView, view_of
 from luminal_lab.viz.live.layouts import Layouts
-from luminal_lab.viz.live.rows import Names, Rows
-from luminal_lab.viz.live.steps import Step, links, splices, step_of
+from luminal_lab.viz.live.rows import LineNames, Rows
+from luminal_lab.viz.live.steps import RecordChange, links, splices, step_of
 from luminal_lab.viz.live.unions import entries_between
 from luminal_lab.viz.live.views import offsets, put_view
 
 
 class Stages:
-    """The stages of one run, and the views in which they are seen."""
+    """The stages of one run, and their views."""
 
     def __init__(self, columns: Columns, prefix: str, rows: Rows) -> None:
         self.columns = columns
         self.prefix = prefix
         self.rows = rows
         self.stages: list[dict[str, Any]] = []
-        """What the header says of each."""
+        """The header's entry for each stage."""
         self.views: list[dict[str, Any]] = []
         self._layouts = Layouts()
-        self._view: View | None = None
+        self._view: GraphView | None = None
         self._lines: list[int] = []
-        """The rows of the graph of now, in its order."""
-        self._names: Names | None = None
+        """The rows of the current graph, in order."""
+        self._names: LineNames | None = None
 
     def add(self, snapshot: Snapshot) -> None:
         """Add the stage of a snapshot."""
         ir, number = snapshot.ir, len(self.stages)
         prefix = f"{self.prefix}s{number}/"
-        # A pass that changed nothing left the graph itself.
+        # A pass that changed nothing returned the same graph.
         last = self._names if ir is snapshot.before else None
-        names = last or Names.of(ir)
+        names = last or LineNames.of(ir)
         before = self._names or names
         is_first = not number
         firings = () if is_first else snapshot.firings
@@ -58,7 +58,7 @@ class Stages:
         text, put = self.columns.text, self.columns.put
         put(f"{prefix}firing.rule", "u32", [text(firing.rule) for firing in firings])
         reasons = map(_reason, firings, gone, new)
-        put(f"{prefix}firing.because", "u32", [text(one) for one in reasons])
+        put(f"{prefix}firing.because", "u32", [text(reason) for reason in reasons])
         for name, parts in (("gone", gone), ("new", new)):
             put(f"{prefix}firing.{name}_at", "u32", offsets(map(len, parts)))
             put(f"{prefix}{name}", "u32", [row for part in parts for row in part])
@@ -79,7 +79,7 @@ class Stages:
     # -- rows --------------------------------------------------------------------------------------
 
     def _stepped(
-        self, steps: Iterable[Step], names: Names, before: IR, after: IR
+        self, steps: Iterable[RecordChange], names: LineNames, before: IR, after: IR
     ) -> tuple[list[list[int]], list[list[int]]]:
         """Return the rows that each firing takes out and puts in."""
         gone: list[list[int]] = []
@@ -94,8 +94,8 @@ class Stages:
             )
         return gone, new
 
-    def _lines_of(self, ir: IR, names: Names, before: Names, base: IR) -> list[int]:
-        """Return the rows of a graph; those whose lines are others than before are written anew."""
+    def _lines_of(self, ir: IR, names: LineNames, before: LineNames, base: IR) -> list[int]:
+        """Return the rows of a graph; rows whose lines changed are rewritten."""
         renamed = {id for id, name in names.nodes.items() if before.nodes.get(id, name) != name}
         called = {
             body for body, name in names.bodies.items() if before.bodies.get(body, name) != name
@@ -112,15 +112,15 @@ class Stages:
     def _put_splices(self, prefix: str, lines: list[int]) -> None:
         numbers: list[int] = []
         rows: list[int] = []
-        for place, out, new in splices(self._lines, lines):
-            numbers += place, out, len(new), len(rows)
+        for position, out, new in splices(self._lines, lines):
+            numbers += position, out, len(new), len(rows)
             rows += new
         self.columns.put(f"{prefix}splice", "i32", numbers)
         self.columns.put(f"{prefix}splice_rows", "u32", rows)
 
     # -- what is seen ------------------------------------------------------------------------------
 
-    def _see(self, entries: Entries, was: dict[int, int], now: dict[int, int]) -> None:
+    def _see(self, entries: GraphEntries, was: dict[int, int], now: dict[int, int]) -> None:
         """Add a view."""
         prefix = f"{self.prefix}v{len(self.views)}/"
         self._view = view_of(entries, self.rows, self._layouts, self._view)
@@ -142,12 +142,12 @@ class Stages:
             "counts": {} if is_first else snapshot.counts,
             "refusals": [
                 {
-                    "rule": one.rule,
-                    "node": one.node,
-                    "because": one.because,
-                    "needs": sorted(one.facts),
+                    "rule": refusal.rule,
+                    "node": refusal.node,
+                    "because": refusal.because,
+                    "needs": sorted(refusal.facts),
                 }
-                for one in snapshot.refusals
+                for refusal in snapshot.refusals
             ],
             "view": len(self.views) - 1,
             "outputs": snapshot.ir.output_ids,
@@ -156,7 +156,7 @@ class Stages:
 
 
 def _reason(firing: Firing, gone: list[int], new: list[int]) -> str:
-    """Return why a rule fired; of what touches no row, an output that is another, what it did."""
+    """Return why a rule fired, or what it did if it changed no row, only an output."""
     return firing.because if gone or new else str(firing).removeprefix(f"{firing.rule}: ")
 
 
@@ -169,7 +169,7 @@ def _by_id(rows: Rows, lines: Iterable[int]) -> dict[int, int]:
 
 
 def _settle(old: list[int], lines: list[int], gone: list[list[int]], new: list[list[int]]) -> None:
-    """Let the last firing do what is left to do, so that all together make the new rows."""
+    """Give the last firing the remaining changes, so that all together make the new rows."""
     alive = set(old)
     for out, put in zip(gone, new, strict=True):
         alive.difference_update(out)
@@ -180,7 +180,7 @@ def _settle(old: list[int], lines: list[int], gone: list[list[int]], new: list[l
 
 
 class _Standing:
-    """The rows of a view by the keys of entries, which are ids."""
+    """The rows of a view by the keys of its entries, which are ids."""
 
     def __init__(self, was: dict[int, int], now: dict[int, int]) -> None:
         self._was = was

@@ -1,7 +1,7 @@
-"""The script of all that is alive, which the build makes of `frontend/`, and what is said without.
+"""The script of live pictures, built from `frontend/`, and the errors where it is missing.
 
-Widgets and pages have the same one: widgets packed, since a notebook has a copy of it for each, and
-pages unpacked, so that their policy can name it and nothing else.
+Widgets and pages use the same script: widgets packed, since a notebook has a copy for each, and
+pages unpacked, so that their policy can name exactly this script.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ PACKED = re.compile('^const t="([^"]+)";')
 
 
 def unpacked_script() -> str:
-    """Return the script as a page has it."""
-    found = PACKED.match(script())
-    assert found is not None, "frontend/build.mjs packs it so"
-    return zlib.decompress(base64.b64decode(found[1]), wbits=-15).decode()
+    """Return the script for a page."""
+    packed = PACKED.match(script())
+    assert packed is not None, "frontend/build.mjs packs it so"
+    return zlib.decompress(base64.b64decode(packed[1]), wbits=-15).decode()
 
 
 def script() -> str:
-    """Return the script as a widget has it, or raise what says how it is made."""
+    """Return the script for a widget, or raise an error that says how to build it."""
     path = files("luminal_lab.viz").joinpath("static", "lab.js")
     try:
         return path.read_text(encoding="utf-8")
@@ -43,7 +43,7 @@ def script() -> str:
 
 
 def new_widget(answer: Answer | None = None, **traits: object) -> LabWidget:
-    """Return a widget, or raise what says which package is missing."""
+    """Return a widget, or raise an error that names the missing package."""
     try:
         import anywidget  # noqa: F401, PLC0415  # optional
     except ImportError as error:

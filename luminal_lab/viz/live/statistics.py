@@ -1,4 +1,4 @@
-"""What a value is like: its range, its mean, what is not finite, and how often which size comes."""
+"""Statistics of a value: range, mean, non-finite numbers and a histogram."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.op import tuple_text
 
 READ = 1 << 26
-"""Numbers up to which all are read; of more, this many at equal distances."""
+"""The most numbers read; larger values are sampled evenly."""
 CHUNK = 1 << 20
 BINNED = 1 << 20
-"""Numbers that the histogram is made of, at equal distances."""
+"""The most numbers in the histogram, evenly spaced."""
 BINS = 32
 
 
 def statistics(value: Array) -> dict[str, Any]:
-    """Return what a value is like, as JSON has it: None stands for what no number is.
+    """Return the statistics of a value for JSON; None stands for a missing number.
 
     >>> found = statistics(np.array([1.0, 2.0, np.nan, 0.0]))
     >>> found["min"], found["max"], found["mean"], found["nan"], found["zeros"]
@@ -47,7 +47,7 @@ def statistics(value: Array) -> dict[str, Any]:
         with np.errstate(all="ignore"):
             squares += float((np.subtract(part[np.isfinite(part)], mean) ** 2).sum())
     bins, edges = _histogram(read, low, high, whole=value.dtype.kind in "biu")
-    found: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "count": flat.size,
         "min": low if finite else None,
         "max": high if finite else None,
@@ -60,11 +60,11 @@ def statistics(value: Array) -> dict[str, Any]:
         "edges": edges,
         "sampled": step > 1,
     }
-    return {**found, "text": _text(value, found, read.size)}
+    return {**summary, "text": _text(value, summary, read.size)}
 
 
 def _chunks(flat: Array) -> Iterator[Array]:
-    """Yield parts of a value as float64, so that nothing large is made."""
+    """Yield parts of a value as float64, to save memory."""
     for start in range(0, flat.size, CHUNK):
         yield flat[start : start + CHUNK].astype(np.float64)
 
@@ -79,28 +79,28 @@ def _histogram(
     if whole and high - low < BINS:
         edges = np.arange(low - 0.5, high + 1.0)
     else:
-        # The difference of two large numbers may be more than there is.
+        # The difference of two large numbers may overflow.
         fits = math.isfinite(2 * (high / 2 - low / 2))
         edges = np.linspace(low, high, BINS + 1) if fits else np.array([low, 0.0, high])
         if not (edges[1:] > edges[:-1]).all():
             return [int(some.size)], [low, high]
     counts, _ = np.histogram(some, edges)
-    return [int(one) for one in counts], [float(one) for one in edges]
+    return [int(number) for number in counts], [float(number) for number in edges]
 
 
-def _text(value: Array, found: dict[str, Any], read: int) -> str:
-    count = found["count"]
+def _text(value: Array, summary: dict[str, Any], read: int) -> str:
+    count = summary["count"]
     if not count:
         return f"{value.dtype}{tuple_text(value.shape)} has no numbers"
     parts: list[str] = []
-    if found["min"] is not None:
-        parts.append(f"{_shown(found['min'])} to {_shown(found['max'])}")
-    if found["mean"] is not None:
-        spread = "" if found["std"] is None else f" ± {_shown(found['std'])}"
-        parts.append(f"mean {_shown(found['mean'])}{spread}")
-    parts += [f"{found['zeros']:,} zeros"] if found["zeros"] else []
-    parts += [f"{found[one]:,} {word}" for one, word in NOT_FINITE.items() if found[one]]
-    of = f"{read:,} of {count:,} numbers" if found["sampled"] else f"{count:,} numbers"
+    if summary["min"] is not None:
+        parts.append(f"{_shown(summary['min'])} to {_shown(summary['max'])}")
+    if summary["mean"] is not None:
+        spread = "" if summary["std"] is None else f" ± {_shown(summary['std'])}"
+        parts.append(f"mean {_shown(summary['mean'])}{spread}")
+    parts += [f"{summary['zeros']:,} zeros"] if summary["zeros"] else []
+    parts += [f"{summary[key]:,} {word}" for key, word in NOT_FINITE.items() if summary[key]]
+    of = f"{read:,} of {count:,} numbers" if summary["sampled"] else f"{count:,} numbers"
     of = "1 number" if count == 1 else of
     return f"{of}, {value.dtype}{tuple_text(value.shape)}: {', '.join(parts)}"
 

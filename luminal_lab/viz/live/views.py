@@ -1,4 +1,4 @@
-"""A view as columns: where each thing stands in its frame, and where each wire runs."""
+"""A view as columns: the position of each thing in its frame, and the course of each wire."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Protocol
 
-from luminal_lab.viz.borders import Piece, Port
+from luminal_lab.viz.borders import LinkPiece, Port
 from luminal_lab.viz.folding import BUDGET
 from luminal_lab.viz.live.columns import Columns
-from luminal_lab.viz.live.frames import Frame, View, ends_of
+from luminal_lab.viz.live.frames import GraphView, ScopeFrame, ends_of
 from luminal_lab.viz.live.layouts import Flat, Layouts
 from luminal_lab.viz.payload import Box, Mark
 
@@ -19,22 +19,22 @@ STATUSES: Mapping[str, int] = {
 MARKS: Mapping[Mark, int] = {"retrieved": 1, "kept": 2, "recomputed": 4, "unused": 8}
 
 
-class Standing(Protocol):
-    """What says which rows stand for an entry."""
+class RowsOfEntries(Protocol):
+    """A lookup from entries to rows."""
 
     def now(self, key: int) -> int:
-        """Return the row that is seen."""
+        """Return the visible row."""
         ...
 
     def old(self, key: int) -> int:
-        """Return the row before, where it is another; else -1."""
+        """Return the previous row if it differs, else -1."""
         ...
 
 
 def put_view(
-    columns: Columns, prefix: str, view: View, layouts: Layouts, rows: Standing
+    columns: Columns, prefix: str, view: GraphView, layouts: Layouts, rows: RowsOfEntries
 ) -> dict[str, Any]:
-    """Write a view, and return what the header says of it."""
+    """Write a view, and return its entry for the header."""
     frames = list(view.frames.values())
     used = list(dict.fromkeys(frame.layout for frame in frames))
     _put_frames(columns, prefix, view, {layout: at for at, layout in enumerate(used)})
@@ -58,9 +58,9 @@ def put_view(
     }
 
 
-def opened(view: View) -> list[str]:
-    """Return the paths of the boxes that are open at first: level by level, as long as it fits."""
-    found: list[str] = []
+def opened(view: GraphView) -> list[str]:
+    """Return the paths of the boxes open at first, level by level, as long as they fit."""
+    paths: list[str] = []
     level: list[int] = [id for id in view.frames[None].inside.things if id in view.frames]
     total = len(view.frames[None].inside.things)
     while level:
@@ -68,13 +68,13 @@ def opened(view: View) -> list[str]:
         total += sum(map(len, things))
         if total > BUDGET:
             break
-        found += [box.path for id in level if (box := view.things[id].box) is not None]
+        paths += [box.path for id in level if (box := view.things[id].box) is not None]
         level = [id for part in things for id in part if id in view.frames]
-    return found
+    return paths
 
 
 def _box(box: Box) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "name": box.name,
         "path": box.path,
         "nodes": box.nodes,
@@ -82,50 +82,58 @@ def _box(box: Box) -> dict[str, Any]:
         "members": box.members,
     }
     changes = {"added": box.added, "removed": box.removed, "rewired": box.rewired}
-    return found | {name: count for name, count in changes.items() if count}
+    return entry | {name: count for name, count in changes.items() if count}
 
 
-def _put_frames(columns: Columns, prefix: str, view: View, layouts: Mapping[int, int]) -> None:
+def _put_frames(columns: Columns, prefix: str, view: GraphView, layouts: Mapping[int, int]) -> None:
     frames = view.frames.values()
     order = [id for frame in frames for id in frame.inside.things]
-    place = {id: at for at, id in enumerate(order)}
+    position = {id: at for at, id in enumerate(order)}
     number = {box: at for at, box in enumerate(view.frames)}
     insides = [frame.inside for frame in frames]
     put = columns.put
     put(f"{prefix}frame.layout", "u32", [layouts[frame.layout] for frame in frames])
-    put(f"{prefix}frame.box", "i32", [-1 if box is None else place[box] for box in view.frames])
-    put(f"{prefix}frame.thing_at", "u32", offsets(len(one.things) for one in insides))
-    put(f"{prefix}frame.wire_at", "u32", offsets(len(one.pieces) for one in insides))
+    put(f"{prefix}frame.box", "i32", [-1 if box is None else position[box] for box in view.frames])
+    put(f"{prefix}frame.thing_at", "u32", offsets(len(inside.things) for inside in insides))
+    put(f"{prefix}frame.wire_at", "u32", offsets(len(inside.pieces) for inside in insides))
     put(
-        f"{prefix}frame.port_at", "u32", offsets(len(one.refs) - len(one.things) for one in insides)
+        f"{prefix}frame.port_at",
+        "u32",
+        offsets(len(inside.refs) - len(inside.things) for inside in insides),
     )
     put(f"{prefix}thing.opens", "i32", [number.get(id, -1) for id in order])
-    home = [at for at, one in enumerate(insides) for _ in one.things]
+    home = [at for at, inside in enumerate(insides) for _ in inside.things]
     put(f"{prefix}thing.frame", "u32", home)
 
 
-def _put_things(columns: Columns, prefix: str, view: View, rows: Standing) -> None:
+def _put_things(columns: Columns, prefix: str, view: GraphView, rows: RowsOfEntries) -> None:
     things = [view.things[id] for frame in view.frames.values() for id in frame.inside.things]
     boxes = [thing.box.id for thing in view.things if thing.box is not None]
     number = {id: at for at, id in enumerate(boxes)}
     entries = [thing.entry for thing in things]
     put = columns.put
-    now = [-1 if one is None else rows.now(one.key) for one in entries]
+    now = [-1 if entry is None else rows.now(entry.key) for entry in entries]
     put(f"{prefix}thing.row", "i32", now)
-    put(f"{prefix}thing.old", "i32", [-1 if one is None else rows.old(one.key) for one in entries])
+    put(
+        f"{prefix}thing.old",
+        "i32",
+        [-1 if entry is None else rows.old(entry.key) for entry in entries],
+    )
     own = [-1 if thing.box is None else number[thing.box.id] for thing in things]
     put(f"{prefix}thing.box", "i32", own)
     put(f"{prefix}thing.label", "u32", columns.texts(thing.label for thing in things))
     marks = [sum(MARKS[mark] for mark in thing.marks) if thing.marks else 0 for thing in things]
     put(f"{prefix}thing.marks", "u8", marks)
-    statuses = [0 if one is None else STATUSES[one.status] for one in entries]
+    statuses = [0 if entry is None else STATUSES[entry.status] for entry in entries]
     put(f"{prefix}thing.status", "u8", statuses)
 
 
-def _put_wires(columns: Columns, prefix: str, frames: Iterable[Frame], rows: Standing) -> None:
+def _put_wires(
+    columns: Columns, prefix: str, frames: Iterable[ScopeFrame], rows: RowsOfEntries
+) -> None:
     sources: list[int] = []
     targets: list[int] = []
-    pieces: list[Piece] = []
+    pieces: list[LinkPiece] = []
     counts: list[int] = []
     ports: list[Port] = []
     for frame in frames:
@@ -153,15 +161,17 @@ def _put_wires(columns: Columns, prefix: str, frames: Iterable[Frame], rows: Sta
 
 def _put_layouts(columns: Columns, prefix: str, layouts: Sequence[Flat]) -> None:
     put = columns.put
-    put(f"{prefix}layout.size", "f32", [one for layout in layouts for one in layout.size])
-    put(f"{prefix}layout.thing_at", "u32", offsets(len(one.things) // 4 for one in layouts))
-    put(f"{prefix}layout.wire_at", "u32", offsets(len(one.lengths) for one in layouts))
-    put(f"{prefix}layout.port_at", "u32", offsets(len(one.ports) for one in layouts))
-    put(f"{prefix}layout.rect", "f32", [one for layout in layouts for one in layout.things])
-    put(f"{prefix}layout.port", "f32", [one for layout in layouts for one in layout.ports])
+    put(f"{prefix}layout.size", "f32", [number for layout in layouts for number in layout.size])
+    put(f"{prefix}layout.thing_at", "u32", offsets(len(layout.things) // 4 for layout in layouts))
+    put(f"{prefix}layout.wire_at", "u32", offsets(len(layout.lengths) for layout in layouts))
+    put(f"{prefix}layout.port_at", "u32", offsets(len(layout.ports) for layout in layouts))
+    put(f"{prefix}layout.rect", "f32", [number for layout in layouts for number in layout.things])
+    put(f"{prefix}layout.port", "f32", [number for layout in layouts for number in layout.ports])
     lengths = [length for layout in layouts for length in layout.lengths]
     put(f"{prefix}layout.course_at", "u32", offsets(lengths))
-    put(f"{prefix}layout.course", "f32", [one for layout in layouts for one in layout.courses])
+    put(
+        f"{prefix}layout.course", "f32", [number for layout in layouts for number in layout.courses]
+    )
 
 
 def offsets(counts: Iterable[int]) -> list[int]:

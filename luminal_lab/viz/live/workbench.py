@@ -27,13 +27,13 @@ class Workbench(Live):
 
     @override
     def words(self) -> str:
-        compiled = [one for one in self.subjects if len(one.snapshots) > 1]
+        compiled = [subject for subject in self.subjects if len(subject.snapshots) > 1]
         # A recording has no pipeline of passes, and a table needs none.
-        tables = [str(Compilation(one.snapshots, Pipeline())) for one in compiled]
+        tables = [str(Compilation(subject.snapshots, Pipeline())) for subject in compiled]
         if len(self.subjects) == 1:
             return "".join(tables)
         pairs = zip(compiled, tables, strict=True)
-        return "\n\n".join(f"{one.title}\n{table}" for one, table in pairs)
+        return "\n\n".join(f"{subject.title}\n{table}" for subject, table in pairs)
 
     @override
     def __repr__(self) -> str:
@@ -41,8 +41,8 @@ class Workbench(Live):
         if many > 1:
             return f"<Workbench of {many} graphs and compiles, {self.title}; {SEEN}>"
         passes = len(self.subjects[0].snapshots) - 1
-        what = f"{passes} passes" if passes > 1 else "1 pass" if passes else "not compiled yet"
-        return f"<Workbench of {self.title}: {what}; {SEEN}>"
+        state = f"{passes} passes" if passes > 1 else "1 pass" if passes else "not compiled yet"
+        return f"<Workbench of {self.title}: {state}; {SEEN}>"
 
 
 def workbench(backed: Sequence[Backed]) -> Workbench:

@@ -655,9 +655,9 @@ def test_launches_are_those_of_the_sizes_of_the_last_run():
     cx, x = specialised_example()
     cx.compile(ll.GenericCompiler(), CPUCompiler(), specialise={"batch": 8})
     names = [kernel.name for kernel in cx.kernels]
-    assert names == ["mul_sum_gelu", "mul_sum_gelu_batch8", "relu_mul_sum", "relu_mul_sum_batch8"]
+    assert names == ["matmul_gelu", "matmul_gelu_batch8", "matmul", "matmul_batch8"]
     general = [launch.kernel.name for launch in cx.launches]
-    assert general == ["mul_sum_gelu", "relu_mul_sum"]
+    assert general == ["matmul_gelu", "matmul"]
     cx.execute()
     assert [launch.kernel.name for launch in cx.launches] == [f"{name}_batch8" for name in general]
     assert [launch.kernel.name for launch in cx.launches] == [
@@ -671,13 +671,13 @@ def test_launches_are_those_of_the_sizes_of_the_last_run():
 
 def test_a_schedule_is_for_the_general_kernel_or_for_the_one_for_sizes():
     cx, _ = specialised_example()
-    mine = CPUCompiler(schedules={"mul_sum_gelu": "parallel i"})
+    mine = CPUCompiler(schedules={"matmul_gelu": "parallel i"})
     cx.compile(ll.GenericCompiler(), mine, specialise={"batch": 8})
-    assert str(cx.kernels["mul_sum_gelu"].schedule) == "parallel i"
-    assert str(cx.kernels["mul_sum_gelu_batch8"].schedule) != "parallel i"
-    mine = CPUCompiler(schedules={"mul_sum_gelu_batch8": "parallel i"})
+    assert str(cx.kernels["matmul_gelu"].schedule) == "parallel i"
+    assert str(cx.kernels["matmul_gelu_batch8"].schedule) != "parallel i"
+    mine = CPUCompiler(schedules={"matmul_gelu_batch8": "parallel i"})
     cx.compile(ll.GenericCompiler(), mine, specialise={"batch": 8})
-    assert str(cx.kernels["mul_sum_gelu_batch8"].schedule) == "parallel i"
+    assert str(cx.kernels["matmul_gelu_batch8"].schedule) == "parallel i"
 
 
 def test_a_kernel_has_no_number_that_makes_it_anothers_name():
@@ -722,8 +722,8 @@ def test_a_launch_says_what_the_kernel_calls_each_value():
     (twice(cx["hidden"])).named("z").retrieve()
     cx.compile(ll.GenericCompiler(), CPUCompiler())
     assert sorted(str(launch) for launch in cx.launches) == [
-        "%hidden: f32[batch, 3] = mul_sum_gelu(a=%x, b=%w).O",
-        "%y: f32[batch, 4] = relu_mul_sum(a=%hidden, b=%w).O",
+        "%hidden: f32[batch, 3] = matmul_gelu(a=%x, b=%w).O",
+        "%y: f32[batch, 4] = matmul(a=%hidden, b=%w).O",
         "%z: f32[batch, 3] = twice(given=%hidden).made",
     ]
     assert cx.launches[0].name == "hidden"

@@ -67,7 +67,7 @@ def test_a_recording_has_the_sources(tmp_path):
 @pytest.mark.usefixtures("no_compiler")
 def test_a_wrong_schedule_is_an_error_there_too():
     cx, _ = written()
-    wrong = ll.CPUCompiler(schedules={"mul_max_sum_recip": "parallel q"})
+    wrong = ll.CPUCompiler(schedules={"softmax": "parallel q"})
     with pytest.warns(LabWarning, match="no C compiler"):
         error_of(lambda: cx.compile(ll.GenericCompiler(), wrong), ScheduleError)
 

@@ -19,16 +19,24 @@ from luminal_lab.core.interpret import Environment
 from luminal_lab.devices.build import cache
 from luminal_lab.devices.build.toolchain import compile_library, find_compiler
 from luminal_lab.devices.cpu import program as cpu_program, trial_build
-from luminal_lab.devices.cpu.trial import FILLS, Area, Death, Died, Job, Trial, first_difference
+from luminal_lab.devices.cpu.trial import (
+    FILLS,
+    Area,
+    Death,
+    Died,
+    TrialJob,
+    TrialProcess,
+    first_difference,
+)
 from luminal_lab.devices.cpu.trial_build import Builds, builds
-from luminal_lab.devices.cpu.trial_report import Named, words
+from luminal_lab.devices.cpu.trial_report import ArrayName, words
 from luminal_lab.devices.cpu.user_check import TRIED, check_kernel
 from luminal_lab.errors import DefinitionError, DeviceError, PassError
 from tests.expect import error_of
 
 F32 = np.dtype(np.float32)
 COUNT = 10
-NAMES = {0: Named("x", 4, is_input=True), 1: Named("y", 4, is_input=False)}
+NAMES = {0: ArrayName("x", 4, is_input=True), 1: ArrayName("y", 4, is_input=False)}
 SOURCE = """#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,16 +69,16 @@ def built(compiler: str | None = None) -> Builds:
 
 def trial_of(
     body: str, *, compiler: str | None = None, checked: bool = True, **limits: Any
-) -> Trial:
+) -> TrialProcess:
     """Return a trial of one line of C, with ten numbers in x and room for ten in y."""
     build, source = built(compiler), SOURCE.replace("BODY", body) + TRIED
     library = build.library(source) if checked else compile_library(source, find_compiler(compiler))
     areas = [Area(4 * COUNT, writable=False), Area(4 * COUNT)]
-    job = Job(library, areas, [(0, 0), (1, 0)], [0], [1], [COUNT], **limits)
-    return Trial(build, job, checked=checked)
+    job = TrialJob(library, areas, [(0, 0), (1, 0)], [0], [1], [COUNT], **limits)
+    return TrialProcess(build, job, checked=checked)
 
 
-def prepared(trial: Trial) -> Trial:
+def prepared(trial: TrialProcess) -> TrialProcess:
     trial.fill(FILLS[0])
     trial.array(0, (COUNT,), F32)[:] = np.arange(COUNT)
     return trial

@@ -10,7 +10,7 @@ import luminal_lab as ll
 from luminal_lab import nn
 from luminal_lab.core.interpret import Environment
 from luminal_lab.devices.cuda import engine as cuda_engine
-from luminal_lab.devices.gpu.engine import Emulated
+from luminal_lab.devices.gpu.engine import EmulatorEngine
 from luminal_lab.errors import (
     ArgumentError,
     DeviceError,
@@ -121,9 +121,9 @@ def test_a_schedule_that_shares_more_than_a_block_may_have(device, room):
     (cx.tensor((128, 128), name="x") @ cx.tensor((128, 128), name="w")).retrieve()
     cx.compile(ll.GenericCompiler(), device)
     steps = "bind i to block\npack b before j over k, j as all\nplace all in shared"
-    error = error_of(lambda: cx.kernels["mul_sum"].rescheduled(steps), ScheduleError)
+    error = error_of(lambda: cx.kernels["matmul"].rescheduled(steps), ScheduleError)
     assert str(error) == (
-        f"kernel mul_sum: a block has 65,536 bytes of shared memory, and {room}\n"
+        f"kernel matmul: a block has 65,536 bytes of shared memory, and {room}\n"
         "hint: all has 65,536 of them: make its tiles smaller, or place it in memory"
     )
 
@@ -266,7 +266,7 @@ def test_an_index_out_of_range(device):
 
 @pytest.mark.parametrize("is_carried", [False, True])
 def test_ctrl_c_stops_a_run_but_not_half_way_through_state(monkeypatch, is_carried):
-    launch = Emulated.launch
+    launch = EmulatorEngine.launch
 
     def interrupted(engine: Any, launches: Any, *args: Any, **named: Any) -> None:
         launch(engine, launches, *args, **named)
@@ -280,7 +280,7 @@ def test_ctrl_c_stops_a_run_but_not_half_way_through_state(monkeypatch, is_carri
         cx.carry(new, state)
     cx.compile(ll.CUDACompiler(emulate=True))
     with monkeypatch.context() as patch:
-        patch.setattr(Emulated, "launch", interrupted)
+        patch.setattr(EmulatorEngine, "launch", interrupted)
         error_of(cx.execute, Interrupted)
     cx.execute()
     assert new.numpy()[0] == (2 if is_carried else 1)

@@ -20,9 +20,9 @@ from luminal_lab.devices.cuda import (
 from luminal_lab.devices.cuda.engine import CuPyEngine
 from luminal_lab.devices.cuda.library import Choice
 from luminal_lab.devices.gpu import plan as gpu_plan
-from luminal_lab.devices.gpu.engine import Place
+from luminal_lab.devices.gpu.engine import Location
 from luminal_lab.errors import DeviceError, Interrupted, RangeError
-from luminal_lab.machines.resources import Compiled
+from luminal_lab.machines.resources import CompiledCUDA
 from tests.devices.stand_ins.cupy_stand_in import (
     BINDINGS,
     ENUMS,
@@ -45,8 +45,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[CuPy]:
 def standing(monkeypatch: pytest.MonkeyPatch, gpu: CuPy) -> Iterator[CuPy]:
     """Have the engine call a stand-in, whose kernels are their own source."""
 
-    def compiled(source: str, arch: str) -> Compiled:
-        return Compiled(arch, source, source.encode(), "", {})
+    def compiled(source: str, arch: str) -> CompiledCUDA:
+        return CompiledCUDA(arch, source, source.encode(), "", {})
 
     place = gpu_plan.GPUBound._placed
 
@@ -54,7 +54,7 @@ def standing(monkeypatch: pytest.MonkeyPatch, gpu: CuPy) -> Iterator[CuPy]:
         found = place(*args)
         for one in found:
             for argument in one.arguments:
-                if isinstance(argument, Place):
+                if isinstance(argument, Location):
                     gpu.sizes[argument.address] = argument.bytes
         return found
 
@@ -359,9 +359,9 @@ def test_the_faster_of_two_is_taken_and_shown(gpu):
     assert "cuBLAS" not in str(cx.launches)
     cx.execute()
     program: Any = cx.compilation.runner
-    assert program.engine.products.choices == {("mul_sum", ()): Choice(0.00025, 0.00025)}
+    assert program.engine.products.choices == {("matmul", ()): Choice(0.00025, 0.00025)}
     assert str(cx.launches) == (
-        "   0  %y: f32[5, 6] = mul_sum(a=%0, b=%1).O  # 250.0 µs, where cuBLAS takes 250.0"
+        "   0  %y: f32[5, 6] = matmul(a=%0, b=%1).O  # 250.0 µs, where cuBLAS takes 250.0"
     )
     assert str(Choice(30e-6, 20e-6)) == "by cuBLAS: 20.0 µs, where its own code takes 30.0"
     # Outside of a graph a launch takes longer than that.
@@ -392,7 +392,7 @@ def test_a_product_that_cublas_does_not_take_is_a_kernels(gpu):
     assert "cuBLAS" not in str(cx.launches)
     program: Any = cx.compilation.runner
     assert program.engine.products.why_not == (
-        "kernel mul_sum: cuBLAS failed: CUBLAS_STATUS_NOT_SUPPORTED: error 15"
+        "kernel matmul: cuBLAS failed: CUBLAS_STATUS_NOT_SUPPORTED: error 15"
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import ints
-from luminal_lab.devices.cuda.product import Matrix, product_of
+from luminal_lab.devices.cuda.product import GemmOperand, product_of
 from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.definition.text import parse_definition
 
@@ -63,7 +63,7 @@ def test_its_operands_give_the_product(text):
     made = np.zeros(ints(definition.outputs[0].type.shape), np.float32)
     flat = [*(one.reshape(-1) for one in inputs.values()), made.reshape(-1)]
 
-    def place(matrix: Matrix, batch: int, row: int, column: int) -> int:
+    def place(matrix: GemmOperand, batch: int, row: int, column: int) -> int:
         down, across = (matrix.step, 1) if matrix.op else (1, matrix.step)
         return batch * matrix.stride + row * down + column * across
 
@@ -117,4 +117,4 @@ def test_halves_are_added_up_in_float32():
     )
     found = product_of(definition, {})
     assert found is not None
-    assert (found.given, found.made) == (DType.bfloat16, DType.bfloat16)
+    assert (found.factor_dtype, found.result_dtype) == (DType.bfloat16, DType.bfloat16)

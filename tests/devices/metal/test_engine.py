@@ -10,7 +10,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.core.interpret import Environment
 from luminal_lab.devices.gpu import plan as gpu_plan
-from luminal_lab.devices.gpu.engine import Place
+from luminal_lab.devices.gpu.engine import Location
 from luminal_lab.devices.metal import engine as metal_engine
 from luminal_lab.errors import ArgumentError, DeviceError, UnknownNameError
 from tests.devices.stand_ins.metal_stand_in import Metal
@@ -30,7 +30,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Metal:
         found = place(*args)
         for one in found:
             for argument in one.arguments:
-                if isinstance(argument, Place):
+                if isinstance(argument, Location):
                     metal.sizes[argument.address] = argument.bytes
         return found
 

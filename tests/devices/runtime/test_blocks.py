@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from luminal_lab.devices.runtime import blocks
-from luminal_lab.devices.runtime.blocks import Block, Blocks
+from luminal_lab.devices.runtime.blocks import BlockPool, MemoryBlock
 
 F32 = np.dtype(np.float32)
 
 
 def test_blocks_are_aligned_and_arrays_lie_in_them():
-    block = Block(100)
+    block = MemoryBlock(100)
     assert block.address % 64 == 0
     array = block.array((5, 5), F32)
     assert array.ctypes.data == block.address
@@ -21,7 +21,7 @@ def test_blocks_are_aligned_and_arrays_lie_in_them():
 
 
 def test_a_block_is_given_again_when_nobody_holds_it():
-    blocks = Blocks()
+    blocks = BlockPool()
     first = blocks.take(64)
     array = first.array((16,), F32)
     view = array[2:]
@@ -33,7 +33,7 @@ def test_a_block_is_given_again_when_nobody_holds_it():
 
 
 def test_idle_blocks_are_given_back():
-    blocks = Blocks()
+    blocks = BlockPool()
     kept = [blocks.take(size) for size in (64, 128)]
     array = kept[0].array((1,), F32)
     del kept
@@ -44,14 +44,14 @@ def test_idle_blocks_are_given_back():
 
 
 def test_many_sizes_do_not_pile_up():
-    blocks = Blocks()
+    blocks = BlockPool()
     for size in range(1, 200):
         blocks.take(1000 * size)
     assert blocks.bytes < 20 * 200_000
 
 
 def test_who_else_holds_a_carried_array_is_seen():
-    block = Block(64)
+    block = MemoryBlock(64)
     session = {"input": block.array((4,), F32)}
     session["output"] = session["input"]
     block.given = weakref.ref(session["input"])
@@ -71,4 +71,4 @@ def test_more_than_there_is_is_refused(monkeypatch):
     monkeypatch.setattr(blocks, "CAREFUL", 1000)
     monkeypatch.setattr(blocks, "available_memory", lambda: 5000)
     with pytest.raises(MemoryError, match=r"6,000 bytes, and 5,000 are there"):
-        Block(6000)
+        MemoryBlock(6000)

@@ -288,7 +288,7 @@ def test_why_and_why_not() -> None:
     )
     why = str(compilation.why(power))
     assert "fuse-contractions, made no contraction with it: kept apart: computing" in why
-    (call,) = [n for n in compilation.ir if n.op.name == "call" and n.op.body.name == "mul_sum"]  # pyright: ignore[reportAttributeAccessIssue]
+    (call,) = [n for n in compilation.ir if n.op.name == "call" and n.op.body.name == "matmul"]  # pyright: ignore[reportAttributeAccessIssue]
     assert "because 256 sums of 16 products" in str(compilation.why(call))
 
 

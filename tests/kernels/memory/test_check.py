@@ -10,7 +10,7 @@ from luminal_lab.core.dims import Symbol
 from luminal_lab.errors import VerifyError
 from luminal_lab.kernels.memory.check import check, check_bound
 from luminal_lab.kernels.memory.plan import Carry, InPlace, MemoryPlan, Place, plan
-from luminal_lab.kernels.memory.program import Step, Value
+from luminal_lab.kernels.memory.program import MemoryStep as Step, MemoryValue as Value
 from tests.expect import error_of
 
 # %x is read by both, %a and %b are there at one time, %o is what becomes %s.

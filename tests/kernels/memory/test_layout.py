@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from luminal_lab.kernels.memory import layout as memory_layout
-from luminal_lab.kernels.memory.layout import Arena, Span, arrange, most_live
+from luminal_lab.kernels.memory.layout import Arena, LifeSpan as Span, arrange, most_live
 
 SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=20)
 SIZES = st.lists(st.integers(0, 500), min_size=20, max_size=20)

@@ -16,7 +16,7 @@ from luminal_lab.errors import DimError, GraphError
 from luminal_lab.kernels.memory.check import check_bound
 from luminal_lab.kernels.memory.layout import Arena
 from luminal_lab.kernels.memory.plan import BoundPlan, MemoryPlan, plan
-from luminal_lab.kernels.memory.program import Step, Value, ValueKind
+from luminal_lab.kernels.memory.program import MemoryStep as Step, MemoryValue as Value, ValueKind
 from luminal_lab.passes.memory import ALIASES
 from tests.expect import error_of
 

@@ -222,8 +222,8 @@ def test_operands_are_copied_ahead_where_the_card_does_that() -> None:
         assert ("lab_copy_async_16" in made.uses) is bool(steps)
         return steps
 
-    assert copies("half_matmul", H200) == ["ahead k_o by 1"]  # it has but two steps
-    assert copies("deep_matmul", H200) == ["ahead k_o by 2"]
+    assert copies("half_matmul", H200) == ["ahead k.step by 1"]  # it has but two steps
+    assert copies("deep_matmul", H200) == ["ahead k.step by 2"]
     assert copies("half_matmul", gpu_of("sm_75")) == copies("half_matmul", apple()) == []
 
 

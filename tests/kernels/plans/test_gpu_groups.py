@@ -196,7 +196,7 @@ def test_other_cards_refuse_the_schedule() -> None:
     kernel = made(product(64, 64, 128))
     other = made(product(64, 64, 128), gpu_of("sm_80"))
     assert error_of(lambda: other.rescheduled(str(kernel.schedule)), ScheduleError).message == (
-        "nest product: tensor i_i_i is not two loops of (16, 8), or three around a sum"
+        "nest product: tensor i_start_own is not two loops of (16, 8), or three around a sum"
     )
 
 
@@ -226,7 +226,7 @@ nest turned(x: f16[4, 8, 64]) -> (y: f16[8, 64])
 
 def test_tiles_that_do_not_fit_are_refused() -> None:
     kernel = made(product(128, 128, 1024))
-    text = str(kernel.schedule).replace("ahead k_o by 2", "ahead k_o by 8")
+    text = str(kernel.schedule).replace("ahead k.step by 2", "ahead k.step by 8")
     assert error_of(lambda: kernel.rescheduled(text), ScheduleError).message == (
         "kernel product: a block has 294,984 bytes of shared memory, 294,984 of them for tiles, "
         "and on sm_90a it may have 232,448"
@@ -239,9 +239,9 @@ def test_tiles_that_do_not_fit_are_refused() -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("lab_barrier_wait(&lab_arrived[k_o % 3], k_o / 3);", ""),
-        ("k_o / 3);", "k_o / 3 + 1);"),
-        ("&rows[4096*((k_o + 2) % 3)]", "&rows[4096*((k_o + 1) % 3)]"),
+        ("lab_barrier_wait(&lab_arrived[k_step % 3], k_step / 3);", ""),
+        ("k_step / 3);", "k_step / 3 + 1);"),
+        ("&rows[4096*((k_step + 2) % 3)]", "&rows[4096*((k_step + 1) % 3)]"),
     ],
     ids=["no wait", "another phase", "another place"],
 )
@@ -263,7 +263,7 @@ def test_a_race_with_a_copy_is_found(old: str, new: str) -> None:
         ("lab_wgmma_commit();", ""),
         ("16, 1024, 1)", "16, 512, 1)"),
         ("8192, 1024, 1)", "8192, 2048, 1)"),
-        ("64*k_o + 128, 64*i_o", "64*k_o + 64, 64*i_o"),
+        ("64*k_step + 128, 64*i_block", "64*k_step + 64, 64*i_block"),
     ],
     ids=["no wait", "no group", "rows' stride", "columns' stride", "another tile"],
 )
@@ -280,15 +280,27 @@ def test_a_wrong_product_is_wrong(old: str, new: str) -> None:
     [
         ("lab_wgmma_begin();", "", "four warps multiply before lab_wgmma_begin()"),
         ("1024, 1), 1);", "1024, 0), 1);", "four warps multiply what is no tile for all of them"),
-        ("&rows[4096*k_o_a]", "&rows[4096*k_o_a + 64]", "a bulk copy is none that there is"),
+        (
+            "&rows[4096*k_first_step]",
+            "&rows[4096*k_first_step + 64]",
+            "a bulk copy is none that there is",
+        ),
         (
             "lab_barrier_init(",
             "if (!a) lab_barrier_init(",
             "it uses a barrier that counts bytes as",
         ),
-        ("lab_arrived[k_o_a], 8192", "lab_arrived[k_o_a], 4096", "what a barrier counts does not"),
+        (
+            "lab_arrived[k_first_step], 8192",
+            "lab_arrived[k_first_step], 4096",
+            "what a barrier counts does not",
+        ),
         ("lab_arrived[lab_i], 2", "lab_arrived[lab_i], 3", "what a barrier counts does not come"),
-        ("[(k_o + 2) % 3], 8192", "[(k_o + 1) % 3], 8192", "what a barrier counts does not come"),
+        (
+            "[(k_step + 2) % 3], 8192",
+            "[(k_step + 1) % 3], 8192",
+            "what a barrier counts does not come",
+        ),
         ("        lab_sync();", "", "what a barrier counts does not come"),
     ],
 )

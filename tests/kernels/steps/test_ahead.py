@@ -40,11 +40,11 @@ def test_there_is_a_place_more_than_it_is_ahead() -> None:
     made = parse_schedule("ahead k by 2").apply(parse_nest(TURNED))
     assert str(made).splitlines()[5:-2] == [
         "    local s: f32[3, 64] in shared",
-        "    for k_a < 2:",
-        "      if k_a < n:",
-        "        thread l_2_2 < 16:",
-        "          vector c_2 < 4:",
-        "            s[k_a, c_2 + 4*l_2_2] = x[k_a, c_2 + 4*l_2_2]",
+        "    for k_first < 2:",
+        "      if k_first < n:",
+        "        thread l_2_first < 16:",
+        "          vector c_first < 4:",
+        "            s[k_first, c_first + 4*l_2_first] = x[k_first, c_first + 4*l_2_first]",
         "    for k < n:",
         "      if k < n - 2:",
         "        thread l_2 < 16:",

@@ -23,7 +23,7 @@ kernel twice(x: f32[n, 8]) -> (y: f32[n, 8])
 @pytest.fixture
 def kernel() -> Kernel:
     definition = parse_definition(TOTAL)
-    steps = parse_schedule("split i by 4\nparallel i_o\nsimd j")
+    steps = parse_schedule("split i by 4\nparallel i.block\nsimd j")
     return make_kernel(definition, "twice", Machine(), steps)
 
 
@@ -34,14 +34,16 @@ def test_a_step_shows_what_it_made_of_the_nest(kernel: Kernel) -> None:
     assert (
         str(kernel.steps[1])
         == """\
-# parallel i_o
+# parallel i.block
 @@ -1,5 +1,5 @@
  nest twice(x: f32[n, 8]) -> (y: f32[n, 8])
--  for i_o < (n + 3)//4:
-+  parallel i_o < (n + 3)//4:
-     for i_i < min(4, n - 4*i_o):
+-  for i.block < (n + 3)//4:
++  parallel i.block < (n + 3)//4:
+     for i.own < min(4, n - 4*i.block):
        for j < 8:
-         y[4*i_o + i_i, j] = x[4*i_o + i_i, j] * 2.0""".replace("4*i_o + i_i", "i_i + 4*i_o")
+         y[4*i.block + i.own, j] = x[4*i.block + i.own, j] * 2.0""".replace(
+            "4*i.block + i.own", "4*i.block + i.own"
+        )
     )
     assert repr(kernel.steps) == "<Changes: 3 steps; print(…) shows them, [n] is one>"
     assert repr(kernel.steps[2]).startswith("<Change simd j; print(…)")
@@ -61,22 +63,23 @@ def test_a_kernel_by_another_schedule(kernel: Kernel) -> None:
     ("text", "message"),
     [
         (
-            "split i by 4\nparallel i_o\nunroll i_i\nsimd j",
-            "kernel twice: unroll i_i: its size, min(4, n - 4*i_o), is not known before it runs\n"
-            "    split i by 4\n    parallel i_o\n  > unroll i_i\n    simd j\n"
-            "hint: split i_i by a number and unroll the inner loop; round or clamp that first "
+            "split i by 4\nparallel i.block\nunroll i.own\nsimd j",
+            "kernel twice: unroll i.own: its size, min(4, n - 4*i.block), is not known before it "
+            "runs\n"
+            "    split i by 4\n    parallel i.block\n  > unroll i.own\n    simd j\n"
+            "hint: split i.own by a number and unroll the inner loop; round or clamp that first "
             "where the last block may be shorter",
         ),
         (
-            "split i by 4\n  paralel i_o",
-            "kernel twice: there is no step 'paralel'\n    split i by 4\n  > paralel i_o\n"
+            "split i by 4\n  paralel i.block",
+            "kernel twice: there is no step 'paralel'\n    split i by 4\n  > paralel i.block\n"
             "hint: did you mean 'parallel'?",
         ),
         (
-            "split i by 4\nreorder i_o, k",
-            "kernel twice: reorder i_o, k: in i_o there is i_i\n"
-            "    split i by 4\n  > reorder i_o, k\n"
-            "hint: it takes a loop and the one right inside it, as in i_o, i_i",
+            "split i by 4\nmerge i.block, j",
+            "kernel twice: merge i.block, j: in i.block there is i.own\n"
+            "    split i by 4\n  > merge i.block, j\n"
+            "hint: it takes loops that stand right inside each other: name i.own, too",
         ),
     ],
 )
@@ -152,11 +155,11 @@ def test_a_program_whose_names_are_words_of_c() -> None:
 
 
 def test_a_schedule_is_text_or_steps(kernel: Kernel) -> None:
-    text = "# by blocks\nsplit i by 4  # four rows\n\nparallel i_o"
-    wanted = parse_schedule("split i by 4\nparallel i_o")
+    text = "# by blocks\nsplit i by 4  # four rows\n\nparallel i.block"
+    wanted = parse_schedule("split i by 4\nparallel i.block")
     assert parse_schedule(text) == wanted
     assert kernel.rescheduled(text).schedule == wanted
-    assert kernel.rescheduled(["split i by 4", "parallel i_o"]).schedule == wanted
+    assert kernel.rescheduled(["split i by 4", "parallel i.block"]).schedule == wanted
     assert kernel.rescheduled(wanted.steps).schedule == wanted
     assert kernel.rescheduled(wanted.steps[:1]).schedule == parse_schedule("split i by 4")
     assert kernel.rescheduled(wanted.steps[0]).schedule == parse_schedule("split i by 4")
@@ -168,8 +171,8 @@ def test_a_schedule_is_text_or_steps(kernel: Kernel) -> None:
 def test_what_is_no_schedule(kernel: Kernel) -> None:
     error = error_of(lambda: kernel.rescheduled("split i by x"), ParseError)
     assert str(error) == (
-        "kernel twice: by is a number, and not 'x'\n  > split i by x\n"
-        "hint: its form is split {loop} by {by}"
+        "kernel twice: by has numbers, and not 'x'\n  > split i by x\n"
+        "hint: its form is split {loops} by {by}[ as {words}]"
     )
     wrong: list[tuple[Any, str]] = [(3, "3"), (["split i by 4", 7], "7"), (None, "None")]
     for given, shown in wrong:
@@ -185,11 +188,11 @@ def test_a_step_that_is_not_there(kernel: Kernel) -> None:
 @pytest.mark.parametrize(
     ("steps", "hint"),
     [
-        ("split i by 8\nvector i_i", "round i_i or clamp i_i first: then its size is 8"),
-        ("split j by 3\nvector j_i", "round j_i or clamp j_i first: then its size is 3"),
+        ("split i by 8\nvector i.own", "round i.own or clamp i.own first: then its size is 8"),
+        ("split j by 3\nvector j.own", "round j.own or clamp j.own first: then its size is 3"),
         ("vector i", "split i by 8 and make the inner loop one"),
-        ("split i by 4\nround i_i", "clamp i_i has it read the last place again"),
-        ("split i by 4\nclamp i_i", "cut in place of split"),
+        ("split i by 4\nround i.own", "clamp i.own has it read the last place again"),
+        ("split i by 4\nclamp i.own", "cut in place of split"),
         ("pack x before i over k as p", "its loops are"),
         ("pack x before j over i as p", "those in it are j"),
         ("fuse j into i", "only loops of one size"),

@@ -44,16 +44,20 @@ def after(text: str, *steps: str) -> Nest:
 
 def test_bind_gives_loops_to_blocks_and_threads() -> None:
     made = after(
-        DOUBLE, "split i by 64", "guard i_i in i_i", "bind i_o to block", "bind i_i to thread"
+        DOUBLE,
+        "split i by 64",
+        "guard i.own in i.own",
+        "bind i.block to block",
+        "bind i.own to thread",
     )
     assert (
         str(made)
         == """\
 nest double(x: f32[n]) -> (y: f32[n])
-  block i_o < (n + 63)//64:
-    thread i_i < 64:
-      if i_i + 64*i_o < n:
-        y[i_i + 64*i_o] = x[i_i + 64*i_o] * 2.0"""
+  block i.block < (n + 63)//64:
+    thread i.own < 64:
+      if 64*i.block + i.own < n:
+        y[64*i.block + i.own] = x[64*i.block + i.own] * 2.0"""
     )
 
 
@@ -61,10 +65,10 @@ def test_bind_makes_one_copy_of_loops_that_copy_a_tile() -> None:
     made = after(TILE, "place s in tiles", "bind r to bulk", "bind c to bulk", "ahead k by 1")
     assert str(made).splitlines()[2:9] == [
         "    local s: f16[2, 8, 64] in tiles",
-        "    for k_a < 1:",
-        "      bulk r_3 < 8:",
-        "        bulk c_3 < 64:",
-        "          s[k_a, r_3, c_3] = x[k_a, r_3, c_3]",
+        "    for k_first < 1:",
+        "      bulk r_first < 8:",
+        "        bulk c_first < 64:",
+        "          s[k_first, r_first, c_first] = x[k_first, r_first, c_first]",
         "    for k < 4:",
         "      if k < 3:",
     ]
@@ -78,30 +82,31 @@ nest pairs(x: f32[n, 4]) -> (y: f32[n, 4])
   for i < n:
     for j < 4:
       y[i, j] = x[i, j]"""
-    made = after(text, "split i by 8", "guard i_i in j")
+    made = after(text, "split i by 8", "guard i.own in j")
     assert str(made).splitlines()[2:] == [
-        "    for i_i < 8:",
+        "    for i.own < 8:",
         "      for j < 4:",
-        "        if i_i + 8*i_o < n:",
-        "          y[i_i + 8*i_o, j] = x[i_i + 8*i_o, j]",
+        "        if 8*i.block + i.own < n:",
+        "          y[8*i.block + i.own, j] = x[8*i.block + i.own, j]",
     ]
 
 
 def test_mask_reads_0_beyond_the_end_and_writes_nothing() -> None:
-    made = after(ROWS, "split i by 4", "mask i_i", "split j by 3", "mask j_i")
+    made = after(ROWS, "split i by 4", "mask i.own", "split j by 3", "mask j.own")
     assert (
         str(made)
         == """\
 nest rows(x: f32[n, 8]) -> (y: f32[n])
-  for i_o < (n + 3)//4:
-    for i_i < 4:
+  for i.block < (n + 3)//4:
+    for i.own < 4:
       local t: f32[] in registers
       t = 0.0
-      for j_o < 3:
-        for j_i < 3:
-          t += [i_i + 4*i_o < n and j_i + 3*j_o < 8: x[i_i + 4*i_o, j_i + 3*j_o]]
-      if i_i + 4*i_o < n:
-        y[i_i + 4*i_o] = t"""
+      for j.block < 3:
+        for j.own < 3:
+          t += [3*j.block + j.own < 8 and 4*i.block + i.own < n: \
+x[4*i.block + i.own, 3*j.block + j.own]]
+      if 4*i.block + i.own < n:
+        y[4*i.block + i.own] = t"""
     )
     x = np.arange(24, dtype=np.float32).reshape(3, 8)
     assert np.array_equal(evaluate_nest(made, {"x": x}, {"n": 3})["y"], x.sum(1))
@@ -163,8 +168,8 @@ nest rows(x: f32[n, 8]) -> (y: f32[n])
         (DOUBLE, ["mask i"], "mask i: its size is n always"),
         (
             DOUBLE,
-            ["split i by 8", "split i_i by 4", "mask i_i_o"],
-            "mask i_i_o: the size of i_i_i, ",
+            ["split i by 8", "split i.own by 4 as tile, lane", "mask i.tile"],
+            "mask i.tile: the size of i.lane, ",
         ),
     ],
 )

@@ -34,12 +34,12 @@ kernel norm(x: f32[2048, 4096]) -> (y: f32[2048, 4096])
 
 
 def test_there_is_a_fetch_for_each_line_of_memory() -> None:
-    made = after(ROWS, *CUT, "fetch x in j_o ahead 1 of i", "fetch y in j_o ahead 2 of i")
+    made = after(ROWS, *CUT, "fetch x in j.block ahead 1 of i", "fetch y in j.block ahead 2 of i")
     assert [line.strip() for line in str(made).splitlines() if "fetch" in line] == [
-        "fetch y[i + 2, 32*j_o]",
-        "fetch y[i + 2, 32*j_o + 16]",
-        "fetch x[i + 1, 32*j_o]",
-        "fetch x[i + 1, 32*j_o + 16]",
+        "fetch y[i + 2, 32*j.block]",
+        "fetch y[i + 2, 32*j.block + 16]",
+        "fetch x[i + 1, 32*j.block]",
+        "fetch x[i + 1, 32*j.block + 16]",
     ]
     assert parse_nest(str(made)) == made
     values(ROWS, made, n=3, m=37)  # the last rows fetch what is not there
@@ -49,12 +49,12 @@ def test_later_steps_move_fetches_along() -> None:
     made = after(
         ROWS,
         *CUT,
-        "fetch x in j_o ahead 1 of i",
+        "fetch x in j.block ahead 1 of i",
         "split i by 4",
-        "parallel i_o",
-        "simd j_i",
+        "parallel i.block",
+        "simd j.own",
     )
-    assert "fetch x[i_i + 4*i_o + 1, 32*j_o + 16]" in str(made)
+    assert "fetch x[4*i.block + i.own + 1, 32*j.block + 16]" in str(made)
     values(ROWS, made, n=7, m=37)
 
 
@@ -83,7 +83,12 @@ def test_an_array_that_is_only_fetched_is_known() -> None:
 
 
 def test_fetches_change_no_bit() -> None:
-    plain, *steps = "simd j_i", *CUT, "fetch x in j_o ahead 1 of i", "fetch y in j_o ahead 9 of i"
+    plain, *steps = (
+        "simd j.own",
+        *CUT,
+        "fetch x in j.block ahead 1 of i",
+        "fetch y in j.block ahead 9 of i",
+    )
     definition = parse_definition(ROWS)
     kernels = [
         make_kernel(definition, name, Machine(), parse_schedule("\n".join(lines)))
@@ -104,13 +109,13 @@ def fetched(text: str, machine: Machine = FAR) -> list[str]:
 
 def test_rows_of_a_softmax_come_while_the_costly_loop_runs() -> None:
     assert fetched(SOFTMAX) == [
-        "fetch x in j_2_o ahead 1 of i_i",
-        "fetch y in j_2_o ahead 1 of i_i",
+        "fetch x in j_2.block ahead 1 of i.own",
+        "fetch y in j_2.block ahead 1 of i.own",
     ]
 
 
 def test_rows_that_are_read_three_times_come_while_the_last_is_written() -> None:
-    assert fetched(NORM) == ["fetch x in j_3_o ahead 1 of i_i"]
+    assert fetched(NORM) == ["fetch x in j_3.block ahead 1 of i.own"]
 
 
 @pytest.mark.parametrize(
@@ -143,10 +148,13 @@ def test_where_it_is_of_no_use_nothing_is_fetched(text: str, machine: Machine) -
             ["simd j", "fetch x in j ahead 1 of i"],
             "j is a simd loop, all of whose iterations are one",
         ),
-        (["split i by 4", "fetch x in i_o ahead 1 of i_o"], "i_o is not within i_o"),
         (
-            ["split i by 4", "split i_i by 2", "fetch x in i_i_o ahead 1 of i_o"],
-            "what i_i_o uses of x is not so many neighbours",
+            ["split i by 4", "fetch x in i.block ahead 1 of i.block"],
+            "i.block is not within i.block",
+        ),
+        (
+            ["split i by 4", "split i.own by 2 as two, one", "fetch x in i.two ahead 1 of i.block"],
+            "what i.two uses of x is not so many neighbours",
         ),
         (["fetch x in k ahead 1 of i"], "there is no loop k"),
     ],

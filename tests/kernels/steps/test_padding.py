@@ -84,9 +84,9 @@ nest f(x: f32[7]) -> (y: f32[5])
     y[i] = 0.0
     for p < 3:
       y[i] += x[i + p]"""
-    made = step(text, "split i by 2", "pad x before i_i as f")
+    made = step(text, "split i by 2", "pad x before i.own as f")
     assert "local f: f32[4] in scratch" in str(made)
-    assert "f[f_i_i] = [f_i_i + 2*i_o < 7: x[f_i_i + 2*i_o]]" in str(made)
+    assert "f[f_i.own] = [f_i.own + 2*i.block < 7: x[f_i.own + 2*i.block]]" in str(made)
     same(text, made)
 
 

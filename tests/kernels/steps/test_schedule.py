@@ -137,7 +137,7 @@ def test_steps_in_any_order_compute_the_same_or_are_refused(data: st.DataObject)
 
 
 def test_a_text_reads_back_and_every_step_has_a_form() -> None:
-    text = "split i by 6\nreorder i_i, j\npack a before i over i, k as p"
+    text = "split i by 6\nreorder i.own, j\npack a before i over i, k as p"
     assert str(parse_schedule(text)) == text
     assert parse_schedule("") == Schedule()
     for word, step in STEPS.items():
@@ -152,11 +152,11 @@ def test_a_text_reads_back_and_every_step_has_a_form() -> None:
     [
         (MATMUL, ["split l by 6"], "split l by 6: there is no loop l\nhint: its loops are i, j, k"),
         (MATMUL, ["split i by 0"], "split i by 0: a block has at least one iteration"),
-        (MATMUL, ["reorder i, k"], "reorder i, k: in i there is j"),
+        (MATMUL, ["merge i, k"], "merge i, k: in i there is j"),
         (
             MATMUL,
-            ["reorder j, k"],
-            "reorder j, k: the body of j is not one loop but local t, an assignment to t, loop k, "
+            ["reorder k, j"],
+            "reorder k, j: the body of j is not one loop but local t, an assignment to t, loop k, "
             "an assignment to c\nhint: fission j takes it apart",
         ),
         (MATMUL, ["parallel j"], "parallel j: it is inside i, and tasks are outermost"),
@@ -176,8 +176,8 @@ def test_a_text_reads_back_and_every_step_has_a_form() -> None:
         (SOFTMAX, ["fuse j into i"], "fuse j into i: the size of i is n, and that of j is m"),
         (
             "kernel k(x: f32[8]) -> (z: f32[8])\n  y[i < 8] = x[i]\n  z[i < 8] = y[i] + x[i]",
-            ["fuse i_2 into i", "split i by 3", "round i_i"],
-            "round i_i: x[i_i + 3*i_o] may be beyond its end, 8",
+            ["fuse i_2 into i", "split i by 3", "round i.own"],
+            "round i.own: x[3*i.block + i.own] may be beyond its end, 8",
         ),
         (
             "kernel k(x: f32[8]) -> (z: f32[8])\n  y[i < 8] = x[i]\n  z[i < 8] = y[7 - i]",
@@ -186,8 +186,8 @@ def test_a_text_reads_back_and_every_step_has_a_form() -> None:
         ),
         (
             "kernel k(x: f32[8, 8]) -> (y: f32[])\n  y[] = sum i < 8: sum j < 8: x[i, j]",
-            ["reorder i, j"],
-            "reorder i, j: t would be summed in another order",
+            ["reorder j, i"],
+            "reorder j, i: t would be summed in another order",
         ),
         (
             "kernel k(x: f32[8]) -> (y: f32[])\n  y[] = sum i < 8: x[i]",
@@ -217,4 +217,4 @@ def test_text_that_is_no_step() -> None:
     assert caught.value.hint == "did you mean 'split'?"
     with pytest.raises(LabError, match="cannot be read") as caught:
         parse_schedule("split i")
-    assert caught.value.hint == "its form is split {loop} by {by}"
+    assert caught.value.hint == "its form is split {loops} by {by}[ as {words}]"

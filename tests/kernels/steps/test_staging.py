@@ -60,24 +60,29 @@ nest f(a: f32[4, n], b: f32[n, 6]) -> (c: f32[4, 6])
     for j < 6:
       c[i, j] = 1.0
   local s: f32[4, 6] in registers
-  for s_p < 4:
-    for s_q < 6:
-      s[s_p, s_q] = c[s_p, s_q]
+  for s_p_start < 4:
+    for s_q_start < 6:
+      s[s_p_start, s_q_start] = c[s_p_start, s_q_start]
   for k < n:
     for p < 4:
       for q < 6:
         s[p, q] += a[p, k] * b[k, q]
-  for s_p_2 < 4:
-    for s_q_2 < 6:
-      c[s_p_2, s_q_2] = s[s_p_2, s_q_2]"""
+  for s_p_end < 4:
+    for s_q_end < 6:
+      c[s_p_end, s_q_end] = s[s_p_end, s_q_end]"""
     )
     same(PRODUCT, made)
 
 
 def test_a_tile_of_it_can_be_staged() -> None:
-    steps = ["split q by 4", "reorder p, q_o", "reorder k, q_o", "stage c in k over p, q_i as s"]
+    steps = [
+        "split q by 4",
+        "reorder q.block, p",
+        "reorder q.block, k",
+        "stage c in k over p, q.own as s",
+    ]
     made = step(PRODUCT, *steps)
-    assert "for s_q_i < min(4, 6 - 4*q_o):" in str(made)
+    assert "for s_q_start.own < min(4, 6 - 4*q.block):" in str(made)
     same(PRODUCT, made)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from luminal_lab.kernels.user.c_text import Argument, arguments, bare, functions, names, unbalanced
+from luminal_lab.kernels.user.c_text import CArgument, arguments, bare, functions, names, unbalanced
 
 SOURCE = """\
 #include <math.h>
@@ -41,13 +41,13 @@ def test_names_at_the_top():
 @pytest.mark.parametrize(
     ("text", "argument"),
     [
-        ("const float *x", Argument("float", True, True, "x")),
-        ("float const * restrict x", Argument("float", True, True, "x")),
-        ("float *const x", Argument("float", True, False, "x")),
-        ("double x[4]", Argument("double", True, False, "x")),
-        ("long long", Argument("long long", False, False, "")),
-        ("unsigned n", Argument("unsigned", False, False, "n")),
-        ("real_t *", Argument("real_t", True, False, "")),
+        ("const float *x", CArgument("float", True, True, "x")),
+        ("float const * restrict x", CArgument("float", True, True, "x")),
+        ("float *const x", CArgument("float", True, False, "x")),
+        ("double x[4]", CArgument("double", True, False, "x")),
+        ("long long", CArgument("long long", False, False, "")),
+        ("unsigned n", CArgument("unsigned", False, False, "n")),
+        ("real_t *", CArgument("real_t", True, False, "")),
     ],
 )
 def test_arguments(text, argument):

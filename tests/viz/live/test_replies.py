@@ -337,7 +337,7 @@ def test_a_bundle_that_fails_leaves_all_as_it_was(page: Page, monkeypatch: pytes
     before = page.bench.data
     with monkeypatch.context() as patch:
         patch.setattr(bundle.Stages, "add", fail)
-        patch.setattr(bundle, "_told", fail)
+        patch.setattr(bundle, "_facts_header", fail)
         for what in ("rerun", "time"):
             reply = page.ask(what, run=0, passes=switches(page), **{"from": 0})
             assert reply == {"error": "ValueError: no bundle"}

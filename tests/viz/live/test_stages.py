@@ -102,7 +102,7 @@ def test_splices_make_one_list_of_another(order, without, more):
         found += [*old[done:place], *put]
         done = place + out
     assert [*found, *old[done:]] == new
-    assert all(a.place + a.out < b.place for a, b in pairwise(parts))
+    assert all(a.position + a.out < b.position for a, b in pairwise(parts))
 
 
 def test_what_stays_in_order_is_not_touched():

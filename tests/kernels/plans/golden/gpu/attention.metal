@@ -17,166 +17,183 @@ kernel void kernel_attention(
     threadgroup __attribute__((aligned(16))) float s[4096];
     threadgroup __attribute__((aligned(16))) float keys[1024];
     const lab_i64 i = lab_block / ((n + 63) / 64);
-    const lab_i64 j_o = lab_block % ((n + 63) / 64);
+    const lab_i64 j_block = lab_block % ((n + 63) / 64);
     float m[4];
     float l[4];
-    for (int j_i_i = 0; j_i_i < 4; j_i_i++) {
-        m[j_i_i] = -3.4028235e+38f;
+    for (int j_m_own = 0; j_m_own < 4; j_m_own++) {
+        m[j_m_own] = -3.4028235e+38f;
     }
-    for (int j_i_i_2 = 0; j_i_i_2 < 4; j_i_i_2++) {
-        l[j_i_i_2] = 0.0f;
+    for (int j_l_own = 0; j_l_own < 4; j_l_own++) {
+        l[j_l_own] = 0.0f;
     }
-    const int j_i_o_3 = lab_thread / 16;
-    const int p_2_i = lab_thread % 16;
+    const int j_start_group = lab_thread / 16;
+    const int p_start_lane = lab_thread % 16;
     #pragma unroll
-    for (int j_i_i_3 = 0; j_i_i_3 < 4; j_i_i_3++) {
-        acc[64*j_i_o_3 + 16*j_i_i_3 + p_2_i] = 0.0f;
+    for (int j_start_own = 0; j_start_own < 4; j_start_own++) {
+        acc[64*j_start_group + 16*j_start_own + p_start_lane] = 0.0f;
     }
-    for (lab_i64 o_o = 0; o_o < j_o + 1; o_o++) {
+    for (lab_i64 o_block = 0; o_block < j_block + 1; o_block++) {
         float top[4];
         float c[4];
         float top_parts[4];
         float l_parts[4];
-        const int keys_o_i_o_2 = lab_thread / 64;
-        const int keys_o_i_i = lab_thread / 4 % 16;
-        const int keys_p_3_o = lab_thread % 4;
+        const int keys_o_turn = lab_thread / 64;
+        const int keys_o_lane = lab_thread / 4 % 16;
+        const int keys_p_2_vector = lab_thread % 4;
         const lab_f32x4 v0 =
-            64*o_o + 16*keys_o_i_o_2 + keys_o_i_i < n
+            64*o_block + 16*keys_o_turn + keys_o_lane < n
             ? LAB_LOAD(lab_f32x4, k,
-            16*i*n + 1024*o_o + 256*keys_o_i_o_2 + 16*keys_o_i_i + 4*keys_p_3_o) : lab_f32x4();
+            16*i*n + 1024*o_block + 256*keys_o_turn + 16*keys_o_lane + 4*keys_p_2_vector)
+            : lab_f32x4();
         #pragma unroll
-        for (int keys_p_3_i = 0; keys_p_3_i < 4; keys_p_3_i++) {
-            keys[256*keys_p_3_o + 64*keys_p_3_i + 16*keys_o_i_o_2 + keys_o_i_i] = v0.at[keys_p_3_i];
+        for (int keys_p_2_lane = 0; keys_p_2_lane < 4; keys_p_2_lane++) {
+            keys[256*keys_p_2_vector + 64*keys_p_2_lane + 16*keys_o_turn + keys_o_lane] =
+                v0.at[keys_p_2_lane];
         }
         lab_sync();
-        const int j_i_o_4 = lab_thread / 16;
-        const int o_i_i = lab_thread % 16;
+        const int j_block_score_group = lab_thread / 16;
+        const int o_score_lane = lab_thread % 16;
         float t[16];
-        for (int j_i_i_4 = 0; j_i_i_4 < 4; j_i_i_4++) {
-            for (int o_i_o = 0; o_i_o < 4; o_i_o++) {
-                t[4*j_i_i_4 + o_i_o] = 0.0f;
+        for (int j_block_score_start_own = 0; j_block_score_start_own < 4;
+            j_block_score_start_own++) {
+            for (int o_score_start_turn = 0; o_score_start_turn < 4; o_score_start_turn++) {
+                t[4*j_block_score_start_own + o_score_start_turn] = 0.0f;
             }
         }
-        for (int p_3 = 0; p_3 < 16; p_3++) {
+        for (int p_2 = 0; p_2 < 16; p_2++) {
             #pragma unroll
-            for (int j_i_i_4_15 = 0; j_i_i_4_15 < 4; j_i_i_4_15++) {
+            for (int j_block_score_sum_own = 0; j_block_score_sum_own < 4;
+                j_block_score_sum_own++) {
                 #pragma unroll
-                for (int o_i_o_2 = 0; o_i_o_2 < 4; o_i_o_2++) {
+                for (int o_score_sum_turn = 0; o_score_sum_turn < 4; o_score_sum_turn++) {
                     const float v1 =
-                        64*j_o + 4*j_i_o_4 + j_i_i_4_15 < n
-                        ? q[16*i*n + 1024*j_o + 64*j_i_o_4 + 16*j_i_i_4_15 + p_3] : 0;
-                    t[4*j_i_i_4_15 + o_i_o_2] =
-                        lab_fma_f32(v1, keys[64*p_3 + 16*o_i_o_2 + o_i_i],
-                        t[4*j_i_i_4_15 + o_i_o_2]);
+                        64*j_block + 4*j_block_score_group + j_block_score_sum_own < n
+                        ? q[16*i*n + 1024*j_block + 64*j_block_score_group
+                        + 16*j_block_score_sum_own + p_2] : 0;
+                    const float v2 = keys[64*p_2 + 16*o_score_sum_turn + o_score_lane];
+                    t[4*j_block_score_sum_own + o_score_sum_turn] =
+                        lab_fma_f32(v1, v2, t[4*j_block_score_sum_own + o_score_sum_turn]);
                 }
             }
         }
-        for (int j_i_i_4_16 = 0; j_i_i_4_16 < 4; j_i_i_4_16++) {
-            for (int o_i_o_3 = 0; o_i_o_3 < 4; o_i_o_3++) {
-                const lab_i32 v2 = lab_cast_i64_i32(64*j_o + 4*j_i_o_4 + j_i_i_4_16);
-                const lab_bool v3 = v2 < lab_cast_i64_i32(64*o_o + 16*o_i_o_3 + o_i_i);
-                s[256*j_i_o_4 + 64*j_i_i_4_16 + 16*o_i_o_3 + o_i_i] =
-                    v3 ? -LAB_INF : t[4*j_i_i_4_16 + o_i_o_3];
+        for (int j_block_score_end_own = 0; j_block_score_end_own < 4; j_block_score_end_own++) {
+            for (int o_score_end_turn = 0; o_score_end_turn < 4; o_score_end_turn++) {
+                const lab_i32 v3 =
+                    lab_cast_i64_i32(64*j_block + 4*j_block_score_group + j_block_score_end_own);
+                const lab_bool v4 =
+                    v3 < lab_cast_i64_i32(64*o_block + 16*o_score_end_turn + o_score_lane);
+                s[256*j_block_score_group + 64*j_block_score_end_own + 16*o_score_end_turn
+                    + o_score_lane] = v4 ? -LAB_INF : t[4*j_block_score_end_own + o_score_end_turn];
             }
         }
-        for (int j_i_i_4_2 = 0; j_i_i_4_2 < 4; j_i_i_4_2++) {
-            top[j_i_i_4_2] = m[j_i_i_4_2];
+        for (int j_block_top_own = 0; j_block_top_own < 4; j_block_top_own++) {
+            top[j_block_top_own] = m[j_block_top_own];
         }
         #pragma unroll
-        for (int j_i_i_4_3 = 0; j_i_i_4_3 < 4; j_i_i_4_3++) {
-            top_parts[j_i_i_4_3] = -LAB_INF;
-        }
-        const int j_i_o_4_4 = lab_thread / 16;
-        const int o_i_2_i = lab_thread % 16;
-        #pragma unroll
-        for (int j_i_i_4_4 = 0; j_i_i_4_4 < 4; j_i_i_4_4++) {
-            #pragma unroll
-            for (int o_i_2_o = 0; o_i_2_o < 4; o_i_2_o++) {
-                if (64*o_o + 16*o_i_2_o + o_i_2_i < n) {
-                    top_parts[j_i_i_4_4] =
-                        lab_max_f32(top_parts[j_i_i_4_4],
-                        s[256*j_i_o_4_4 + 64*j_i_i_4_4 + 16*o_i_2_o + o_i_2_i]);
-                }
-            }
-        }
-        #pragma unroll
-        for (int j_i_i_4_5 = 0; j_i_i_4_5 < 4; j_i_i_4_5++) {
-            top[j_i_i_4_5] =
-                lab_max_f32(top[j_i_i_4_5], lab_warp_max_f32(top_parts[j_i_i_4_5], 16));
-        }
-        for (int j_i_i_4_6 = 0; j_i_i_4_6 < 4; j_i_i_4_6++) {
-            c[j_i_i_4_6] = lab_exp2_f32((m[j_i_i_4_6] - top[j_i_i_4_6]) * 1.442695f);
-        }
-        for (int j_i_i_4_7 = 0; j_i_i_4_7 < 4; j_i_i_4_7++) {
-            m[j_i_i_4_7] = top[j_i_i_4_7];
-        }
-        for (int j_i_i_4_8 = 0; j_i_i_4_8 < 4; j_i_i_4_8++) {
-            l[j_i_i_4_8] = l[j_i_i_4_8] * c[j_i_i_4_8];
-        }
-        const int j_i_o_4_9 = lab_thread / 16;
-        const int o_i_3_i = lab_thread % 16;
-        #pragma unroll
-        for (int j_i_i_4_9 = 0; j_i_i_4_9 < 4; j_i_i_4_9++) {
-            #pragma unroll
-            for (int o_i_3_o = 0; o_i_3_o < 4; o_i_3_o++) {
-                const float v4 =
-                    s[256*j_i_o_4_9 + 64*j_i_i_4_9 + 16*o_i_3_o + o_i_3_i] - top[j_i_i_4_9];
-                s[256*j_i_o_4_9 + 64*j_i_i_4_9 + 16*o_i_3_o + o_i_3_i] =
-                    lab_exp2_f32(v4 * 1.442695f);
-            }
-        }
-        #pragma unroll
-        for (int j_i_i_4_10 = 0; j_i_i_4_10 < 4; j_i_i_4_10++) {
-            l_parts[j_i_i_4_10] = 0.0f;
-        }
-        const int j_i_o_4_11 = lab_thread / 16;
-        const int o_i_3_2_i = lab_thread % 16;
-        #pragma unroll
-        for (int j_i_i_4_11 = 0; j_i_i_4_11 < 4; j_i_i_4_11++) {
-            #pragma unroll
-            for (int o_i_3_2_o = 0; o_i_3_2_o < 4; o_i_3_2_o++) {
-                l_parts[j_i_i_4_11] +=
-                    64*o_o + 16*o_i_3_2_o + o_i_3_2_i < n
-                    ? s[256*j_i_o_4_11 + 64*j_i_i_4_11 + 16*o_i_3_2_o + o_i_3_2_i] : 0;
-            }
-        }
-        #pragma unroll
-        for (int j_i_i_4_12 = 0; j_i_i_4_12 < 4; j_i_i_4_12++) {
-            l[j_i_i_4_12] += lab_warp_sum_f32(l_parts[j_i_i_4_12], 16);
-        }
-        const int j_i_o_4_13 = lab_thread / 16;
-        const int p_4_i = lab_thread % 16;
-        #pragma unroll
-        for (int j_i_i_4_13 = 0; j_i_i_4_13 < 4; j_i_i_4_13++) {
-            acc[64*j_i_o_4_13 + 16*j_i_i_4_13 + p_4_i] =
-                acc[64*j_i_o_4_13 + 16*j_i_i_4_13 + p_4_i] * c[j_i_i_4_13];
+        for (int j_block_start_own = 0; j_block_start_own < 4; j_block_start_own++) {
+            top_parts[j_block_start_own] = -LAB_INF;
         }
         lab_sync();
-        const int j_i_o_4_14 = lab_thread / 16;
-        const int p_5_i = lab_thread % 16;
-        float mixed[4];
-        for (int mixed_j_i_i_4_14 = 0; mixed_j_i_i_4_14 < 4; mixed_j_i_i_4_14++) {
-            mixed[mixed_j_i_i_4_14] = acc[64*j_i_o_4_14 + 16*mixed_j_i_i_4_14 + p_5_i];
-        }
-        for (int o_i_4 = 0; o_i_4 < 64; o_i_4++) {
+        const int j_block_top_2_group = lab_thread / 16;
+        const int o_top_lane = lab_thread % 16;
+        #pragma unroll
+        for (int j_block_top_2_own = 0; j_block_top_2_own < 4; j_block_top_2_own++) {
             #pragma unroll
-            for (int j_i_i_4_14 = 0; j_i_i_4_14 < 4; j_i_i_4_14++) {
-                const float v5 = 64*o_o + o_i_4 < n ? s[256*j_i_o_4_14 + 64*j_i_i_4_14 + o_i_4] : 0;
-                const float v6 = 64*o_o + o_i_4 < n ? v[16*i*n + 1024*o_o + 16*o_i_4 + p_5_i] : 0;
-                mixed[j_i_i_4_14] = lab_fma_f32(v5, v6, mixed[j_i_i_4_14]);
+            for (int o_top_turn = 0; o_top_turn < 4; o_top_turn++) {
+                if (64*o_block + 16*o_top_turn + o_top_lane < n) {
+                    top_parts[j_block_top_2_own] =
+                        lab_max_f32(top_parts[j_block_top_2_own],
+                        s[256*j_block_top_2_group + 64*j_block_top_2_own + 16*o_top_turn
+                        + o_top_lane]);
+                }
             }
         }
-        for (int mixed_j_i_i_4_14_2 = 0; mixed_j_i_i_4_14_2 < 4; mixed_j_i_i_4_14_2++) {
-            acc[64*j_i_o_4_14 + 16*mixed_j_i_i_4_14_2 + p_5_i] = mixed[mixed_j_i_i_4_14_2];
+        #pragma unroll
+        for (int j_block_end_own = 0; j_block_end_own < 4; j_block_end_own++) {
+            top[j_block_end_own] =
+                lab_max_f32(top[j_block_end_own], lab_warp_max_f32(top_parts[j_block_end_own], 16));
+        }
+        for (int j_block_c_own = 0; j_block_c_own < 4; j_block_c_own++) {
+            c[j_block_c_own] = lab_exp2_f32((m[j_block_c_own] - top[j_block_c_own]) * 1.442695f);
+        }
+        for (int j_block_m_own = 0; j_block_m_own < 4; j_block_m_own++) {
+            m[j_block_m_own] = top[j_block_m_own];
+        }
+        for (int j_block_l_own = 0; j_block_l_own < 4; j_block_l_own++) {
+            l[j_block_l_own] = l[j_block_l_own] * c[j_block_l_own];
+        }
+        const int j_block_each_group = lab_thread / 16;
+        const int o_weight_each_lane = lab_thread % 16;
+        #pragma unroll
+        for (int j_block_each_own = 0; j_block_each_own < 4; j_block_each_own++) {
+            #pragma unroll
+            for (int o_weight_each_turn = 0; o_weight_each_turn < 4; o_weight_each_turn++) {
+                const float v5 =
+                    s[256*j_block_each_group + 64*j_block_each_own + 16*o_weight_each_turn
+                    + o_weight_each_lane];
+                s[256*j_block_each_group + 64*j_block_each_own + 16*o_weight_each_turn
+                    + o_weight_each_lane] = lab_exp2_f32((v5 - top[j_block_each_own]) * 1.442695f);
+            }
+        }
+        #pragma unroll
+        for (int j_block_start_2_own = 0; j_block_start_2_own < 4; j_block_start_2_own++) {
+            l_parts[j_block_start_2_own] = 0.0f;
+        }
+        const int j_block_sum_group = lab_thread / 16;
+        const int o_weight_sum_lane = lab_thread % 16;
+        #pragma unroll
+        for (int j_block_sum_own = 0; j_block_sum_own < 4; j_block_sum_own++) {
+            #pragma unroll
+            for (int o_weight_sum_turn = 0; o_weight_sum_turn < 4; o_weight_sum_turn++) {
+                l_parts[j_block_sum_own] +=
+                    64*o_block + 16*o_weight_sum_turn + o_weight_sum_lane < n
+                    ? s[256*j_block_sum_group + 64*j_block_sum_own + 16*o_weight_sum_turn
+                    + o_weight_sum_lane] : 0;
+            }
+        }
+        #pragma unroll
+        for (int j_block_end_2_own = 0; j_block_end_2_own < 4; j_block_end_2_own++) {
+            l[j_block_end_2_own] += lab_warp_sum_f32(l_parts[j_block_end_2_own], 16);
+        }
+        const int j_block_scale_group = lab_thread / 16;
+        const int p_scale_lane = lab_thread % 16;
+        #pragma unroll
+        for (int j_block_scale_own = 0; j_block_scale_own < 4; j_block_scale_own++) {
+            const float v6 = acc[64*j_block_scale_group + 16*j_block_scale_own + p_scale_lane];
+            acc[64*j_block_scale_group + 16*j_block_scale_own + p_scale_lane] =
+                v6 * c[j_block_scale_own];
+        }
+        lab_sync();
+        const int j_block_mix_group = lab_thread / 16;
+        const int p_mix_lane = lab_thread % 16;
+        float mixed[4];
+        for (int mixed_j_start_own = 0; mixed_j_start_own < 4; mixed_j_start_own++) {
+            mixed[mixed_j_start_own] =
+                acc[64*j_block_mix_group + 16*mixed_j_start_own + p_mix_lane];
+        }
+        for (int o_mix = 0; o_mix < 64; o_mix++) {
+            #pragma unroll
+            for (int j_block_mix_own = 0; j_block_mix_own < 4; j_block_mix_own++) {
+                const float v7 =
+                    64*o_block + o_mix < n ? s[256*j_block_mix_group + 64*j_block_mix_own + o_mix]
+                    : 0;
+                const float v8 =
+                    64*o_block + o_mix < n ? v[16*i*n + 1024*o_block + 16*o_mix + p_mix_lane] : 0;
+                mixed[j_block_mix_own] = lab_fma_f32(v7, v8, mixed[j_block_mix_own]);
+            }
+        }
+        for (int mixed_j_end_own = 0; mixed_j_end_own < 4; mixed_j_end_own++) {
+            acc[64*j_block_mix_group + 16*mixed_j_end_own + p_mix_lane] = mixed[mixed_j_end_own];
         }
     }
-    const int j_i_o_5 = lab_thread / 16;
-    const int p_i = lab_thread % 16;
+    const int j_end_group = lab_thread / 16;
+    const int p_lane = lab_thread % 16;
     #pragma unroll
-    for (int j_i_i_5 = 0; j_i_i_5 < 4; j_i_i_5++) {
-        if (64*j_o + 4*j_i_o_5 + j_i_i_5 < n) {
-            O[16*i*n + 1024*j_o + 64*j_i_o_5 + 16*j_i_i_5 + p_i] =
-                acc[64*j_i_o_5 + 16*j_i_i_5 + p_i] * lab_recip_f32(l[j_i_i_5]);
+    for (int j_end_own = 0; j_end_own < 4; j_end_own++) {
+        if (64*j_block + 4*j_end_group + j_end_own < n) {
+            const float v9 = acc[64*j_end_group + 16*j_end_own + p_lane];
+            O[16*i*n + 1024*j_block + 64*j_end_group + 16*j_end_own + p_lane] =
+                v9 * lab_recip_f32(l[j_end_own]);
         }
     }
 }

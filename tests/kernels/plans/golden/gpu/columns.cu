@@ -6,28 +6,30 @@ extern "C" __global__ void __launch_bounds__(256) kernel_columns(
     const lab_i64 n
 ) {
     __shared__ __align__(16) float lab_slots_f32[256];
-    const lab_i64 j_o = blockIdx.x;
+    const lab_i64 j_block = blockIdx.x;
     float t;
     float t_parts;
     t = 0.0f;
     t_parts = 0.0f;
-    const int i_i = threadIdx.x / 32;
-    const int j_i_3 = threadIdx.x % 32;
-    for (lab_i64 i_o = 0; i_o < (n + 7) / 8; i_o++) {
-        if (8*i_o + i_i < n) {
-            t_parts += 32*j_o + j_i_3 < 72 ? x[576*i_o + 72*i_i + 32*j_o + j_i_3] : 0;
+    const int i_thread = threadIdx.x / 32;
+    const int j_sum_own = threadIdx.x % 32;
+    for (lab_i64 i_turn = 0; i_turn < (n + 7) / 8; i_turn++) {
+        if (8*i_turn + i_thread < n) {
+            t_parts +=
+                32*j_block + j_sum_own < 72 ? x[576*i_turn + 72*i_thread + 32*j_block + j_sum_own]
+                : 0;
         }
     }
-    const int j_i_4 = threadIdx.x % 32;
+    const int j_end_own = threadIdx.x % 32;
     lab_slots_f32[threadIdx.x] = t_parts;
     lab_sync();
     for (int v0 = 0; v0 < 8; v0++) {
-        t += lab_slots_f32[32*v0 + j_i_4];
+        t += lab_slots_f32[32*v0 + j_end_own];
     }
     if (threadIdx.x < 32) {
-        const int j_i_5 = threadIdx.x;
-        if (32*j_o + j_i_5 < 72) {
-            y[32*j_o + j_i_5] = t;
+        const int j_y_own = threadIdx.x;
+        if (32*j_block + j_y_own < 72) {
+            y[32*j_block + j_y_own] = t;
         }
     }
 }

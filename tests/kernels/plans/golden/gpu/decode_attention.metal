@@ -40,8 +40,8 @@ kernel void kernel_decode_attention__0(
     t[n] = (256*j + n) < (m) ? t_2 : -LAB_INF;
     float t_4 = -LAB_INF;
     float t_4_parts = -LAB_INF;
-    const int n_2_i = lab_thread;
-    t_4_parts = lab_max_f32(t_4_parts, t[n_2_i]);
+    const int n_2_thread = lab_thread;
+    t_4_parts = lab_max_f32(t_4_parts, t[n_2_thread]);
     t_4 = lab_max_f32(t_4, lab_block_max_f32(t_4_parts, lab_shared_f32, 256));
     if (lab_thread == 0) {
         m_2[((m + 255) / 256)*i + j] = lab_maximum_f32(t_4, -3.4028235e+38f);
@@ -51,8 +51,8 @@ kernel void kernel_decode_attention__0(
     w[n_3] = lab_exp2_f32((t[n_3] - m_2[((m + 255) / 256)*i + j]) * 1.442695f);
     float t_5 = 0.0f;
     float t_5_parts = 0.0f;
-    const int n_4_i = lab_thread;
-    t_5_parts += w[n_4_i];
+    const int n_4_thread = lab_thread;
+    t_5_parts += w[n_4_thread];
     t_5 += lab_block_sum_f32(t_5_parts, lab_shared_f32, 256);
     if (lab_thread == 0) {
         l[((m + 255) / 256)*i + j] = t_5;
@@ -86,28 +86,30 @@ kernel void kernel_decode_attention__1(
     float top;
     float t_7 = -LAB_INF;
     float t_7_parts = -LAB_INF;
-    const int j_6_i = lab_thread;
-    for (lab_i64 j_6_o = 0; j_6_o < (m + 8191) / 8192; j_6_o++) {
-        if (32*j_6_o + j_6_i < (m + 255) / 256) {
-            t_7_parts = lab_max_f32(t_7_parts, m_2[((m + 255) / 256)*i_6 + 32*j_6_o + j_6_i]);
+    const int j_6_thread = lab_thread;
+    for (lab_i64 j_6_turn = 0; j_6_turn < (m + 8191) / 8192; j_6_turn++) {
+        if (32*j_6_turn + j_6_thread < (m + 255) / 256) {
+            t_7_parts =
+                lab_max_f32(t_7_parts, m_2[((m + 255) / 256)*i_6 + 32*j_6_turn + j_6_thread]);
         }
     }
     t_7 = lab_max_f32(t_7, lab_warp_max_f32(t_7_parts, 32));
     top = t_7;
-    const int j_7_i = lab_thread;
-    for (lab_i64 j_7_o = 0; j_7_o < (m + 8191) / 8192; j_7_o++) {
-        if (32*j_7_o + j_7_i < (m + 255) / 256) {
-            const float v0 = (m_2[((m + 255) / 256)*i_6 + 32*j_7_o + j_7_i] - top) * 1.442695f;
-            c[((m + 255) / 256)*i_6 + 32*j_7_o + j_7_i] = lab_exp2_f32(v0);
+    const int j_7_thread = lab_thread;
+    for (lab_i64 j_7_turn = 0; j_7_turn < (m + 8191) / 8192; j_7_turn++) {
+        if (32*j_7_turn + j_7_thread < (m + 255) / 256) {
+            const float v0 = m_2[((m + 255) / 256)*i_6 + 32*j_7_turn + j_7_thread] - top;
+            c[((m + 255) / 256)*i_6 + 32*j_7_turn + j_7_thread] = lab_exp2_f32(v0 * 1.442695f);
         }
     }
     float t_8 = 0.0f;
     float t_8_parts = 0.0f;
-    const int j_8_i = lab_thread;
-    for (lab_i64 j_8_o = 0; j_8_o < (m + 8191) / 8192; j_8_o++) {
-        if (32*j_8_o + j_8_i < (m + 255) / 256) {
-            const float v1 = l[((m + 255) / 256)*i_6 + 32*j_8_o + j_8_i];
-            t_8_parts = lab_fma_f32(v1, c[((m + 255) / 256)*i_6 + 32*j_8_o + j_8_i], t_8_parts);
+    const int j_8_thread = lab_thread;
+    for (lab_i64 j_8_turn = 0; j_8_turn < (m + 8191) / 8192; j_8_turn++) {
+        if (32*j_8_turn + j_8_thread < (m + 255) / 256) {
+            const float v1 = l[((m + 255) / 256)*i_6 + 32*j_8_turn + j_8_thread];
+            const float v2 = c[((m + 255) / 256)*i_6 + 32*j_8_turn + j_8_thread];
+            t_8_parts = lab_fma_f32(v1, v2, t_8_parts);
         }
     }
     t_8 += lab_warp_sum_f32(t_8_parts, 32);
@@ -117,8 +119,8 @@ kernel void kernel_decode_attention__1(
         const int o_3 = lab_thread;
         float t_9 = 0.0f;
         for (lab_i64 j_9 = 0; j_9 < (m + 255) / 256; j_9++) {
-            const float v2 = a[16*((m + 255) / 256)*i_6 + 16*j_9 + o_3];
-            t_9 = lab_fma_f32(v2, c[((m + 255) / 256)*i_6 + j_9], t_9);
+            const float v3 = a[16*((m + 255) / 256)*i_6 + 16*j_9 + o_3];
+            t_9 = lab_fma_f32(v3, c[((m + 255) / 256)*i_6 + j_9], t_9);
         }
         O[16*i_6 + o_3] = t_9 * lab_recip_f32(whole);
     }

@@ -10,98 +10,98 @@ kernel void kernel_deep_matmul(
 ) {
     threadgroup __attribute__((aligned(16))) lab_bf16 rows[2560];
     threadgroup __attribute__((aligned(16))) lab_bf16 columns[2304];
-    const lab_i64 i_o = lab_block;
-    const lab_i64 j_o = 0;
+    const lab_i64 i_block = lab_block;
+    const lab_i64 j_block = 0;
     float t[32];
     #pragma unroll
-    for (int i_i_i_o = 0; i_i_i_o < 4; i_i_i_o++) {
+    for (int i_start_tile = 0; i_start_tile < 4; i_start_tile++) {
         #pragma unroll
-        for (int j_i_i_o = 0; j_i_i_o < 4; j_i_i_o++) {
+        for (int j_start_tile = 0; j_start_tile < 4; j_start_tile++) {
             #pragma unroll
             for (int v0 = 0; v0 < 2; v0++) {
-                t[8*i_i_i_o + 2*j_i_i_o + v0] = 0.0f;
+                t[8*i_start_tile + 2*j_start_tile + v0] = 0.0f;
             }
         }
     }
-    for (int k_o = 0; k_o < 5; k_o++) {
+    for (int k_step = 0; k_step < 5; k_step++) {
         lab_sync();
-        const int rows_i_i_i_o_2 = lab_thread / 32;
-        const int rows_i_i_i_i_2 = lab_thread / 4 % 8;
-        const int rows_k_i_o = lab_thread % 4;
+        const int rows_i_tile = lab_thread / 32;
+        const int rows_i_own = lab_thread / 4 % 8;
+        const int rows_k_part = lab_thread % 4;
         #pragma unroll
-        for (int rows_i_i_o_2 = 0; rows_i_i_o_2 < 2; rows_i_i_o_2++) {
+        for (int rows_i_warp = 0; rows_i_warp < 2; rows_i_warp++) {
             const lab_bf16x8 v1 =
-                4*k_o + rows_k_i_o < 17
-                && 64*i_o + 32*rows_i_i_o_2 + 8*rows_i_i_i_o_2 + rows_i_i_i_i_2 < n
+                4*k_step + rows_k_part < 17
+                && 64*i_block + 32*rows_i_warp + 8*rows_i_tile + rows_i_own < n
                 ? LAB_LOAD(lab_bf16x8, a,
-                8704*i_o + 4352*rows_i_i_o_2 + 1088*rows_i_i_i_o_2 + 136*rows_i_i_i_i_2 + 32*k_o
-                + 8*rows_k_i_o) : lab_bf16x8();
+                8704*i_block + 4352*rows_i_warp + 1088*rows_i_tile + 136*rows_i_own + 32*k_step
+                + 8*rows_k_part) : lab_bf16x8();
             lab_bf16x8 v2;
             #pragma unroll
-            for (int rows_k_i_i_i = 0; rows_k_i_i_i < 8; rows_k_i_i_i++) {
-                v2.at[rows_k_i_i_i] = v1.at[rows_k_i_i_i];
+            for (int rows_k_lane = 0; rows_k_lane < 8; rows_k_lane++) {
+                v2.at[rows_k_lane] = v1.at[rows_k_lane];
             }
             LAB_STORE_SHARED(lab_bf16x8, rows,
-                1280*rows_i_i_o_2 + 320*rows_i_i_i_o_2 + 40*rows_i_i_i_i_2 + 8*rows_k_i_o, v2);
+                1280*rows_i_warp + 320*rows_i_tile + 40*rows_i_own + 8*rows_k_part, v2);
         }
-        const int columns_k_i_o_i = lab_thread / 64;
-        const int columns_k_i_i = lab_thread / 8 % 8;
-        const int columns_j_i_o_2 = lab_thread / 4 % 2;
-        const int columns_j_i_i_o_2 = lab_thread % 4;
+        const int columns_k_each = lab_thread / 64;
+        const int columns_k_own = lab_thread / 8 % 8;
+        const int columns_j_warp = lab_thread / 4 % 2;
+        const int columns_j_tile = lab_thread % 4;
         #pragma unroll
-        for (int columns_k_i_o_o = 0; columns_k_i_o_o < 2; columns_k_i_o_o++) {
+        for (int columns_k_batch = 0; columns_k_batch < 2; columns_k_batch++) {
             const lab_bf16x8 v3 =
-                8*j_o + 4*columns_j_i_o_2 + columns_j_i_i_o_2 < 6
-                && 32*k_o + 16*columns_k_i_o_o + 8*columns_k_i_o_i + columns_k_i_i < 136
+                32*k_step + 16*columns_k_batch + 8*columns_k_each + columns_k_own < 136
+                && 8*j_block + 4*columns_j_warp + columns_j_tile < 6
                 ? LAB_LOAD(lab_bf16x8, b,
-                1536*k_o + 768*columns_k_i_o_o + 384*columns_k_i_o_i + 64*j_o + 48*columns_k_i_i
-                + 32*columns_j_i_o_2 + 8*columns_j_i_i_o_2) : lab_bf16x8();
+                1536*k_step + 768*columns_k_batch + 384*columns_k_each + 64*j_block
+                + 48*columns_k_own + 32*columns_j_warp + 8*columns_j_tile) : lab_bf16x8();
             lab_bf16x8 v4;
             #pragma unroll
-            for (int columns_j_i_i_i_2_i = 0; columns_j_i_i_i_2_i < 8; columns_j_i_i_i_2_i++) {
-                v4.at[columns_j_i_i_i_2_i] = v3.at[columns_j_i_i_i_2_i];
+            for (int columns_j_lane = 0; columns_j_lane < 8; columns_j_lane++) {
+                v4.at[columns_j_lane] = v3.at[columns_j_lane];
             }
             LAB_STORE_SHARED(lab_bf16x8, columns,
-                1152*columns_k_i_o_o + 576*columns_k_i_o_i + 72*columns_k_i_i + 32*columns_j_i_o_2
-                + 8*columns_j_i_i_o_2, v4);
+                1152*columns_k_batch + 576*columns_k_each + 72*columns_k_own + 32*columns_j_warp
+                + 8*columns_j_tile, v4);
         }
         lab_sync();
-        const int i_i_o_2 = lab_thread / 64;
-        const int j_i_o_2 = lab_thread / 32 % 2;
+        const int i_sum_warp = lab_thread / 64;
+        const int j_sum_warp = lab_thread / 32 % 2;
         #pragma unroll
-        for (int k_i_o = 0; k_i_o < 4; k_i_o++) {
+        for (int k_part = 0; k_part < 4; k_part++) {
             lab_u32 v6[4][1];
             #pragma unroll
-            for (int j_i_i_o_2 = 0; j_i_i_o_2 < 4; j_i_i_o_2++) {
-                lab_tile_b_bf16(v6[j_i_i_o_2], columns + (576*k_i_o + 32*j_i_o_2 + 8*j_i_i_o_2),
-                    72, 1);
+            for (int j_sum_tile = 0; j_sum_tile < 4; j_sum_tile++) {
+                lab_tile_b_bf16(v6[j_sum_tile],
+                    columns + (576*k_part + 32*j_sum_warp + 8*j_sum_tile), 72, 1);
             }
             #pragma unroll
-            for (int i_i_i_o_2 = 0; i_i_i_o_2 < 4; i_i_i_o_2++) {
+            for (int i_sum_tile = 0; i_sum_tile < 4; i_sum_tile++) {
                 lab_u32 v5[1];
-                lab_tile_a_bf16(v5, rows + (1280*i_i_o_2 + 320*i_i_i_o_2 + 8*k_i_o), 40);
+                lab_tile_a_bf16(v5, rows + (1280*i_sum_warp + 320*i_sum_tile + 8*k_part), 40);
                 #pragma unroll
-                for (int j_i_i_o_2 = 0; j_i_i_o_2 < 4; j_i_i_o_2++) {
-                    lab_mma_bf16(&t[8*i_i_i_o_2 + 2*j_i_i_o_2], v5, v6[j_i_i_o_2]);
+                for (int j_sum_tile = 0; j_sum_tile < 4; j_sum_tile++) {
+                    lab_mma_bf16(&t[8*i_sum_tile + 2*j_sum_tile], v5, v6[j_sum_tile]);
                 }
             }
         }
     }
-    const int i_i_o_3 = lab_thread / 64;
-    const int j_i_o_3 = lab_thread / 32 % 2;
+    const int i_end_warp = lab_thread / 64;
+    const int j_end_warp = lab_thread / 32 % 2;
     #pragma unroll
-    for (int i_i_i_o_3 = 0; i_i_i_o_3 < 4; i_i_i_o_3++) {
+    for (int i_end_tile = 0; i_end_tile < 4; i_end_tile++) {
         #pragma unroll
-        for (int j_i_i_o_3 = 0; j_i_i_o_3 < 4; j_i_i_o_3++) {
+        for (int j_end_tile = 0; j_end_tile < 4; j_end_tile++) {
             #pragma unroll
             for (int v7 = 0; v7 < 2; v7++) {
-                const int i_i_i_i_3 = lab_tile_row(v7);
-                const int j_i_i_i_3 = lab_tile_column(v7);
-                if (64*i_o + 32*i_i_o_3 + 8*i_i_i_o_3 + i_i_i_i_3 < n) {
-                    if (64*j_o + 32*j_i_o_3 + 8*j_i_i_o_3 + j_i_i_i_3 < 48) {
-                        c[3072*i_o + 1536*i_i_o_3 + 384*i_i_i_o_3 + 64*j_o + 48*i_i_i_i_3
-                            + 32*j_i_o_3 + 8*j_i_i_o_3 + j_i_i_i_3] =
-                            t[8*i_i_i_o_3 + 2*j_i_i_o_3 + v7];
+                const int i_end_own = lab_tile_row(v7);
+                const int j_end_own = lab_tile_column(v7);
+                if (64*i_block + 32*i_end_warp + 8*i_end_tile + i_end_own < n) {
+                    if (64*j_block + 32*j_end_warp + 8*j_end_tile + j_end_own < 48) {
+                        c[3072*i_block + 1536*i_end_warp + 384*i_end_tile + 64*j_block
+                            + 48*i_end_own + 32*j_end_warp + 8*j_end_tile + j_end_own] =
+                            t[8*i_end_tile + 2*j_end_tile + v7];
                     }
                 }
             }

@@ -6,17 +6,17 @@ extern "C" __global__ void __launch_bounds__(256) kernel_gelu(
     float *__restrict__ y,
     const lab_i64 n
 ) {
-    const lab_i64 i_j_o_o = blockIdx.x;
-    const int i_j_o_i = threadIdx.x;
-    if (256*i_j_o_o + i_j_o_i < 16*n) {
-        const lab_f32x4 v0 = LAB_LOAD(lab_f32x4, x, 1024*i_j_o_o + 4*i_j_o_i);
-        const lab_f32x4 v1 = LAB_LOAD(lab_f32x4, b, 4*(i_j_o_i % 16));
+    const lab_i64 ij_turn = blockIdx.x;
+    const int ij_thread = threadIdx.x;
+    if (256*ij_turn + ij_thread < 16*n) {
+        const lab_f32x4 v0 = LAB_LOAD(lab_f32x4, x, 1024*ij_turn + 4*ij_thread);
+        const lab_f32x4 v1 = LAB_LOAD(lab_f32x4, b, 4*(ij_thread % 16));
         lab_f32x4 v2;
         #pragma unroll
-        for (int j_i = 0; j_i < 4; j_i++) {
-            const float v3 = v0.at[j_i] + v1.at[j_i];
-            v2.at[j_i] = v3 * lab_recip_f32(lab_exp2_f32(v3 * -2.302208f) + 1.0f);
+        for (int j_lane = 0; j_lane < 4; j_lane++) {
+            const float v3 = v0.at[j_lane] + v1.at[j_lane];
+            v2.at[j_lane] = v3 * lab_recip_f32(lab_exp2_f32(v3 * -2.302208f) + 1.0f);
         }
-        LAB_STORE(lab_f32x4, y, 1024*i_j_o_o + 4*i_j_o_i, v2);
+        LAB_STORE(lab_f32x4, y, 1024*ij_turn + 4*ij_thread, v2);
     }
 }

@@ -8,17 +8,17 @@ kernel void kernel_gelu(
     uint lab_block [[threadgroup_position_in_grid]],
     uint lab_thread [[thread_position_in_threadgroup]]
 ) {
-    const lab_i64 i_j_o_o = lab_block;
-    const int i_j_o_i = lab_thread;
-    if (256*i_j_o_o + i_j_o_i < 16*n) {
-        const lab_f32x4 v0 = LAB_LOAD(lab_f32x4, x, 1024*i_j_o_o + 4*i_j_o_i);
-        const lab_f32x4 v1 = LAB_LOAD(lab_f32x4, b, 4*(i_j_o_i % 16));
+    const lab_i64 ij_turn = lab_block;
+    const int ij_thread = lab_thread;
+    if (256*ij_turn + ij_thread < 16*n) {
+        const lab_f32x4 v0 = LAB_LOAD(lab_f32x4, x, 1024*ij_turn + 4*ij_thread);
+        const lab_f32x4 v1 = LAB_LOAD(lab_f32x4, b, 4*(ij_thread % 16));
         lab_f32x4 v2;
         #pragma unroll
-        for (int j_i = 0; j_i < 4; j_i++) {
-            const float v3 = v0.at[j_i] + v1.at[j_i];
-            v2.at[j_i] = v3 * lab_recip_f32(lab_exp2_f32(v3 * -2.302208f) + 1.0f);
+        for (int j_lane = 0; j_lane < 4; j_lane++) {
+            const float v3 = v0.at[j_lane] + v1.at[j_lane];
+            v2.at[j_lane] = v3 * lab_recip_f32(lab_exp2_f32(v3 * -2.302208f) + 1.0f);
         }
-        LAB_STORE(lab_f32x4, y, 1024*i_j_o_o + 4*i_j_o_i, v2);
+        LAB_STORE(lab_f32x4, y, 1024*ij_turn + 4*ij_thread, v2);
     }
 }

@@ -12,8 +12,8 @@ extern "C" __global__ void __launch_bounds__(256) kernel_product(
     lab_f16 *const rows = (lab_f16 *)lab_tiles;
     lab_f16 *const columns = (lab_f16 *)(lab_tiles + 32768);
     lab_u64 *const lab_arrived = (lab_u64 *)(lab_tiles + 65536);
-    const int i_o = blockIdx.x;
-    const int j_o = 0;
+    const int i_block = blockIdx.x;
+    const int j_block = 0;
     if (threadIdx.x == 0) {
         for (int lab_i = 0; lab_i < 2; lab_i++) {
             lab_barrier_init(&lab_arrived[lab_i], 2);
@@ -27,48 +27,48 @@ extern "C" __global__ void __launch_bounds__(256) kernel_product(
     }
     if (threadIdx.x == 0) {
         lab_barrier_expect(&lab_arrived[0], 16384);
-        lab_bulk_tile(&rows[0], &lab_map_a, 0, 128*i_o, &lab_arrived[0]);
+        lab_bulk_tile(&rows[0], &lab_map_a, 0, 128*i_block, &lab_arrived[0]);
     }
     if (threadIdx.x == 0) {
         lab_barrier_expect(&lab_arrived[0], 16384);
-        lab_bulk_tile(&columns[0], &lab_map_b, 128*j_o, 0, &lab_arrived[0]);
-        lab_bulk_tile(&columns[4096], &lab_map_b, 128*j_o + 64, 0, &lab_arrived[0]);
+        lab_bulk_tile(&columns[0], &lab_map_b, 128*j_block, 0, &lab_arrived[0]);
+        lab_bulk_tile(&columns[4096], &lab_map_b, 128*j_block + 64, 0, &lab_arrived[0]);
     }
-    for (int k_o = 0; k_o < 2; k_o++) {
+    for (int k_step = 0; k_step < 2; k_step++) {
         lab_sync();
         if (threadIdx.x == 0) {
-            if (k_o < 1) {
-                lab_barrier_expect(&lab_arrived[(k_o + 1) % 2], 16384);
-                lab_bulk_tile(&rows[8192*((k_o + 1) % 2)], &lab_map_a, 64*k_o + 64, 128*i_o,
-                    &lab_arrived[(k_o + 1) % 2]);
-                lab_barrier_expect(&lab_arrived[(k_o + 1) % 2], 16384);
-                lab_bulk_tile(&columns[8192*((k_o + 1) % 2)], &lab_map_b, 128*j_o, 64*k_o + 64,
-                    &lab_arrived[(k_o + 1) % 2]);
-                lab_bulk_tile(&columns[8192*((k_o + 1) % 2) + 4096], &lab_map_b, 128*j_o + 64,
-                    64*k_o + 64, &lab_arrived[(k_o + 1) % 2]);
+            if (k_step < 1) {
+                lab_barrier_expect(&lab_arrived[(k_step + 1) % 2], 16384);
+                lab_bulk_tile(&rows[8192*((k_step + 1) % 2)], &lab_map_a, 64*k_step + 64,
+                    128*i_block, &lab_arrived[(k_step + 1) % 2]);
+                lab_barrier_expect(&lab_arrived[(k_step + 1) % 2], 16384);
+                lab_bulk_tile(&columns[8192*((k_step + 1) % 2)], &lab_map_b, 128*j_block,
+                    64*k_step + 64, &lab_arrived[(k_step + 1) % 2]);
+                lab_bulk_tile(&columns[8192*((k_step + 1) % 2) + 4096], &lab_map_b,
+                    128*j_block + 64, 64*k_step + 64, &lab_arrived[(k_step + 1) % 2]);
             }
         }
-        lab_barrier_wait(&lab_arrived[k_o], 0);
-        const int i_i_o_2 = threadIdx.x / 128;
+        lab_barrier_wait(&lab_arrived[k_step], 0);
+        const int i_sum_group = threadIdx.x / 128;
         lab_wgmma_keep(t, 64);
         lab_wgmma_begin();
         #pragma unroll
-        for (int k_i_o = 0; k_i_o < 4; k_i_o++) {
+        for (int k_part = 0; k_part < 4; k_part++) {
             lab_wgmma_f16_n128_rows(&t[0],
-                lab_wgmma_matrix(rows + (8192*k_o + 4096*i_i_o_2 + 16*k_i_o), 16, 1024, 1),
-                lab_wgmma_matrix(columns + (8192*k_o + 1024*k_i_o), 8192, 1024, 1), 1);
+                lab_wgmma_matrix(rows + (8192*k_step + 4096*i_sum_group + 16*k_part), 16, 1024, 1),
+                lab_wgmma_matrix(columns + (8192*k_step + 1024*k_part), 8192, 1024, 1), 1);
         }
         lab_wgmma_commit();
         lab_wgmma_wait(0);
         lab_wgmma_keep(t, 64);
     }
-    const int i_i_o_3 = threadIdx.x / 128;
+    const int i_end_group = threadIdx.x / 128;
     #pragma unroll
     for (int v1 = 0; v1 < 64; v1++) {
-        const int i_i_i_3 = lab_group_row(v1);
-        const int j_i_3 = lab_group_column(v1);
-        const float v2 = lab_cast_f16_f32(lab_cast_f32_f16(t[v1]));
-        c[16384*i_o + 8192*i_i_o_3 + 128*i_i_i_3 + 128*j_o + j_i_3] =
-            lab_cast_f32_f16(v2 + lab_cast_f16_f32(z[128*j_o + j_i_3]));
+        const int i_end_own = lab_group_row(v1);
+        const int j_end_own = lab_group_column(v1);
+        const float v2 = lab_cast_f16_f32(z[128*j_block + j_end_own]);
+        c[16384*i_block + 8192*i_end_group + 128*i_end_own + 128*j_block + j_end_own] =
+            lab_cast_f32_f16(lab_cast_f16_f32(lab_cast_f32_f16(t[v1])) + v2);
     }
 }

@@ -10,67 +10,67 @@ kernel void kernel_matmul(
 ) {
     threadgroup __attribute__((aligned(16))) float rows[1024];
     threadgroup __attribute__((aligned(16))) float columns[1024];
-    const lab_i64 i_o = lab_block;
-    const lab_i64 j_o = 0;
+    const lab_i64 i_block = lab_block;
+    const lab_i64 j_block = 0;
     float t[16];
-    for (int i_i_i = 0; i_i_i < 4; i_i_i++) {
-        for (int j_i_i_i = 0; j_i_i_i < 4; j_i_i_i++) {
-            t[4*i_i_i + j_i_i_i] = 0.0f;
+    for (int i_start_own = 0; i_start_own < 4; i_start_own++) {
+        for (int j_start_own = 0; j_start_own < 4; j_start_own++) {
+            t[4*i_start_own + j_start_own] = 0.0f;
         }
     }
-    for (int k_o = 0; k_o < 3; k_o++) {
+    for (int k_step = 0; k_step < 3; k_step++) {
         lab_sync();
-        const int rows_i_i_o_2 = lab_thread / 16;
-        const int rows_i_i_i_2 = lab_thread / 4 % 4;
-        const int rows_k_i_o = lab_thread % 4;
+        const int rows_i_thread = lab_thread / 16;
+        const int rows_i_own = lab_thread / 4 % 4;
+        const int rows_k_vector = lab_thread % 4;
         const lab_f32x4 v0 =
-            4*k_o + rows_k_i_o < 10 && 64*i_o + 4*rows_i_i_o_2 + rows_i_i_i_2 < n
+            4*k_step + rows_k_vector < 10 && 64*i_block + 4*rows_i_thread + rows_i_own < n
             ? LAB_LOAD(lab_f32x4, a,
-            2560*i_o + 160*rows_i_i_o_2 + 40*rows_i_i_i_2 + 16*k_o + 4*rows_k_i_o) : lab_f32x4();
-        #pragma unroll
-        for (int rows_k_i_i = 0; rows_k_i_i < 4; rows_k_i_i++) {
-            rows[256*rows_k_i_o + 64*rows_k_i_i + 4*rows_i_i_o_2 + rows_i_i_i_2] =
-                v0.at[rows_k_i_i];
-        }
-        const int columns_k_i = lab_thread / 16;
-        const int columns_j_i_i_o_2 = lab_thread % 16;
-        const lab_f32x4 v1 =
-            16*j_o + columns_j_i_i_o_2 < 12 && 16*k_o + columns_k_i < 40
-            ? LAB_LOAD(lab_f32x4, b, 768*k_o + 64*j_o + 48*columns_k_i + 4*columns_j_i_i_o_2)
+            2560*i_block + 160*rows_i_thread + 40*rows_i_own + 16*k_step + 4*rows_k_vector)
             : lab_f32x4();
+        #pragma unroll
+        for (int rows_k_lane = 0; rows_k_lane < 4; rows_k_lane++) {
+            rows[256*rows_k_vector + 64*rows_k_lane + 4*rows_i_thread + rows_i_own] =
+                v0.at[rows_k_lane];
+        }
+        const int columns_k_own = lab_thread / 16;
+        const int columns_j_thread = lab_thread % 16;
+        const lab_f32x4 v1 =
+            16*j_block + columns_j_thread < 12 && 16*k_step + columns_k_own < 40
+            ? LAB_LOAD(lab_f32x4, b,
+            768*k_step + 64*j_block + 48*columns_k_own + 4*columns_j_thread) : lab_f32x4();
         lab_f32x4 v2;
         #pragma unroll
-        for (int columns_j_i_i_i_2_i = 0; columns_j_i_i_i_2_i < 4; columns_j_i_i_i_2_i++) {
-            v2.at[columns_j_i_i_i_2_i] = v1.at[columns_j_i_i_i_2_i];
+        for (int columns_j_lane = 0; columns_j_lane < 4; columns_j_lane++) {
+            v2.at[columns_j_lane] = v1.at[columns_j_lane];
         }
-        LAB_STORE_SHARED(lab_f32x4, columns, 64*columns_k_i + 4*columns_j_i_i_o_2, v2);
+        LAB_STORE_SHARED(lab_f32x4, columns, 64*columns_k_own + 4*columns_j_thread, v2);
         lab_sync();
-        const int i_i_o_2 = lab_thread / 16;
-        const int j_i_i_o_2 = lab_thread % 16;
+        const int i_sum_thread = lab_thread / 16;
+        const int j_sum_thread = lab_thread % 16;
         #pragma unroll
-        for (int k_i = 0; k_i < 16; k_i++) {
+        for (int k_own = 0; k_own < 16; k_own++) {
             #pragma unroll
-            for (int i_i_i_2 = 0; i_i_i_2 < 4; i_i_i_2++) {
+            for (int i_sum_own = 0; i_sum_own < 4; i_sum_own++) {
                 #pragma unroll
-                for (int j_i_i_i_2 = 0; j_i_i_i_2 < 4; j_i_i_i_2++) {
-                    const float v3 = columns[64*k_i + 4*j_i_i_o_2 + j_i_i_i_2];
-                    t[4*i_i_i_2 + j_i_i_i_2] =
-                        lab_fma_f32(rows[64*k_i + 4*i_i_o_2 + i_i_i_2], v3,
-                        t[4*i_i_i_2 + j_i_i_i_2]);
+                for (int j_sum_own = 0; j_sum_own < 4; j_sum_own++) {
+                    const float v3 = columns[64*k_own + 4*j_sum_thread + j_sum_own];
+                    const float v4 = rows[64*k_own + 4*i_sum_thread + i_sum_own];
+                    t[4*i_sum_own + j_sum_own] = lab_fma_f32(v4, v3, t[4*i_sum_own + j_sum_own]);
                 }
             }
         }
     }
-    const int i_i_o_3 = lab_thread / 16;
-    const int j_i_i_o_3 = lab_thread % 16;
+    const int i_end_thread = lab_thread / 16;
+    const int j_end_thread = lab_thread % 16;
     #pragma unroll
-    for (int i_i_i_3 = 0; i_i_i_3 < 4; i_i_i_3++) {
+    for (int i_end_own = 0; i_end_own < 4; i_end_own++) {
         #pragma unroll
-        for (int j_i_i_i_3 = 0; j_i_i_i_3 < 4; j_i_i_i_3++) {
-            if (64*i_o + 4*i_i_o_3 + i_i_i_3 < n) {
-                if (64*j_o + 4*j_i_i_o_3 + j_i_i_i_3 < 48) {
-                    c[3072*i_o + 192*i_i_o_3 + 64*j_o + 48*i_i_i_3 + 4*j_i_i_o_3 + j_i_i_i_3] =
-                        t[4*i_i_i_3 + j_i_i_i_3] * 2.0f;
+        for (int j_end_own = 0; j_end_own < 4; j_end_own++) {
+            if (64*i_block + 4*i_end_thread + i_end_own < n) {
+                if (64*j_block + 4*j_end_thread + j_end_own < 48) {
+                    c[3072*i_block + 192*i_end_thread + 64*j_block + 48*i_end_own + 4*j_end_thread
+                        + j_end_own] = t[4*i_end_own + j_end_own] * 2.0f;
                 }
             }
         }

@@ -10,7 +10,7 @@ kernel void kernel_softmax(
     uint lab_thread [[thread_position_in_threadgroup]]
 ) {
     threadgroup __attribute__((aligned(16))) float e[1280];
-    const lab_i64 i_o = lab_block;
+    const lab_i64 i_block = lab_block;
     float m;
     float t;
     float t_parts;
@@ -18,67 +18,70 @@ kernel void kernel_softmax(
     float t_2_parts;
     t = -LAB_INF;
     t_parts = -LAB_INF;
-    const int i_i_3 = lab_thread / 32;
-    const int j_o_i = lab_thread % 32;
-    if (8*i_o + i_i_3 < n) {
-        for (int j_o_o = 0; j_o_o < 2; j_o_o++) {
-            if (32*j_o_o + j_o_i < 40) {
+    const int i_max_own = lab_thread / 32;
+    const int j_thread = lab_thread % 32;
+    if (8*i_block + i_max_own < n) {
+        for (int j_turn = 0; j_turn < 2; j_turn++) {
+            if (32*j_turn + j_thread < 40) {
                 const lab_f32x4 v0 =
-                    LAB_LOAD(lab_f32x4, x, 1280*i_o + 160*i_i_3 + 128*j_o_o + 4*j_o_i);
+                    LAB_LOAD(lab_f32x4, x, 1280*i_block + 160*i_max_own + 128*j_turn + 4*j_thread);
                 #pragma unroll
-                for (int j_i = 0; j_i < 4; j_i++) {
-                    t_parts = lab_max_f32(t_parts, v0.at[j_i]);
+                for (int j_lane = 0; j_lane < 4; j_lane++) {
+                    t_parts = lab_max_f32(t_parts, v0.at[j_lane]);
                 }
             }
         }
     }
     t = lab_max_f32(t, lab_warp_max_f32(t_parts, 32));
     m = t;
-    const int i_i_6 = lab_thread / 32;
-    const int j_2_o_i = lab_thread % 32;
-    if (8*i_o + i_i_6 < n) {
-        for (int j_2_o_o = 0; j_2_o_o < 2; j_2_o_o++) {
-            if (32*j_2_o_o + j_2_o_i < 40) {
+    const int i_end_2_own = lab_thread / 32;
+    const int j_2_thread = lab_thread % 32;
+    if (8*i_block + i_end_2_own < n) {
+        for (int j_2_turn = 0; j_2_turn < 2; j_2_turn++) {
+            if (32*j_2_turn + j_2_thread < 40) {
                 const lab_f32x4 v1 =
-                    LAB_LOAD(lab_f32x4, x, 1280*i_o + 160*i_i_6 + 128*j_2_o_o + 4*j_2_o_i);
+                    LAB_LOAD(lab_f32x4, x,
+                    1280*i_block + 160*i_end_2_own + 128*j_2_turn + 4*j_2_thread);
                 lab_f32x4 v2;
                 #pragma unroll
-                for (int j_2_i = 0; j_2_i < 4; j_2_i++) {
-                    v2.at[j_2_i] = lab_exp2_f32((v1.at[j_2_i] - m) * 1.442695f);
+                for (int j_2_lane = 0; j_2_lane < 4; j_2_lane++) {
+                    v2.at[j_2_lane] = lab_exp2_f32((v1.at[j_2_lane] - m) * 1.442695f);
                 }
-                LAB_STORE_SHARED(lab_f32x4, e, 160*i_i_6 + 128*j_2_o_o + 4*j_2_o_i, v2);
+                LAB_STORE_SHARED(lab_f32x4, e, 160*i_end_2_own + 128*j_2_turn + 4*j_2_thread, v2);
             }
         }
     }
     t_2 = 0.0f;
     t_2_parts = 0.0f;
-    const int i_i_9 = lab_thread / 32;
-    const int k_o_i = lab_thread % 32;
-    if (8*i_o + i_i_9 < n) {
-        for (int k_o_o = 0; k_o_o < 2; k_o_o++) {
-            if (32*k_o_o + k_o_i < 40) {
-                const lab_f32x4 v3 = LAB_LOAD_SHARED(lab_f32x4, e, 160*i_i_9 + 128*k_o_o + 4*k_o_i);
+    const int i_sum_own = lab_thread / 32;
+    const int k_thread = lab_thread % 32;
+    if (8*i_block + i_sum_own < n) {
+        for (int k_turn = 0; k_turn < 2; k_turn++) {
+            if (32*k_turn + k_thread < 40) {
+                const lab_f32x4 v3 =
+                    LAB_LOAD_SHARED(lab_f32x4, e, 160*i_sum_own + 128*k_turn + 4*k_thread);
                 #pragma unroll
-                for (int k_i = 0; k_i < 4; k_i++) {
-                    t_2_parts += v3.at[k_i];
+                for (int k_lane = 0; k_lane < 4; k_lane++) {
+                    t_2_parts += v3.at[k_lane];
                 }
             }
         }
     }
     t_2 += lab_warp_sum_f32(t_2_parts, 32);
-    const int i_i_11 = lab_thread / 32;
-    const int j_3_o_i = lab_thread % 32;
-    if (8*i_o + i_i_11 < n) {
-        for (int j_3_o_o = 0; j_3_o_o < 2; j_3_o_o++) {
-            if (32*j_3_o_o + j_3_o_i < 40) {
+    const int i_end_4_own = lab_thread / 32;
+    const int j_3_thread = lab_thread % 32;
+    if (8*i_block + i_end_4_own < n) {
+        for (int j_3_turn = 0; j_3_turn < 2; j_3_turn++) {
+            if (32*j_3_turn + j_3_thread < 40) {
                 const lab_f32x4 v4 =
-                    LAB_LOAD_SHARED(lab_f32x4, e, 160*i_i_11 + 128*j_3_o_o + 4*j_3_o_i);
+                    LAB_LOAD_SHARED(lab_f32x4, e, 160*i_end_4_own + 128*j_3_turn + 4*j_3_thread);
                 lab_f32x4 v5;
                 #pragma unroll
-                for (int j_3_i = 0; j_3_i < 4; j_3_i++) {
-                    v5.at[j_3_i] = v4.at[j_3_i] * lab_recip_f32(t_2);
+                for (int j_3_lane = 0; j_3_lane < 4; j_3_lane++) {
+                    v5.at[j_3_lane] = v4.at[j_3_lane] * lab_recip_f32(t_2);
                 }
-                LAB_STORE(lab_f32x4, y, 1280*i_o + 160*i_i_11 + 128*j_3_o_o + 4*j_3_o_i, v5);
+                LAB_STORE(lab_f32x4, y,
+                    1280*i_block + 160*i_end_4_own + 128*j_3_turn + 4*j_3_thread, v5);
             }
         }
     }

@@ -9,24 +9,24 @@ kernel void kernel_total__0(
     uint lab_thread [[thread_position_in_threadgroup]]
 ) {
     threadgroup __attribute__((aligned(16))) float lab_shared_f32[8];
-    const lab_i64 i_j_o_o = lab_block;
-    float t_part = 0.0f;
-    float t_part_parts = 0.0f;
-    const int i_j_o_i_i = lab_thread;
-    for (lab_i64 i_j_o_i_o = 0;
-        i_j_o_i_o < floordiv(lab_min(4096, 64*n - 4096*i_j_o_o) + 255, 256); i_j_o_i_o++) {
-        if (256*i_j_o_i_o + i_j_o_i_i < lab_min(4096, 64*n - 4096*i_j_o_o)) {
+    const lab_i64 ij_piece = lab_block;
+    float t_pieces_own = 0.0f;
+    float t_pieces_own_parts = 0.0f;
+    const int ij_thread = lab_thread;
+    for (lab_i64 ij_turn = 0; ij_turn < floordiv(lab_min(4096, 64*n - 4096*ij_piece) + 255, 256);
+        ij_turn++) {
+        if (256*ij_turn + ij_thread < lab_min(4096, 64*n - 4096*ij_piece)) {
             const lab_f32x4 v0 =
-                LAB_LOAD(lab_f32x4, x, 16384*i_j_o_o + 1024*i_j_o_i_o + 4*i_j_o_i_i);
+                LAB_LOAD(lab_f32x4, x, 16384*ij_piece + 1024*ij_turn + 4*ij_thread);
             #pragma unroll
-            for (int j_i = 0; j_i < 4; j_i++) {
-                t_part_parts += v0.at[j_i];
+            for (int j_lane = 0; j_lane < 4; j_lane++) {
+                t_pieces_own_parts += v0.at[j_lane];
             }
         }
     }
-    t_part += lab_block_sum_f32(t_part_parts, lab_shared_f32, 256);
+    t_pieces_own += lab_block_sum_f32(t_pieces_own_parts, lab_shared_f32, 256);
     if (lab_thread == 0) {
-        t_pieces[i_j_o_o] = t_part;
+        t_pieces[ij_piece] = t_pieces_own;
     }
 }
 
@@ -40,10 +40,10 @@ kernel void kernel_total__1(
 ) {
     float t = 0.0f;
     float t_parts = 0.0f;
-    const int i_j_o_o_2_i = lab_thread;
-    for (lab_i64 i_j_o_o_2_o = 0; i_j_o_o_2_o < (n + 2047) / 2048; i_j_o_o_2_o++) {
-        if (32*i_j_o_o_2_o + i_j_o_o_2_i < (n + 63) / 64) {
-            t_parts += t_pieces[32*i_j_o_o_2_o + i_j_o_o_2_i];
+    const int t_pieces_thread = lab_thread;
+    for (lab_i64 t_pieces_turn = 0; t_pieces_turn < (n + 2047) / 2048; t_pieces_turn++) {
+        if (32*t_pieces_turn + t_pieces_thread < (n + 63) / 64) {
+            t_parts += t_pieces[32*t_pieces_turn + t_pieces_thread];
         }
     }
     t += lab_warp_sum_f32(t_parts, 32);

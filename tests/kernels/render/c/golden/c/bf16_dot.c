@@ -5,38 +5,14 @@ static void kernel_bf16_dot__0(LAB_GIVEN) {
     const lab_bf16 *restrict y = lab_buffers[1];
     float *restrict t_parts = lab_buffers[2];
     const lab_i64 n = lab_dims[0];
-    const lab_i64 i_o = lab_task;
-    float t_part = 0.0f;
-    float t_part_lanes[32] LAB_ALIGNED;
-#pragma omp simd
-    for (lab_i64 i_i_i_2 = 0; i_i_i_2 < 32; i_i_i_2++) {
-        t_part_lanes[i_i_i_2] = 0.0f;
+    const lab_i64 i_task = lab_task;
+    float t_parts_own = 0.0f;
+#pragma omp simd reduction(+:t_parts_own)
+    for (lab_i64 i_own = 0; i_own < lab_min(65536, n - 65536*i_task); i_own++) {
+        const float v0 = lab_cast_bf16_f32(x[65536*i_task + i_own]);
+        t_parts_own = lab_fma_f32(v0, lab_cast_bf16_f32(y[65536*i_task + i_own]), t_parts_own);
     }
-    for (lab_i64 i_i_o = 0; i_i_o < floordiv(lab_min(65536, n - 65536*i_o), 32); i_i_o++) {
-        float v0[32] LAB_ALIGNED;
-        lab_widen_bf16(v0, x + (65536*i_o + 32*i_i_o), 32);
-        float v1[32] LAB_ALIGNED;
-        lab_widen_bf16(v1, y + (65536*i_o + 32*i_i_o), 32);
-#pragma omp simd
-        for (lab_i64 i_i_i = 0; i_i_i < 32; i_i_i++) {
-            t_part_lanes[i_i_i] = lab_fma_f32(v0[i_i_i], v1[i_i_i], t_part_lanes[i_i_i]);
-        }
-    }
-#pragma omp simd reduction(+:t_part)
-    for (lab_i64 i_i_i_3 = 0; i_i_i_3 < 32; i_i_i_3++) {
-        t_part += t_part_lanes[i_i_i_3];
-    }
-#pragma omp simd reduction(+:t_part)
-    for (lab_i64 i_i_2 = 0; i_i_2 < floormod(lab_min(65536, n - 65536*i_o), 32); i_i_2++) {
-        const float v2 =
-            lab_cast_bf16_f32(x[65536*i_o + 32*floordiv(lab_min(65536, n - 65536*i_o), 32)
-            + i_i_2]);
-        const float v3 =
-            lab_cast_bf16_f32(y[65536*i_o + 32*floordiv(lab_min(65536, n - 65536*i_o), 32)
-            + i_i_2]);
-        t_part = lab_fma_f32(v2, v3, t_part);
-    }
-    t_parts[i_o] = t_part;
+    t_parts[i_task] = t_parts_own;
 }
 
 static void kernel_bf16_dot__1(LAB_GIVEN) {
@@ -45,8 +21,8 @@ static void kernel_bf16_dot__1(LAB_GIVEN) {
     const lab_i64 n = lab_dims[0];
     float t = 0.0f;
 #pragma omp simd reduction(+:t)
-    for (lab_i64 i_o_2 = 0; i_o_2 < (n + 65535) / 65536; i_o_2++) {
-        t += t_parts[i_o_2];
+    for (lab_i64 t_parts_end = 0; t_parts_end < (n + 65535) / 65536; t_parts_end++) {
+        t += t_parts[t_parts_end];
     }
     z[0] = lab_cast_f32_bf16(t);
 }

@@ -4,47 +4,50 @@ static void kernel_matmul(LAB_GIVEN) {
     const float *restrict a = lab_buffers[0];
     const float *restrict b = lab_buffers[1];
     float *restrict c = lab_buffers[2];
-    const lab_i64 j_o_o = lab_task;
+    const lab_i64 j_block = lab_task;
     float columns[512] LAB_ALIGNED;
     for (lab_i64 columns_k = 0; columns_k < 64; columns_k++) {
 #pragma omp simd
-        for (lab_i64 columns_j_i_2 = 0; columns_j_i_2 < 8; columns_j_i_2++) {
-            columns[8*columns_k + columns_j_i_2] = b[96*columns_k + 8*j_o_o + columns_j_i_2];
+        for (lab_i64 columns_j_own = 0; columns_j_own < 8; columns_j_own++) {
+            columns[8*columns_k + columns_j_own] = b[96*columns_k + 8*j_block + columns_j_own];
         }
     }
-    for (lab_i64 i_o = 0; i_o < 22; i_o++) {
+    for (lab_i64 i_tile = 0; i_tile < 22; i_tile++) {
         lab_f32x4 t[12];
         LAB_UNROLL(6)
-        for (int i_i = 0; i_i < 6; i_i++) {
+        for (int i_start_own = 0; i_start_own < 6; i_start_own++) {
             LAB_UNROLL(2)
-            for (int j_i_o = 0; j_i_o < 2; j_i_o++) {
-                t[2*i_i + j_i_o] = (lab_f32x4){0};
+            for (int j_start_vector = 0; j_start_vector < 2; j_start_vector++) {
+                t[2*i_start_own + j_start_vector] = (lab_f32x4){0};
             }
         }
         for (lab_i64 k = 0; k < 64; k++) {
             LAB_UNROLL(6)
-            for (int i_i_2 = 0; i_i_2 < 6; i_i_2++) {
+            for (int i_sum_own = 0; i_sum_own < 6; i_sum_own++) {
                 LAB_UNROLL(2)
-                for (int j_i_2_o = 0; j_i_2_o < 2; j_i_2_o++) {
-                    t[2*i_i_2 + j_i_2_o] =
-                        LAB_FMA(lab_f32x4, a[384*i_o + 64*lab_min(127 - 6*i_o, i_i_2) + k],
-                        LAB_LANES(lab_f32x4, columns + (8*k + 4*j_i_2_o)), t[2*i_i_2 + j_i_2_o]);
+                for (int j_sum_vector = 0; j_sum_vector < 2; j_sum_vector++) {
+                    t[2*i_sum_own + j_sum_vector] =
+                        LAB_FMA(lab_f32x4,
+                        a[384*i_tile + 64*lab_min(127 - 6*i_tile, i_sum_own) + k],
+                        LAB_LANES(lab_f32x4, columns + (8*k + 4*j_sum_vector)),
+                        t[2*i_sum_own + j_sum_vector]);
                 }
             }
         }
         float tile[48] LAB_ALIGNED;
         LAB_UNROLL(6)
-        for (int tile_i_i_3 = 0; tile_i_i_3 < 6; tile_i_i_3++) {
+        for (int tile_i_own = 0; tile_i_own < 6; tile_i_own++) {
             LAB_UNROLL(2)
-            for (int tile_j_i_3_o = 0; tile_j_i_3_o < 2; tile_j_i_3_o++) {
-                LAB_LANES(lab_f32x4, tile + (8*tile_i_i_3 + 4*tile_j_i_3_o)) =
-                    t[2*tile_i_i_3 + tile_j_i_3_o];
+            for (int tile_j_vector = 0; tile_j_vector < 2; tile_j_vector++) {
+                LAB_LANES(lab_f32x4, tile + (8*tile_i_own + 4*tile_j_vector)) =
+                    t[2*tile_i_own + tile_j_vector];
             }
         }
-        for (lab_i64 i_i_3 = 0; i_i_3 < lab_min(128 - 6*i_o, 6); i_i_3++) {
+        for (lab_i64 i_end_own = 0; i_end_own < lab_min(128 - 6*i_tile, 6); i_end_own++) {
 #pragma omp simd
-            for (lab_i64 j_i_3 = 0; j_i_3 < 8; j_i_3++) {
-                c[576*i_o + 96*i_i_3 + 8*j_o_o + j_i_3] = tile[8*i_i_3 + j_i_3];
+            for (lab_i64 j_end_own = 0; j_end_own < 8; j_end_own++) {
+                c[576*i_tile + 96*i_end_own + 8*j_block + j_end_own] =
+                    tile[8*i_end_own + j_end_own];
             }
         }
     }

@@ -6,25 +6,25 @@ static void kernel_softmax(LAB_GIVEN) {
     const float *restrict x = lab_buffers[0];
     float *restrict y = lab_buffers[1];
     const lab_i64 n = lab_dims[0];
-    const lab_i64 i_o = lab_task;
-    for (lab_i64 i_i = 0; i_i < lab_min(21, n - 21*i_o); i_i++) {
+    const lab_i64 i_task = lab_task;
+    for (lab_i64 i_own = 0; i_own < lab_min(21, n - 21*i_task); i_own++) {
         float e[64] LAB_ALIGNED;
         float m;
         float t = -LAB_INF;
 #pragma omp simd reduction(lab_max_f32:t)
         for (lab_i64 j = 0; j < 64; j++) {
-            t = lab_max_f32(t, x[1344*i_o + 64*i_i + j]);
+            t = lab_max_f32(t, x[1344*i_task + 64*i_own + j]);
         }
         m = t;
         float t_2 = 0.0f;
 #pragma omp simd reduction(+:t_2)
         for (lab_i64 j_2 = 0; j_2 < 64; j_2++) {
-            e[j_2] = lab_exp2_f32((x[1344*i_o + 64*i_i + j_2] - m) * 1.442695f);
+            e[j_2] = lab_exp2_f32((x[1344*i_task + 64*i_own + j_2] - m) * 1.442695f);
             t_2 += e[j_2];
         }
 #pragma omp simd
         for (lab_i64 j_3 = 0; j_3 < 64; j_3++) {
-            y[1344*i_o + 64*i_i + j_3] = e[j_3] * lab_recip_f32(t_2);
+            y[1344*i_task + 64*i_own + j_3] = e[j_3] * lab_recip_f32(t_2);
         }
     }
 }

@@ -5,30 +5,32 @@ static void kernel_total__0(LAB_GIVEN) {
     float *restrict t_parts = lab_buffers[1];
     const lab_i64 m = lab_dims[0];
     const lab_i64 n = lab_dims[1];
-    const lab_i64 i_o = lab_task;
-    float t_part = 0.0f;
-    for (lab_i64 i_i = 0; i_i < lab_min(64, n - 64*i_o); i_i++) {
-        float t_part_lanes[32] LAB_ALIGNED;
+    const lab_i64 i_task = lab_task;
+    float t_parts_own = 0.0f;
+    for (lab_i64 i_own = 0; i_own < lab_min(64, n - 64*i_task); i_own++) {
+        float t_parts_own_lanes[32] LAB_ALIGNED;
 #pragma omp simd
-        for (lab_i64 j_i_2 = 0; j_i_2 < 32; j_i_2++) {
-            t_part_lanes[j_i_2] = 0.0f;
+        for (lab_i64 t_parts_own_lanes_start = 0; t_parts_own_lanes_start < 32;
+            t_parts_own_lanes_start++) {
+            t_parts_own_lanes[t_parts_own_lanes_start] = 0.0f;
         }
-        for (lab_i64 j_o = 0; j_o < m / 32; j_o++) {
+        for (lab_i64 j_block = 0; j_block < m / 32; j_block++) {
 #pragma omp simd
-            for (lab_i64 j_i = 0; j_i < 32; j_i++) {
-                t_part_lanes[j_i] += x[64*i_o*m + i_i*m + 32*j_o + j_i];
+            for (lab_i64 j_own = 0; j_own < 32; j_own++) {
+                t_parts_own_lanes[j_own] += x[64*i_task*m + i_own*m + 32*j_block + j_own];
             }
         }
-#pragma omp simd reduction(+:t_part)
-        for (lab_i64 j_i_3 = 0; j_i_3 < 32; j_i_3++) {
-            t_part += t_part_lanes[j_i_3];
+#pragma omp simd reduction(+:t_parts_own)
+        for (lab_i64 t_parts_own_lanes_end = 0; t_parts_own_lanes_end < 32;
+            t_parts_own_lanes_end++) {
+            t_parts_own += t_parts_own_lanes[t_parts_own_lanes_end];
         }
-#pragma omp simd reduction(+:t_part)
-        for (lab_i64 j_2 = 0; j_2 < m % 32; j_2++) {
-            t_part += x[64*i_o*m + i_i*m + 32*(m / 32) + j_2];
+#pragma omp simd reduction(+:t_parts_own)
+        for (lab_i64 j_rest = 0; j_rest < m % 32; j_rest++) {
+            t_parts_own += x[64*i_task*m + i_own*m + 32*(m / 32) + j_rest];
         }
     }
-    t_parts[i_o] = t_part;
+    t_parts[i_task] = t_parts_own;
 }
 
 static void kernel_total__1(LAB_GIVEN) {
@@ -38,22 +40,22 @@ static void kernel_total__1(LAB_GIVEN) {
     float t = 0.0f;
     float t_lanes[32] LAB_ALIGNED;
 #pragma omp simd
-    for (lab_i64 i_o_2_i_2 = 0; i_o_2_i_2 < 32; i_o_2_i_2++) {
-        t_lanes[i_o_2_i_2] = 0.0f;
+    for (lab_i64 t_lanes_start = 0; t_lanes_start < 32; t_lanes_start++) {
+        t_lanes[t_lanes_start] = 0.0f;
     }
-    for (lab_i64 i_o_2_o = 0; i_o_2_o < (n + 63) / 2048; i_o_2_o++) {
+    for (lab_i64 t_parts_block = 0; t_parts_block < (n + 63) / 2048; t_parts_block++) {
 #pragma omp simd
-        for (lab_i64 i_o_2_i = 0; i_o_2_i < 32; i_o_2_i++) {
-            t_lanes[i_o_2_i] += t_parts[32*i_o_2_o + i_o_2_i];
+        for (lab_i64 t_parts_own_2 = 0; t_parts_own_2 < 32; t_parts_own_2++) {
+            t_lanes[t_parts_own_2] += t_parts[32*t_parts_block + t_parts_own_2];
         }
     }
 #pragma omp simd reduction(+:t)
-    for (lab_i64 i_o_2_i_3 = 0; i_o_2_i_3 < 32; i_o_2_i_3++) {
-        t += t_lanes[i_o_2_i_3];
+    for (lab_i64 t_lanes_end = 0; t_lanes_end < 32; t_lanes_end++) {
+        t += t_lanes[t_lanes_end];
     }
 #pragma omp simd reduction(+:t)
-    for (lab_i64 i_o_2_2 = 0; i_o_2_2 < (n + 63) / 64 % 32; i_o_2_2++) {
-        t += t_parts[32*((n + 63) / 2048) + i_o_2_2];
+    for (lab_i64 t_parts_rest = 0; t_parts_rest < (n + 63) / 64 % 32; t_parts_rest++) {
+        t += t_parts[32*((n + 63) / 2048) + t_parts_rest];
     }
     y[0] = t;
 }

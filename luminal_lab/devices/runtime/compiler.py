@@ -1,0 +1,69 @@
+"""What the compilers of all devices share: the passes before kernels, and their options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+from typing_extensions import override
+
+from luminal_lab.errors import ArgumentError, flag
+from luminal_lab.kernels.fuse.fusion import fusion
+from luminal_lab.kernels.fuse.intrinsics import Intrinsics
+from luminal_lab.kernels.steps.applied import ScheduleLike, read_schedule
+from luminal_lab.kernels.steps.schedule import Schedule
+from luminal_lab.passes.base import Option, spec_text
+from luminal_lab.passes.dead_code import DeadCode
+from luminal_lab.passes.inlining import Inlining
+from luminal_lab.passes.pipeline import Pipeline
+from luminal_lab.passes.subexpressions import CommonSubexpressions
+
+DEEPEST = 50
+"""How many levels of calls within calls are inlined."""
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class DeviceCompiler(Pipeline):
+    """Fuse a graph into kernels, and run them on a device."""
+
+    shown: ClassVar[tuple[str, ...]] = ()
+    """The options in its text, in order; one that has its default is left out."""
+    example: ClassVar[str] = ""
+    """A schedule for this device, which a hint shows."""
+    reuse_outputs: bool = False
+    """Whether a run may write over the outputs that earlier ones have returned."""
+    schedules: tuple[tuple[str, Schedule], ...] = ()
+    """The schedules that replace default ones, with the names of their kernels."""
+
+    def __init__(self, schedules: Mapping[str, ScheduleLike] | None, **options: object) -> None:
+        calls = Pipeline([Inlining()], rounds=DEEPEST)
+        cleaned = (CommonSubexpressions(), DeadCode())
+        super().__init__([calls, *cleaned, Intrinsics(), *fusion(attention=True), DeadCode()])
+        if schedules is not None and not isinstance(schedules, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # a text of a pipeline has their names alone
+            raise ArgumentError(
+                f"{self.name}: schedules is {schedules!r}, which says no schedule",
+                hint=f'give a dict, as in {{"softmax": "{self.example}"}}',
+            )
+        for name in schedules or ():
+            if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+                raise ArgumentError(
+                    f"{self.name}: schedules has one for {name!r}, which is no kernel's name",
+                    hint="cx.kernels has the names of kernels",
+                )
+        read = [(name, read_schedule(text, name)) for name, text in dict(schedules or {}).items()]
+        for name, value in {**options, "schedules": tuple(read)}.items():
+            is_flag = isinstance(type(self).__dataclass_fields__[name].default, bool)
+            value = flag(f"{self.name}: {name}", value) if is_flag else value
+            object.__setattr__(self, name, value)
+
+    @override
+    def __str__(self) -> str:
+        options: dict[str, Option] = {}
+        for name in self.shown:
+            value = cast("Option | None", getattr(self, name))
+            if value != type(self).__dataclass_fields__[name].default:
+                options[name] = cast("Option", value)
+        if self.schedules:
+            options["schedules"] = tuple(name for name, _ in self.schedules)
+        return spec_text(self.name, options)

@@ -1,0 +1,76 @@
+"""What a kernel is called: after what is recognised in its region, and else after its ops.
+
+attention       attention, attention_causal
+contraction     matmul, matmul_add_gelu, convolution_relu
+rows            softmax, log_softmax, layer_norm, rms_norm
+anything else   its first and its last ops: mul_add, max_less_than_where
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from luminal_lab.core.ir import Node
+from luminal_lab.core.op import Elementwise, Reduce
+from luminal_lab.core.ops import Cast, Gather, Iota, LessThan, Random, SumReduce, Window
+
+ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("cross_entropy", ("max", "exp", "sum", "log2", "gather")),
+    ("log_softmax", ("max", "exp", "sum", "log2")),
+    ("softmax", ("max", "exp", "sum", "recip")),
+    ("layer_norm", ("sum", "sum", "sqrt", "recip")),
+    ("rms_norm", ("sum", "sqrt", "recip")),
+)
+"""Rows that have a name, by ops that come in this order; the first that fits is taken."""
+MOST_AFTER = 2
+"""How many ops after a product its name tells."""
+
+
+def kernel_name(rule: str, inside: Sequence[Node]) -> str:
+    """Return a name for a kernel of these nodes, sources first, which a rule of fusion made."""
+    computing = [
+        node for node in inside if isinstance(node.op, (Elementwise, Reduce, Gather, Random))
+    ]
+    words = [_word(node) for node in computing]
+    if rule == "attention":
+        return "attention_causal" if _is_causal(inside) else "attention"
+    if rule == "contraction":
+        return "_".join(_product(inside, computing, words))
+    if rule == "rows":
+        for name, parts in ROWS:
+            there = iter([word.replace("exp2", "exp") for word in words])
+            if all(part in there for part in parts):
+                return name
+    short = [*dict.fromkeys(words)]
+    return "_".join(short[:2] + short[-2:] if len(short) > 4 else short) or "copy"
+
+
+def _word(node: Node) -> str:
+    return node.op.name.removeprefix("math.").removesuffix("_reduce")
+
+
+def _product(inside: Sequence[Node], computing: list[Node], words: list[str]) -> Iterator[str]:
+    """Yield what a sum of products is called, and what is done to it."""
+    sums = [at for at, node in enumerate(computing) if isinstance(node.op, SumReduce)]
+    yield "convolution" if any(isinstance(node.op, Window) for node in inside) else "matmul"
+    after = computing[sums[-1] + 1 :] if sums else []
+    told = [_word(node) for node in after if not isinstance(node.op, Cast)]
+    yield from [*dict.fromkeys(told)][-MOST_AFTER:]
+
+
+def _is_causal(inside: Sequence[Node]) -> bool:
+    """Return whether two positions are compared, as a causal mask does."""
+    nodes = {node.id: node for node in inside}
+
+    def counts(id: int) -> bool:
+        todo, found = [id], False
+        while todo:
+            node = nodes.get(todo.pop())
+            if node is None or isinstance(node.op, Reduce):
+                return False
+            found |= isinstance(node.op, Iota)
+            todo += node.sources
+        return found
+
+    compared = [node for node in inside if isinstance(node.op, LessThan)]
+    return any(all(map(counts, node.sources)) for node in compared)

@@ -1,0 +1,249 @@
+"""What plans ask of a nest: independent axes, what is summed, how far apart things lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from luminal_lab.core.dims import Dim
+from luminal_lab.core.dims.expression import Division
+from luminal_lab.core.ops import Mul
+from luminal_lab.core.views import row_major
+from luminal_lab.kernels.definition.terms import (
+    Apply,
+    Guard,
+    Read,
+    Term,
+    free,
+    read_by,
+    walk as walk_terms,
+)
+from luminal_lab.kernels.nest.nest import (
+    Block,
+    Local,
+    Loop,
+    Nest,
+    Set,
+    accesses,
+    reads_of,
+    walk,
+)
+from luminal_lab.kernels.nest.sizes import about, atoms, names_in, perfect, stride
+from luminal_lab.kernels.steps.step import private
+
+# -- sums of products ------------------------------------------------------------------------------
+
+
+@dataclass
+class Contraction:
+    """A nest that sums products: its loops, and which operand each axis belongs to."""
+
+    loops: list[Loop]
+    """Those of the result, the outermost first."""
+    rows: list[Loop]
+    """The loops along the rows that are right around each other; so with columns."""
+    columns: list[Loop]
+    folds: list[Loop]
+    left: Term
+    """The operand with the rows."""
+    right: Term
+    """The operand with the columns."""
+
+
+def contraction_of(nest: Nest) -> Contraction | None:
+    """Return how a nest is a contraction, if it is nothing else."""
+    tops = [one for one in nest.body if not isinstance(one, Local)]
+    if len(tops) != 1 or not isinstance(tops[0], Loop):
+        return None
+    loops = [*perfect(tops[0])]
+    total = summed(loops[-1].body)
+    if total is None:
+        return None
+    folds, term = total
+    operands = [factor for factor in factors(term) if read_by(factor)]
+    if len(operands) != 2:
+        return None
+    last = loops[-1].name
+    right, left = sorted(operands, key=lambda one: last not in free(one))
+    if last not in free(right) or last in free(left):
+        return None
+    left_axes, right_axes = set(free(left)), set(free(right))
+    if any(fold.name not in left_axes & right_axes for fold in folds):
+        return None
+    places = [place for place, one in enumerate(loops) if one.name in left_axes - right_axes]
+    if not places:
+        return None
+    rows = _run(loops, places[-1], left_axes - right_axes)
+    columns = _run(loops, len(loops) - 1, right_axes - left_axes)
+    return Contraction(loops, rows, columns, folds, left, right)
+
+
+def summed(body: Block) -> tuple[list[Loop], Term] | None:
+    """Return the loops and the term of the one sum in a body, which starts at 0."""
+    if len(body) != 4 or not isinstance(body[0], Local):
+        return None
+    _, start, loop, end = body
+    if not (isinstance(start, Set) and isinstance(loop, Loop) and isinstance(end, Set)):
+        return None
+    folds = [*perfect(loop)]
+    inner = folds[-1].body
+    if len(inner) != 1 or not isinstance(inner[0], Set) or inner[0].how != "+=":
+        return None
+    return folds, inner[0].term
+
+
+def operands(nest: Nest, k: str) -> tuple[Term, Term]:
+    """Return the two factors of what a loop sums, those with the last axis of the result second."""
+    first, second = [factor for factor in factors(sum_in(nest, k).term) if read_by(factor)]
+    last = [*perfect(top_of(nest))][-1].name
+    return (second, first) if last in free(first) else (first, second)
+
+
+def sum_in(nest: Nest, loop: str) -> Set:
+    """Return the only assignment in a loop."""
+    (only,) = [one for one in walk((nest.loops[loop],)) if isinstance(one, Set)]
+    return only
+
+
+def top_of(nest: Nest) -> Loop:
+    """Return the last of the outermost loops."""
+    return [one for one in nest.body if isinstance(one, Loop)][-1]
+
+
+def factors(term: Term) -> Iterator[Term]:
+    """Yield what a product multiplies."""
+    if isinstance(term, Apply) and isinstance(term.op, Mul):
+        for arg in term.args:
+            yield from factors(arg)
+    else:
+        yield term
+
+
+def array_of(term: Term) -> str:
+    """Return the first array that a term reads."""
+    return next(iter(reads_of(term)))[0]
+
+
+def _run(loops: list[Loop], end: int, axes: set[str]) -> list[Loop]:
+    """Return the loops up to one that are right around each other and of one operand alone."""
+    first = end
+    while first and loops[first - 1].name in axes:
+        first -= 1
+    return loops[first : end + 1]
+
+
+def divides(nest: Nest, axis: str) -> bool:
+    """Return whether an axis is divided where arrays are read or written, or in a condition."""
+    for access in accesses((nest.loops[axis],)):
+        places = [one.holds for one in walk_terms(access.statement.term) if isinstance(one, Guard)]
+        if access.index is None:
+            return True
+        places.append(row_major(nest.types[access.name].shape, access.index))
+        if any(isinstance(atom, Division) and axis in names_in(atom) for atom in atoms(places)):
+            return True
+    return False
+
+
+# -- rows and columns ------------------------------------------------------------------------------
+
+
+def is_plain(loop: Loop) -> bool:
+    """Return whether a loop has nothing but assignments in it."""
+    return all(isinstance(one, Set) for one in loop.body)
+
+
+def innermost(loop: Loop) -> Loop:
+    """Return the last of the loops that stand right inside each other."""
+    return [*perfect(loop)][-1]
+
+
+def iterations(loops: list[Loop]) -> Dim:
+    """Return how many iterations loops have together."""
+    count: Dim = 1
+    for loop in loops:
+        count = count * loop.size
+    return count
+
+
+def total_of(loop: Loop) -> str | None:
+    """Return the number that is all that a loop adds to."""
+    inside = private(loop.body)
+    used = [one for one in accesses(loop.body) if one.name not in inside]
+    written = {one.name for one in used if one.how != "read"}
+    if len(written) != 1:
+        return None
+    (name,) = written
+    hows = {one.how for one in used if one.name == name}
+    places = {one.index for one in used if one.name == name}
+    return name if hows in ({"+="}, {"max="}) and places == {()} else None
+
+
+def is_column(nest: Nest, name: str) -> bool:
+    """Return whether neighbouring results are made of neighbours, and what is summed lies apart."""
+    for one in walk(nest.loops[name].body):
+        if isinstance(one, Loop) and total_of(one) is not None:
+            last = innermost(one)
+            terms = [s.term for s in last.body if isinstance(s, Set)]
+            if any(
+                stride(nest, term, last.name) not in (0, 1) and stride(nest, term, name) == 1
+                for term in terms
+            ):
+                return True
+    return False
+
+
+def width_of(nest: Nest, name: str, most: int) -> int:
+    """Return how many neighbours along a loop are one access of so many bytes."""
+    loop = nest.loops[name]
+    if not is_plain(innermost(loop)):
+        return 1
+    sizes: list[int] = []
+    for access in accesses(loop.body):
+        if access.index:
+            dtype = nest.types[access.name].dtype
+            if stride(nest, Read(access.name, access.index, dtype), name) == 1:
+                sizes.append(dtype.itemsize)
+    width = min(8, most // max(sizes, default=most))
+    while width > 1 and loop.size % width != 0:
+        width //= 2
+    return width
+
+
+def many(loops: list[Loop]) -> float:
+    """Return roughly how many iterations loops have together."""
+    return prod(about(loop.size) for loop in loops)
+
+
+# -- attention -------------------------------------------------------------------------------------
+
+
+@dataclass
+class Attention:
+    """A nest that is an attention: the loops around, and where its parts are."""
+
+    outer: list[str]
+    """The loops around that of the rows."""
+    row: str
+    block: str
+    """The loop over blocks of keys."""
+
+
+def attention_of(nest: Nest) -> Attention | None:
+    """Return how a nest is an attention, if it is nothing else."""
+    tops = [one for one in nest.body if not isinstance(one, Local)]
+    if len(tops) != 1 or not isinstance(tops[0], Loop):
+        return None
+    loop, path = tops[0], list[str]()
+    while len(loop.body) == 1 and isinstance(loop.body[0], Loop):
+        path.append(loop.name)
+        loop = loop.body[0]
+    blocks = [one for one in loop.body if isinstance(one, Loop) and _is_block(one)]
+    return Attention(path, loop.name, blocks[0].name) if len(blocks) == 1 else None
+
+
+def _is_block(loop: Loop) -> bool:
+    """Return whether a loop takes the maximum of scores that it works out itself."""
+    own = {one.name for one in loop.body if isinstance(one, Local)}
+    largest = [one.name for one in accesses(loop.body) if one.how == "max=" and one.name in own]
+    return len(largest) == 1

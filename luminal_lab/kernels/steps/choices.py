@@ -1,0 +1,106 @@
+"""Open numbers of a schedule: what a plan may choose from, and what it took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, overload
+
+from typing_extensions import override
+
+from luminal_lab.display import Displayed
+from luminal_lab.errors import RangeError, ScheduleError, UnknownNameError, nearest
+
+NO_CHOICES: Mapping[str, int] = {}
+
+
+@dataclass(frozen=True, init=False)
+class Choice:
+    """A number that a plan may take from some; the first unless it has a reason for another.
+
+    >>> print(Choice("rows", 64, 128, 256))
+    rows: 64, 128 or 256
+    """
+
+    name: str
+    values: tuple[int, ...]
+
+    def __init__(self, name: str, *values: int) -> None:
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "values", values)
+
+    @override
+    def __str__(self) -> str:
+        *others, last = map(str, self.values)
+        return f"{self.name}: {', '.join(others)} or {last}" if others else f"{self.name}: {last}"
+
+
+class Taken(NamedTuple):
+    """A choice, and what was taken."""
+
+    choice: Choice
+    value: int
+    default: int
+    """What is taken where nobody asks for another."""
+
+    @override
+    def __str__(self) -> str:
+        told = "" if self.value == self.default else f", where {self.default} is usual"
+        return f"{self.choice}; {self.value} is taken{told}"
+
+
+@dataclass(frozen=True, repr=False)
+class Choices(Displayed, Sequence[Taken]):
+    """All open numbers of a schedule, in the order in which its plan takes them."""
+
+    taken: tuple[Taken, ...] = ()
+
+    @property
+    def values(self) -> Mapping[str, int]:
+        """What was taken, by name."""
+        return {one.choice.name: one.value for one in self.taken}
+
+    def check(self, asked: Mapping[str, int], kernel: str) -> None:
+        """Refuse what was asked for that the plan does not leave open."""
+        known = {one.choice.name: one.choice for one in self.taken}
+        for name, value in asked.items():
+            if name not in known:
+                open_ones = ", ".join(known) or "none: it leaves nothing open"
+                raise UnknownNameError(
+                    f"kernel {kernel}: there is no choice {name!r}",
+                    hint=nearest(name, known) or f"its choices are {open_ones}",
+                )
+            if value not in known[name].values:
+                raise RangeError(
+                    f"kernel {kernel}: {name} cannot be {value!r}",
+                    hint=f"take one of {', '.join(map(str, known[name].values))}",
+                )
+
+    @override
+    def __len__(self) -> int:
+        return len(self.taken)
+
+    @overload
+    def __getitem__(self, place: int) -> Taken: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Taken]: ...
+    @override
+    def __getitem__(self, place: int | slice) -> Taken | Sequence[Taken]:
+        return self.taken[place]
+
+    @override
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.taken)) or "nothing is open"
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Choices: {len(self)} open; print(…) shows them>"
+
+
+def misfit(kernel: str, asked: Mapping[str, int], why: str) -> ScheduleError:
+    """Return the error that says that choices do not fit a kernel or its machine."""
+    told = ", ".join(f"{name} = {value}" for name, value in asked.items())
+    return ScheduleError(
+        f"kernel {kernel}: {told} does not fit: {why}",
+        hint="take smaller numbers; print(kernel.choices) shows which are open",
+    )

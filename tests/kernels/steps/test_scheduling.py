@@ -1,0 +1,144 @@
+"""Steps made one by one: handles of what they made, attempts, lists of loops, names."""
+
+import pytest
+
+from luminal_lab.errors import ScheduleError
+from luminal_lab.kernels.nest.nest import Nest
+from luminal_lab.kernels.nest.spelling import spelled
+from luminal_lab.kernels.nest.text import parse_nest
+from luminal_lab.kernels.steps.kinds import Unroll
+from luminal_lab.kernels.steps.loops import Reorder, Split
+from luminal_lab.kernels.steps.schedule import Scheduling, parse_schedule
+from tests.expect import error_of
+
+PRODUCT = """\
+nest product(a: f32[64, 32], b: f32[32, 48]) -> (c: f32[64, 48])
+  for i < 64:
+    for j < 48:
+      local t: f32[] in registers
+      t = 0.0
+      for k < 32:
+        t += fused(a[i, k] * b[k, j])
+      c[i, j] = t"""
+
+
+@pytest.fixture
+def made() -> Scheduling:
+    return Scheduling(parse_nest(PRODUCT))
+
+
+def after(*steps: str) -> Nest:
+    return parse_schedule("\n".join(steps)).apply(parse_nest(PRODUCT))
+
+
+def test_a_step_hands_back_what_it_made(made: Scheduling) -> None:
+    block, warp, own = made.do(Split(("i",), (16, 4), ("block", "warp", "own"))).loops
+    assert (block, warp, own) == ("i.block", "i.warp", "i.own")
+    assert [one.size for one in (block, warp, own)] == [4, 4, 4]
+    made.do(Reorder(("j", own)))
+    assert own.loop.name == "i.own"
+    assert own.is_whole
+    assert own.parts == ["k"]
+    columns = made.do("pack b before i.block over k, j as columns")
+    assert columns == (("columns_k", "columns_j"), ("columns",))
+    assert columns.locals[0].local.type.shape == (32, 48)
+    assert all(type(name) is str for step in made.schedule for name in step.names)
+
+
+def test_a_handle_of_what_is_gone_names_the_step_that_consumed_it(made: Scheduling) -> None:
+    i = made.loop("i")
+    made.do("split i by 8 as tile, own")
+    made.do("split i.own by 2 as two, one")
+    error = error_of(lambda: i.size, ScheduleError)
+    assert error.message == "i is gone: `split i by 8 as tile, own` consumed it"
+    assert error.hint == "it made i.own, i.tile"
+    error = error_of(lambda: made.do(Unroll((i,))), ScheduleError)
+    assert error.message.startswith("unroll i: i is gone: `split i by 8")
+    error = error_of(lambda: made.do("unroll i.own"), ScheduleError)
+    assert (
+        error.message == "unroll i.own: i.own is gone: `split i.own by 2 as two, one` consumed it"
+    )
+
+
+def test_an_attempt_is_made_all_or_not_at_all(made: Scheduling) -> None:
+    before = made.nest
+    with made.attempt() as attempt:
+        block, _ = made.do("split j by 8").loops
+        made.do("parallel j.block")
+    assert not attempt.held
+    assert attempt.why.startswith("parallel j.block: it is inside i")
+    assert made.nest is before
+    assert made.steps == []
+    error = error_of(lambda: block.size, ScheduleError)
+    assert error.message == "j.block: j.block is gone: what made it was taken back"
+    with made.attempt() as attempt:
+        made.do("split j by 8")
+    assert attempt.held
+    assert made.allows(Unroll(("j.own",)))
+    assert len(made.steps) == 1
+    attempt.undo()
+    assert made.nest is before
+    with pytest.raises(ZeroDivisionError), made.attempt():
+        made.do(f"split j by {len(made.do('split i by 8').loops) // 0}")
+    assert made.nest is before
+
+
+def test_lists_are_one_step() -> None:
+    many = after("split i, j by 16, 4 as block, warp, own", "reorder i.block, j.block, i.warp")
+    assert list(many.loops)[:6] == ["i.block", "j.block", "i.warp", "i.own", "j.warp", "j.own"]
+    few = after("split i by 8", "split j by 8", "reorder i.block, j.block", "unroll i, j.own")
+    kinds = {name: loop.kind for name, loop in few.loops.items()}
+    assert kinds == {
+        "i.block": "unroll",
+        "j.block": "for",
+        "i.own": "unroll",
+        "j.own": "unroll",
+    } | {"k": "for"}
+
+
+def test_nested_loops_are_taken_apart_in_one_go() -> None:
+    nest = after("fission i, j as start, sum, end", "reorder k, i_sum")
+    assert list(nest.loops) == ["i_start", "j_start", "k", "i_sum", "j_sum", "i_end", "j_end"]
+    assert list(after("fission j").loops) == ["i", "j_t", "j_sum", "k", "j_c"]
+
+
+def test_an_axis_alone_stands_for_its_levels() -> None:
+    nest = after(
+        "split i by 8, 2 as block, tile, own",
+        "split k by 4",
+        "pack a before i.tile over k, i as rows",
+    )
+    names = "rows_k.block", "rows_k.own", "rows_i.tile", "rows_i.own"
+    assert tuple(name for name in nest.loops if name.startswith("rows")) == names
+
+
+def test_merged_loops_are_called_by_their_letters() -> None:
+    assert list(after("merge i, j").loops) == ["ij", "k"]
+    assert list(after("merge i, j as all").loops) == ["all", "k"]
+
+
+def test_c_calls_levels_without_dots() -> None:
+    nest = after("split i by 8 as tile, own", "pack b before i.own over k, j as i_own")
+    assert [*spelled(nest).loops] == ["i_tile", "i_own_k", "i_own_j", "i_own_2", "j", "k"]
+    assert spelled(parse_nest(PRODUCT)) == parse_nest(PRODUCT)
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        (["split i by 16, 5 as a, b, c"], "blocks of 16 do not have whole parts of 5"),
+        (["split i by 16 as a, b, c"], "it makes 2 loops, and there are 3 words for them"),
+        (["split i by 16 as for, own"], "'for' cannot be a word for a loop"),
+        (["split i by 16", "split i.own by 4"], "there is a i.block already"),
+        (["reorder i, j"], "they stand so already"),
+        (["reorder i"], "it takes two loops or more, each of them once"),
+        (["merge j, i"], "they stand as i, j"),
+        (["fission i, k"], "in i there is j"),
+        (["fission j as start, sum"], "the body of j has 3 statements, and there are 2 words"),
+        (["unroll j, k, i.own"], "there is no loop i.own"),
+    ],
+)
+def test_a_list_that_is_refused(steps: list[str], message: str) -> None:
+    with pytest.raises(ScheduleError) as caught:
+        after(*steps)
+    assert message in str(caught.value)
