@@ -78,7 +78,7 @@ def test_an_array_that_is_only_fetched_is_known() -> None:
     assert lines[1:4] == [
         "    const float *restrict x = lab_buffers[0];",
         "    const lab_i64 m = lab_dims[0];",
-        "    const lab_i64 n = lab_dims[1];",
+        "    for (lab_i64 i = 0; i < 4; i++) {",
     ]
 
 
