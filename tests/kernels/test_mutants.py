@@ -57,7 +57,11 @@ EQUIVALENT = [
     Right(SAME, "comparison", r"v0 < v1 \? v1 : v0", program="whole_numbers"),
     Right("a maximum has no order", "buffers", "less_than_where_max", program="whole_numbers"),
     Right("a copy of no bytes copies nothing", "comparison", "lab_size > 0", "> → >="),
-    Right("a copy onto itself copies nothing", "unguarded", "lab_from != lab_to"),
+    Right("a copy onto itself copies nothing", "unguarded", "lab_x != lab_y"),
+    Right("buffers may be named in any order", "order", r"= lab_buffers\[\d\];$"),
+    Right(
+        "lab_j is 0 along the last axis", "stride", r"lab_inner \+ lab_j\]", "", "gather_scatter"
+    ),
     Right("index 0 is exchanged for 0", "comparison", r"< 0 \|\| .* \? 0 :", "< → <="),
     Right("whether a number is NaN: no square is below 0", "comparison|constant", r"-1\.0f < "),
     Right("a fault is any number but 0", "whole number", r"lab_fault = 1;", "1 → 2"),

@@ -51,7 +51,7 @@ def test_what_it_adds_is_fused_if_the_sum_of_values_was() -> None:
     assert str(found).endswith("; (a, l * b + c, acc * b + fused(c * V[j, o]))")
     assert parse_definition(str(found)) == found
     sums = [line.strip() for line in str(lower(found)).splitlines() if "+= fused(" in line]
-    assert sums == ["acc[o_4] += fused(s[j_i_4] * V[j_i_4 + 64*j_o, o_4])"]
+    assert sums == ["acc[o_mix] += fused(s[j_mix] * V[64*j.block + j_mix, o_mix])"]
 
 
 def test_names_that_are_taken_get_a_number() -> None:

@@ -75,9 +75,10 @@ def test_an_array_that_is_only_fetched_is_known() -> None:
         "nest k(x: f32[n, m], t: f32[4]) -> (y: f32[4])\n  for i < 4:\n    fetch x[i, 3]"
     )
     lines = render_nest(made, "k").text.splitlines()
-    assert lines[1:3] == [
+    assert lines[1:4] == [
         "    const float *restrict x = lab_buffers[0];",
         "    const lab_i64 m = lab_dims[0];",
+        "    for (lab_i64 i = 0; i < 4; i++) {",
     ]
 
 
