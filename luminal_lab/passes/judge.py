@@ -275,7 +275,8 @@ class _Reading:
             is_rounded = np.isfinite(made) & ((made != 0) | _underflows(node, given))
             size = np.where(is_rounded, size, 0.0)
             made = made + size * self._same_noise(made) * op.ulps * limits_of(dtype).step
-        if self._is_free and self.number % 8 >= 4:
+        is_stored_sum = isinstance(op, SumReduce) and node not in self.summed
+        if self._is_free and self.number % 8 >= 4 and not is_stored_sum:
             # What is never rounded is not infinite because it is large.
             is_kept = (
                 _all_finite(node, given)

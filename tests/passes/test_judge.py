@@ -164,6 +164,26 @@ def test_each_of_several_sums_may_overflow_in_a_way_of_its_own():
     assert left(apart, [1.0] * 10, [np.inf], unrounded) == [True]
 
 
+def test_what_is_stored_may_be_infinite_where_what_is_added_up_is_not_yet():
+    twice = """graph g(%x: f32[3, 4]) -> (%y) {
+      %1 = slice{start = [0, 0], stop = [3, 3], step = [1, 1]} %x : f32[3, 3]
+      %2 = mul %1, %1 : f32[3, 3]
+      %3 = mul %2, %1 : f32[3, 3]
+      %4 = sum_reduce{axis = 1} %3 : f32[3, 1]
+      %5 = slice{start = [0, 3], stop = [3, 4], step = [1, 1]} %x : f32[3, 1]
+      %6 = mul %4, %5 : f32[3, 1]
+      %7 = sum_reduce{axis = 0} %6 : f32[1, 1]
+      %8 = constant{value = 0.0} : f32[1, 1]
+      %9 = less_than %8, %7 : bool[1, 1]
+      %y = cast{dtype = f32} %9 : f32[1, 1]
+    }"""
+    unrounded = Freedom(order=True, functions=True, contract=True)
+    # -inf * -1e-15, and then -1e36 * 1e22, which is not infinite before it has been added.
+    terms = [-2e18, 0.0, 0.0, -1e-15, -1e12, 0.0, 0.0, 1e22, 0.0, 0.0, 0.0, 0.0]
+    assert left(twice, terms, [1.0], unrounded) == [False]
+    assert left(twice, [1.0] * 12, [0.0], unrounded) == [True]
+
+
 def test_a_graph_of_scalars_is_read_like_any_other():
     text = "graph g(%x: f32[]) -> (%y) { %y = exp2 %x : f32[] }"
     assert left(text, [1.0], [np.nextafter(np.float32(2), np.float32(3))], ROUNDINGS) == [False]
