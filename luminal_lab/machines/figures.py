@@ -71,7 +71,7 @@ class Specification:
     """What a device can do at most; every figure has its source.
 
     >>> launch = Figure(2e-6, "assumed: a round number", "assumed")
-    >>> peak = Peak("float32", Figure(1e12, "its data sheet"))
+    >>> peak = ComputePeak("float32", Figure(1e12, "its data sheet"))
     >>> toy = Specification("a toy", "nobody", "cuda", "sm_80", (peak,), Figure(1e11, "its data "
     ...                     "sheet"), None, Figure(4, "its data sheet"), None, launch)
     >>> toy.peak("float32").flops.value

@@ -90,13 +90,23 @@ class Scripted:
 def test_rounds_that_lie_far_apart_are_run_again_and_the_calmest_count(
     tmp_path, times, kept, tries
 ):
-    report = Report("1.2.3", "today", 1, is_quick=True, rates=RATES)
-    run = BenchRun(report, Options(1, is_quick=True), [], tmp_path, Progress())
+    report = Report("1.2.3", "today", 1, is_quick=False, rates=RATES)
+    run = BenchRun(report, Options(1), [], tmp_path, Progress())
     (workload,) = (one for one in workloads(quick=True) if one.name == "gelu")
     row, ours = new_row(workload), Scripted(*times)
     run._turns(workload, row, cast("dict[str, Process]", {"luminal_lab": ours}))
     assert row.rounds["luminal_lab"] == pytest.approx(kept)
     assert (row.tries, row.runs["luminal_lab"], ours.left) == (tries, 3, [])
+
+
+def test_a_quick_look_tells_of_rounds_far_apart_and_runs_none_again(tmp_path):
+    report = Report("1.2.3", "today", 1, is_quick=True, rates=RATES)
+    run = BenchRun(report, Options(1, is_quick=True), [], tmp_path, Progress())
+    (workload,) = (one for one in workloads(quick=True) if one.name == "gelu")
+    row, ours = new_row(workload), Scripted(1.0, 2.0, 1.0, 1.0)
+    run._turns(workload, row, cast("dict[str, Process]", {"luminal_lab": ours}))
+    assert row.rounds["luminal_lab"] == pytest.approx([1.0, 2.0, 1.0])
+    assert (row.tries, ours.left) == (1, [0.001])
 
 
 # -- comparing -------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ def test_a_model_has_a_row_for_each_launch_that_ends_in_its_value():
     assert all(tuple(map(len, one.parts)) == (1, 1) for one in found)
     assert len({one.name for one in found}) == len(found) == len(found.columns[0].parts)
     assert found[-1].name == "%logits"
-    scopes = [one.scope for one in found if one.parts[0][0].kernel == "attention"]
+    scopes = [one.scope for one in found if one.parts[0][0].kernel == "attention_causal"]
     assert scopes == [f"gpt2.h.{k}.attn" for k in range(3)]
 
 

@@ -40,7 +40,7 @@ class ArenaLayout(NamedTuple):
     def offsets(self, sizes: Sequence[int]) -> list[int]:
         """Return where each begins, for any sizes that are not negative.
 
-        >>> Layout((1, 0), ((1,), ())).offsets([64, 128])
+        >>> ArenaLayout((1, 0), ((1,), ())).offsets([64, 128])
         [128, 0]
         """
         offsets = [0] * len(sizes)
@@ -57,7 +57,7 @@ class ArenaLayout(NamedTuple):
 def most_live(spans: Sequence[LifeSpan], sizes: Sequence[int]) -> int:
     """Return the largest sum of sizes at one step: no layout can be lower.
 
-    >>> most_live([Span(0, 1), Span(1, 2), Span(2, 3)], [10, 20, 5])
+    >>> most_live([LifeSpan(0, 1), LifeSpan(1, 2), LifeSpan(2, 3)], [10, 20, 5])
     30
     """
     change = [0] * (max((span.last for span in spans), default=0) + 2)

@@ -255,8 +255,9 @@ def plan(
     `donated` gives inputs by the outputs that are their values in the next run; `in_place` are
     pairs of a value and one that its step may write it over, each more wanted than the next.
 
-    >>> values = [Value(0, 400, "input"), Value(1, 400), Value(2, 400), Value(3, 400, "output")]
-    >>> steps = [Step((0,), (1,)), Step((1,), (2,)), Step((2,), (3,))]
+    >>> values = [MemoryValue(0, 400, "input"), MemoryValue(1, 400), MemoryValue(2, 400)]
+    >>> values += [MemoryValue(3, 400, "output")]
+    >>> steps = [MemoryStep((0,), (1,)), MemoryStep((1,), (2,)), MemoryStep((2,), (3,))]
     >>> print(plan(values, steps, in_place=[(2, 1), (1, 0)]))
     memory plan: 3 steps, 4 values
     temporaries: 448 bytes in multiples of 64; 896 if none were reused; 448 are needed at once

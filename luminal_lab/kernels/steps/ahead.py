@@ -36,8 +36,8 @@ class Ahead(Step):
         for k_first < 1: thread l_first < 8: s[k_first, l_first] = x[k_first, l_first]
         for k < n: if k + 1 < n: thread l < 8: s[(k + 1)%2, l] = x[k + 1, l];   … s[k%2, …] …
 
-    What is copied has one more place than iterations that it is ahead, so that nobody needs what is
-    being copied. Where a GPU copies while its threads work, it does.
+    The buffer has one more slot than iterations ahead, so none is overwritten while in use. A GPU
+    that can copies while its threads work.
     """
 
     form: ClassVar[str] = "ahead {loop} by {count}"
