@@ -67,13 +67,13 @@ class Process:
         # Libraries read their number of threads once, as they are loaded.
         code = (
             f"import os, sys; os.environ.update({dict(surroundings)!r})\n"
-            f"sys.path[:0] = {[] if package is None else [str(package)]!r}\n"
+            f"sys.path.insert(0, {str(package or Path(__file__).resolve().parents[2])!r})\n"
             "from luminal_lab.bench.process import main\n"
             f"main({peer_class!r}, {dict(options)!r})"
         )
         with self._said.open("wb") as said:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", code],
+                [sys.executable, "-P", "-c", code],  # no module of the folder that it starts in
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=said,

@@ -122,7 +122,8 @@ def opened(root: Path, arguments: list[str]) -> int:
     first = next(
         notebook for notebook in ("notebooks/" + FIRST, FIRST) if (root / notebook).is_file()
     )
-    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={root.resolve()}"]
+    # With -P a module that lies in the folder is not Python's or JupyterLab's.
+    command = [sys.executable, "-P", "-m", "jupyterlab", f"--ServerApp.root_dir={root.resolve()}"]
     command += [f"--LabApp.default_url=/lab/tree/{first}"]
     if not THEIRS.is_dir():
         command += [f"--LabApp.app_settings_dir={SETTINGS}"]

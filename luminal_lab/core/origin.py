@@ -37,6 +37,8 @@ _OURS: dict[str, bool] = {}
 _KNOWN: dict[tuple[int, int], tuple[Origin, CodeType]] = {}
 """Origins by code and instruction; the code is held, so that its id stays its own."""
 _LIMIT = 100_000
+_RAN: set[str] = set()
+"""The user's files and cells whose lines were looked up, under the names that origins have."""
 
 
 def here(skip: int = 0) -> Origin | None:
@@ -74,6 +76,14 @@ def is_ours(file: str) -> bool:
     return _OURS.setdefault(file, file.startswith(folder) or file == contextlib.__file__)
 
 
+def has_run(file: str) -> bool:
+    """Return whether a line of this file or cell was an origin in this process.
+
+    An origin that a text or recording brings along may name any path, which nobody may read for it.
+    """
+    return file in _RAN
+
+
 def _look_up(frame: FrameType) -> Origin:
     if len(_KNOWN) > _LIMIT:  # a process that compiles cells for ever
         _KNOWN.clear()
@@ -83,6 +93,7 @@ def _look_up(frame: FrameType) -> Origin:
     cell = shell.cell_number(code.co_filename) if shell is not None else None
     origin = Origin(code.co_filename if cell is None else f"cell {cell}", line, text)
     _KNOWN[id(code), frame.f_lasti] = origin, code
+    _RAN.add(origin.file)
     return origin
 
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from luminal_lab.core.ir import IR
-from luminal_lab.core.origin import Origin
+from luminal_lab.core.origin import Origin, has_run
 from luminal_lab.devices.build.toolchain import Compiler, find_compiler
 from luminal_lab.devices.facts.probe import cpu_name
 from luminal_lab.errors import DeviceError
@@ -76,7 +76,9 @@ def _cell_number(file: str) -> int | None:
 
 
 def _text(file: str, origins: set[Origin]) -> str:
-    """Return the text of a cell or file, or the lines that are known if it is missing."""
+    """Return the text of a cell or file, or its known lines if it is missing or ran elsewhere."""
+    if not has_run(file):
+        return _sparse(origins)
     if _cell_number(file) is not None:
         text = typed_cells().get(file)
         if text is not None and _agrees(text.splitlines(), origins):

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import PurePath
 from typing import NamedTuple
 
+from luminal_lab.core.origin import has_run
 from luminal_lab.io.cells import typed_cells
 from luminal_lab.io.facts import RuleFacts, Sketch, SketchNode
 from luminal_lab.passes.base import Pass
@@ -190,6 +191,8 @@ def _typed(compilation: Compilation) -> Mapping[str, RuleSource]:
     sources: dict[str, RuleSource] = {}
     origins = [node.meta.origin for node in compilation.written.table]
     for file in dict.fromkeys(origin.file for origin in origins if origin is not None):
+        if not has_run(file):
+            continue
         sources.update(_spelled(file))
     for title, text in typed_cells().items():
         if RULE.search(text):

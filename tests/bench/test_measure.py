@@ -1,6 +1,7 @@
 """A run: real processes for us, NumPy and planted libraries; what is said of each."""
 
 import json
+from contextlib import suppress
 from typing import cast
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 from luminal_lab.bench.measure import BenchRun, Options, apart, grown, measure, new_row
 from luminal_lab.bench.peers.known import PEERS, Known
-from luminal_lab.bench.process import Process
+from luminal_lab.bench.process import Failed, Process
 from luminal_lab.bench.rows import BenchRow, Report
 from luminal_lab.bench.workloads import EIGHTH, workloads
 from luminal_lab.progress import Progress
@@ -25,6 +26,16 @@ def report():
     chosen = [one for one in workloads(quick=True) if one.name == "gelu"]
     options = Options(1, is_quick=True, peers=(PEERS[0], *peers, ABSENT))
     return measure(chosen, options, "1.2.3")
+
+
+def test_no_module_of_the_folder_it_starts_in_is_run(tmp_path, monkeypatch):
+    (tmp_path / "numpy.py").write_text("open('was-run', 'w')", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    process = Process("luminal_lab.bench.peers.numpy:NumPy", {}, {}, tmp_path)
+    with suppress(Failed):  # it answers that nothing is ready, or has ended
+        process.release()
+    process.end()
+    assert not (tmp_path / "was-run").exists()
 
 
 def test_a_row_has_three_rounds_of_everybody_who_did_the_work(report):

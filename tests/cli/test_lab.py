@@ -31,7 +31,7 @@ def test_a_checkout_s_notebooks_are_opened_in_place(capsys, calls):
     [(command, how)] = calls
     root = f"--ServerApp.root_dir={ROOT}"
     first = "--LabApp.default_url=/lab/tree/notebooks/00_quickstart.ipynb"
-    assert command == [sys.executable, "-m", "jupyterlab", root, first, "--no-browser"]
+    assert command == [sys.executable, "-P", "-m", "jupyterlab", root, first, "--no-browser"]
     assert how["cwd"] == ROOT
 
 
@@ -55,6 +55,15 @@ def test_jupyterlab_gets_our_defaults_where_nobody_gave_it_others(calls, monkeyp
     lab.THEIRS.mkdir()
     lab.opened(ROOT, [])
     assert ours not in calls[-1][0]
+
+
+def test_no_module_that_lies_in_the_folder_is_run(tmp_path):
+    pytest.importorskip("jupyterlab")
+    (tmp_path / lab.FIRST).write_text("{}", "utf-8")
+    for name in ("jupyterlab", "json"):
+        (tmp_path / f"{name}.py").write_text("open('was-run', 'w')", "utf-8")
+    assert lab.opened(tmp_path, ["--version"]) == 0
+    assert not (tmp_path / "was-run").exists()
 
 
 def test_copies_never_take_the_place_of_answers(capsys, tmp_path):

@@ -1,6 +1,7 @@
 """What is known of a compile: kernels and their lines, launches, memory, rules, times, cells."""
 
 import json
+import os
 import re
 from dataclasses import replace
 
@@ -211,6 +212,28 @@ def test_of_a_file_that_has_changed_the_known_lines_are_kept(cx):
     table.set(0, ir[0]._replace(meta=ir[0].meta._replace(origin=known)))
     (cell,) = cells_of(type(ir)(table, **ir.signature._asdict()))
     assert (cell.title, cell.text) == ("gone.py", "\n\ny = x * 2")
+
+
+def read_from(file: str, line: int, text: str) -> ll.IR:
+    """Return a graph whose text claims that a line of some file made its node."""
+    origin = f"{json.dumps(file)}:{line} {json.dumps(text)}"
+    return ll.parse(f"graph g(%x: f32[4]) -> (%y) {{\n  %y = mul %x, %x : f32[4] @ {origin}\n}}")
+
+
+def test_no_file_is_read_because_a_graph_from_elsewhere_names_it(tmp_path):
+    private = tmp_path / "private.py"
+    private.write_text("-----BEGIN KEY-----\nsecret\n", "utf-8")
+    compilation = ll.compile_ir(read_from(str(private), 1, "-----BEGIN KEY-----"), "generic")
+    facts = facts_of(compilation)
+    assert [cell.text for cell in facts.cells] == ["-----BEGIN KEY-----"]
+    assert "secret" not in repr(facts)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no such files")
+def test_a_graph_from_elsewhere_cannot_have_us_wait_for_a_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    compilation = ll.compile_ir(read_from(str(tmp_path / "pipe"), 1, "x"), "generic")
+    assert [cell.text for cell in facts_of(compilation).cells] == ["x"]
 
 
 def test_files_are_called_by_as_little_of_their_path_as_tells_them_apart():
