@@ -204,6 +204,11 @@ class Interrupted(Explained, KeyboardInterrupt):  # not an error
     """Ctrl-C while a graph was running; the session is as it was before."""
 
 
+def is_circumstance(error: BaseException) -> bool:
+    """Return whether an error says nothing of what was tried, as no memory is left."""
+    return isinstance(error, MemoryError) or isinstance(error.__cause__, MemoryError)
+
+
 class LabWarning(UserWarning):
     """Something done that the user should know about, such as replacing an op class."""
 

@@ -22,7 +22,6 @@ from luminal_lab.errors import (
 )
 from luminal_lab.io.facts import Facts, Subject
 from luminal_lab.io.recording import LIMIT, Contents, carried, contents_of, save_recording
-from luminal_lab.io.writing import as_path, read_bytes
 from luminal_lab.passes.compilation import Compilation, Following, Trace
 from luminal_lab.passes.diff import Diff, diff
 from luminal_lab.passes.pipeline import Pipeline
@@ -30,6 +29,7 @@ from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.passes.story import Story
 from luminal_lab.tables import frame
 from luminal_lab.trust import allow, asked, foreign_of, untrusted
+from luminal_lab.writing import as_path, read_bytes
 
 if TYPE_CHECKING:
     import pandas as pd  # pyright: ignore[reportMissingTypeStubs]  # it has none

@@ -28,10 +28,10 @@ from luminal_lab.io.cells import package_version
 from luminal_lab.io.facts import Facts, Line, Subject
 from luminal_lab.io.packing import Packing, Texts
 from luminal_lab.io.unpacking import JsonObject, Unpacking, texts_of
-from luminal_lab.io.writing import write_bytes
 from luminal_lab.plain import Json, listed
 from luminal_lab.reading import TIMES, check_json, read_json, room
 from luminal_lab.trust import sign_written
+from luminal_lab.writing import write_bytes
 
 SCHEMA: Final = 1
 """The version of the file format, raised with each change."""

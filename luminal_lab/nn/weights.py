@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
@@ -16,6 +18,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.op import tuple_text
 from luminal_lab.core.origin import here
 from luminal_lab.errors import ArgumentError, DeviceError, InputError, LabError
+from luminal_lab.interrupts import held
 from luminal_lab.reading import read_json
 from luminal_lab.tensor.parameter import Parameter
 
@@ -168,14 +171,20 @@ def save_file(path: str | Path, values: Mapping[str, Parameter]) -> None:
     arrays = {
         name: np.require(parameter.value, requirements="C") for name, parameter in values.items()
     }
-    # A file that is mapped by somebody, perhaps by these very parameters, is not written into.
+    # A file that is mapped by somebody, perhaps by these very parameters, is not written into; the
+    # target of a link is replaced, and the link stays.
     target = _path("save", path)
-    draft = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     try:
-        package.numpy.save_file(arrays, draft, metadata={"format": "pt"})
-        draft.replace(target)
+        target = Path(os.path.realpath(target))
+        draft = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
+        with held():
+            try:
+                package.numpy.save_file(arrays, draft, metadata={"format": "pt"})
+                draft.replace(target)
+            finally:
+                with suppress(OSError):
+                    draft.unlink(missing_ok=True)
     except Exception as error:
-        draft.unlink(missing_ok=True)
         reason = "it is a folder" if target.is_dir() else str(error)
         if not target.parent.is_dir():
             reason = f"there is no folder {target.parent}"
@@ -271,7 +280,9 @@ def _damage(path: Path, error: Exception) -> LabError:
     """Return what to tell of a file that could not be read."""
     where = str(here() or "") or None
     if isinstance(error, FileNotFoundError):
-        hint = f"the present folder is {Path.cwd()}"
+        hint = "the present folder is gone"
+        with suppress(FileNotFoundError):
+            hint = f"the present folder is {Path.cwd()}"
         return InputError(f"load: there is no {path}", where=where, hint=hint)
     if path.is_dir():
         hint = "name the file, as in folder / 'model.safetensors'"

@@ -19,7 +19,7 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import tuple_text
 from luminal_lab.core.origin import warn
 from luminal_lab.core.printer import print_node
-from luminal_lab.errors import LabError, PassError, RangeError, TrustError
+from luminal_lab.errors import LabError, PassError, RangeError, TrustError, is_circumstance
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.draws import ASTRAY, Drawn, Given, draws, within
 from luminal_lab.passes.judge import (
@@ -99,6 +99,8 @@ class Checker:
         try:
             values, broken = self._outputs(ir, one.data, one.dims)
         except Exception as error:
+            if is_circumstance(error):
+                raise
             return error
         return Draw(one.kind, one.data, one.dims, values, broken)
 
@@ -238,7 +240,9 @@ class Checker:
             try:
                 if any(judge.first_wrong([id], found, {}) is not None for found in ways):
                     return False
-            except LabError:
+            except LabError as error:
+                if is_circumstance(error):
+                    raise
                 return False
         return True
 
@@ -282,6 +286,8 @@ class Checker:
         except TrustError:  # nothing was run, so that nothing is wrong
             raise
         except LabError as error:
+            if is_circumstance(error):
+                raise
             raise PassError(
                 f"pass {_device(compiled)}: what it compiled fails on drawn inputs: "
                 f"{error.message}",
@@ -324,7 +330,9 @@ class Checker:
     def _differs(self, ir: IR, draw: Draw) -> bool:
         try:
             values, broken = self._outputs(ir, draw.data, draw.dims)
-        except LabError:
+        except LabError as error:
+            if is_circumstance(error):
+                raise
             return True
         if broken & self.facts:
             return False
@@ -391,6 +399,8 @@ class Checker:
                 one = self._values(before, draw.data, draw.dims, (old,))[old]
                 other = self._values(after, draw.data, draw.dims, (new,))[new]
             except LabError as error:
+                if is_circumstance(error):
+                    raise
                 return f"{after[new]} cannot be computed: {error.message}"
             apart = self._differences(one, other)
             if apart.any():

@@ -23,7 +23,7 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Elementwise, Scalar, TensorType, ints
 from luminal_lab.core.ops import Cast, Constant, Gather, Input, Scatter
 from luminal_lab.core.printer import as_text
-from luminal_lab.errors import ArgumentError, Interrupted, LabError, LabWarning
+from luminal_lab.errors import ArgumentError, LabError, LabWarning, PassError, is_circumstance
 from luminal_lab.passes.corners import (
     corners,
     drawn,
@@ -130,9 +130,9 @@ def _examined(rule: Rule, tries: Iterable[Trial]) -> Examination:
         wrong = None
         try:
             instance = _instance(rule, trial)
-        except Interrupted:
-            raise
         except Exception as error:  # of a condition or a calculation too, whatever they raise
+            if is_circumstance(error) or isinstance(error, RecursionError):
+                raise _untried(rule, error) from error
             told = error.message if isinstance(error, LabError) else repr(error)
             given = _told(trial, {name: node.type for name, node in trial.inputs.items()})
             wrong = Counterexample(rule, trial.dtype, given, trial.left.type, f"refused: {told}")
@@ -144,6 +144,15 @@ def _examined(rule: Rule, tries: Iterable[Trial]) -> Examination:
         if wrong is not None:
             return Examination(tried, wrong)
     return Examination(tried, None)
+
+
+def _untried(rule: Rule, error: Exception) -> PassError:
+    """Return the error that says that a rule could not be put to the test."""
+    out = "of stack" if isinstance(error, RecursionError) else "of memory"
+    return PassError(
+        f"rule {rule.name!r}: it could not be put to the test: Python ran out {out}: {error}",
+        hint="that says nothing of the rule; try it again with less on the stack and in memory",
+    )
 
 
 def _given(ir: IR) -> Trial:
@@ -187,16 +196,16 @@ def _refuted(rule: Rule, trial: Trial, instance: Instance) -> Counterexample | N
     for data in _lanes(rule, trial, ir.inputs) if lanes else _arrays(trial, ir):
         try:
             values = _values(ir, data, None if lanes else instance.behind)
-        except Interrupted:
-            raise
-        except LabError:
+        except LabError as error:
+            if is_circumstance(error):
+                raise
             continue  # the left side has no value for such data
         shown = {name: values[node.id] for name, node in trial.inputs.items()}
         try:
             values = values if lanes else _values(ir, data, {node.id for node in ir.nodes})
-        except Interrupted:
-            raise
         except LabError as error:
+            if is_circumstance(error):
+                raise
             given = _told(trial, {name: _shown(value) for name, value in shown.items()})
             told = f"refused: {error.message}"
             return Counterexample(rule, trial.dtype, given, _shown(values[left.id]), told)

@@ -32,6 +32,7 @@ from luminal_lab.plain import read
 from luminal_lab.reading import read_plain, shown
 from luminal_lab.tables import aligned
 from luminal_lab.timing.timings import MARK, check_samples, spread_of
+from luminal_lab.writing import write_bytes
 
 SCHEMA = 1
 """What a file holds; one more whenever that changes."""
@@ -149,14 +150,8 @@ class Recording:
         return "{\n" + first + ",\n".join(parts) + "\n}\n"
 
     def save(self, path: str | Path) -> None:
-        """Write the recording to a file."""
-        try:
-            Path(path).write_text(self.to_json(), encoding="utf-8")
-        except OSError as error:
-            raise RecordingError(
-                f"recording: {path} cannot be written: {error.strerror or error}",
-                hint="give a file in a folder that is there",
-            ) from error
+        """Write the recording to a file; the old one stays until the new one is complete."""
+        write_bytes("recording", path, self.to_json().encode())
 
     @classmethod
     def load(cls, path: str | Path) -> Recording:

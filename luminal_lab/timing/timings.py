@@ -40,6 +40,7 @@ from luminal_lab.plain import read
 from luminal_lab.reading import read_plain, shown
 from luminal_lab.tables import Table, aligned, frame
 from luminal_lab.timing.comparison import Comparison
+from luminal_lab.writing import write_bytes
 
 SCHEMA = 1
 """What a file of timings holds; one more whenever that changes."""
@@ -342,14 +343,8 @@ class Timings(Charted, Displayed):
         return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1)
 
     def save(self, path: str | Path) -> None:
-        """Write the timings to a file."""
-        try:
-            Path(path).write_text(self.to_json(), encoding="utf-8")
-        except OSError as error:
-            raise RecordingError(
-                f"timings: {path} cannot be written: {error.strerror or error}",
-                hint="give a file in a folder that is there",
-            ) from error
+        """Write the timings to a file; the old one stays until the new one is complete."""
+        write_bytes("timings", path, self.to_json().encode())
 
     @classmethod
     def load(cls, path: str | Path) -> Timings:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing_extensions import override
 
 from luminal_lab.errors import ArgumentError, DeviceError
-from luminal_lab.io.writing import as_path, write_bytes
 from luminal_lab.viz.markup import plain
+from luminal_lab.writing import as_path, write_bytes
 
 BROWSERS = "chromium", "chromium-browser", "google-chrome", "chrome", "msedge"
 QUIET = [

@@ -5,6 +5,7 @@ import copy
 import os
 import pickle
 import struct
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -252,6 +253,41 @@ def test_files_and_folders_that_are_not_there(tmp_path):
     assert error.message == f"save: {tmp_path} cannot be written: it is a folder"
     assert not list(tmp_path.iterdir())
     assert not list(tmp_path.parent.glob("*.tmp"))
+
+
+def test_ctrl_c_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
+    path = tmp_path / "a.safetensors"
+    nn.Linear(2, 3).save(path)
+    before = path.read_bytes()
+
+    def broken_off(draft, target):
+        assert draft.is_file()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", broken_off)
+        error_of(lambda: nn.Linear(2, 3).save(path), KeyboardInterrupt)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["a.safetensors"]
+
+
+def test_the_target_of_a_link_is_replaced_and_the_link_stays(tmp_path):
+    (tmp_path / "link").symlink_to("a.safetensors")
+    nn.Linear(2, 3).save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    nn.Linear(2, 3).load(tmp_path / "a.safetensors")
+
+
+def test_the_present_folder_is_gone(tmp_path, monkeypatch):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    error = error_of(lambda: nn.Linear(2, 3).load("a.safetensors"), InputError)
+    assert error.message == "load: there is no a.safetensors"
+    assert error.hint == "the present folder is gone"
+    error = error_of(lambda: nn.Linear(2, 3).save("a.safetensors"), InputError)
+    assert error.message.startswith("save: a.safetensors cannot be written: ")
 
 
 def test_without_the_package_it_is_said_what_to_install(tmp_path, monkeypatch):

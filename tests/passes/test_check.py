@@ -9,11 +9,55 @@ import luminal_lab as ll
 from luminal_lab.core import ops
 from luminal_lab.core.dtypes import as_dtype
 from luminal_lab.core.parse import parse
-from luminal_lab.errors import Interrupted, PassError
+from luminal_lab.errors import DeviceError, Interrupted, PassError
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.proof import counterexample
 from luminal_lab.passes.rule import Rule
 from tests.expect import error_of
+
+# -- memory ----------------------------------------------------------------------------------------
+
+
+class Starved:
+    """A host function that finds no memory when it is called for the nth time."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def __call__(self, x: Any) -> Any:
+        """Return what is given, or find no memory."""
+        self.left -= 1
+        if not self.left:
+            raise MemoryError
+        return x
+
+
+@pytest.mark.parametrize("at", range(1, 40, 3))
+def test_no_memory_drops_no_draw_and_accuses_nobody(at):
+    passes = (ll.GenericCompiler(), ll.CPUCompiler(threads=1))
+    starved = Starved(at)
+    compiling = asking(passes, starved)  # pyright: ignore[reportArgumentType]  # it is called alike
+    error = error_of(compiling, DeviceError)
+    assert error.message.startswith("execute: out of memory: ")
+
+
+@pytest.mark.parametrize(("kind", "what"), [(MemoryError, "memory"), (RecursionError, "stack")])
+def test_no_memory_and_no_stack_accuse_no_rule(kind, what):
+    x = ll.variables("x")
+    is_starving = False
+
+    def starved(x: Any) -> bool:
+        if is_starving:
+            raise kind("none left")
+        return True
+
+    rule = Rule("mul-one", x * 1, x, condition=starved)
+    is_starving = True
+    error = error_of(lambda: counterexample(rule), PassError)
+    assert error.message == (
+        f"rule 'mul-one': it could not be put to the test: Python ran out of {what}: none left"
+    )
+
 
 # -- Ctrl-C ----------------------------------------------------------------------------------------
 

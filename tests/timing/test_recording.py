@@ -149,4 +149,4 @@ def test_a_damaged_file_is_named(found, tmp_path):
         f"recording: {tmp_path / 'absent.json'} cannot be read: No such file or directory"
     )
     error = error_of(lambda: found.save(tmp_path / "no" / "x.json"), RecordingError)
-    assert error.hint == "give a file in a folder that is there"
+    assert error.hint == "give a file in a folder that is there and may be written to"

@@ -1,7 +1,9 @@
 """Times as a value: what each row says, how the three kinds are told apart, how they are kept."""
 
 import builtins
+import errno
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -210,9 +212,24 @@ def test_what_timings_do_not_have(tmp_path):
     assert error.message == "timings: 3 has no times to stand beside those of main"
     path = tmp_path / "absent" / "x.json"
     error = error_of(lambda: TIMINGS.save(path), RecordingError)
-    assert error.message == f"timings: {path} cannot be written: No such file or directory"
+    assert error.message == f"timings: {path} cannot be written: there is no folder 'absent'"
     error = error_of(lambda: type(TIMINGS).load(path), RecordingError)
     assert error.message == f"timings: {path} cannot be read: No such file or directory"
+
+
+def test_a_file_of_timings_stays_whole_where_a_disk_is_full(tmp_path, monkeypatch):
+    path = tmp_path / "t.json"
+    TIMINGS.save(path)
+    before = path.read_bytes()
+
+    def full(draft, target):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    error = error_of(lambda: TIMINGS.save(path), RecordingError)
+    assert error.message == f"timings: {path} cannot be written: No space left on device"
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["t.json"]
 
 
 def test_a_row_in_a_line():

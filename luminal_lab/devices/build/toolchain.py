@@ -6,6 +6,7 @@ import importlib.util
 import os
 import platform
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import ENOMEM
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import TypeAlias
 
 from typing_extensions import override
@@ -40,6 +41,12 @@ ANSWER = 15.0
 """The seconds in which a compiler must identify itself; a silent one is not asked again."""
 WAITING = 0.05
 """The seconds between two looks at a compiler that runs."""
+DOUBT = 5.0
+"""The seconds after which a compiler that is still at work has to compile a line beside."""
+SAID = 1 << 20
+"""The bytes that are kept of what a compiler says, from the first on."""
+LONGEST = 400
+"""How much of a line that a compiler has said an error shows."""
 SHOWN = 12
 """How many lines of a kernel's definition an error shows."""
 KERNEL = re.compile(r"[a-z][\w ]* (kernel_\w+)\([^;]*\{$")
@@ -211,7 +218,9 @@ def _probe(command: tuple[str, ...], patience: float | None) -> Compiler | str:
             return answer
         code, said = answer
         if code or not said.strip():
-            words = "".join(f", and says: {line}" for line in said.strip().splitlines()[:1])
+            words = "".join(
+                f", and says: {line[:LONGEST]}" for line in said.strip().splitlines()[:1]
+            )
             return f"{question[-1]} ends with status {code}{words}"
         answers.append(said.strip())
     about, more = answers
@@ -250,7 +259,7 @@ def _trial(command: tuple[str, ...], source: str, language: str, patience: float
     if isinstance(answer, str):
         return _Hangs(answer.replace("try.s", language)) if isinstance(answer, _Hangs) else answer
     code, said = answer
-    words = "".join(f", and says: {line}" for line in said.strip().splitlines()[:1])
+    words = "".join(f", and says: {line[:LONGEST]}" for line in said.strip().splitlines()[:1])
     return f"{language} ends with status {code}{words}" if code else ""
 
 
@@ -349,10 +358,16 @@ def build(
     """Return the bytes of a shared library of some C source."""
     admit(source)
     patience = PATIENCE if timeout is None else timeout
+
+    def hangs() -> bool:
+        """Return whether that was too much for it, or whether it does nothing any more."""
+        shorter = min(patience, ANSWER)
+        return isinstance(_trial(compiler.command, "int lab_try;\n", "C", shorter), _Hangs)
+
     try:
         with _folder() as folder:
             (folder / PROGRAM).write_bytes(source.encode("utf-8", "backslashreplace"))
-            code, said = run_program(compiler.call(PROGRAM, LIBRARY), folder, patience)
+            code, said = run_program(compiler.call(PROGRAM, LIBRARY), folder, patience, hangs)
             library = folder / LIBRARY
             if code or not library.is_file():
                 full = shutil.disk_usage(folder).free < 1 << 20
@@ -360,16 +375,14 @@ def build(
                     source, compiler, code, said, folder.parent if full else None, behind
                 )
             return library.read_bytes()
-    except subprocess.TimeoutExpired:
+    except subprocess.TimeoutExpired as error:
         lines = source.count("\n") + 1
-        # Whether that was too much for it, or whether it does nothing any more.
-        shorter = min(patience, ANSWER)
-        hangs = isinstance(_trial(compiler.command, "int lab_try;\n", "C", shorter), _Hangs)
+        has_hung = hangs()
         raise device_error(
-            f"compile: {compiler} was ended after {patience:g} s, with {lines:,} lines of source"
-            + ", and had no answer for a single line either" * hangs,
+            f"compile: {compiler} was ended after {error.timeout:.3g} s, with {lines:,} lines of "
+            "source" + ", and had no answer for a single line either" * has_hung,
             hint=f'find_compiler("clang") would ask another compiler; {STILL}'
-            if hangs
+            if has_hung
             else f"allow it more with timeout=; {STILL}",
         ) from None
     except OSError as error:
@@ -402,7 +415,9 @@ def _refusal(
 ) -> DeviceError:
     """Return what to tell of a compiler that made no library."""
     # Its own excerpts and carets are indented; ours has more lines.
-    words = [line for line in said.splitlines() if line.strip() and not line[0].isspace()]
+    lines = [line[:LONGEST] for line in said.splitlines()]
+    said = "\n".join(lines)
+    words = [line for line in lines if line.strip() and not line[0].isspace()]
     shown = words[:12] + [f"and {len(words) - 12} lines more"] * (len(words) > 12)
     line = _culprit(source, said)
     out = code == -KILLED or (NO_MEMORY.search(said) and code)
@@ -410,7 +425,7 @@ def _refusal(
         hint = FULL.format(full)
     elif out:
         hint = ROOM
-    elif re.search(r"[\w/]+\.h\W.*(no such file|not found)", said, re.IGNORECASE):
+    elif re.search(r"[\w/]\.h\W.*(no such file|not found)", said, re.IGNORECASE):
         hint = "the compiler has no such file; pip install ziglang brings the C library's along"
     elif line is None:
         hint = f'find_compiler("clang") would ask another compiler; {STILL}'
@@ -495,10 +510,13 @@ def window(source: str, line: int, around: int = 3) -> str:
     )
 
 
-def run_program(command: list[str], folder: Path, timeout: float) -> tuple[int, str]:
-    """Run a program, and return its status and all that it says; none survives an exception.
+def run_program(
+    command: list[str], folder: Path, timeout: float, hangs: Callable[[], bool] | None = None
+) -> tuple[int, str]:
+    """Run a program, and return its status and how what it says begins.
 
-    What it writes besides goes into the folder for temporary files, too.
+    Nothing that it has started outlives it; what it writes besides goes into the folder for
+    temporary files, too. After some seconds `hangs` is asked whether to wait any longer.
     """
     with held():
         process = subprocess.Popen(
@@ -512,35 +530,67 @@ def run_program(command: list[str], folder: Path, timeout: float) -> tuple[int, 
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )
         try:
-            said = _said(process, timeout)
-        except BaseException:  # a timeout, or Ctrl-C
-            # A compiler runs others, which are ended with it.
-            if sys.platform == "win32":
-                process.kill()
-            else:
-                with suppress(ProcessLookupError, PermissionError):  # it has just ended
-                    os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            raise
+            said = _said(process, timeout, hangs)
         finally:
+            end_with_children(process)
             if process.stdout is not None:
                 process.stdout.close()
         return process.returncode, said.decode("utf-8", "replace")
 
 
-def _said(process: subprocess.Popen[bytes], timeout: float) -> bytes:
+def end_with_children(process: subprocess.Popen[bytes]) -> None:
+    """End a process that leads a session of its own, and all that it has started."""
+    # Its group lives as long as one process of it, so that the number is nobody else's.
+    if process.returncode is None:
+        if sys.platform == "win32":
+            process.kill()
+        else:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def has_ended(process: int) -> bool:
+    """Return whether a child has ended; its number stays its own."""
+    return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _said(
+    process: subprocess.Popen[bytes], timeout: float, hangs: Callable[[], bool] | None
+) -> bytes:
     """Return what a program says until it ends; whoever waits is told for how long, or ends it."""
-    end = monotonic() + timeout
+    begin, said = monotonic(), bytearray()
     with progress("the compiler") as bar:
-        while True:
+        while not _listened(process, said):
             look()
             bar.now("the compiler")
-            left = end - monotonic()
-            try:
-                return process.communicate(timeout=min(max(left, 0), WAITING))[0]
-            except subprocess.TimeoutExpired:
-                if left <= WAITING:
-                    raise
+            waited = monotonic() - begin
+            is_doubtful = hangs is not None and waited > DOUBT
+            if waited >= timeout or (is_doubtful and hangs is not None and hangs()):
+                raise subprocess.TimeoutExpired(process.args, min(timeout, monotonic() - begin))
+            hangs = None if is_doubtful else hangs
+    return bytes(said)
+
+
+def _listened(process: subprocess.Popen[bytes], said: bytearray) -> bool:
+    """Add what a program says in a moment, up to SAID; return whether it has ended."""
+    assert process.stdout is not None
+    if sys.platform == "win32":
+        with suppress(subprocess.TimeoutExpired):
+            said += process.communicate(timeout=WAITING)[0][:SAID]
+        return process.returncode is not None
+    # The end of its output is not its own: what it has started may keep it open.
+    ended = has_ended(process.pid)
+    output = select.poll()
+    output.register(process.stdout, select.POLLIN)
+    while output.poll(0 if ended else WAITING * 1000):
+        part = os.read(process.stdout.fileno(), 1 << 16)
+        said += part[: SAID - len(said)]
+        if not ended and not part:
+            sleep(WAITING / 50)  # it ends, or has closed its output and goes on
+        if not (ended and part and len(said) < SAID):
+            break
+    return ended
 
 
 # -- loading ---------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from typing import Final, Literal, Self, TypeAlias
 import numpy as np
 
 from luminal_lab.core.dtypes import Array
+from luminal_lab.devices.build.toolchain import end_with_children, has_ended
 from luminal_lab.devices.cpu.trial_build import Builds
 from luminal_lab.errors import DeviceError
 from luminal_lab.interrupts import InterruptHold, held, look
@@ -257,7 +258,7 @@ class TrialProcess:
         """Release the process, its pipes and its memory."""
         try:
             if self._process is not None:
-                _kill(self._process)
+                end_with_children(self._process)
         finally:
             self._process = None
             # It goes with the last array that lies in it.
@@ -340,7 +341,7 @@ class TrialProcess:
             waiting.register(self._answers, selectors.EVENT_READ)
             while not waiting.select(min(POLL, max(0.0, end - monotonic()))):
                 look()
-                if _has_ended(process.pid):  # what it has started may still have the pipe
+                if has_ended(process.pid):  # what it has started may still have the pipe
                     break
                 if monotonic() >= end:
                     raise Died(self._death("seconds"))
@@ -356,9 +357,9 @@ class TrialProcess:
         process = self._process
         assert process is not None
         end = monotonic() + DYING
-        while cause == "signal" and not _has_ended(process.pid) and monotonic() < end:
+        while cause == "signal" and not has_ended(process.pid) and monotonic() < end:
             sleep(POLL / 10)
-        _kill(process)
+        end_with_children(process)
         status = process.returncode
         where = self._told("launch"), self._told("phase"), self._told("task")
         if cause != "signal":
@@ -420,20 +421,6 @@ def _resident(process: int) -> int:
     with suppress(OSError, ValueError, IndexError):
         return int(Path(f"/proc/{process}/statm").read_text("ascii").split()[1]) * PAGE
     return 0
-
-
-def _has_ended(process: int) -> bool:
-    """Return whether a child has ended; its number stays its own."""
-    return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End a process and all that it has started."""
-    # Its group lives as long as one process of it, so that the number is nobody else's.
-    if process.returncode is None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def first_difference(first: Array, other: Array) -> tuple[tuple[int, ...], bool] | None:

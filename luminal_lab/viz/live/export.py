@@ -16,10 +16,10 @@ from pathlib import Path
 
 from luminal_lab.display import Theme
 from luminal_lab.errors import ArgumentError
-from luminal_lab.io.writing import as_path, write_bytes
 from luminal_lab.viz.live.columns import ZLIB
 from luminal_lab.viz.live.static import unpacked_script
 from luminal_lab.viz.markup import plain
+from luminal_lab.writing import as_path, write_bytes
 
 CLOSING = re.compile(r"<(?=/script|!--)", re.IGNORECASE)
 """Text that would end a script element or confuse its parser."""

@@ -10,9 +10,11 @@ import subprocess
 import sys
 import tempfile
 import threading
+import tracemalloc
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from types import SimpleNamespace
 
 import pytest
@@ -438,6 +440,47 @@ def test_a_compiler_that_hangs_is_ended_with_its_children(fake, folder, temporar
         "NumPy's interpreter, slowly"
     )
     assert list(temporary.iterdir()) == []
+
+
+def test_a_compiler_that_hangs_is_noticed_long_before_its_time(fake, monkeypatch):
+    monkeypatch.setattr(toolchain, "DOUBT", 0.2)
+    monkeypatch.setattr(toolchain, "ANSWER", 0.3)
+    cc = fake("sleep 60")
+    begin = monotonic()
+    error = error_of(lambda: build(TWICE, cc), DeviceError)
+    assert monotonic() - begin < 30
+    assert error.message.endswith("2 lines of source, and had no answer for a single line either")
+
+
+def test_a_compiler_that_is_slow_gets_its_time(fake, monkeypatch):
+    monkeypatch.setattr(toolchain, "DOUBT", 0.05)
+    slow = fake("case $* in *try.s*) exit 0;; esac; sleep 0.5; echo slow; exit 1")
+    assert "\n  slow" in error_of(lambda: build(TWICE, slow), DeviceError).message
+
+
+@pytest.mark.parametrize("output", ["", ">/dev/null 2>&1", "| yes"])
+def test_what_a_compiler_leaves_running_is_ended_and_not_waited_for(fake, tmp_path, output):
+    with child_that_lives(tmp_path) as start:
+        cc = fake(f"{start} sleep 60 {output} & sleep 0.5; exit 3")
+        begin = monotonic()
+        error = error_of(lambda: build(TWICE, cc), DeviceError)
+    assert monotonic() - begin < 30
+    assert "made no library, and ended with status 3" in error.message
+
+
+def test_a_compiler_that_has_closed_its_output_is_waited_for(fake):
+    cc = fake("exec >&- 2>&-; sleep 0.2; exit 3")
+    assert "ended with status 3" in error_of(lambda: build(TWICE, cc), DeviceError).message
+
+
+def test_of_a_compiler_that_never_stops_talking_the_beginning_is_kept(fake):
+    cc = fake("head -c 8000000 /dev/zero | tr '\\0' e; exit 1")
+    tracemalloc.start()
+    error = error_of(lambda: build(TWICE, cc), DeviceError)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 6 << 20
+    assert error.message.endswith("\n  " + "e" * toolchain.LONGEST)
 
 
 def test_ctrl_c_ends_the_compiler_and_leaves_nothing_behind(fake, folder, temporary, tmp_path):

@@ -31,10 +31,11 @@ def _is_encoded(name: str) -> bool:
 
 def write_bytes(subject: str, path: str | Path, data: bytes) -> None:
     """Write a file; the old one stays until the new one is complete."""
-    # The target of a link is written, and the link stays.
-    target = Path(os.path.realpath(as_path(subject, path)))
-    draft = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
+    target = as_path(subject, path)
     try:
+        # The target of a link is written, and the link stays.
+        target = Path(os.path.realpath(target))  # which needs the present folder
+        draft = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
         _check(target)
         with held():
             try:

@@ -8,7 +8,7 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.errors import ArgumentError, RecordingError
-from luminal_lab.io.writing import read_bytes, write_bytes
+from luminal_lab.writing import read_bytes, write_bytes
 
 
 def message(call) -> str:
@@ -116,3 +116,13 @@ def test_names_that_no_file_has(tmp_path):
     assert "symbolic links" in message(lambda: ll.open(tmp_path / "loop.lab"))
     # As long as a name may be; what it is written to first has none longer.
     write_bytes("recording", tmp_path / f"{'a' * 251}.lab", b"new")
+
+
+def test_the_present_folder_is_gone(tmp_path, monkeypatch):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    assert "run.lab cannot be written: " in message(
+        lambda: write_bytes("recording", "run.lab", b"")
+    )
