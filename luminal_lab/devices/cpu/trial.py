@@ -20,7 +20,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
@@ -58,7 +58,7 @@ FIELDS: Final = (
     *("areas", "areas_at", "values", "values_at", "launches", "launches_at", "tasks_at", "dims_at"),
     *("writes_at", "written_at", "scratch", "scratch_bytes", "threads", "step", "no_return"),
     *("seconds_at", "guard"),
-    *("launch", "phase", "task", "fault", "signal", "address", "access"),
+    *("begun", "launch", "phase", "task", "fault", "signal", "address", "access", "left"),
 )
 """The numbers that both processes know, in the order of trial.c."""
 PLACE: Final = {name: number for number, name in enumerate(FIELDS)}
@@ -107,9 +107,9 @@ class TrialJob:
 class Death:
     """How a child died, and where it was."""
 
-    cause: Literal["signal", "seconds", "bytes", "report", "status"]
+    cause: Literal["signal", "seconds", "bytes", "report", "status", "left"]
     number: float
-    """The signal, the seconds or bytes of the limit, or the status."""
+    """The signal, the seconds or bytes of the limit, the status, or what the kernel has left."""
     launch: int
     phase: int
     task: int
@@ -347,11 +347,12 @@ class TrialProcess:
                 if _resident(process.pid) > self.job.bytes + self._size:
                     raise Died(self._death("bytes"))
             answer = os.read(self._answers, 8) if waiting.select(0) else b""
-        if len(answer) == 8:
-            return int(np.frombuffer(answer, np.int64)[0])
-        raise Died(self._death("signal"))
+        done = int(np.frombuffer(answer, np.int64)[0]) if len(answer) == 8 else None
+        if done is None or done < 0:
+            raise Died(self._death("signal" if done is None else "left"))
+        return done
 
-    def _death(self, cause: Literal["signal", "seconds", "bytes"]) -> Death:
+    def _death(self, cause: Literal["signal", "seconds", "bytes", "left"]) -> Death:
         """Return how the child died, which it has if it was not killed for its limits."""
         process = self._process
         assert process is not None
@@ -361,13 +362,15 @@ class TrialProcess:
         _kill(process)
         status = process.returncode
         where = self._told("launch"), self._told("phase"), self._told("task")
+        if self._told("left"):
+            return Death("left", self._told("left"), *where)
         if cause != "signal":
             most = self.job.seconds if cause == "seconds" else self.job.bytes
             return Death(cause, most, *where)
         said = os.pread(self._said, SAID, max(0, os.fstat(self._said).st_size - SAID)).decode(
             "utf-8", "replace"
         )
-        if status == 85:
+        if status == 85 and not self._told("begun"):
             raise DeviceError(
                 f"trial: the child process could not begin: {said.strip()}",
                 hint="without check= kernels run in this process",
@@ -427,8 +430,21 @@ def _has_ended(process: int) -> bool:
     return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
+def _started_by(process: int) -> Iterator[int]:
+    """Yield the processes that one has started, and those that they have; where Linux says so."""
+    for path in Path(f"/proc/{process}/task").glob("*/children"):
+        with suppress(OSError):
+            for child in map(int, path.read_text("ascii").split()):
+                yield child
+                yield from _started_by(child)
+
+
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End a process and all that it has started."""
+    """End a process and all that it has started, also those that have left its group."""
+    if process.returncode is None:
+        for started in [*_started_by(process.pid)]:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(started, signal.SIGKILL)
     # Its group lives as long as one process of it, so that the number is nobody else's.
     if process.returncode is None:
         with suppress(ProcessLookupError, PermissionError):
