@@ -128,8 +128,8 @@ def test_where_the_sign_of_zeros_is_asked_for_c_does_not_give_another_one(method
     x, *others = (cx.tensor((60,), name=name) for name in "xy")
     many = others if method in ("maximum", "minimum") else []
     getattr(x, method)(*many).retrieve()
-    x.set(np.tile(np.float32([0.0, -0.0, -0.48, 0.48, -1.5, 0.0]), 10))
-    others[0].set(np.tile(np.float32([-0.0, 0.0, 1.0]), 20))
+    x.set(np.tile([0.0, -0.0, -0.48, 0.48, -1.5, 0.0], 10))
+    others[0].set(np.tile([-0.0, 0.0, 1.0], 20))
     exact = cx.compile(ll.GenericCompiler(), Intrinsics(), licence=(), check="values")
     assert PREFIX + method not in [node.op.name for node in exact.ir]
     loose = cx.compile(ll.GenericCompiler(), Intrinsics(), check="values")
