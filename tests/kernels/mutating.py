@@ -208,7 +208,7 @@ def _heads(function: Function) -> list[tuple[int, int]]:
 
 
 def arithmetic(function: Function) -> Iterator[Change]:
-    """Change an operator of what is computed, but for what adds a 0 that the compiler is not told."""
+    """Change an operator of what is computed, but for one that adds a hidden 0."""
     whole = function.source[function.first : function.last]
     zeros = set(re.findall(r"LAB_HIDE\((\w+)\);", whole))
     for at, token in _binary(function, ARITHMETIC):
