@@ -72,7 +72,7 @@ def sentence(kind: Kind) -> str:
 
 def described(name: str, kind: Kind) -> str:
     """Return the full description of a pass."""
-    module = inspect.getdoc(sys.modules[kind.__module__]) or ""
+    module = inspect.getdoc(sys.modules.get(kind.__module__)) or ""
     parts = [f"{name}: {sentence(kind)}"]
     is_about_it = module.startswith(f"`{name}`")  # and not about several
     rest = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[2].partition(">>>")[0].rstrip()

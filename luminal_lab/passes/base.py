@@ -136,7 +136,8 @@ def graph_pass(run: Callable[[IR, Edit], None]) -> Pass:
 
     members = {
         "__doc__": run.__doc__,
-        "__module__": run.__module__,
+        # A function that `exec` has made is of no module, as its namespace has no name.
+        "__module__": run.__module__ or "__main__",
         "name": run.__name__.replace("_", "-"),
         "run": method,
     }

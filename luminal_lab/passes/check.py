@@ -17,6 +17,7 @@ from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.interpret import Altered, Environment, interpret
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import tuple_text
+from luminal_lab.core.ops import Input
 from luminal_lab.core.origin import warn
 from luminal_lab.core.printer import print_node
 from luminal_lab.errors import LabError, PassError, RangeError, TrustError, is_circumstance
@@ -440,8 +441,6 @@ class _DeviceJudge:
         self.environment = environment
         self.freedom = freedom
         self.scaled = scaled
-        dtypes = (node.dtype for one in _all_graphs(ir) for node in one)
-        self.coarse = max((TOLERANCE.get(dtype, 0.0) for dtype in dtypes), default=0.0)
 
     def first_wrong(
         self, ids: Iterable[int], found: Mapping[int, Array], known: Mapping[int, Array]
@@ -449,7 +448,7 @@ class _DeviceJudge:
         """Return the first wrong value of some nodes, if some that they read are known."""
         asked = list(ids)
         right = interpret(self.ir, self.environment, wanted=asked, known=known)
-        apart = {id: self._apart(right[id], found[id]) for id in asked}
+        apart = {id: self._apart(id, right[id], found[id], known) for id in asked}
         if any(one.any() for one in apart.values()):
             others = Readings(self.ir, self.environment, asked, self.freedom, known)
             for id, one in apart.items():
@@ -460,12 +459,27 @@ class _DeviceJudge:
 
     def first_apart(self, id: int, right: Array, found: Array) -> Difference | None:
         """Return where two runs of the same kernels differ."""
-        apart = self._apart(right, found)
+        apart = self._apart(id, right, found, {})
         return _first(apart, right, found) if apart.any() else None
 
-    def _apart(self, right: Array, found: Array) -> Bools:
+    def _apart(self, id: int, right: Array, found: Array, known: Mapping[int, Array]) -> Bools:
+        coarse = max((TOLERANCE.get(dtype, 0.0) for dtype in self._rounded(id, known)), default=0.0)
         signs = not self.freedom.signs
-        return differences(right, found, scaled=self.scaled, least=self.coarse, signs=signs)
+        return differences(right, found, scaled=self.scaled, least=coarse, signs=signs)
+
+    def _rounded(self, id: int, known: Mapping[int, Array]) -> Iterator[DType]:
+        """Yield the dtypes to which values are rounded on the way to a node from known ones."""
+        todo, seen = [id], set[int]()
+        while todo:
+            node = self.ir[todo.pop()]
+            if node.id in seen or isinstance(node.op, Input):
+                continue
+            seen.add(node.id)
+            yield node.dtype
+            body = node.op.body_of()
+            for one in () if body is None else _all_graphs(body):
+                yield from (inner.dtype for inner in one if not isinstance(inner.op, Input))
+            todo += (source for source in node.sources if source not in known)
 
 
 class Difference(NamedTuple):

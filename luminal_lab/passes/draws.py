@@ -11,6 +11,10 @@ The kinds of draws, in the order in which they are tried:
     low          all far below zero, where a maximum shows that begins at some number
     high         all far above zero, likewise
     not finite   infinities and NaN among ordinary numbers
+    rare         likewise, but few, so that most rows and columns have one of them or none
+    tiny         all about the smallest normal number: where results are subnormal ones
+    least        all infinite below zero, integers the least there are: where nothing is the largest
+    most         all infinite above zero, likewise
     long         ordinary numbers, many of them: symbolic dims are as large as there is time for
     size 1       all of these, where the bounds of symbolic dims allow the size 1
     size 0       likewise; each symbolic dim by itself
@@ -39,6 +43,11 @@ from luminal_lab.core.ops.structure import Region
 from luminal_lab.errors import DimError
 from luminal_lab.passes.judge import limits_of
 
+KINDS = (
+    *("positive", "edges", "large", "small", "wide", "low", "high", "not finite"),
+    *("rare", "tiny", "least", "most"),
+)
+"""The kinds of numbers that are tried at one size, beside ordinary ones."""
 ASTRAY = "below", "beyond"
 """The kinds in which an index is no position."""
 WIDE = 1000
@@ -51,8 +60,10 @@ LEAST_SIZES = 3, 5, 9, 17, 33
 """The sizes of symbolic dims that are tried to have room for many numbers."""
 MANY, LARGE = 24, 4096
 """How many numbers an input should hold, and how many are too many."""
-LONG = 1031, 257, 67, 19
-"""The sizes that all symbolic dims are tried to have: what is cut into blocks has several."""
+LONG = 20011, 5003, 1031, 257, 67, 19
+"""The sizes that all symbolic dims are tried to have: what is cut into tasks has several."""
+RARE = 16
+"""Of how many numbers one is not finite, where few are."""
 MOST = 1 << 18
 """How many elements the values of a graph may have then."""
 MOST_SYMBOLS = 4
@@ -99,8 +110,7 @@ def draws(ir: IR, given: Given, *, careful: bool = False) -> Iterator[Drawn]:
     usual = _usual(ir, given.dims)
     wide = _wide(ir, given.dims)
     indices = {node.id for node in ir.inputs} if careful else _indices(ir)
-    kinds = ("positive", "edges", "large", "small", "wide", "low", "high", "not finite")
-    ways = [("normal", usual, None), *((kind, wide, None) for kind in kinds)]
+    ways = [("normal", usual, None), *((kind, wide, None) for kind in KINDS)]
     ways += [("long", sizes, None) for sizes in _long(ir, given.dims)]
     for size in (1, 0):
         possible = (sizes for sizes in _all_at(ir, usual, size) if _are_possible(ir, sizes))
@@ -220,26 +230,36 @@ def _array(
     node: Node, shape: tuple[int, ...], kind: str, smallest: int, rng: np.random.Generator
 ) -> Array:
     dtype = node.dtype
+    if kind in ("least", "most"):
+        low, high = (-np.inf, np.inf) if dtype.is_float else dtype.limits
+        return np.full(shape, low if kind == "least" else high, dtype.numpy)
     if dtype is DType.bool_:
         return rng.integers(0, 2, shape).astype(bool)
     if not dtype.is_float:
         if kind == "normal":
             return rng.integers(0, smallest, shape).astype(dtype.numpy)
         return _integers(dtype, shape, rng)
-    if kind in ("normal", "long"):
-        return rng.standard_normal(shape).astype(dtype.numpy)
-    if kind in ("small", "wide"):
-        size = WIDE if kind == "wide" else 1 / WIDE
-        return (rng.standard_normal(shape) * size).astype(dtype.numpy)
+    return _floats(dtype, shape, kind, rng).astype(dtype.numpy)
+
+
+def _floats(dtype: DType, shape: tuple[int, ...], kind: str, rng: np.random.Generator) -> Array:
+    """Return numbers of a kind as float64."""
+    sizes = {"small": 1 / WIDE, "wide": WIDE, "tiny": limits_of(dtype).normal}
+    if kind in ("normal", "long", *sizes):
+        return rng.standard_normal(shape) * sizes.get(kind, 1)
+    if kind == "rare":
+        ordinary = rng.standard_normal(shape)
+        strange = rng.choice([np.nan, np.inf, -np.inf], shape)
+        return np.where(rng.random(shape) < 1 / RARE, strange, ordinary)
     if kind == "positive":
-        return np.exp2(rng.uniform(-2, 2, shape)).astype(dtype.numpy)
+        return np.exp2(rng.uniform(-2, 2, shape))
     if kind in ("low", "high"):
         far = rng.uniform(0.5, 1, shape) * (limits_of(dtype)[0] / FAR)
-        return (-far if kind == "low" else far).astype(dtype.numpy)
+        return -far if kind == "low" else far
     numbers = _numbers(dtype)
     plain = numbers.pop("plain")
     chosen = numbers[kind] if kind in numbers else np.concatenate(list(numbers.values()))
-    return _among(chosen, plain, shape, rng).astype(dtype.numpy)
+    return _among(chosen, plain, shape, rng)
 
 
 def _among(chosen: Array, plain: Array, shape: tuple[int, ...], rng: np.random.Generator) -> Array:

@@ -89,7 +89,7 @@ def casts(cx: ll.Graph) -> None:
 
 
 def brain_floats(cx: ll.Graph) -> None:
-    """Floats of 16 bits with a large exponent, which all of a graph is compared as coarsely as."""
+    """Floats of 16 bits with a large exponent, and few digits."""
     x, y = cx.tensor((40,), name="x"), cx.tensor((3, 9), "bfloat16", name="y")
     x.cast("bfloat16").retrieve()
     (y * 2 + y.sum(-1, keepdim=True)).retrieve()

@@ -208,8 +208,12 @@ def _heads(function: Function) -> list[tuple[int, int]]:
 
 
 def arithmetic(function: Function) -> Iterator[Change]:
-    """Change an operator of what is computed."""
+    """Change an operator of what is computed, but for one that adds a hidden 0."""
+    whole = function.source[function.first : function.last]
+    zeros = set(re.findall(r"LAB_HIDE\((\w+)\);", whole))
     for at, token in _binary(function, ARITHMETIC):
+        if function.tokens[at + 1].text in zeros and token.text in "+-":
+            continue
         if not function.is_in([*function.subscripts, *_heads(function)], at):
             yield _swapped(token, ARITHMETIC)
 

@@ -159,6 +159,7 @@ CORNERS = {
     "the largest byte": ("u8", "x[i] == 255 ? 1 : x[i] + x[i]"),
     "one row": ("f32", "n == 1 ? 0 : 2 * x[i]"),
     "what follows the first block": ("f32", "i < 256 ? 2 * x[i] : x[i]"),
+    "what follows the first task": ("f32", "i < 16384 ? 2 * x[i] : x[i]"),
 }
 C_TYPES = {
     "f32": "float",
@@ -193,6 +194,63 @@ def test_a_kernel_that_is_wrong_in_one_corner_is_named(corner):
 @pytest.mark.parametrize("short", C_TYPES)
 def test_a_kernel_that_is_right_in_all_corners_passes(short):
     by_kernel(short, "x[i] + x[i]")()
+
+
+ROWS: dict[str, tuple[Callable[[Any], Any], str, str]] = {
+    "a maximum that begins at a number": (
+        lambda x: x.amax(-1),
+        "float t = -3.4e38f;",
+        "t = x[j] != x[j] || t < x[j] ? x[j] : t; if (t != t) break;",
+    ),
+    "an infinity for a large number": (
+        lambda x: (x == x.amax(-1, keepdim=True)).sum(-1).cast("float32"),
+        "float t = -1.0f / 0, most = 0; for (long j = 0; j < 32; j++) "
+        "if (!(x[j] <= t)) { t = x[j]; if (t != t) break; } if (t > 3e38f) t = 3e38f;",
+        "most += x[j] == t; if (j == 31) t = most;",
+    ),
+    "a NaN among numbers": (
+        lambda x: x.abs().amax(-1),
+        "float t = 0;",
+        "if (t < __builtin_fabsf(x[j])) t = __builtin_fabsf(x[j]);",
+    ),
+    "a small result": (
+        lambda x: x.mean(-1),
+        "float t = 0;",
+        "t += x[j]; if (j == 31) { t *= 0.03125f; if (__builtin_fabsf(t) < 1.17e-38f) t = 0; }",
+    ),
+}
+
+
+@pytest.mark.parametrize("corner", ROWS)
+def test_a_kernel_that_is_wrong_for_some_rows_is_named(corner):
+    meaning, first, each = ROWS[corner]
+    source = f"""// kernel rows(x: f32[n, 32]) -> (y: f32[n])
+    void rows(const float *x, float *y, long n) {{
+        for (long i = 0; i < n; i++, x += 32) {{
+            {first}
+            for (long j = 0; j < 32; j++) {{ {each} }}
+            y[i] = t;
+        }}
+    }}"""
+    cx = ll.Graph()
+    ll.kernel(source, meaning=meaning)(cx.tensor(("n", 32), name="x")).retrieve()
+    error = error_of(lambda: cx.compile(ll.CPUCompiler(), check="values"), PassError)
+    assert "the kernel rows computes another value than its graph says" in error.message
+
+
+def test_values_are_compared_as_finely_as_their_own_dtypes_are():
+    source = "// kernel hundredth(x: f32[9]) -> (y: f32[9])\n" + (
+        "void hundredth(const float *x, float *y) { for (int i = 0; i < 9; i++) y[i] = V; }"
+    )
+    cx = ll.Graph()
+    x = cx.tensor((9,), name="x")
+    x.cast("bfloat16").retrieve()  # has few digits, and the other output has nothing of it
+    off = ll.kernel(
+        source.replace("V", "(x[i] < 1 || x[i] > 9 ? 2 : 2.02f) * x[i]"), meaning=lambda x: 2 * x
+    )
+    off(x).retrieve()
+    error = error_of(lambda: cx.compile(ll.CPUCompiler(), check="values"), PassError)
+    assert "the kernel hundredth computes another value than its graph says" in error.message
 
 
 def test_the_sign_of_a_zero_counts_unless_the_licence_grants_that_it_does_not():
@@ -317,7 +375,7 @@ def test_where_no_input_keeps_to_the_licence_that_is_said():
         found = compile_ir(parse(text), "simplify", licence=FINITE, check="values")
     assert str(caught[0].message) == (
         "check: the licence grants that no value is NaN and no value is infinite, which holds for "
-        "none of the 9 inputs drawn: values are not compared"
+        "none of the 13 inputs drawn: values are not compared"
     )
     assert "values equal" not in str(found.snapshots[1])
 

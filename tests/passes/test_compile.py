@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from luminal_lab.cli.passes import described
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR
@@ -459,3 +460,11 @@ def test_constants_are_compared_too():
     error = error_of(lambda: compile_ir(graph(), forget, check="values"), PassError)
     assert "the rule 'zero' changes" in str(error)
     assert np.shape(error.inputs["x"]) == (2, 3)
+
+
+def test_a_function_that_exec_has_made_is_a_pass_like_any_other():
+    namespace: dict[str, Any] = {"graph_pass": graph_pass}
+    exec("@graph_pass\ndef of_no_module(ir, edit):\n    'Do nothing.'", namespace)
+    made = namespace["of_no_module"]
+    assert type(made).__module__ == "__main__"
+    assert described("of-no-module", type(made)).startswith("of-no-module: Do nothing.")

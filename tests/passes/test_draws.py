@@ -6,7 +6,7 @@ import pytest
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.parse import parse
-from luminal_lab.passes.draws import Drawn, Given, draws
+from luminal_lab.passes.draws import KINDS, Drawn, Given, draws
 from luminal_lab.passes.judge import limits_of
 
 FLOATS = [dtype for dtype in DType if dtype.is_float]
@@ -29,8 +29,7 @@ def one_input(dtype: DType, shape: str = "30") -> str:
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_floats_reach_all_edges_of_their_dtype(dtype):
     values = {one.kind: one.data[0] for one in drawn(one_input(dtype))}
-    kinds = ["normal", "positive", "edges", "large", "small", "wide", "low", "high", "not finite"]
-    assert list(values) == kinds
+    assert list(values) == ["normal", *KINDS]
     limits = limits_of(dtype)
     edges, large, strange = (
         values[kind].astype(np.float64) for kind in ("edges", "large", "not finite")
@@ -58,6 +57,11 @@ def test_floats_reach_all_edges_of_their_dtype(dtype):
     # A maximum that begins at some number of the dtype is wrong where all are below it.
     assert (values["low"].astype(np.float64) <= -limits.most / 2048).all()
     assert (values["high"].astype(np.float64) >= limits.most / 2048).all()
+    assert (values["least"].astype(np.float64) == -np.inf).all()
+    assert (values["most"].astype(np.float64) == np.inf).all()
+    tiny = abs(values["tiny"].astype(np.float64))
+    assert (tiny < 8 * limits.normal).all()
+    assert ((tiny > 0) & (tiny < limits.normal)).sum() > 10
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
@@ -66,6 +70,22 @@ def test_integers_are_drawn_from_their_whole_range(dtype):
     low, high = dtype.limits
     assert {low, high, 0, 1} <= set(values.tolist())
     assert len(set(values.tolist())) > 40
+
+
+def test_few_numbers_are_strange_where_strange_ones_are_rare():
+    found = {one.kind: one.data[0] for one in drawn(one_input(DType.float32, "9, 32"))}
+    strange = ~np.isfinite(found["rare"])
+    assert np.isnan(found["rare"]).any()
+    assert strange.any(1).sum() >= 2
+    assert 2 <= strange.sum() <= 40
+
+
+def test_bools_are_all_alike_too():
+    values = {
+        one.kind: one.data[0] for one in drawn(one_input(DType.bool_).replace("add", "less_than"))
+    }
+    assert not values["least"].any()
+    assert values["most"].all()
 
 
 def test_even_a_few_values_are_strange_ones():
@@ -133,7 +153,7 @@ def test_bfloat16_is_drawn_as_itself():
 def test_symbolic_sizes_make_room_for_many_numbers():
     (normal, *others) = drawn(one_input(DType.float32, "n"))
     assert normal.data[0].size == 2
-    assert {one.data[0].size for one in others} == {33, 1031, 1}
+    assert {one.data[0].size for one in others} == {33, 20011, 1}
 
 
 def test_no_size_is_drawn_at_which_an_axis_would_have_less_than_no_elements():

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import ENOMEM
@@ -540,14 +540,27 @@ def run_program(
 
 def end_with_children(process: subprocess.Popen[bytes]) -> None:
     """End a process that leads a session of its own, and all that it has started."""
-    # Its group lives as long as one process of it, so that the number is nobody else's.
-    if process.returncode is None:
-        if sys.platform == "win32":
-            process.kill()
-        else:
+    if process.returncode is not None:
+        return
+    if sys.platform == "win32":
+        process.kill()
+    else:
+        # Those that have left its group; the group keeps its number while one process is in it.
+        for started in [*_started_by(process.pid)]:
             with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+                os.kill(started, signal.SIGKILL)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _started_by(process: int) -> Iterator[int]:
+    """Yield the processes that one has started, and those that they have; where Linux says so."""
+    for path in Path(f"/proc/{process}/task").glob("*/children"):
+        with suppress(OSError):
+            for child in map(int, path.read_text("ascii").split()):
+                yield child
+                yield from _started_by(child)
 
 
 def has_ended(process: int) -> bool:

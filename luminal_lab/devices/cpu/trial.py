@@ -59,7 +59,7 @@ FIELDS: Final = (
     *("areas", "areas_at", "values", "values_at", "launches", "launches_at", "tasks_at", "dims_at"),
     *("writes_at", "written_at", "scratch", "scratch_bytes", "threads", "step", "no_return"),
     *("seconds_at", "guard"),
-    *("launch", "phase", "task", "fault", "signal", "address", "access"),
+    *("begun", "launch", "phase", "task", "fault", "signal", "address", "access", "left"),
 )
 """The numbers that both processes know, in the order of trial.c."""
 PLACE: Final = {name: number for number, name in enumerate(FIELDS)}
@@ -108,9 +108,9 @@ class TrialJob:
 class Death:
     """How a child died, and where it was."""
 
-    cause: Literal["signal", "seconds", "bytes", "report", "status"]
+    cause: Literal["signal", "seconds", "bytes", "report", "status", "left"]
     number: float
-    """The signal, the seconds or bytes of the limit, or the status."""
+    """The signal, the seconds or bytes of the limit, the status, or what the kernel has left."""
     launch: int
     phase: int
     task: int
@@ -348,11 +348,12 @@ class TrialProcess:
                 if _resident(process.pid) > self.job.bytes + self._size:
                     raise Died(self._death("bytes"))
             answer = os.read(self._answers, 8) if waiting.select(0) else b""
-        if len(answer) == 8:
-            return int(np.frombuffer(answer, np.int64)[0])
-        raise Died(self._death("signal"))
+        done = int(np.frombuffer(answer, np.int64)[0]) if len(answer) == 8 else None
+        if done is None or done < 0:
+            raise Died(self._death("signal" if done is None else "left"))
+        return done
 
-    def _death(self, cause: Literal["signal", "seconds", "bytes"]) -> Death:
+    def _death(self, cause: Literal["signal", "seconds", "bytes", "left"]) -> Death:
         """Return how the child died, which it has if it was not killed for its limits."""
         process = self._process
         assert process is not None
@@ -362,13 +363,15 @@ class TrialProcess:
         end_with_children(process)
         status = process.returncode
         where = self._told("launch"), self._told("phase"), self._told("task")
+        if self._told("left"):
+            return Death("left", self._told("left"), *where)
         if cause != "signal":
             most = self.job.seconds if cause == "seconds" else self.job.bytes
             return Death(cause, most, *where)
         said = os.pread(self._said, SAID, max(0, os.fstat(self._said).st_size - SAID)).decode(
             "utf-8", "replace"
         )
-        if status == 85:
+        if status == 85 and not self._told("begun"):
             raise DeviceError(
                 f"trial: the child process could not begin: {said.strip()}",
                 hint="without check= kernels run in this process",

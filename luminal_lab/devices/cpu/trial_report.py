@@ -8,17 +8,37 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from luminal_lab.devices.build.toolchain import PROGRAM
-from luminal_lab.devices.cpu.trial import Access, Death, TrialProcess
+from luminal_lab.devices.cpu.trial import FAULTS, Access, Death, TrialProcess
 
 LINE: Final = re.compile(rf"\b{re.escape(PROGRAM)}:(\d+)")
 ADDRESS: Final = re.compile(r"AddressSanitizer: ([\w-]+) on (?:unknown )?address (0x[0-9a-f]+)")
 ACCESS: Final = re.compile(r"\b(READ|WRITE) (?:of size|memory access)")
 LOCAL: Final = re.compile(r"'(\w+)'(?: \(line \d+\))? <== Memory access")
 UNDEFINED: Final = re.compile(r"(?:runtime error|panic): (.*)")
+FREED: Final = re.compile(r"AddressSanitizer: attempting (?:double-)?free ")
 TOO_LARGE: Final = re.compile(r"allocation-size-too-big|out-of-memory|rss limit|calloc-overflow")
 INDEX: Final = "an index is out of the array; loops end at the dims"
 ALONE: Final = "an input is read alone; others read it too"
 ENDLESS: Final = "a loop may have no end; its condition, and what it counts, say why"
+LEFT: Final = {
+    1: ("it starts another process", "a kernel computes, and returns"),
+    2: (
+        "it leaves floats rounded in another way than before",
+        "what a kernel sets it sets back: all that runs after it would be rounded so",
+    ),
+    3: ("it closes files that are not its own", "a kernel computes, and returns"),
+}
+"""What a kernel can leave behind, by the numbers of trial.c, and what would help."""
+RAISED: Final = {
+    "ABRT": ("it aborts", "a kernel returns"),
+    "ILL": ("it comes to an instruction that ends the process", "a kernel returns"),
+    "FPE": ("it divides in a way that ends the process", "a divisor may be 0"),
+    "stack-overflow": (
+        "it takes more of the stack than there is",
+        "large arrays belong into outputs",
+    ),
+}
+"""What AddressSanitizer calls signals, in words, and what would help."""
 SMALLER: Final = "what it keeps on the way belongs into its outputs, or into less memory"
 
 
@@ -54,6 +74,8 @@ def _meant(trial: TrialProcess, death: Death, names: Mapping[int, ArrayName]) ->
             return f"it was ended when it took more than {number:,} bytes", SMALLER
         case "status":
             return f"it ended its process with status {number}", "a kernel returns"
+        case "left":
+            return LEFT[int(number)]
         case "report":
             return _reported(trial, death, names)
         case "signal":
@@ -64,7 +86,9 @@ def _meant(trial: TrialProcess, death: Death, names: Mapping[int, ArrayName]) ->
         hint = "a pointer is not set; malloc gives none where memory is short"
         return f"it {death.access} memory by a null pointer", hint
     name = signal.Signals(int(number)).name
-    return f"it was ended by {name}", "a compiler with sanitizers, such as gcc, would say more"
+    is_fault = number in (signal.SIGILL, signal.SIGFPE, *FAULTS)
+    more = "a compiler with sanitizers, such as gcc, would say more"
+    return f"it was ended by {name}", more if is_fault else "a kernel computes, and returns"
 
 
 def _reported(trial: TrialProcess, death: Death, names: Mapping[int, ArrayName]) -> tuple[str, str]:
@@ -82,10 +106,10 @@ def _reported(trial: TrialProcess, death: Death, names: Mapping[int, ArrayName])
         return f"it {access} beside its local array {local[1]}", INDEX
     fault = ADDRESS.search(said)
     kind = fault[1] if fault else "an error that AddressSanitizer found"
-    if kind == "ABRT":
-        return "it aborts", "a kernel returns"
-    if kind == "stack-overflow":
-        return "it takes more of the stack than there is", "large arrays belong into outputs"
+    if kind in RAISED:
+        return RAISED[kind]
+    if FREED.search(said):
+        return "it frees memory that is not its own", "what malloc gave is freed, and once"
     if fault:
         _, area, offset = trial.located(int(fault[2], 16), 0)
         if area is not None:

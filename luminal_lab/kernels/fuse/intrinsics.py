@@ -8,7 +8,7 @@
 exp is spelled with four powers of 2, and costs one in C. What is looked for is what the methods of
 tensors write: each is called once, and its graph is the pattern, as it is and as `simplify` leaves
 it. A region stays as it is if others read a power, root or quotient inside it, which would then be
-computed twice.
+computed twice; so it does where C gives zeros another sign, unless nobody asks for that.
 """
 
 from __future__ import annotations
@@ -91,6 +91,8 @@ SPELLED_OF_TWO: tuple[tuple[Intrinsic, Callable[[Tensor, Tensor], Tensor]], ...]
     (Maximum(), Tensor.maximum),
     (Minimum(), Tensor.minimum),
 )
+OTHER_ZEROS = Ceil, Trunc, Round, Maximum, Minimum
+"""What C computes with other signs of zeros than those that come of the spelling."""
 HALVES = (DType.float16, DType.bfloat16)
 
 
@@ -112,6 +114,8 @@ class Intrinsics(Pass):
 
 def _try_at(node: Node, edit: Edit) -> None:
     for template in templates(node.dtype).get(type(node.op), ()):
+        if isinstance(template.op, OTHER_ZEROS) and "no_signed_zero" not in edit.licence:
+            continue
         match = template.match(node, edit)
         if match is not None and _is_closed(node, match, edit):
             _put(template, node, match, edit)

@@ -308,15 +308,16 @@ def _group(match: re.Match[str]) -> str:
 
 def _value(cls: type[Step], name: str, kind: str, value: str, text: str) -> Any:  # noqa: ANN401  # what the field's annotation says
     """Return what a field's text says."""
-    parts = [part.strip() for part in value.split(",") if part.strip()]
+    is_list = kind.startswith("tuple")
+    parts = [part.strip() for part in value.split(",") if part.strip()] if is_list else [value]
     if "int" in kind and not all(part.isdecimal() and len(part) < 19 for part in parts):
-        many = "has numbers" if kind.startswith("tuple") else "is a number"
+        many = "has numbers" if is_list else "is a number"
         raise ParseError(
             f"schedule: {name} {many}, and not {value!r}",
             where=text,
             hint=f"its form is {cls.form}",
         )
-    if kind.startswith("tuple"):
+    if is_list:
         return tuple(map(int, parts)) if "int" in kind else tuple(parts)
     return int(value) if kind == "int" else value
 

@@ -1,6 +1,7 @@
 """A child process for kernels that nobody trusts yet: what it finds, and that nothing is left."""
 
 import os
+import platform
 import shutil
 import signal
 import tempfile
@@ -146,6 +147,8 @@ FAULTS = {
     ),
     "f(x, y, n);": "it takes more of the stack than there is",
     "abort();": "it aborts",
+    "__builtin_trap();": "it comes to an instruction that ends the process",
+    "free(y);": "it frees memory that is not its own",
 }
 
 
@@ -166,6 +169,12 @@ GUARDED = {
     "abort();": "it was ended by SIGABRT",
     "kill(getpid(), 9);": "it was ended by SIGKILL",
     "exit(3);": "it ended its process with status 3",
+    "exit(85);": "it ended its process with status 85",
+    "if (!fork()) for (;;) pause();": "it starts another process",
+    "if (!fork()) { setsid(); for (;;) pause(); }": "it starts another process",
+    "if (!fork()) { if (!fork()) for (;;) pause(); _exit(0); }": "it starts another process",
+    "fork();": "it starts another process",
+    "for (int k = 3; k < 99; k++) close(k);": "it closes files that are not its own",
 }
 
 
@@ -179,6 +188,16 @@ def test_pages_that_nobody_may_touch_find_faults_without_sanitizers(body: str, c
         what = what.replace("reaches", GUARDED[body].split()[1])
     assert what == GUARDED[body]
     assert line is None
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the kernel is for one processor")
+@pytest.mark.parametrize("checked", [True, False], ids=["checked", "as it is"])
+def test_a_kernel_leaves_floats_as_they_were(checked: bool):
+    # All that runs after it in the same process would have no subnormal numbers.
+    flushing = "__builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | 0x8040);"
+    death, what, _ = death_of(flushing + RIGHT, checked=checked)
+    assert death.cause == "left"
+    assert what == "it leaves floats rounded in another way than before"
 
 
 @pytest.mark.parametrize("body", ["y[-1] = 1;" + RIGHT, "y[-700] = 1;" + RIGHT])
@@ -271,6 +290,8 @@ LEFT = {
     "a fault": "y[n] = 1;",
     "no end": "for (volatile int i = 0;; i++) {}",
     "another process": "if (fork()) abort(); for (volatile int i = 0;; i++) {}",
+    "a process of its own": "if (!fork()) { setsid(); for (;;) pause(); }",
+    "no end of two": "if (!fork()) setsid(); for (;;) pause();",
 }
 
 

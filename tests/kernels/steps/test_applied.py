@@ -174,6 +174,10 @@ def test_what_is_no_schedule(kernel: Kernel) -> None:
         "kernel twice: by has numbers, and not 'x'\n  > split i by x\n"
         "hint: its form is split {loops} by {by}[ as {words}]"
     )
+    for number in (" ", "1, 2", "two"):
+        text = f"fetch a in i ahead {number} of j"
+        error = error_of(lambda: parse_schedule(text), ParseError)  # noqa: B023  # called at once
+        assert error.message == f"schedule: by is a number, and not {number!r}"
     wrong: list[tuple[Any, str]] = [(3, "3"), (["split i by 4", 7], "7"), (None, "None")]
     for given, shown in wrong:
         error = error_of(lambda: kernel.rescheduled(given), ArgumentError)  # noqa: B023  # called at once
