@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Final, Self, cast
+from typing import Any, Final, Self, cast
 
 from typing_extensions import override
 
+from luminal_lab.display import DISPLAYS, Charted, Theme
 from luminal_lab.errors import (
     ArgumentError,
     GraphError,
@@ -28,7 +29,6 @@ from luminal_lab.passes.pipeline import PassLike
 from luminal_lab.progress import progress
 from luminal_lab.tables import Table, aligned, frame
 from luminal_lab.timing.column import Column, Comparable, modelled_column
-from luminal_lab.timing.compare_html import html
 from luminal_lab.timing.segments import Segment, count_text, ms, segments
 from luminal_lab.timing.subject import TimedSession, subject_of
 from luminal_lab.timing.timings import MARK, spread_of
@@ -44,7 +44,7 @@ MOST_SHOWN = 30
 
 
 @dataclass(frozen=True, repr=False)
-class SideBySide:
+class SideBySide(Charted):
     """A graph on several devices: a sequence of segments, with a column for each device."""
 
     graph: str
@@ -157,8 +157,11 @@ class SideBySide:
         return f"<SideBySide of {self.graph}: {len(self)} segments on {labels}; print(…) shows it>"
 
     def _repr_html_(self) -> str:
-        notes = together((column.label, self.notes(column)) for column in self.columns)
-        return html(self.graph, self.columns, self.segments, notes)
+        return DISPLAYS["SideBySide.html"](self)
+
+    def roofline(self, *, theme: Theme = "auto") -> Any:  # noqa: ANN401  # a figure of plotly's
+        """Return each device's roof, and how close each segment came to it."""
+        return DISPLAYS["SideBySide.roofline"](self, theme=theme)
 
     def to_pandas(self) -> Table:
         """Return a table of pandas: a row for each segment on each device."""
@@ -258,7 +261,7 @@ def compare(
     >>> import luminal_lab as ll
     >>> cx = ll.Graph()
     >>> y = (cx.tensor((1000, 1000), name="x") * 2).retrieve()
-    >>> found = compare(cx, [ll.devices.specification("t4"), ll.devices.specification("h200")])
+    >>> found = ll.compare(cx, [ll.devices.specification("t4"), ll.devices.specification("h200")])
     >>> [f"{1e6 * found[0].seconds(k):.1f} µs" for k in range(2)]
     ['25.0 µs', '2.0 µs']
     """

@@ -37,7 +37,7 @@ from luminal_lab.machines.rates import (
     size_text,
 )
 from luminal_lab.plain import read
-from luminal_lab.reading import read_plain, shown
+from luminal_lab.reading import read_text, shown, write_text
 from luminal_lab.tables import Table, aligned, frame
 from luminal_lab.timing.comparison import Comparison
 
@@ -343,25 +343,12 @@ class Timings(Charted, Displayed):
 
     def save(self, path: str | Path) -> None:
         """Write the timings to a file."""
-        try:
-            Path(path).write_text(self.to_json(), encoding="utf-8")
-        except OSError as error:
-            raise RecordingError(
-                f"timings: {path} cannot be written: {error.strerror or error}",
-                hint="give a file in a folder that is there",
-            ) from error
+        write_text("timings", path, self.to_json())
 
     @classmethod
     def load(cls, path: str | Path) -> Timings:
         """Read timings from a file: what was measured there is recorded here."""
-        try:
-            text = read_plain(Path(path)).decode("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise RecordingError(
-                f"timings: {path} cannot be read: {getattr(error, 'strerror', None) or error}",
-                hint="give a file that save(...) has written",
-            ) from error
-        return cls.from_json(text)
+        return cls.from_json(read_text("timings", path, "save(...)"))
 
     @classmethod
     def from_json(cls, text: str) -> Timings:
