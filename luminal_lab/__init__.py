@@ -77,10 +77,10 @@ if TYPE_CHECKING:
     from luminal_lab.passes.rule import Rule, RuleSet, rule
     from luminal_lab.passes.snapshot import Firing, Snapshot
     from luminal_lab.timing.column import CPU
+    from luminal_lab.timing.compare import compare
     from luminal_lab.timing.gpus import CUDA, Metal
     from luminal_lab.timing.replay import Recorded
     from luminal_lab.tracing import trace
-    from luminal_lab.viz.compared import compare
     from luminal_lab.viz.history import History
 
 __version__ = "0.1.0"
@@ -199,7 +199,7 @@ LATE = {
     "RuleSet": "passes.rule",
     "Snapshot": "passes.snapshot",
     "Trace": "passes.compilation",
-    "compare": "viz.compared",
+    "compare": "timing.compare",
     "compile_ir": "passes.compile",
     "constants": "passes.pattern",
     "counterexample": "passes.proof",
@@ -237,9 +237,12 @@ for _name in "BoundPlan Diff IR Kernel MemoryPlan Opened Schedule Snapshot Timin
 for _name in ("Compilation", "Opened", "Snapshot"):
     for _how in ("explore", "workbench"):
         DISPLAYS[f"{_name}.{_how}"] = _shown_by(f"{_name}.{_how}", "viz.live.shown")
-for _name in ("BoundPlan", "Compilation", "MemoryPlan", "Timings"):
+for _name in ("BoundPlan", "Compilation", "MemoryPlan", "SideBySide", "Timings"):
     DISPLAYS[f"{_name}.plot"] = _shown_by(f"{_name}.plot", "viz.plots")
-for _name in ("Diff.to_pandas", "IR.to_pandas", "Snapshot.to_pandas", "Timings.roofline"):
+for _name in """
+    Diff.to_pandas IR.to_pandas Snapshot.to_pandas Timings.roofline SideBySide.roofline
+    SideBySide.html
+""".split():  # noqa: SIM905  # likewise
     DISPLAYS[_name] = _shown_by(_name, "viz.plots")
 DISPLAYS["accesses"] = _shown_by("accesses")
 DISPLAYS["accesses.explore"] = _shown_by("accesses.explore", "viz.live.accesses")

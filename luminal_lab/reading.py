@@ -13,7 +13,7 @@ import stat
 from pathlib import Path
 from typing import Final, NoReturn, cast
 
-from luminal_lab.errors import UNSEEN, visible
+from luminal_lab.errors import UNSEEN, RecordingError, visible
 
 TIMES: Final = 64
 """The memory a file may take, as a multiple of its size, …"""
@@ -55,6 +55,17 @@ def read_plain(path: Path, most: int = MOST_JSON) -> bytes:
     if len(data) > most:
         raise OSError(0, f"it has more than {most:,} bytes, the most that is read")
     return data
+
+
+def read_text(subject: str, path: str | Path, writer: str) -> str:
+    """Return a plain file's text, or raise a RecordingError; `writer` is what writes such files."""
+    try:
+        return read_plain(Path(path)).decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecordingError(
+            f"{subject}: {path} cannot be read: {getattr(error, 'strerror', None) or error}",
+            hint=f"give a file that {writer} has written",
+        ) from error
 
 
 def read_json(data: bytes | str, memory: int | None = None, *, exact: bool = False) -> object:

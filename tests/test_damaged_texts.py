@@ -29,7 +29,7 @@ from luminal_lab.kernels.steps.schedule import parse_schedule
 from luminal_lab.machines.rates import PeakRates
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.pipeline import parse_pipeline
-from luminal_lab.timing.recording import Key, RecordedKernel, RecordedProgram, Recording
+from luminal_lab.timing.recording import RecordedKernel, RecordedProgram, Recording
 from luminal_lab.timing.timings import Limit, Timing, Timings
 from luminal_lab.viz import overlays
 from tests.damage import bytes_damaged, parts_damaged, places, words_damaged
@@ -80,7 +80,7 @@ TIMES = Timings(
 )
 KERNELS = Recording(
     "a card", "driver 5", "2026-01-02T03:04", "cuda", "1",
-    (RecordedKernel("k", Key("0123", "split i by 6", "cuda", "1", (("n", 4),)), (0.1, 0.2)),),
+    (RecordedKernel("k", "0123", "split i by 6", {"n": 4}, (0.1, 0.2)),),
     (RecordedProgram("p", (0, 0), (0.3,), "values agree"),),
     {"arch": "sm_90"}, rates=RATES,
 )  # fmt: skip

@@ -33,6 +33,7 @@ from luminal_lab.devices.cuda.compiler import CUDACompiler
 from luminal_lab.devices.cuda.driver import import_cupy, present
 from luminal_lab.devices.facts.probe import cpu_name, peak_rates
 from luminal_lab.devices.metal.compiler import MetalCompiler
+from luminal_lab.devices.runtime.program import DeviceProgram
 from luminal_lab.errors import ArgumentError, DeviceError, LabError, nearest
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.machines.here import this_machine, usable_cores
@@ -45,7 +46,7 @@ from luminal_lab.testing.cases import Case
 from luminal_lab.testing.conformance import merged, selected
 from luminal_lab.testing.graphs import FUNCTIONS
 from luminal_lab.testing.models import MODELS
-from luminal_lab.timing.column import Timed, computed_by
+from luminal_lab.timing.column import computed_by
 from luminal_lab.timing.measure import C_CLOCK, measured
 from luminal_lab.timing.recording import (
     VERSIONS,
@@ -255,7 +256,7 @@ class _Recorder:
     def _timed(
         self, compilation: Compilation, environment: Environment
     ) -> tuple[list[TimedLaunch], tuple[float, ...]]:
-        program = cast("Timed", compilation.runner)
+        program = cast("DeviceProgram[Any]", compilation.runner)
         if self.machine.dialect != "c":
             timed_launches = program.time_launches(environment, self.rounds, warm_up=WARM_UP)
             return [
@@ -305,7 +306,8 @@ class _Recorder:
         """Return all kernels with their samples."""
         rows = zip(self.names, self.places, self.samples, self.by, strict=True)
         return tuple(
-            RecordedKernel(name, key, kept(samples), by) for name, key, samples, by in rows
+            RecordedKernel(name, key.definition, key.schedule, dict(key.dims), kept(samples), by)
+            for name, key, samples, by in rows
         )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from luminal_lab.errors import RecordingError
 from luminal_lab.machines.rates import PeakRates, check_rates, read_json
 from luminal_lab.plain import read
-from luminal_lab.reading import read_plain
+from luminal_lab.reading import read_text
 
 SCHEMA = 1
 """What a file of rows holds; one more whenever that changes."""
@@ -142,14 +142,7 @@ class Report:
 
 def read_report(path: Path) -> Report:
     """Read the file that `--json` has written."""
-    try:
-        text = read_plain(path).decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecordingError(
-            f"bench: {path} cannot be read: {error}",
-            hint="give a file that luminal-lab bench --json has written",
-        ) from error
-    return Report.from_json(text)
+    return Report.from_json(read_text("bench", path, "luminal-lab bench --json"))
 
 
 def geometric_mean(ratios: Iterable[float]) -> float | None:

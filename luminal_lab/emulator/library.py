@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -29,6 +30,8 @@ from luminal_lab.errors import DeviceError
 from luminal_lab.trust import admit
 
 HERE: Final = Path(__file__).parent
+UNITS: Final = ("hopper.h", "units.h")
+"""What stands in for functions of the prelude in PTX."""
 BUILTIN: Final = {
     "thread_position_in_threadgroup": "lab_place(lab_now->at_thread)",
     "threadgroup_position_in_grid": "lab_place(lab_now->at_block)",
@@ -49,12 +52,15 @@ BUILTIN: Final = {
 CALL: Final = re.compile(r"\s+(?:callq?|bl|blr)\s")
 
 
+Build: TypeAlias = Literal["plain", "traced", "unset as zero"]
+"""How kernels are compiled: plainly; with each access reported and uninitialised locals filled with
+a pattern; or with such locals zero and accesses unreported."""
+
+
 class ParameterKind(ctypes.Structure):
     """How a kernel takes an argument: `kind` is a letter of interface.h's."""
 
     _fields_ = (("kind", ctypes.c_char), ("size", ctypes.c_uint))
-    kind: bytes
-    size: int
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,51 @@ class KernelLibrary:
     shared: Mapping[int, str]
     lines: tuple[int, int]
     """Where the table of lines is, and how many it has; nothing without a trace."""
+    source: str
     dialect: DialectName
+    build: Build
+    above: int
+    """How many lines stand above those that the user wrote."""
+
+    def line(self, counted: int) -> int:
+        """Return a line of the source as the user counts it; 0 if it is above."""
+        return max(0, counted - self.above)
+
+    @functools.cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The lines that the user wrote."""
+        return tuple(self.source.split("\n")[self.above :])
+
+    def text(self, line: int) -> str:
+        """Return a line of the user's, without the space around it."""
+        return self.texts[line - 1].strip() if 0 < line <= len(self.texts) else ""
+
+
+@dataclass(frozen=True)
+class LaunchFacts:
+    """What was launched: the kernel, its sizes, the seconds that it may take."""
+
+    library: KernelLibrary
+    kernel: str
+    blocks: tuple[int, int, int]
+    threads: tuple[int, int, int]
+    limit: float
+
+    @property
+    def grid(self) -> int:
+        """How many blocks there are."""
+        return math.prod(self.blocks)
+
+    @property
+    def block(self) -> int:
+        """How many threads a block has."""
+        return math.prod(self.threads)
+
+    def error(
+        self, who: str, what: str, *, hint: str | None, where: str | None = None
+    ) -> DeviceError:
+        """Return the error about a fault of the kernel's."""
+        return DeviceError(f"emulator: kernel {self.kernel}{who}: {what}", where=where, hint=hint)
 
 
 @functools.cache
@@ -88,19 +138,20 @@ def compiler() -> Compiler:
 @functools.cache
 def headers(dialect: DialectName) -> str:
     """Return all stand-ins of a dialect, as one text."""
-    names = ["interface.h", "stand_in.h", f"{dialect}.h"]
-    names += ["hopper.h"] * (dialect == "cuda") + ["units.h"]
+    more = UNITS if dialect == "cuda" else ()
+    return _texts("interface.h", "stand_in.h", f"{dialect}.h", *more)
+
+
+def _texts(*names: str) -> str:
+    """Return files of this folder as one text."""
     return "".join((HERE / name).read_text("utf-8") for name in names)
 
 
 @functools.cache
 def stand_ins() -> frozenset[str]:
     """Return the names of the prelude's functions that have stand-ins."""
-    text = "".join((HERE / name).read_text("utf-8") for name in ("units.h", "hopper.h"))
-    plain = re.findall(r"^static inline [\w ]+? (lab_\w+)\(", text, re.MULTILINE)
-    families = re.findall(r"\b(lab_\w+_)##D\(T v", text)
-    generated = [f"{name}{dtype}" for name in families for dtype in ("f32", "f64", "i32", "i64")]
-    return frozenset([*plain, *generated])
+    names = re.findall(r"^static inline [\w ]+? (lab_\w+)\(", _texts(*UNITS), re.MULTILINE)
+    return frozenset(names)
 
 
 class Runtime:
@@ -119,8 +170,8 @@ class Runtime:
         self.launch = function("launch", ctypes.c_int, void)
         self.stop = function("stop", None)
         self.clear = function("clear", None)
-        self.lane = function("lane", None, ctypes.c_uint, void, void, void, void)
-        self.standing = function("standing", None, void, void, void)
+        self.lane = function("lane", None, ctypes.c_uint, void)
+        self.standing = function("standing", None, void)
         self.watch = function("watch", ctypes.c_int, void, ctypes.c_int, void, long, long, size)
         self.unwatch = function("unwatch", None)
         self.events = function("events", void, address(long))
@@ -135,20 +186,14 @@ class Runtime:
 @functools.cache
 def runtime() -> Runtime:
     """Return the library that runs fibers."""
-    parts = [
-        (HERE / name).read_text("utf-8") for name in ("interface.h", "fibers.h", "runtime.cpp")
-    ]
-    source = "".join(parts)
+    source = _texts("interface.h", "fibers.h", "runtime.cpp")
     for name in ("watch.h", "bulk.h"):
-        source = source.replace(f'#include "{name}"\n', (HERE / name).read_text("utf-8"))
+        source = source.replace(f'#include "{name}"\n', _texts(name))
     base = compiler()
     flags = (*base.flags, "-O2", "-U_FORTIFY_SOURCE", "-shared")
     return Runtime(load(compile_library(source, replace(base, flags=flags)), "lab_launch"))
 
 
-Build: TypeAlias = Literal["plain", "traced", "unset as zero"]
-"""How kernels are compiled: plainly; with each access reported and uninitialised locals filled with
-a pattern; or with such locals zero and accesses unreported."""
 UNSET: Final = {"traced": "pattern", "unset as zero": "zero"}
 
 
@@ -156,10 +201,8 @@ UNSET: Final = {"traced": "pattern", "unset as zero": "zero"}
 def library_of(source: str, dialect: DialectName, build: Build, above: int = 0) -> KernelLibrary:
     """Return a source's kernels, compiled and loaded."""
     admit(source)
-    reading = read(source, dialect, stand_ins())
-    text = reading.text + "\n" + _entries(reading, dialect)
-    path = _compiled(source, text, dialect, reading.stand_ins, build, above)
-    loaded = load(path, "lab_bind")
+    reading = _prepared(source, dialect)
+    loaded = load(_compiled(source, dialect, build, above), "lab_bind")
     loaded.lab_bind.argtypes = [ctypes.c_void_p]
     loaded.lab_bind(runtime().table())
     shared = dict(reading.shared)
@@ -173,7 +216,12 @@ def library_of(source: str, dialect: DialectName, build: Build, above: int = 0) 
     if build == "traced":
         count = ctypes.c_longlong.in_dll(loaded, "lab_line_count").value
         lines = ctypes.addressof(ctypes.c_char.in_dll(loaded, "lab_lines")), count
-    return KernelLibrary(loaded, takes, shared, lines, dialect)
+    return KernelLibrary(loaded, takes, shared, lines, source, dialect, build, above)
+
+
+@functools.lru_cache(maxsize=256)
+def _prepared(source: str, dialect: DialectName) -> PreparedSource:
+    return read(source, dialect, stand_ins() if dialect == "cuda" else frozenset())
 
 
 def _taken(
@@ -222,20 +270,20 @@ def _entries(reading: PreparedSource, dialect: DialectName) -> str:
 
 def _compiled(
     source: str,
-    text: str,
     dialect: DialectName,
-    used: tuple[str, ...],
     build: Build,
     above: int,
     given: tuple[str, ...] | None = None,
 ) -> Path:
+    reading = _prepared(source, dialect)
+    text = reading.text + "\n" + _entries(reading, dialect)
     base = compiler() if given is None else replace(compiler(), flags=given)
     header = headers(dialect)
     # The header comes from a file, so that lines are counted from the first of the source.
     path = _kept(header)
-    using = " ".join(f"using lab_units::{name};" for name in used)
+    using = " ".join(f"using lab_units::{name};" for name in reading.stand_ins)
     flags = [*base.flags, "-include", str(path), f"-DLAB_DIGEST={key_of(header)}"]
-    flags += [f"-DLAB_USING={using}"] * bool(used)
+    flags += [f"-DLAB_USING={using}"] * bool(using)
     flags += ["-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing"]
     more = "array-bounds" if is_clang(base) else "bounds,object-size"  # clang's needs -O1
     flags += [f"-fsanitize=alignment,{more}"]
@@ -275,8 +323,6 @@ def can_fill() -> bool:
 
 def unset_line(source: str, dialect: DialectName, above: int) -> int:
     """Return the line where the compiler sees a local that may not be set; 0 where it sees none."""
-    reading = read(source, dialect, stand_ins())
-    text = reading.text + "\n" + _entries(reading, dialect)
     base = compiler()
     if is_clang(base):
         checks = [f"-Werror={prefix}uninitialized" for prefix in ("", "sometimes-", "conditional-")]
@@ -284,7 +330,7 @@ def unset_line(source: str, dialect: DialectName, above: int) -> int:
         checks = ["-fanalyzer", "-Werror=analyzer-use-of-uninitialized-value"]
     flags = (*(flag for flag in base.flags if flag != "-w"), *checks)
     try:
-        _compiled(source, text, dialect, reading.stand_ins, "unset as zero", above, flags)
+        _compiled(source, dialect, "unset as zero", above, flags)
     except DeviceError as error:
         line = re.search(r"\bthe kernel:(\d+):", error.message)
         return int(line[1]) if line else 0

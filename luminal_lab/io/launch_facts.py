@@ -18,7 +18,7 @@ from luminal_lab.kernels.kernel import LANGUAGES, Kernel
 from luminal_lab.kernels.launch import Launch
 from luminal_lab.machines.here import this_machine
 from luminal_lab.passes.compilation import Compilation
-from luminal_lab.timing.column import Covering
+from luminal_lab.timing.launches import Covering
 
 ARCH = "sm_80"
 """The target of CUDA sources for a compile that was for another device."""

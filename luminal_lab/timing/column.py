@@ -13,19 +13,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from statistics import median
 from typing import NamedTuple, Protocol, cast
 
-from luminal_lab.core.interpret import Environment
 from luminal_lab.core.op import mentioned
-from luminal_lab.core.ops import Pick
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.facts.specifications import (
     bare_name,
     specification as known_specification,
     this_cpu,
 )
-from luminal_lab.devices.gpu.program import GPULaunch
+from luminal_lab.devices.gpu.program import GPULaunch, GPUProgram
 from luminal_lab.devices.runtime.worklist import Worklist
 from luminal_lab.errors import DeviceError, DimError, InputError, UnknownNameError
 from luminal_lab.kernels.kernel import Kernel
@@ -36,49 +33,15 @@ from luminal_lab.machines.machine import Machine
 from luminal_lab.machines.rates import DOUBT, PeakRates
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.pipeline import Pipeline
+from luminal_lab.timing.launches import Covering, LaunchTime
 from luminal_lab.timing.measure import measured
-from luminal_lab.timing.roofline import Modelled, modelled
+from luminal_lab.timing.roofline import modelled
 from luminal_lab.timing.subject import ComparedGraph
-from luminal_lab.timing.timings import CACHED, How, spread_of
+from luminal_lab.timing.timings import CACHED, How
 
 BOUNDS = {"FMA": "compute"}
 """Names of bounds in a comparison that differ from those of rates."""
 HOST = "NumPy computes it, and nothing models that"
-
-
-@dataclass(frozen=True)
-class LaunchTime:
-    """One launch on one device."""
-
-    node: str
-    """The node of the compiled graph that it makes."""
-    kernel: str
-    how: How
-    samples: tuple[float, ...]
-    """Seconds: one sample of a modelled time, and none without a time."""
-    covers: frozenset[int]
-    """The nodes of the graph as written that it computes."""
-    value: int | None = None
-    """The node of the written graph whose value it stores, if any."""
-    bytes: int | None = None
-    flops: int | None = None
-    least: float | None = None
-    """The seconds that the device's figures allow."""
-    bound: str = ""
-    """Which figure says so."""
-    missing: str = ""
-    """Why there is no time."""
-    is_host: bool = False
-
-    @property
-    def seconds(self) -> float | None:
-        """The median of the samples."""
-        return median(self.samples) if self.samples else None
-
-    @property
-    def spread(self) -> float:
-        """The distance between the quartiles of the samples."""
-        return spread_of(self.samples)
 
 
 @dataclass(frozen=True)
@@ -110,26 +73,6 @@ class Comparable(Protocol):
 
     def column(self, subject: ComparedGraph, rounds: int, warm_up: int) -> Column:
         """Return all launches of a graph, with their times."""
-        ...
-
-
-class Timed(Protocol):
-    """A program of a GPU's, as the compilers for CUDA and Metal make it."""
-
-    @property
-    def device(self) -> str:
-        """What the GPU of this machine calls itself; an error where there is none."""
-        ...
-
-    @property
-    def launches(self) -> tuple[Launch, ...]:
-        """The launches of a run, in order."""
-        ...
-
-    def time_launches(
-        self, environment: Environment, rounds: int = 10, *, warm_up: int = 2
-    ) -> tuple[tuple[Launch, tuple[float, ...]], ...]:
-        """Return for each launch its seconds, one for each round."""
         ...
 
 
@@ -233,7 +176,7 @@ def column_of_model(
         model = modelled(use.kernel, specification, dims)
         ignored.update(dict.fromkeys(model.ignores.split("; ")))
         samples = (model.seconds,)
-        parts.append(covering.time(use.node, use.kernel, "modelled", samples, model, least=model))
+        parts.append(covering.time(use.node, use.kernel, "modelled", samples, dims, model))
     launch = specification.launch
     said = f"a launch takes at least {launch.value * 1e6:g} µs ({launch.how}: {launch.source})"
     return Column(
@@ -273,7 +216,7 @@ def gpu_column(
 ) -> Column:
     """Return the times of a graph's launches on a GPU; modelled where it is not here."""
     compilation = subject.compiled(device)
-    program = cast("Timed", compilation.runner)
+    program = cast("GPUProgram", compilation.runner)
     covering = Covering(compilation)
     timed: tuple[tuple[Launch, tuple[float, ...]], ...] | None = None
     try:
@@ -298,10 +241,9 @@ def gpu_column(
     for launch, samples in timed:
         by = computed_by(launch)
         notes += [f"{launch.kernel.name} {compilation.ir[launch.node]}: {by}"] if by else []
-        least = None if specification is None else modelled(launch, specification, subject.dims)
-        amounts = Amounts(launch.bytes(subject.dims), launch.flops(subject.dims))
-        kernel = launch.kernel
-        parts.append(covering.time(launch.node, kernel, "measured", samples, amounts, least=least))
+        kernel, dims = launch.kernel, subject.dims
+        least = None if specification is None else modelled(kernel, specification, dims)
+        parts.append(covering.time(launch.node, kernel, "measured", samples, dims, least))
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return Column(label, "measured", here, now, tuple(parts), (), tuple(notes), specification)
 
@@ -309,106 +251,3 @@ def gpu_column(
 def computed_by(launch: Launch) -> str:
     """Return which library computes a launch in place of its own code, if any."""
     return launch.chosen() if isinstance(launch, GPULaunch) else ""
-
-
-# -- which written nodes a launch computes ---------------------------------------------------------
-
-
-class Amounts(NamedTuple):
-    """The bytes that a launch moves, and its operations."""
-
-    bytes: int
-    flops: int
-
-
-class Covering:
-    """For the nodes of a compiled graph, the nodes of the graph as written that they compute."""
-
-    def __init__(self, compilation: Compilation) -> None:
-        self.shots = compilation.snapshots
-        self._known: dict[tuple[int, int, bool], frozenset[int]] = {}
-        self._places: dict[int, dict[int, list[int]]] = {}
-        """For each pass, the nodes whose place each has taken."""
-
-    def written(self, id: int) -> frozenset[int]:
-        """Return the written nodes behind a node of the last graph.
-
-        What was merged from equal nodes (constants and masks of all layers) belongs to none of the
-        places that it comes from, unless nothing else is there.
-        """
-        last = len(self.shots) - 1
-        return self._back(last, id, merged=False) or self._back(last, id, merged=True)
-
-    def time(
-        self,
-        node: int,
-        kernel: Kernel,
-        how: How,
-        samples: tuple[float, ...],
-        amounts: Amounts | Modelled,
-        *,
-        least: Modelled | None,
-        missing: str = "",
-    ) -> LaunchTime:
-        """Return the times of a kernel's launch."""
-        return LaunchTime(
-            str(self.shots[-1].ir[node]),
-            kernel.name,
-            how,
-            samples,
-            self.written(node),
-            self.value(node),
-            amounts.bytes,
-            amounts.flops,
-            None if least is None else least.seconds,
-            "" if least is None else least.bound,
-            missing,
-        )
-
-    def host_time(self, id: int, how: How, missing: str) -> LaunchTime:
-        """Return that a node has no time, since NumPy computes it."""
-        node, covers = self.shots[-1].ir[id], self.written(id)
-        return LaunchTime(str(node), node.op.name, how, (), covers, missing=missing, is_host=True)
-
-    def _back(self, index: int, id: int, *, merged: bool) -> frozenset[int]:
-        while index and not self.shots[index].firings:
-            index -= 1
-        if not index:
-            return frozenset((id,))
-        key = index, id, merged
-        if key not in self._known:
-            shot = self.shots[index]
-            nodes = shot.back(id)
-            is_merged = len(nodes) > 1 and id in shot.before and shot.ir[id].op.body_of() is None
-            written = [
-                self._back(index - 1, node.id, merged=merged)
-                for node in (() if is_merged and not merged else nodes)
-            ]
-            self._known[key] = frozenset[int]().union(*written)
-        return self._known[key]
-
-    def value(self, id: int) -> int | None:
-        """Return the written node whose value a node of the last graph is, if there is one."""
-        ir = self.shots[-1].ir
-        ids = {id, *(user.id for user in ir.users(id) if isinstance(user.op, Pick))}
-        for index in range(len(self.shots) - 1, 0, -1):
-            ids = self._stood_for(index, ids)
-        return max(ids, default=None)
-
-    def _stood_for(self, index: int, ids: set[int]) -> set[int]:
-        """Return which nodes of the graph before a pass have become some of those after it."""
-        shot = self.shots[index]
-        if not shot.firings:
-            return ids
-        if index not in self._places:
-            places = self._places.setdefault(index, {})
-            for change in shot.log:
-                if change.kind == "replace" and change.into is not None:
-                    places.setdefault(change.into, []).append(change.node)
-        standing, todo = set[int](), list(ids)
-        while todo:
-            id = todo.pop()
-            if id not in standing:
-                standing.add(id)
-                todo += self._places[index].get(id, ())
-        return {id for id in standing if id in shot.before}

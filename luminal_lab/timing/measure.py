@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, Step, interpret
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import mentioned
-from luminal_lab.core.origin import Origin, here
+from luminal_lab.core.origin import here
 from luminal_lab.devices.cpu.program import CPUProgram
 from luminal_lab.devices.facts.probe import cpu_name, peak_rates
+from luminal_lab.devices.gpu.program import GPUProgram
+from luminal_lab.devices.runtime.program import DeviceProgram
 from luminal_lab.errors import DimError
 from luminal_lab.interrupts import held, opened
 from luminal_lab.machines.load import Load
 from luminal_lab.machines.rates import Limit, PeakRates
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.progress import progress
+from luminal_lab.timing.launches import Covering, lines_text
 from luminal_lab.timing.timings import Timing, Timings
 from luminal_lab.timing.work import Work, is_work, work_of, work_of_definition
 
@@ -32,51 +34,8 @@ CLOCK = "perf_counter"
 C_CLOCK = "monotonic, read in C"
 
 
-@runtime_checkable
-class OnDevice(Protocol):
-    """A program that runs on a device with a clock of its own."""
-
-    @property
-    def device(self) -> str:
-        """What it runs on."""
-        ...
-
-    @property
-    def clock(self) -> str:
-        """What measures its times."""
-        ...
-
-    def kernels_of(self, dims: Mapping[str, int]) -> Mapping[int, Kernel]:
-        """Return the kernels that compute nodes, by their ids."""
-        ...
-
-
-class CompiledGraph(Protocol):
-    """What a compile has made of a graph."""
-
-    @property
-    def ir(self) -> IR:
-        """The graph to run."""
-        ...
-
-    @property
-    def runner(self) -> object:
-        """What runs it, if it is not the interpreter."""
-        ...
-
-    def values(
-        self,
-        environment: Environment,
-        wanted: set[int],
-        known: Mapping[int, Array],
-        trace: list[Step] | None,
-    ) -> dict[int, Array]:
-        """Return the values of nodes of that graph, by their ids."""
-        ...
-
-
 def measured(
-    graph: IR | CompiledGraph, environment: Environment, *, rounds: int = 10, warm_up: int = 2
+    graph: IR | Compilation, environment: Environment, *, rounds: int = 10, warm_up: int = 2
 ) -> Timings:
     """Run a graph, compiled or not, and return the times of all that it launches."""
     ir = graph if isinstance(graph, IR) else graph.ir
@@ -107,7 +66,7 @@ def measured(
                     seconds.setdefault(step.node.id, []).append(step.seconds)
             bar.step()
     threads = program.threads if isinstance(program, CPUProgram) else 1
-    gpu = program if isinstance(program, OnDevice) else None
+    gpu = program if isinstance(program, GPUProgram) else None
     # What this machine's processor can do at most says nothing of a GPU.
     rates = opened(peak_rates) if gpu is None else None
     maker = _RowMaker(
@@ -201,7 +160,7 @@ class _RowMaker:
 
     def __init__(
         self,
-        graph: IR | CompiledGraph,
+        graph: IR | Compilation,
         dims: Mapping[str, int],
         rates: PeakRates | None,
         threads: int,
@@ -215,15 +174,11 @@ class _RowMaker:
         self.threads = threads
         self.is_compiled = program is not None
         self.inside = inside
-        self.kernels: dict[int, Kernel] = {}
-        if isinstance(program, CPUProgram):
-            plan = program.plan(self.ir.output_ids, dims=dims)
-            pairs = [(work.node.id, plan.kernel_of(work)) for work in plan.works]
-            self.kernels = {id: kernel for id, kernel in pairs if kernel is not None}
-        elif isinstance(program, OnDevice):
-            self.kernels = dict(program.kernels_of(dims))
+        self.kernels: Mapping[int, Kernel] = {}
+        if isinstance(program, DeviceProgram):
+            self.kernels = program.kernels_of(dims)
         self._work: dict[str, Work] = {}
-        self._behind: dict[tuple[int, int], tuple[Origin, ...]] = {}
+        self.covering = Covering(graph) if isinstance(graph, Compilation) else None
 
     def row(self, node: Node, samples: Sequence[float] | None) -> Timing:
         """Return the row of a node; without samples the least time stands for them."""
@@ -262,26 +217,5 @@ class _RowMaker:
 
     def origins(self, node: Node) -> tuple[str, ...]:
         """Return the user's lines that a node comes from, as `file:line`."""
-        own = node.meta.origin
-        lines = () if own is None else (own,)
-        if isinstance(self.graph, Compilation):
-            lines = self._lines(len(self.graph.snapshots) - 1, node.id) or lines
-        places = [re.sub(r"^.*[/\\]", "", f"{line.file}:{line.line}") for line in lines]
-        return tuple(dict.fromkeys(places))
-
-    def _lines(self, snapshot: int, id: int) -> tuple[Origin, ...]:
-        """Return the lines behind a node of a snapshot, each looked up once for all rows."""
-        assert isinstance(self.graph, Compilation)
-        shots = self.graph.snapshots
-        while snapshot and not shots[snapshot].firings:
-            snapshot -= 1
-        key = snapshot, id
-        if key not in self._behind:
-            if snapshot:
-                ids = sorted(node.id for node in shots[snapshot].back(id))
-                lines = [line for source in ids for line in self._lines(snapshot - 1, source)]
-            else:
-                node = shots[0].ir[id]
-                lines = [] if node.meta.origin is None else [node.meta.origin]
-            self._behind[key] = tuple(dict.fromkeys(lines))
-        return self._behind[key]
+        behind = [] if self.covering is None else self.covering.origins(node.id)
+        return lines_text(behind) or lines_text([node.meta.origin])

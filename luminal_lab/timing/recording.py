@@ -29,7 +29,7 @@ from luminal_lab.kernels.dialect import CUDA, METAL
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.machines.rates import PeakRates, check_rates, read_json
 from luminal_lab.plain import read
-from luminal_lab.reading import read_plain, shown
+from luminal_lab.reading import read_text, shown
 from luminal_lab.tables import aligned
 from luminal_lab.timing.timings import MARK, check_samples, spread_of
 from luminal_lab.writing import write_bytes
@@ -56,11 +56,16 @@ class Key(NamedTuple):
     """The sizes of its dims."""
 
 
-class RecordedKernel(NamedTuple):
+@dataclass(frozen=True)
+class RecordedKernel:
     """A kernel on the device: what it is known by, and its times."""
 
     name: str
-    key: Key
+    definition: str
+    """A hash of the canonical text of its definition."""
+    schedule: str
+    dims: Mapping[str, int]
+    """The sizes of its dims."""
     samples: tuple[float, ...]
     """Seconds, each of one launch."""
     by: str = ""
@@ -108,14 +113,14 @@ class Recording:
 
     def find(self, key: Key) -> RecordedKernel | None:
         """Return the times of a kernel, if it was recorded as it is now."""
-        return next((kernel for kernel in self.kernels if kernel.key == key), None)
+        return next((kernel for kernel in self.kernels if self.key_of(kernel) == key), None)
 
     def why_not(self, key: Key) -> str:
         """Say what differs from the nearest kernel that was recorded."""
-        same = [kernel.key for kernel in self.kernels if kernel.key.definition == key.definition]
+        same = [self.key_of(entry) for entry in self.kernels if entry.definition == key.definition]
         if not same:
             return "no recording: this definition was not recorded"
-        near = max(same, key=lambda kernel: sum(a == b for a, b in zip(kernel, key, strict=True)))
+        near = max(same, key=lambda known: sum(a == b for a, b in zip(known, key, strict=True)))
         if (near.dialect, near.version) != (key.dialect, key.version):
             then, now = f"{near.dialect} {near.version}", f"{key.dialect} {key.version}"
             return f"no recording: the dialect differs: {then} then, {now} now"
@@ -123,23 +128,21 @@ class Recording:
             return f"no recording: the schedule differs: {_differing(near.schedule, key.schedule)}"
         return f"no recording: the sizes differ: {_sizes(near.dims)} then, {_sizes(key.dims)} now"
 
+    def key_of(self, kernel: RecordedKernel) -> Key:
+        """Return by what a kernel of the recording is known."""
+        dims = tuple(kernel.dims.items())
+        return Key(kernel.definition, kernel.schedule, self.dialect, self.version, dims)
+
     # -- kept --------------------------------------------------------------------------------------
 
     def to_json(self) -> str:
         """Return the recording as text that `from_json` reads."""
         head = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in LISTS}
         head["rates"] = None if self.rates is None else _bare(self.rates)
-        kernels = [
-            {
-                "name": entry.name,
-                "definition": entry.key.definition,
-                "schedule": entry.key.schedule,
-                "dims": dict(entry.key.dims),
-                "samples": entry.samples,
-                **({"by": entry.by} if entry.by else {}),
-            }
-            for entry in self.kernels
-        ]
+        kernels = [asdict(entry) for entry in self.kernels]
+        for entry in kernels:
+            if not entry["by"]:
+                del entry["by"]
         programs = [asdict(program) for program in self.programs]
         # A line for each kernel and each program: short, and a change of one is a change of a line.
         parts = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
@@ -156,13 +159,7 @@ class Recording:
     @classmethod
     def load(cls, path: str | Path) -> Recording:
         """Read a recording from a file; nothing in it is run."""
-        try:
-            text = read_plain(Path(path)).decode("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise RecordingError(
-                f"recording: {path} cannot be read: {getattr(error, 'strerror', None) or error}",
-                hint="give a file that luminal-lab record has written",
-            ) from error
+        text = read_text("recording", path, "luminal-lab record")
         try:
             return cls.from_json(text)
         except RecordingError as error:
@@ -179,12 +176,25 @@ class Recording:
                 hint="give a file that luminal-lab record has written",
             )
         try:
-            return _read(cls, given)
+            recording = read(cls, given, "the file")
+            recording.check()
         except ValueError as error:
+            device = {"c": "cpu"}.get(str(given.get("dialect")), given.get("dialect") or "cpu")
             raise RecordingError(
-                f"recording: it is damaged: {error}",
-                hint=AGAIN.format(device=_device_word(given.get("dialect"))),
+                f"recording: it is damaged: {error}", hint=AGAIN.format(device=device)
             ) from error
+        return recording
+
+    def check(self) -> None:
+        """Raise a ValueError unless its date, times and launches are possible."""
+        datetime.fromisoformat(self.date)
+        if self.rates is not None:
+            check_rates(self.rates)
+        for kernel in self.kernels:
+            check_samples(kernel.samples)
+        for number in (number for program in self.programs for number in program.launches):
+            if not 0 <= number < len(self.kernels):
+                raise ValueError(f"a launch of kernel {number}, and there are {len(self.kernels)}")
 
     # -- shown -------------------------------------------------------------------------------------
 
@@ -201,7 +211,7 @@ class Recording:
                 f"{mark}{1e3 * kernel.seconds:.4f}",
                 f"± {mark}{1e3 * spread_of(kernel.samples):.4f}",
                 kernel.name,
-                _sizes(kernel.key.dims),
+                _sizes(tuple(kernel.dims.items())),
             ]
             for kernel in self.kernels
         ]
@@ -224,7 +234,8 @@ def key_of_kernel(kernel: Kernel, dims: Mapping[str, int]) -> Key:
     """Return a kernel's key in recordings, for sizes of its dims."""
     dialect = kernel.dialect
     sizes = tuple((name, dims[name]) for name in kernel.dims)
-    return Key(hash_of(kernel), _schedule(kernel), dialect, VERSIONS[dialect], sizes)
+    schedule = "" if kernel.schedule is None else str(kernel.schedule)
+    return Key(hash_of(kernel), schedule, dialect, VERSIONS[dialect], sizes)
 
 
 def hash_of(kernel: Kernel) -> str:
@@ -250,57 +261,9 @@ def kept(samples: Sequence[float]) -> tuple[float, ...]:
     return tuple(float(f"{seconds:.4g}") for seconds in some)
 
 
-def _schedule(kernel: Kernel) -> str:
-    return "" if kernel.schedule is None else str(kernel.schedule)
-
-
-@dataclass(frozen=True)
-class _Kernel:
-    """A kernel as a file has it."""
-
-    name: str
-    definition: str
-    schedule: str
-    dims: Mapping[str, int]
-    samples: tuple[float, ...]
-    by: str = ""
-
-
-@dataclass(frozen=True)
-class _File(Recording):
-    """A recording as a file has it."""
-
-    kernels: tuple[_Kernel, ...]  # pyright: ignore[reportIncompatibleVariableOverride]  # in another form
-
-
-def _read(cls: type[Recording], given: dict[str, Any]) -> Recording:
-    contents = read(_File, given, "the file")
-    datetime.fromisoformat(contents.date)
-    if contents.rates is not None:
-        check_rates(contents.rates)
-    kernels = tuple([_entry(item, contents.dialect, contents.version) for item in contents.kernels])
-    for number in (number for program in contents.programs for number in program.launches):
-        if not 0 <= number < len(kernels):
-            raise ValueError(f"a launch of kernel {number}, and there are {len(kernels)}")
-    own: dict[str, Any] = {f.name: getattr(contents, f.name) for f in fields(contents)}
-    own["kernels"] = kernels
-    return cls(**own)
-
-
-def _entry(given: _Kernel, dialect: str, version: str) -> RecordedKernel:
-    check_samples(given.samples)
-    dims = tuple(given.dims.items())
-    key = Key(given.definition, given.schedule, dialect, version, dims)
-    return RecordedKernel(given.name, key, given.samples, given.by)
-
-
 def _bare(rates: PeakRates) -> dict[str, Any]:
     """Return rates as JSON has them, without their samples, which a recording needs not."""
     return asdict(replace(rates, rates=tuple(replace(rate, samples=()) for rate in rates.rates)))
-
-
-def _device_word(dialect: object) -> str:
-    return {"c": "cpu"}.get(str(dialect), str(dialect or "cpu"))
 
 
 def _differing(then: str, now: str) -> str:

@@ -18,15 +18,8 @@ from luminal_lab.kernels.launch import Launch
 from luminal_lab.machines.figures import Specification
 from luminal_lab.machines.machine import Machine
 from luminal_lab.passes.compilation import Compilation
-from luminal_lab.timing.column import (
-    Amounts,
-    Column,
-    Covering,
-    KernelUse,
-    LaunchTime,
-    check_dims,
-    fused,
-)
+from luminal_lab.timing.column import Column, KernelUse, check_dims, fused
+from luminal_lab.timing.launches import Covering, LaunchTime
 from luminal_lab.timing.recording import AGAIN, Recording, key_of_kernel
 from luminal_lab.timing.roofline import modelled
 from luminal_lab.timing.subject import ComparedGraph
@@ -66,11 +59,10 @@ class Recorded:
             if entry is not None and entry.by:
                 notes.append(f"{use.kernel.name} {compilation.ir[use.node]}: {entry.by}")
             least = None if limits is None else modelled(use.kernel, limits, subject.dims)
-            amounts = Amounts(use.kernel.bytes(subject.dims), use.kernel.flops(subject.dims))
             samples = () if entry is None else entry.samples
             missing = recording.why_not(key) if entry is None else ""
             part = covering.time(
-                use.node, use.kernel, "recorded", samples, amounts, least=least, missing=missing
+                use.node, use.kernel, "recorded", samples, subject.dims, least, missing
             )
             parts.append(part)
         return Column(

@@ -21,8 +21,9 @@ from luminal_lab.core.ir import IR
 from luminal_lab.core.op import Source, View
 from luminal_lab.core.printer import as_text
 from luminal_lab.machines.rates import size_text
-from luminal_lab.tables import aligned
-from luminal_lab.timing.column import Column, LaunchTime
+from luminal_lab.tables import aligned, heads
+from luminal_lab.timing.column import Column
+from luminal_lab.timing.launches import LaunchTime, lines_text
 from luminal_lab.timing.timings import MARK
 
 Number = TypeVar("Number", int, float)
@@ -97,16 +98,7 @@ class Segment:
     _repr_mimebundle_ = as_text
 
 
-HEADER = [
-    ("<", "device"),
-    ("<", "launch"),
-    (">", "ms"),
-    ("<", "±"),
-    (">", "bytes"),
-    (">", "flops"),
-    (">", "share"),
-    ("<", "limit"),
-]
+HEADER = heads("< device < launch > ms < ± > bytes > flops > share < limit")
 
 
 def cells(part: LaunchTime) -> list[str]:
@@ -175,7 +167,8 @@ def segments(ir: IR, columns: Sequence[Column]) -> tuple[Segment, ...]:
         labels = tuple(column.label for column in columns)
         end = _end(ir, parts) or max(nodes, default=None)
         name, scope = ("(nothing)", "") if end is None else (str(ir[end]), ir[end].meta.scope)
-        segment = Segment(name, scope, _lines(ir, nodes), parts, labels)
+        lines = lines_text(ir[id].meta.origin for id in sorted(nodes))
+        segment = Segment(name, scope, lines, parts, labels)
         ordered.append((max(nodes, default=-1), segment))
     return tuple(segment for _, segment in sorted(ordered, key=lambda pair: pair[0]))
 
@@ -235,16 +228,6 @@ def _end(ir: IR, parts: Sequence[Sequence[LaunchTime]]) -> int | None:
         if id in ir.output_ids or any(user.id not in inside for user in ir.users(id))
     ]
     return max(read or known, default=None)
-
-
-def _lines(ir: IR, nodes: set[int]) -> tuple[str, ...]:
-    origins = [ir[id].meta.origin for id in sorted(nodes)]
-    files = [
-        (origin.file.replace("\\", "/").rpartition("/")[2], origin.line)
-        for origin in origins
-        if origin
-    ]
-    return tuple(dict.fromkeys(f"{file}:{line}" for file, line in files))
 
 
 class _Groups:

@@ -11,12 +11,14 @@ from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.rows import pass_table
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.tables import Table
+from luminal_lab.timing.compare import SideBySide
 from luminal_lab.timing.timings import Timings
+from luminal_lab.viz import charts, timings_charts
+from luminal_lab.viz.compared_table import html
 from luminal_lab.viz.figures import figure
 from luminal_lab.viz.memory_chart import memory_chart
 from luminal_lab.viz.node_tables import diff_table, node_table
 from luminal_lab.viz.pass_charts import pass_chart
-from luminal_lab.viz.timings_charts import bars, roofs
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -24,12 +26,22 @@ if TYPE_CHECKING:
 
 def timings_plot(*several: Timings, theme: Theme = "auto") -> go.Figure:
     """Return a bar for each launch."""
-    return figure(bars(several, theme))
+    return figure(timings_charts.bars(several, theme))
 
 
 def timings_roofline(timings: Timings, *, theme: Theme = "auto") -> go.Figure:
     """Return the machine's roof, and how close each launch came to it."""
-    return figure(roofs(timings, theme))
+    return figure(timings_charts.roofs(timings, theme))
+
+
+def compared_plot(compared: SideBySide, *, theme: Theme = "auto") -> go.Figure:
+    """Return bars, a group for each segment; one look for each origin."""
+    return figure(charts.bars(compared, theme))
+
+
+def compared_roofline(compared: SideBySide, *, theme: Theme = "auto") -> go.Figure:
+    """Return each device's roof, and how close each segment came to it."""
+    return figure(charts.roofs(compared, theme))
 
 
 def memory_plot(
@@ -58,6 +70,9 @@ FORMATTERS: dict[str, Callable[..., Any]] = {
     "Diff.to_pandas": diff_table,
     "IR.to_pandas": node_table,
     "MemoryPlan.plot": memory_plot,
+    "SideBySide.html": html,
+    "SideBySide.plot": compared_plot,
+    "SideBySide.roofline": compared_roofline,
     "Snapshot.to_pandas": snapshot_table,
     "Timings.plot": timings_plot,
     "Timings.roofline": timings_roofline,

@@ -10,7 +10,8 @@ from luminal_lab.machines.machine import Machine
 from luminal_lab.machines.rates import PeakRates
 from luminal_lab.passes.dead_code import DeadCode
 from luminal_lab.passes.inlining import Inlining
-from luminal_lab.timing.column import Column, Covering, LaunchTime, fused
+from luminal_lab.timing.column import Column, fused
+from luminal_lab.timing.launches import Covering, LaunchTime
 from luminal_lab.timing.recording import RecordedKernel, RecordedProgram, Recording, key_of_kernel
 from luminal_lab.timing.subject import subject_of
 
@@ -53,8 +54,14 @@ def recording(cx, dims=None):
     _, uses = fused(subject, MACHINE)
     kernels = [use.kernel for use in uses if use.kernel is not None]
     entries = tuple(
-        RecordedKernel(one.name, key_of_kernel(one, subject.dims), (1e-3 * k, 1e-3 * k, 1.2e-3 * k))
-        for k, one in enumerate(kernels, 1)
+        RecordedKernel(
+            kernel.name,
+            (key := key_of_kernel(kernel, subject.dims)).definition,
+            key.schedule,
+            dict(key.dims),
+            (1e-3 * k, 1e-3 * k, 1.2e-3 * k),
+        )
+        for k, kernel in enumerate(kernels, 1)
     )
     places = tuple(range(len(entries)))
     return Recording(
@@ -75,7 +82,6 @@ def recording(cx, dims=None):
 def rescheduled(found, place):
     """Return a recording one of whose kernels had another schedule then."""
     old = found.kernels[place]
-    key = old.key._replace(schedule="parallel q\n" + old.key.schedule)
     kernels = [*found.kernels]
-    kernels[place] = old._replace(key=key)
+    kernels[place] = replace(old, schedule="parallel q\n" + old.schedule)
     return replace(found, kernels=tuple(kernels))

@@ -67,7 +67,7 @@ def test_it_prints_with_the_mark_of_what_is_recorded(found):
 
 
 def test_what_differs_is_named(found):
-    key = found.kernels[0].key
+    key = found.key_of(found.kernels[0])
     steps = key.schedule.splitlines()
     cases = {
         key._replace(definition="other"): "this definition was not recorded",

@@ -23,7 +23,7 @@ from luminal_lab.devices.runtime.plan import RunRequest
 from luminal_lab.devices.runtime.program import DeviceProgram
 from luminal_lab.devices.runtime.worklist import Maker, NodeWork, Worklist
 from luminal_lab.kernels.dialect import Dialect
-from luminal_lab.kernels.kernel import Kernel, Kernels
+from luminal_lab.kernels.kernel import Kernels
 from luminal_lab.kernels.launch import Launch
 from luminal_lab.kernels.render.gpu.program import gpu_source
 from luminal_lab.kernels.steps.schedule import Schedule
@@ -141,12 +141,6 @@ class GPUProgram(DeviceProgram[GPUPlan]):
         trace: list[Step] | None,
     ) -> dict[int, Array]:
         return GPURun(self, plan, environment, known).run(trace)
-
-    def kernels_of(self, dims: Mapping[str, int]) -> Mapping[int, Kernel]:
-        """Return the kernels that compute nodes of a whole run, by the nodes' ids."""
-        plan = self.plan(self.ir.output_ids, dims=dims)
-        pairs = [(work.node.id, plan.kernel_of(work)) for work in plan.works]
-        return {id: kernel for id, kernel in pairs if kernel is not None}
 
     # -- memory ------------------------------------------------------------------------------------
 

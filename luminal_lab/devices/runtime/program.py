@@ -17,7 +17,7 @@ from luminal_lab.devices.runtime.plan import RunPlan, RunRequest
 from luminal_lab.devices.runtime.worklist import NodeWork, Worklist
 from luminal_lab.interrupts import held
 from luminal_lab.kernels.definition.definition import Definition
-from luminal_lab.kernels.kernel import Kernels
+from luminal_lab.kernels.kernel import Kernel, Kernels
 from luminal_lab.kernels.launch import Argument, Launch
 from luminal_lab.kernels.memory.plan import MemoryPlan
 
@@ -161,6 +161,12 @@ class DeviceProgram(ABC, Generic[PlanT]):
                 self._plans.pop(next(iter(self._plans)))
             plan = self._plans[asked] = self.planned(asked)
         return plan
+
+    def kernels_of(self, dims: Mapping[str, int]) -> Mapping[int, Kernel]:
+        """Return the kernels that compute nodes of a whole run, by the nodes' ids."""
+        plan = self.plan(self.ir.output_ids, dims=dims)
+        pairs = [(work.node.id, plan.kernel_of(work)) for work in plan.works]
+        return {id: kernel for id, kernel in pairs if kernel is not None}
 
     # -- times -------------------------------------------------------------------------------------
 

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from luminal_lab.machines.rates import size_text
-from luminal_lab.timing.column import Column, LaunchTime
+from luminal_lab.timing.column import Column
+from luminal_lab.timing.compare import SideBySide, together
+from luminal_lab.timing.launches import LaunchTime
 from luminal_lab.timing.segments import Segment, count_text, ms
 from luminal_lab.timing.timings import MARK
 
@@ -34,12 +36,13 @@ CHIPS = {
 HEADS = ("ms", "bytes", "flops", "limit")
 
 
-def html(
-    graph: str, columns: Sequence[Column], rows: Sequence[Segment], notes: Sequence[str]
-) -> str:
+def html(compared: SideBySide) -> str:
     """Return the table; each row opens into the launches of every device."""
-    parts = [f'<div style="{FRAME}"><table style="{TABLE}">', _head(graph, columns), "<tbody>"]
-    parts += [_row(segment, columns) for segment in rows]
+    columns = compared.columns
+    head = _head(compared.graph, columns)
+    parts = [f'<div style="{FRAME}"><table style="{TABLE}">', head, "<tbody>"]
+    parts += [_row(segment, columns) for segment in compared]
+    notes = together((column.label, compared.notes(column)) for column in columns)
     parts += ["</tbody>", _foot(columns), "</table>", *map(_note, notes), "</div>"]
     return "".join(parts)
 

@@ -1,0 +1,149 @@
+"""One launch on one device, and which nodes of the graph as written it computes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+
+from luminal_lab.core.ops import Pick
+from luminal_lab.core.origin import Origin
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.passes.compilation import Compilation
+from luminal_lab.timing.roofline import Modelled
+from luminal_lab.timing.timings import How, spread_of
+
+
+@dataclass(frozen=True)
+class LaunchTime:
+    """One launch on one device."""
+
+    node: str
+    """The node of the compiled graph that it makes."""
+    kernel: str
+    how: How
+    samples: tuple[float, ...]
+    """Seconds: one sample of a modelled time, and none without a time."""
+    covers: frozenset[int]
+    """The nodes of the graph as written that it computes."""
+    value: int | None = None
+    """The node of the written graph whose value it stores, if any."""
+    bytes: int | None = None
+    flops: int | None = None
+    least: float | None = None
+    """The seconds that the device's figures allow."""
+    bound: str = ""
+    """Which figure says so."""
+    missing: str = ""
+    """Why there is no time."""
+    is_host: bool = False
+
+    @property
+    def seconds(self) -> float | None:
+        """The median of the samples."""
+        return median(self.samples) if self.samples else None
+
+    @property
+    def spread(self) -> float:
+        """The distance between the quartiles of the samples."""
+        return spread_of(self.samples)
+
+
+class Covering:
+    """For the nodes of a compiled graph, the nodes of the graph as written that they compute."""
+
+    def __init__(self, compilation: Compilation) -> None:
+        self.shots = compilation.snapshots
+        self._known: dict[tuple[int, int, bool], frozenset[int]] = {}
+
+    def written(self, id: int) -> frozenset[int]:
+        """Return the written nodes behind a node of the last graph.
+
+        What was merged from equal nodes (constants and masks of all layers) belongs to none of the
+        places that it comes from, unless nothing else is there.
+        """
+        last = len(self.shots) - 1
+        return self._back(last, id, merged=False) or self._back(last, id, merged=True)
+
+    def origins(self, id: int) -> list[Origin | None]:
+        """Return the user's lines that wrote what a node of the last graph comes from."""
+        written = self.shots[0].ir
+        behind = self._back(len(self.shots) - 1, id, merged=True)
+        return [written[id].meta.origin for id in sorted(behind)]
+
+    def time(
+        self,
+        node: int,
+        kernel: Kernel,
+        how: How,
+        samples: tuple[float, ...],
+        dims: Mapping[str, int],
+        least: Modelled | None,
+        missing: str = "",
+    ) -> LaunchTime:
+        """Return the times of a kernel's launch, for sizes of its dims."""
+        return LaunchTime(
+            str(self.shots[-1].ir[node]),
+            kernel.name,
+            how,
+            samples,
+            self.written(node),
+            self.value(node),
+            kernel.bytes(dims),
+            kernel.flops(dims),
+            None if least is None else least.seconds,
+            "" if least is None else least.bound,
+            missing,
+        )
+
+    def host_time(self, id: int, how: How, missing: str) -> LaunchTime:
+        """Return that a node has no time, since NumPy computes it."""
+        node, covers = self.shots[-1].ir[id], self.written(id)
+        return LaunchTime(str(node), node.op.name, how, (), covers, missing=missing, is_host=True)
+
+    def _back(self, index: int, id: int, *, merged: bool) -> frozenset[int]:
+        while index and not self.shots[index].firings:
+            index -= 1
+        if not index:
+            return frozenset((id,))
+        key = index, id, merged
+        if key not in self._known:
+            shot = self.shots[index]
+            nodes = shot.back(id)
+            is_merged = len(nodes) > 1 and id in shot.before and shot.ir[id].op.body_of() is None
+            written = [
+                self._back(index - 1, node.id, merged=merged)
+                for node in (() if is_merged and not merged else nodes)
+            ]
+            self._known[key] = frozenset[int]().union(*written)
+        return self._known[key]
+
+    def value(self, id: int) -> int | None:
+        """Return the written node whose value a node of the last graph is, if there is one."""
+        ir = self.shots[-1].ir
+        ids = {id, *(user.id for user in ir.users(id) if isinstance(user.op, Pick))}
+        for shot, replaced in zip(self.shots[:0:-1], self._replaced[:0:-1], strict=True):
+            if shot.firings:
+                standing = list(ids)
+                for taken in standing:
+                    standing += [id for id in replaced.get(taken, ()) if id not in standing]
+                ids = {id for id in standing if id in shot.before}
+        return max(ids, default=None)
+
+    @cached_property
+    def _replaced(self) -> list[dict[int, list[int]]]:
+        """For each pass, the nodes whose place each node has taken."""
+        passes: list[dict[int, list[int]]] = [{} for _ in self.shots]
+        for replaced, shot in zip(passes, self.shots, strict=True):
+            for change in shot.log:
+                if change.kind == "replace" and change.into is not None:
+                    replaced.setdefault(change.into, []).append(change.node)
+        return passes
+
+
+def lines_text(origins: Iterable[Origin | None]) -> tuple[str, ...]:
+    """Return lines as `file:line`, each once, without the folders of their files."""
+    lines = (re.sub(r"^.*[/\\]", "", f"{line.file}:{line.line}") for line in origins if line)
+    return tuple(dict.fromkeys(lines))
