@@ -12,7 +12,7 @@ them and, where there are tasks, which task it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -62,11 +62,13 @@ C_ELEMENTS: Mapping[DType, tuple[str, ...]] = {
     DType.uint8: ("unsigned char", "uint8_t"),
     DType.bool_: ("bool", "_Bool", "unsigned char", "uint8_t"),
 }
-C_NUMBERS = {
-    *("int", "long", "long int", "long long", "long long int", "short", "unsigned"),
-    *("unsigned int", "unsigned long", "unsigned long long", "size_t", "ptrdiff_t"),
-    *("int32_t", "int64_t", "uint32_t", "uint64_t"),
-}
+C_NUMBERS = frozenset(
+    [
+        *("int", "long", "long int", "long long", "long long int", "short", "unsigned"),
+        *("unsigned int", "unsigned long", "unsigned long long", "size_t", "ptrdiff_t"),
+        *("int32_t", "int64_t", "uint32_t", "uint64_t"),
+    ]
+)
 OURS = re.compile(r"lab_|LAB_")
 """The prefixes of names in the program around a kernel."""
 
@@ -84,7 +86,7 @@ class Language(NamedTuple):
     """Whether a dim or a task may have a type."""
     space: str = ""
     """What stands before the type of an array."""
-    others: AbstractSet[str] = frozenset()
+    others: frozenset[str] = frozenset()
     """Known types beside those of elements."""
 
     def array(self, name: str, dtype: DType, *, is_input: bool) -> str:
@@ -99,14 +101,11 @@ class Language(NamedTuple):
         return self.head.format(header.name, ", ".join(parts))
 
 
-C_LANGUAGE = Language(
-    "C",
-    C_ELEMENTS,
-    "void {}({})",
-    "long {}",
-    lambda type: type not in ("float", "double", "bool", "_Bool"),
-    others=C_NUMBERS,
-)
+def _is_whole(type: str) -> bool:
+    return type not in ("float", "double", "bool", "_Bool")
+
+
+C_LANGUAGE = Language("C", C_ELEMENTS, "void {}({})", "long {}", _is_whole, others=C_NUMBERS)
 
 
 # -- the header ------------------------------------------------------------------------------------
