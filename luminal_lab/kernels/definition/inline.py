@@ -17,7 +17,6 @@ from luminal_lab.kernels.definition.canonical import canonical, renamed
 from luminal_lab.kernels.definition.definition import (
     Buffer,
     Definition,
-    Fold,
     Lookup,
     Output,
     Read,
@@ -25,7 +24,7 @@ from luminal_lab.kernels.definition.definition import (
     axis_of,
     read_by,
 )
-from luminal_lab.kernels.definition.substitution import looked_up, rebuilt, replaced
+from luminal_lab.kernels.definition.substitution import exchanged, looked_up, replaced
 
 
 def inline(
@@ -102,20 +101,16 @@ class _Fused:
         return replace(line, term=self.part(line.term))
 
     def part(self, term: Term) -> Term:
-        if id(term) not in self.done:
-            self.done[id(term)] = self.computed(term)
-        return self.done[id(term)]
+        return exchanged(term, self.inlined, self.done)
 
-    def computed(self, term: Term) -> Term:
+    def inlined(self, term: Term) -> Term | None:
         match term:
-            case Fold():
-                return term.over(term.axis, term.size, self.part)
             case Read(buffer=buffer, index=index) if self.inlines(buffer):
                 return element(self.sources[buffer], index)
             case Lookup(buffer=buffer) if self.inlines(buffer):
                 return self.looked_up(term)
             case _:
-                return rebuilt(term, lambda position: position, self.part)
+                return None
 
     def inlines(self, buffer: str) -> bool:
         return buffer in self.sources and buffer not in [local.name for local in self.locals]

@@ -139,17 +139,10 @@ def _with_local(term: Term, local: Output) -> Term:
 
 
 def _line(line: Output, locals_: Mapping[str, Output]) -> Term:
-    done: dict[int, Term] = {}
+    def mean(term: Term) -> Term | None:
+        return _mean(term, locals_) if isinstance(term, Fold) else None
 
-    def part(term: Term) -> Term:
-        if id(term) not in done:
-            mean = _mean(term, locals_) if isinstance(term, Fold) else None
-            if mean is None and isinstance(term, Fold):
-                mean = term.over(term.axis, term.size, part)
-            done[id(term)] = mean or rebuilt(term, lambda dim: dim, part)
-        return done[id(term)]
-
-    return part(line.term)
+    return exchanged(line.term, mean)
 
 
 def _mean(fold: Fold, locals_: Mapping[str, Output]) -> Fold | None:

@@ -63,12 +63,15 @@ def rebuilt(
             return term
 
 
-def exchanged(term: Term, change: Callable[[Term], Term | None]) -> Term:
+def exchanged(
+    term: Term, change: Callable[[Term], Term | None], known_parts: dict[int, Term] | None = None
+) -> Term:
     """Return a term with other parts where `change` has any; axes of folds keep their names.
 
-    What it shares stays shared: written out, it may be too long for any memory.
+    What it shares stays shared: written out, it may be too long for any memory. `known_parts`
+    has what became of parts, by their identity.
     """
-    done: dict[int, Term] = {}
+    done = {} if known_parts is None else known_parts
 
     def part(inner: Term) -> Term:
         known_part = done.get(id(inner))
@@ -133,23 +136,16 @@ def looked_up(term: Term, at: Symbol, size: Dim, position: Term) -> Term | None:
         or (isinstance(part, (Read, Count)) and len(axes) == 1 and part.places[axes[0]] == at)
         for part, axes in mentions
     )
-    return _looked_up(term, at, size, position, {}) if plain else None
 
+    def change(part: Term) -> Term | None:
+        match part:
+            case Read(buffer=buffer, index=index, dtype=dtype) if at in index:
+                axis = index.index(at)
+                rest = (*index[:axis], 0, *index[axis + 1 :])
+                return Lookup(buffer, rest, axis, position, size, dtype)
+            case Count(at=dim, dtype=dtype) if dim == at:
+                return Apply(Cast(dtype), (position,), dtype)
+            case _:
+                return None
 
-def _looked_up(term: Term, at: Symbol, size: Dim, position: Term, done: dict[int, Term]) -> Term:
-    def part(term: Term) -> Term:
-        if id(term) not in done:
-            done[id(term)] = _looked_up(term, at, size, position, done)
-        return done[id(term)]
-
-    match term:
-        case Read(buffer=buffer, index=index, dtype=dtype) if at in index:
-            axis = index.index(at)
-            rest = (*index[:axis], 0, *index[axis + 1 :])
-            return Lookup(buffer, rest, axis, position, size, dtype)
-        case Count(at=dim, dtype=dtype) if dim == at:
-            return Apply(Cast(dtype), (position,), dtype)
-        case Fold():
-            return term.over(term.axis, term.size, part)
-        case _:
-            return rebuilt(term, lambda dim: dim, part)
+    return exchanged(term, change) if plain else None

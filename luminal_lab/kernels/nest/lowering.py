@@ -17,7 +17,9 @@ local that only the scores read is worked out where they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
 
 from luminal_lab.core.dims import Dim, Shape, Symbol, minimum
 from luminal_lab.core.dtypes import DType
@@ -26,7 +28,7 @@ from luminal_lab.core.ops import Cast, Mul
 from luminal_lab.core.printer import unique
 from luminal_lab.kernels.definition.definition import Buffer, Definition, Output
 from luminal_lab.kernels.definition.online import scores_inlined
-from luminal_lab.kernels.definition.substitution import exchanged, rebuilt, replaced
+from luminal_lab.kernels.definition.substitution import exchanged, replaced
 from luminal_lab.kernels.definition.terms import (
     Apply,
     Fold,
@@ -72,6 +74,20 @@ def lower(definition: Definition) -> Nest:
     return Nest(definition.name, definition.inputs, outputs, tuple(body))
 
 
+class _Level(NamedTuple):
+    """A loop around, or what is outside of all."""
+
+    statements: list[Statement]
+    known: dict[Term, Term]
+    """The folds that are worked out."""
+    axes: frozenset[str] = frozenset()
+    """The axes that are known."""
+
+    def inner(self, *axes: Symbol) -> _Level:
+        """Return the level of a loop within."""
+        return _Level([], {}, self.axes.union(axis.name for axis in axes))
+
+
 class _Lowering:
     def __init__(self, definition: Definition, written: Definition) -> None:
         self.written = {line.name: line.term for line in written.lines}
@@ -81,12 +97,8 @@ class _Lowering:
         self.asked: dict[Term, Fold] = {}
         """The softmaxes of a line as they were written."""
         self.taken = {*written.types, *written.dims}
-        self.levels: list[list[Statement]] = []
-        """The statements of the loops around, the outermost first."""
-        self.bound: list[set[str]] = []
-        """The axes that are known at each level."""
-        self.known: list[dict[Term, Term]] = []
-        """The folds that are worked out at each level."""
+        self.levels: list[_Level] = []
+        """The loops around, the outermost first."""
         self.rows: dict[Term, Term] = {}
         """Softmaxes that are worked out for several axes at once."""
         self.floor = 0
@@ -99,13 +111,9 @@ class _Lowering:
         pairs = list(zip(line.axes, axes, line.type.shape, strict=True))
         values: dict[str, Dim] = {old.name: 0 if size == 1 else new for old, new, size in pairs}
         loops = [(new, size) for _, new, size in pairs if size != 1]
-        self.levels = [[]]
-        self.bound = [set()]
-        self.known = [{}]
+        self.levels = [_Level([], {})]
         for axis, _ in loops:
-            self.levels.append([])
-            self.bound.append({*self.bound[-1], axis.name})
-            self.known.append({})
+            self.levels.append(self.levels[-1].inner(axis))
         place = tuple(values[axis.name] for axis in line.axes)
         term = replaced(line.term, values)
         self.rows = {}
@@ -118,18 +126,28 @@ class _Lowering:
                 self.rows[fold] = self.softmax(fold, level, inner)
             write = Set(line.name, place, self.term(term))
             for axis, size in reversed(inner):
-                self.levels[-1].append(write)
-                write = Loop(axis, size, tuple(self.levels.pop()))
-            self.levels[-1].append(write)
+                self.add(write)
+                write = Loop(axis, size, tuple(self.levels.pop().statements))
             loops = loops[:level]
         else:
-            self.levels[-1].append(Set(line.name, place, self.term(term)))
-        block = self.levels.pop()
+            write = Set(line.name, place, self.term(term))
+        self.add(write)
         for axis, size in reversed(loops):
-            outer = self.levels.pop()
-            outer.append(Loop(axis, size, tuple(block)))
-            block = outer
-        return tuple(block)
+            block = self.levels.pop().statements
+            self.add(Loop(axis, size, tuple(block)))
+        return tuple(self.levels.pop().statements)
+
+    def add(self, *statements: Statement, level: int = -1) -> None:
+        """Add statements to those of a loop around, the innermost if nothing is said."""
+        self.levels[level].statements.extend(statements)
+
+    @contextmanager
+    def inside(self, level: int, *axes: Symbol) -> Generator[list[Statement]]:
+        """Put what is added meanwhile into a loop at a level: only what is around is known."""
+        kept = self.levels
+        self.levels = [*kept[: level + 1], kept[level].inner(*axes)]
+        yield self.levels[-1].statements
+        self.levels = kept
 
     def axis(self, axis: Symbol, size: Dim) -> Symbol:
         """Return an axis whose name is new."""
@@ -139,48 +157,43 @@ class _Lowering:
 
     def term(self, term: Term) -> Term:
         """Return a term without folds; they are worked out before."""
-        done: dict[int, Term] = {}
+        return exchanged(term, self.before)
 
-        def part(one: Term) -> Term:
-            if id(one) not in done:
-                match one:
-                    case Fold():
-                        made = self.fold(one)
-                    case Guard(term=inner) if any(isinstance(t, Fold) for t in walk(inner)):
-                        made = self.guarded(one)
-                    case _:
-                        made = rebuilt(one, lambda place: place, part)
-                done[id(one)] = made
-            return done[id(one)]
-
-        return part(term)
+    def before(self, term: Term) -> Term | None:
+        """Work out what cannot be part of a term, and return what stands for it."""
+        match term:
+            case Fold():
+                return self.fold(term)
+            case Guard(term=inner) if any(isinstance(part, Fold) for part in walk(inner)):
+                return self.guarded(term)
+            case _:
+                return None
 
     def level(self, term: Term) -> int:
         """Return the outermost level at which all axes that a term mentions are known."""
-        mentioned = {name for name in free(term) if name in self.bound[-1]}
-        found = next(n for n, bound in enumerate(self.bound) if mentioned <= bound)
+        mentioned = free(term).keys() & self.levels[-1].axes
+        found = next(n for n, level in enumerate(self.levels) if mentioned <= level.axes)
         return max(found, self.floor)
 
     def fold(self, fold: Fold) -> Term:
         if fold in self.rows:
             return self.rows[fold]
         level = self.level(fold)
-        for known in self.known[: level + 1]:
-            if fold in known:
-                return known[fold]
+        for outer in self.levels[: level + 1]:
+            if fold in outer.known:
+                return outer.known[fold]
+        known = self.levels[level].known
         if fold.kind == "softmax":
-            found = self.known[level][fold] = self.softmax(fold, level, [])
-            return found
+            known[fold] = self.softmax(fold, level, [])
+            return known[fold]
         dtype = DType.float32 if fold.dtype.is_half else fold.dtype
         value = self.local(level, dtype)
         start = Number(0, dtype) if fold.kind == "sum" else Number(least(dtype), dtype)
-        self.levels[level].append(Set(value.buffer, (), start))
-        self.levels[level].append(self.loop(fold, value.buffer, dtype, level))
-        found: Term = value
-        if dtype is not fold.dtype:
-            found = Apply(Cast(fold.dtype), (value,), fold.dtype)
-        self.known[level][fold] = found
-        return found
+        self.add(Set(value.buffer, (), start), level=level)
+        self.add(self.loop(fold, value.buffer, dtype, level), level=level)
+        is_same = dtype is fold.dtype
+        known[fold] = value if is_same else Apply(Cast(fold.dtype), (value,), fold.dtype)
+        return known[fold]
 
     def softmax(self, fold: Fold, level: int, along: list[tuple[Symbol, Dim]]) -> Term:
         """Work out a softmax for all positions along some axes, which its scores do not have."""
@@ -191,82 +204,61 @@ class _Lowering:
         axes = tuple(axis for axis, _ in along)
         m, total = (self.local(level, dtype, name) for name in ("m", "l"))
         acc = self.local(level, dtype, "acc", shape)
-        into = self.levels[level]
-        into += [Set(m.buffer, (), lowest), Set(total.buffer, (), zero)]
-        into += self.each("start", along, lambda axes: Set(acc.buffer, axes, zero))
+        self.add(Set(m.buffer, (), lowest), Set(total.buffer, (), zero), level=level)
+        self.add(*self.each("start", along, lambda axes: Set(acc.buffer, axes, zero)), level=level)
 
         blocks = (fold.size + BLOCK - 1) // BLOCK
         count = min(BLOCK, fold.size) if isinstance(fold.size, int) else BLOCK
         outer = self.axis(Symbol(f"{fold.axis.name}.block"), blocks)
-        kept = self.levels, self.bound, self.known
-        self.levels = [*self.levels[: level + 1], []]
-        self.bound = [*self.bound[: level + 1], {*self.bound[level], outer.name}]
-        self.known = [*self.known[: level + 1], {}]
-        inside = self.levels[-1]
-        s = self.local(level + 1, dtype, self.scores(fold), (count,))
-        top, c = (self.local(level + 1, dtype, name) for name in ("top", "c"))
         whole = fold.size % count == 0
         length: Dim = count if whole else minimum(count, fold.size - BLOCK * outer)
 
-        def block(word: str, made: Callable[[Symbol], Statement | Block]) -> None:
+        def block(word: str, made: Callable[[Symbol], Block]) -> None:
             """Add a loop over a block, whose body may need folds of its own."""
             j = self.axis(Symbol(f"{fold.axis.name}_{word}"), count)
-            outside = self.levels, self.bound, self.known
-            self.levels = [*self.levels, []]
-            self.bound = [*self.bound, {*self.bound[-1], j.name}]
-            self.known = [*self.known, {}]
-            last = made(j)
-            body = (*self.levels[-1], *(last if isinstance(last, tuple) else (last,)))
-            self.levels, self.bound, self.known = outside
-            inside.append(Loop(j, length, body))
+            with self.inside(len(self.levels) - 1, j) as body:
+                body += made(j)
+            self.add(Loop(j, length, tuple(body)))
 
         def at(term: Term, j: Symbol) -> Term:
             return replaced(term, {fold.axis.name: BLOCK * outer + j})
 
-        def element(j: Symbol) -> Term:
-            return Read(s.buffer, (j,), dtype)
-
-        def weight(of: Term) -> Term:
-            return power(of, top, fold.factor)
-
         score, value = fold.score, fold.body
-        block("score", lambda j: Set(s.buffer, (j,), self.term(at(score, j))))
-        inside.append(Set(top.buffer, (), m))
-        block("top", lambda j: Set(top.buffer, (), element(j), "max="))
-        inside += [Set(c.buffer, (), weight(m)), Set(m.buffer, (), top)]
-        inside.append(Set(total.buffer, (), product(total, c)))
-        block(
-            "weight",
-            lambda j: (
-                Set(s.buffer, (j,), weight(element(j))),
-                Set(total.buffer, (), element(j), "+="),
-            ),
-        )
-        inside += self.each(
-            "scale",
-            along,
-            lambda axes: Set(acc.buffer, axes, product(Read(acc.buffer, axes, dtype), c)),
-        )
+        with self.inside(level, outer) as inside:
+            s = self.local(level + 1, dtype, self.scores(fold), (count,))
+            top, c = (self.local(level + 1, dtype, name) for name in ("top", "c"))
 
-        def added(j: Symbol) -> Block:
-            return self.each(
-                "mix",
-                along,
-                lambda axes: Set(
-                    acc.buffer,
-                    axes,
-                    product(
-                        element(j),
-                        self.term(replaced(at(value, j), _renamed(along, axes))),
-                        fused=fold.fused,
-                    ),
-                    "+=",
+            def element(j: Symbol) -> Term:
+                return Read(s.buffer, (j,), dtype)
+
+            def weight(of: Term) -> Term:
+                return power(of, top, fold.factor)
+
+            def added(j: Symbol) -> Block:
+                def mixed(axes: tuple[Symbol, ...]) -> Set:
+                    term = self.term(replaced(at(value, j), _renamed(along, axes)))
+                    return Set(acc.buffer, axes, product(element(j), term, fused=fold.fused), "+=")
+
+                return self.each("mix", along, mixed)
+
+            def scaled(axes: tuple[Symbol, ...]) -> Set:
+                return Set(acc.buffer, axes, product(Read(acc.buffer, axes, dtype), c))
+
+            block("score", lambda j: (Set(s.buffer, (j,), self.term(at(score, j))),))
+            inside.append(Set(top.buffer, (), m))
+            block("top", lambda j: (Set(top.buffer, (), element(j), "max="),))
+            inside += [Set(c.buffer, (), weight(m)), Set(m.buffer, (), top)]
+            inside.append(Set(total.buffer, (), product(total, c)))
+            block(
+                "weight",
+                lambda j: (
+                    Set(s.buffer, (j,), weight(element(j))),
+                    Set(total.buffer, (), element(j), "+="),
                 ),
             )
-
-        block("mix", added)
-        self.levels, self.bound, self.known = kept
-        self.levels[level].append(Loop(outer, blocks, tuple(inside)))
+            inside += self.each("scale", along, scaled)
+            block("mix", added)
+        self.add(Loop(outer, blocks, tuple(inside)), level=level)
         return _stated(result, {"l": total, "acc": Read(acc.buffer, axes, dtype)})
 
     def each(
@@ -277,17 +269,15 @@ class _Lowering:
     ) -> Block:
         """Return a statement for each position along some axes, called by a word behind theirs."""
         axes = tuple(self.axis(Symbol(f"{axis.name}_{word}"), size) for axis, size in along)
-        levels, bound = len(self.levels), self.bound
+        kept = self.levels
         for axis in axes:
-            self.levels.append([])
-            self.bound = [*self.bound, {*self.bound[-1], axis.name}]
-            self.known.append({})
+            self.levels = [*self.levels, self.levels[-1].inner(axis)]
         block: Block = (made(axes),)
-        for axis, (_, size) in reversed([*zip(axes, along, strict=True)]):
-            block = (Loop(axis, size, (*self.levels.pop(), *block)),)
-            self.known.pop()
-        assert len(self.levels) == levels
-        self.bound = bound
+        for level, axis, (_, size) in reversed(
+            [*zip(self.levels[len(kept) :], axes, along, strict=True)]
+        ):
+            block = (Loop(axis, size, (*level.statements, *block)),)
+        self.levels = kept
         return block
 
     def scores(self, fold: Fold) -> str:
@@ -304,45 +294,33 @@ class _Lowering:
         name = unique(word, self.taken)
         self.taken.add(name)
         space = "scratch" if shape else "registers"
-        self.levels[level].append(Local(name, TensorType(dtype, shape), space))
+        self.add(Local(name, TensorType(dtype, shape), space), level=level)
         return Read(name, (), dtype)
 
     def loop(self, fold: Fold, value: str, dtype: DType, level: int) -> Loop:
         """Return the loop that works out a fold; a fold right in it of one kind is one with it."""
         axis = self.axis(fold.axis, fold.size)
         body = replaced(fold.body, {fold.axis.name: axis})
-        kept = self.levels, self.bound, self.known
-        # Inside, only what is around the fold is known.
-        self.levels = [*self.levels[: level + 1], []]
-        self.bound = [*self.bound[: level + 1], {*self.bound[level], axis.name}]
-        self.known = [*self.known[: level + 1], {}]
-        if (
-            isinstance(body, Fold)
-            and body.kind == fold.kind
-            and body.dtype is fold.dtype
-            and (axis.name in free(body))
-        ):
-            inner: list[Statement] = [self.loop(body, value, dtype, level + 1)]
-        else:
-            term = self.term(body)
-            term = widened(term, dtype)
-            inner = [Set(value, (), term, "+=" if fold.kind == "sum" else "max=")]
-        inside = (*self.levels[-1], *inner)
-        self.levels, self.bound, self.known = kept
-        return Loop(axis, fold.size, inside)
+        with self.inside(level, axis) as inside:
+            same = isinstance(body, Fold) and (body.kind, body.dtype) == (fold.kind, fold.dtype)
+            if isinstance(body, Fold) and same and axis.name in free(body):
+                inside.append(self.loop(body, value, dtype, level + 1))
+            else:
+                term = widened(self.term(body), dtype)
+                inside.append(Set(value, (), term, "+=" if fold.kind == "sum" else "max="))
+        return Loop(axis, fold.size, tuple(inside))
 
     def guarded(self, guard: Guard) -> Term:
         """Work out a guarded term with folds, which may only be looked at where it holds."""
-        level = len(self.levels) - 1
+        level, floor = len(self.levels) - 1, self.floor
         value = self.local(level, guard.dtype)
-        self.levels[level].append(Set(value.buffer, (), Number(0, guard.dtype)))
-        kept = self.levels, self.bound, self.known, self.floor
-        self.levels, self.floor = [*self.levels, []], level + 1
-        self.bound, self.known = [*self.bound, self.bound[-1]], [*self.known, {}]
-        term = self.term(guard.term)
-        body = (*self.levels[-1], Set(value.buffer, (), term))
-        self.levels, self.bound, self.known, self.floor = kept
-        self.levels[level].append(When(guard.holds, body))
+        self.add(Set(value.buffer, (), Number(0, guard.dtype)))
+        self.floor = level + 1
+        with self.inside(level) as body:
+            term = self.term(guard.term)
+            body.append(Set(value.buffer, (), term))
+        self.floor = floor
+        self.add(When(guard.holds, tuple(body)))
         return value
 
 

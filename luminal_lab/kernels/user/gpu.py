@@ -20,7 +20,6 @@ from luminal_lab.core.dims import Dim, parse_dim, substitute
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ir import Node
-from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import HostCall, UserKernel
 from luminal_lab.errors import DefinitionError, DimError, DTypeError, LabError
 from luminal_lab.kernels.definition.text import Header
@@ -36,9 +35,10 @@ from luminal_lab.kernels.user.c_text import (
     names,
 )
 from luminal_lab.kernels.user.kernel import (
-    check_arguments,
+    C_ELEMENTS,
+    Language,
+    check_signature,
     check_text,
-    function_of,
     header_dims,
     header_in,
     header_of,
@@ -48,32 +48,6 @@ from luminal_lab.kernels.user.kernel import (
 from luminal_lab.trust import mark
 
 MOST_THREADS: Final = 1024
-NAMES: Final[Mapping[str, Mapping[DType, tuple[str, ...]]]] = {
-    "cuda": {
-        DType.float32: ("float",),
-        DType.float64: ("double",),
-        DType.float16: ("unsigned short", "__half", "half", "ushort", "uint16_t"),
-        DType.bfloat16: ("unsigned short", "__nv_bfloat16", "ushort", "uint16_t"),
-        DType.int8: ("signed char", "char", "int8_t"),
-        DType.int16: ("short", "int16_t", "short int"),
-        DType.int32: ("int", "int32_t", "signed int"),
-        DType.int64: ("long long", "int64_t", "long", "long int", "long long int"),
-        DType.uint8: ("unsigned char", "uint8_t", "uchar"),
-        DType.bool_: ("bool", "unsigned char", "uint8_t"),
-    },
-    "metal": {
-        DType.float32: ("float",),
-        DType.float16: ("half", "ushort", "uint16_t"),
-        DType.bfloat16: ("bfloat", "ushort", "uint16_t"),
-        DType.int8: ("char", "int8_t", "signed char"),
-        DType.int16: ("short", "int16_t"),
-        DType.int32: ("int", "int32_t"),
-        DType.int64: ("long", "int64_t"),
-        DType.uint8: ("uchar", "uint8_t", "unsigned char"),
-        DType.bool_: ("bool", "uchar", "uint8_t"),
-    },
-}
-"""The types that a language has for elements of an array, the usual one first."""
 NUMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     "cuda": {
         **dict.fromkeys(("int", "int32_t"), "int32"),
@@ -89,6 +63,37 @@ NUMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """The types that a language has for a dim, and what is then passed."""
+LANGUAGES: Final[Mapping[str, Language]] = {
+    "cuda": Language(
+        "source",
+        {
+            **C_ELEMENTS,
+            DType.float16: ("unsigned short", "__half", "half", "ushort", "uint16_t"),
+            DType.bfloat16: ("unsigned short", "__nv_bfloat16", "ushort", "uint16_t"),
+            DType.uint8: ("unsigned char", "uint8_t", "uchar"),
+            DType.bool_: ("bool", "unsigned char", "uint8_t"),
+        },
+        'extern "C" __global__ void {}({})',
+        "long long {}",
+        NUMBERS["cuda"].__contains__,
+    ),
+    "metal": Language(
+        "source",
+        {
+            **{dtype: C_ELEMENTS[dtype] for dtype in (DType.float32, DType.int16, DType.int32)},
+            DType.float16: ("half", "ushort", "uint16_t"),
+            DType.bfloat16: ("bfloat", "ushort", "uint16_t"),
+            DType.int8: ("char", "int8_t", "signed char"),
+            DType.int64: ("long", "int64_t"),
+            DType.uint8: ("uchar", "uint8_t", "unsigned char"),
+            DType.bool_: ("bool", "uchar", "uint8_t"),
+        },
+        "kernel void {}({}, uint i [[thread_position_in_grid]])",
+        "constant long &{}",
+        NUMBERS["metal"].__contains__,
+        "device ",
+    ),
+}
 MARK: Final = {"cuda": "__global__", "metal": "kernel"}
 NUMBER_OR_NAME = re.compile(r"\.?\d(?:[eEpP][+-]|[\w.])*|[A-Za-z_]\w*")
 """In `1.0f`, f is no name."""
@@ -173,14 +178,28 @@ def check_gpu_function(
     plain = _plain(source, dialect)
     check_text(subject, plain, shown=source)
     _check_shared(subject, source, dialect)
-    usual = _prototype(header, dialect)
-    function = function_of(header, functions(plain), "source", usual)
+    language, numbers = LANGUAGES[dialect], [*header_dims(header)]
+    defined = {name: _asked(function) for name, function in functions(plain).items()}
+    function = check_signature(header, language, defined, numbers)
     if not _is_kernel(header.name, source, dialect):
         raise DefinitionError(
             f"{subject}: its function is no kernel: {function.prototype}",
-            hint=f"write {usual}",
+            hint=f"write {language.prototype(header, numbers)}",
         )
-    return _checked(header, function, source, dialect, usual)
+    given = [argument.name for argument in function.arguments]
+    for name, at in BOUND.findall(source) if dialect == "metal" else ():
+        if name in given and int(at) != (place := given.index(name)):
+            raise DefinitionError(
+                f"{subject}: {name} is bound to buffer {at}, and it is argument {place}",
+                hint=f"write [[buffer({place})]], or nothing",
+            )
+    return function.arguments
+
+
+def _asked(function: Function) -> Function:
+    """Return a function without what Metal fills in."""
+    given = tuple(argument for argument in function.arguments if argument.name != GIVEN)
+    return function._replace(arguments=given)
 
 
 def _plain(source: str, dialect: str) -> str:
@@ -206,64 +225,6 @@ def _is_kernel(name: str, source: str, dialect: str) -> bool:
     before = head[1] if head else ""
     is_marked = re.search(rf"\b{MARK[dialect]}\b", before) is not None
     return is_marked and (dialect == "metal" or re.search(r'extern\s+"C"', before) is not None)
-
-
-def _checked(
-    header: Header, function: Function, source: str, dialect: str, usual: str
-) -> tuple[CArgument, ...]:
-    subject, where = f"kernel {header.name}", f"  {usual}"
-    given = tuple(parameter for parameter in function.arguments if parameter.name != GIVEN)
-    arrays = [*header.inputs, *header.outputs]
-    wanted = [*(name for name, _ in arrays), *header_dims(header)]
-    check_arguments(subject, function.returns, given, wanted, usual)
-    for index, (argument, (name, type)) in enumerate(zip(given, arrays, strict=False)):
-        _check_array(subject, argument, name, type, dialect, is_input=index < len(header.inputs))
-    for argument, name in list(zip(given, wanted, strict=True))[len(arrays) :]:
-        if argument.is_pointer or argument.type not in NUMBERS[dialect]:
-            raise DefinitionError(
-                f"{subject}: {name} is a size, but in the source it is {argument.text}",
-                where=where,
-                hint=f"write {'long long ' if dialect == 'cuda' else 'constant long &'}{name}",
-            )
-    for name, at in BOUND.findall(source) if dialect == "metal" else ():
-        places = [k for k, parameter in enumerate(given) if parameter.name == name]
-        if places and int(at) != places[0]:
-            raise DefinitionError(
-                f"{subject}: {name} is bound to buffer {at}, and it is argument {places[0]}",
-                hint=f"write [[buffer({places[0]})]], or nothing",
-            )
-    return given
-
-
-def _check_array(
-    subject: str, argument: CArgument, name: str, type: TensorType, dialect: str, *, is_input: bool
-) -> None:
-    # A type of the user's own is left to the compiler, which knows its size.
-    known = {c for all_ in NAMES[dialect].values() for c in all_}
-    is_other = argument.type in known and argument.type not in NAMES[dialect][type.dtype]
-    if not argument.is_pointer or is_other or (not is_input and argument.is_const):
-        head = "device " * (dialect == "metal") + "const " * is_input
-        raise DefinitionError(
-            f"{subject}: {name} is {type}{'' if is_input else ', an output'}, but in the source it "
-            f"is {argument.text}",
-            hint=f"write {head}{NAMES[dialect][type.dtype][0]} *{name}",
-        )
-
-
-def _prototype(header: Header, dialect: str) -> str:
-    arrays = [(name, type, True) for name, type in header.inputs]
-    arrays += [(name, type, False) for name, type in header.outputs]
-    known = NAMES[dialect]
-    parts = [
-        f"{'device ' * (dialect == 'metal')}{'const ' * is_input}{known[type.dtype][0]} *{name}"
-        for name, type, is_input in arrays
-    ]
-    dim = "long long {}" if dialect == "cuda" else "constant long &{}"
-    parts += [dim.format(name) for name in header_dims(header)]
-    if dialect == "cuda":
-        return f'extern "C" __global__ void {header.name}({", ".join(parts)})'
-    parts.append("uint i [[thread_position_in_grid]]")
-    return f"kernel void {header.name}({', '.join(parts)})"
 
 
 # -- the kernel ------------------------------------------------------------------------------------

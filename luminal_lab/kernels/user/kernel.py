@@ -12,7 +12,7 @@ them and, where there are tasks, which task it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -40,7 +40,6 @@ from luminal_lab.kernels.render.values import functions_in
 from luminal_lab.kernels.user.c_text import (
     DEFINE,
     INCLUDE,
-    CArgument,
     Function,
     bare,
     functions,
@@ -51,7 +50,7 @@ from luminal_lab.kernels.user.c_text import (
 from luminal_lab.trust import mark
 
 STATED = re.compile(r"^\s*(?://|\*|/\*)\s*(kernel\s+[\w.]+[^\n]*?)\s*(?:\*/)?\s*$", re.MULTILINE)
-C_NAMES: Mapping[DType, tuple[str, ...]] = {
+C_ELEMENTS: Mapping[DType, tuple[str, ...]] = {
     DType.float32: ("float",),
     DType.float64: ("double",),
     DType.float16: ("_Float16", "__fp16", "uint16_t", "unsigned short"),
@@ -63,16 +62,50 @@ C_NAMES: Mapping[DType, tuple[str, ...]] = {
     DType.uint8: ("unsigned char", "uint8_t"),
     DType.bool_: ("bool", "_Bool", "unsigned char", "uint8_t"),
 }
-"""What C may call the elements of an array."""
-WHOLE = {
-    *("int", "long", "long int", "long long", "long long int", "short", "unsigned"),
-    *("unsigned int", "unsigned long", "unsigned long long", "size_t", "ptrdiff_t"),
-    *("int32_t", "int64_t", "uint32_t", "uint64_t"),
-}
-"""What C may call a dim or a task."""
-FLOATING = {"float", "double", "bool", "_Bool"}
+C_NUMBERS = frozenset(
+    [
+        *("int", "long", "long int", "long long", "long long int", "short", "unsigned"),
+        *("unsigned int", "unsigned long", "unsigned long long", "size_t", "ptrdiff_t"),
+        *("int32_t", "int64_t", "uint32_t", "uint64_t"),
+    ]
+)
 OURS = re.compile(r"lab_|LAB_")
 """The prefixes of names in the program around a kernel."""
+
+
+class Language(NamedTuple):
+    """How a language writes the function of a kernel."""
+
+    name: str
+    """What errors call a source."""
+    elements: Mapping[DType, tuple[str, ...]]
+    """The types that an array's elements may have, the usual one first."""
+    head: str
+    number: str
+    is_number: Callable[[str], bool]
+    """Whether a dim or a task may have a type."""
+    space: str = ""
+    """What stands before the type of an array."""
+    others: frozenset[str] = frozenset()
+    """Known types beside those of elements."""
+
+    def array(self, name: str, dtype: DType, *, is_input: bool) -> str:
+        """Return the usual parameter for an array."""
+        return f"{self.space}{'const ' * is_input}{self.elements[dtype][0]} *{name}"
+
+    def prototype(self, header: Header, numbers: Iterable[str]) -> str:
+        """Return the usual first line of a kernel's function."""
+        parts = [self.array(name, type.dtype, is_input=True) for name, type in header.inputs]
+        parts += [self.array(name, type.dtype, is_input=False) for name, type in header.outputs]
+        parts += [self.number.format(name) for name in numbers]
+        return self.head.format(header.name, ", ".join(parts))
+
+
+def _is_whole(type: str) -> bool:
+    return type not in ("float", "double", "bool", "_Bool")
+
+
+C_LANGUAGE = Language("C", C_ELEMENTS, "void {}({})", "long {}", _is_whole, others=C_NUMBERS)
 
 
 # -- the header ------------------------------------------------------------------------------------
@@ -164,72 +197,68 @@ def instantiated(header: Header, dims: Mapping[str, Dim]) -> tuple[list[Buffer],
 
 def check_function(header: Header, source: str, *, with_tasks: bool) -> Function:
     """Return the function of a kernel's C, or raise if it is not what the header says."""
-    subject, usual = f"kernel {header.name}", f"void {_prototype(header, with_tasks)}"
-    check_text(subject, source)
-    function = function_of(header, functions(source), "C", usual)
-    wanted = [*(name for name, _ in (*header.inputs, *header.outputs)), *header_dims(header)]
-    wanted += ["task"] * with_tasks
-    where = f"  {function.prototype}"
-    check_arguments(subject, function.returns, function.arguments, wanted, usual, where)
-    inputs = len(header.inputs)
-    for index, (name, type) in enumerate((*header.inputs, *header.outputs)):
-        argument = function.arguments[index]
-        _check_array(subject, argument, name, type, is_input=index < inputs, where=where)
-    for argument, name in list(zip(function.arguments, wanted, strict=True))[
-        inputs + len(header.outputs) :
-    ]:
-        if argument.is_pointer or argument.type in FLOATING:
-            raise DefinitionError(
-                f"{subject}: {name} is a number of elements or tasks, but in C it is "
-                f"{argument.text}",
-                where=where,
-                hint=f"write long {name}",
-            )
+    check_text(f"kernel {header.name}", source)
+    numbers = [*header_dims(header), *["task"] * with_tasks]
+    return check_signature(header, C_LANGUAGE, functions(source), numbers)
+
+
+def check_signature(
+    header: Header, language: Language, defined: Mapping[str, Function], numbers: Sequence[str]
+) -> Function:
+    """Return a kernel's function of those that its source defines, or raise if it is not right.
+
+    It takes the inputs and the outputs of the header, and then some numbers.
+    """
+    subject, usual = f"kernel {header.name}", language.prototype(header, numbers)
+    if header.name not in defined:
+        raise DefinitionError(
+            f"{subject}: its {language.name} has no function {header.name!r}; the functions it "
+            f"has: {', '.join(defined) or 'none'}",
+            hint=nearest(header.name, defined) or f"write {usual} {{ … }}",
+        )
+    function = defined[header.name]
+    for problem, hint in _problems(header, language, function, numbers):
+        raise DefinitionError(f"{subject}: {problem}", where=f"  {function.prototype}", hint=hint)
     return function
 
 
-def function_of(
-    header: Header, defined: Mapping[str, Function], language: str, usual: str
-) -> Function:
-    """Return the function of a kernel among those that its source defines, or raise."""
-    if header.name not in defined:
-        raise DefinitionError(
-            f"kernel {header.name}: its {language} has no function {header.name!r}; the functions "
-            f"it has: {', '.join(defined) or 'none'}",
-            hint=nearest(header.name, defined) or f"write {usual} {{ … }}",
+def _problems(
+    header: Header, language: Language, function: Function, numbers: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a function, each with a hint."""
+    arrays, given = [*header.inputs, *header.outputs], function.arguments
+    wanted = [*(name for name, _ in arrays), *numbers]
+    if function.returns != "void":
+        yield (
+            f"its function returns {function.returns}, and must return void",
+            "what it computes goes into its outputs",
         )
-    return defined[header.name]
-
-
-def check_arguments(
-    subject: str,
-    returns: str,
-    arguments: Sequence[CArgument],
-    wanted: Sequence[str],
-    usual: str,
-    where: str | None = None,
-) -> None:
-    """Raise unless a function returns nothing and has the arguments that its header asks for."""
-    if returns != "void":
-        raise DefinitionError(
-            f"{subject}: its function returns {returns}, and must return void",
-            where=where,
-            hint="what it computes goes into its outputs",
+    if len(given) != len(wanted):
+        yield (
+            f"its function takes {len(given)} arguments, and the header asks for {len(wanted)}: "
+            f"{', '.join(wanted)}",
+            f"write {language.prototype(header, numbers)}",
         )
-    if len(arguments) != len(wanted):
-        raise DefinitionError(
-            f"{subject}: its function takes {len(arguments)} arguments, and the header asks for "
-            f"{len(wanted)}: {', '.join(wanted)}",
-            where=where,
-            hint=f"write {usual}",
-        )
-    for argument, name in zip(arguments, wanted, strict=True):
+    for argument, name in zip(given, wanted, strict=False):
         if argument.name != name and argument.name in wanted:
-            raise DefinitionError(
-                f"{subject}: its argument {argument.name!r} stands where {name!r} belongs",
-                where=where,
-                hint="inputs, outputs, dims, in the header's order",
+            yield (
+                f"its argument {argument.name!r} stands where {name!r} belongs",
+                "inputs, outputs, dims, in the header's order",
             )
+    text = f"but in {'C' if language.name == 'C' else 'the source'} it is {{}}"
+    # A type of the user's own is left to the compiler, which knows its size.
+    known_types = language.others.union(*language.elements.values())
+    for place, (argument, (name, type)) in enumerate(zip(given, arrays, strict=False)):
+        is_input, said = place < len(header.inputs), text.format(argument.text)
+        is_other = argument.type in known_types - {*language.elements[type.dtype]}
+        if not argument.is_pointer or is_other or (argument.is_const and not is_input):
+            usual = language.array(name, type.dtype, is_input=is_input)
+            yield f"{name} is {type}{', an output' * (not is_input)}, {said}", f"write {usual}"
+    for argument, name in zip(given[len(arrays) :], numbers, strict=False):
+        if argument.is_pointer or not language.is_number(argument.type):
+            what = "a size" if name in header_dims(header) else "the number of a task"
+            usual = language.number.format(name)
+            yield f"{name} is {what}, {text.format(argument.text)}", f"write {usual}"
 
 
 def check_text(subject: str, source: str, shown: str | None = None) -> None:
@@ -247,52 +276,17 @@ def check_text(subject: str, source: str, shown: str | None = None) -> None:
             hint=f"lines are counted from the first of the source; add the {other}",
         )
     named = [*names(source), *DEFINE.findall(source)]
-    named += [
-        argument.name
-        for text_line in functions(source).values()
-        for argument in text_line.arguments
-    ]
+    named += [argument.name for one in functions(source).values() for argument in one.arguments]
     for name in named:
         if name in KEYWORDS or OURS.match(name):
-            lines = bare(source).split("\n")
-            at = next(
-                (n for n, text_line in enumerate(lines, 1) if re.search(rf"\b{name}\b", text_line)),
-                1,
-            )
+            before = re.split(rf"\b{name}\b", bare(source), maxsplit=1)
+            at = before[0].count("\n") + 1 if len(before) > 1 else 1
             kind = "a word of C" if name in KEYWORDS else "a name of the program around it"
             raise DefinitionError(
                 f"{subject}: its C calls something {name}, which is {kind}",
                 where=marked(shown or source, at),
                 hint="choose another name; those that begin with lab_ or LAB_ are the program's",
             )
-
-
-def _check_array(
-    subject: str, argument: CArgument, name: str, type: TensorType, *, is_input: bool, where: str
-) -> None:
-    usual = f"{'const ' if is_input else ''}{C_NAMES[type.dtype][0]} *{name}"
-    # A type of the user's own is left to the compiler, which knows its size.
-    known_ = {c for all_ in C_NAMES.values() for c in all_} | WHOLE
-    is_other = argument.type in known_ and argument.type not in C_NAMES[type.dtype]
-    if not argument.is_pointer or is_other:
-        raise DefinitionError(
-            f"{subject}: {name} is {type}, but in C it is {argument.text}",
-            where=where,
-            hint=f"write {usual}",
-        )
-    if not is_input and argument.is_const:
-        raise DefinitionError(
-            f"{subject}: {name} is an output, but in C it is {argument.text}",
-            where=where,
-            hint=f"write {usual}",
-        )
-
-
-def _prototype(header: Header, with_tasks: bool) -> str:
-    parts = [f"const {C_NAMES[type.dtype][0]} *{name}" for name, type in header.inputs]
-    parts += [f"{C_NAMES[type.dtype][0]} *{name}" for name, type in header.outputs]
-    parts += [f"long {name}" for name in [*header_dims(header), *["task"] * with_tasks]]
-    return f"{header.name}({', '.join(parts)})"
 
 
 # -- the kernel ------------------------------------------------------------------------------------
@@ -483,9 +477,7 @@ def alone(op: UserKernel) -> str:
 
 def header_in(source: str) -> str | None:
     """Return the header that a source states in a comment, `// kernel name(…) -> (…)`."""
-    match = re.search(
-        r"^\s*(?://|\*|/\*)\s*(kernel\s+[\w.]+[^\n]*?)\s*(?:\*/)?\s*$", source, re.MULTILINE
-    )
+    match = STATED.search(source)
     return match[1] if match else None
 
 

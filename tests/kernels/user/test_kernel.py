@@ -40,11 +40,11 @@ WRONG = {
         "write const float *x",
     ),
     RIGHT.replace("float *y", "const float *y"): (
-        "kernel scale: y is an output, but in C it is const float *y",
+        "kernel scale: y is f32[n], an output, but in C it is const float *y",
         "write float *y",
     ),
     RIGHT.replace("long n", "float n"): (
-        "kernel scale: n is a number of elements or tasks, but in C it is float n",
+        "kernel scale: n is a size, but in C it is float n",
         "write long n",
     ),
     RIGHT.replace("long n, long m", "long m, long n"): (
