@@ -81,7 +81,7 @@ def cpu_schedule(nest: Nest, machine: Machine, asked: Mapping[str, int] = NO_CHO
 
 
 def _general(made: Scheduling, machine: Machine) -> bool:
-    share(made)
+    share(made, made.tops)
     for local in list(made.nest.locals):
         attempted(made, Shrink((local,)))
     for top in made.tops:

@@ -17,14 +17,13 @@ from luminal_lab.core.op import size_of
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.online import online_softmax
+from luminal_lab.kernels.definition.pieces import in_pieces
 from luminal_lab.kernels.gpu import DECLARED, GPU
 from luminal_lab.kernels.nest.lowering import lower
-from luminal_lab.kernels.nest.nest import Local, Nest, arrays_in, walk
+from luminal_lab.kernels.nest.nest import Local, Nest, accesses, arrays_in, walk
 from luminal_lab.kernels.nest.sizes import at_most
 from luminal_lab.kernels.plans.gpu_attention import attention_plan
-from luminal_lab.kernels.plans.gpu_contraction import contraction_plan
-from luminal_lab.kernels.plans.gpu_groups import group_plan
-from luminal_lab.kernels.plans.gpu_pieces import in_pieces, pieces_plan
+from luminal_lab.kernels.plans.gpu_contraction import contraction_plan, group_plan
 from luminal_lab.kernels.plans.gpu_rows import (
     column_plan,
     few_rows,
@@ -46,8 +45,8 @@ THREADS = Choice("threads", 256, 64, 128, 512)
 """How many threads a block has where nothing speaks for another number."""
 LARGE = 1024
 """From this many elements on blocks have as many threads."""
-OWN = 4096
-"""The most bytes of an array that one thread keeps for itself."""
+OWN, SHARED = 4 << 10, 16 << 10
+"""The most bytes of an array that one thread keeps for itself, and that the threads of a row do."""
 
 
 def gpu_schedule(nest: Nest, gpu: GPU, asked: Mapping[str, int] = NO_CHOICES) -> Scheduling:
@@ -71,7 +70,7 @@ def gpu_schedule(nest: Nest, gpu: GPU, asked: Mapping[str, int] = NO_CHOICES) ->
 def gpu_definition(definition: Definition, gpu: GPU) -> Definition:
     """Return a definition as a GPU computes it: softmaxes in one pass, or keys in pieces."""
     whole = online_softmax(definition)
-    cut = in_pieces(whole, gpu)
+    cut = in_pieces(whole, gpu.cores)
     return whole if cut is whole or in_pieces_schedule(lower(cut), gpu) is None else cut
 
 
@@ -87,6 +86,22 @@ def in_pieces_schedule(
     except ScheduleError:
         pass
     return None
+
+
+def pieces_plan(made: Scheduling, gpu: GPU) -> bool:
+    """Give a piece, and then a row, to each block; return whether the nest is one in pieces."""
+    tops = made.tops
+    if len(tops) != 9 or not all(_has_maximum(tops[n]) for n in (1, 5)):
+        return False
+    for group in (tops[:5], tops[5:]):
+        share(made, group)
+    _shrink(made)
+    _in_memory(made)
+    return len(made.tops) == 2 and all(row_plan(made, top, gpu) for top in made.tops)
+
+
+def _has_maximum(loop: Handle) -> bool:
+    return any(one.how == "max=" for one in accesses(loop.loop.body))
 
 
 def _check(nest: Nest, gpu: GPU, listed: Iterable[Phase]) -> None:
@@ -113,10 +128,8 @@ def _check(nest: Nest, gpu: GPU, listed: Iterable[Phase]) -> None:
 
 def _general(made: Scheduling, gpu: GPU) -> bool:
     """Give each outermost loop to blocks and threads, by what it does."""
-    share(made)
-    for local in list(made.nest.locals):
-        with made.attempt():
-            _shrunk(made, local)
+    share(made, made.tops)
+    _shrink(made)
     pieces = [*long_sums(made, gpu)]
     for top in pieces:
         with made.attempt():
@@ -126,13 +139,7 @@ def _general(made: Scheduling, gpu: GPU) -> bool:
             for loop in few_rows(made, top, gpu):
                 _by_plan(made, loop, gpu)
     left = [top for top in made.tops if top.loop.kind == "for"]
-    whole = [
-        local.name
-        for local in made.nest.locals.values()
-        if local.space == "scratch" and not around_local(made.nest, local.name)
-    ]
-    if whole:
-        made.do(Place(tuple(whole), "memory"))
+    _in_memory(made)
     with made.attempt():
         row_body(made, tuple(top.loop for top in left))
     for top in left:
@@ -163,15 +170,31 @@ def _planned(
     _check(made.nest, gpu, [phase for phase in phases(made.nest) if phase.blocks])
 
 
-def _shrunk(made: Scheduling, name: str) -> None:
-    """Keep of an array what one row needs, if that has a place near the threads."""
-    made.do(Shrink((name,)))
-    local = made.nest.locals[name]
+def _shrink(made: Scheduling) -> None:
+    """Keep of each array what one row needs, if that has a place near the threads."""
+    for name in list(made.nest.locals):
+        with made.attempt():
+            made.do(Shrink((name,)))
+            local = made.nest.locals[name]
+            if local.space == "scratch" and not _fits(local, SHARED):
+                raise ScheduleError(f"{name} is larger than what threads share")
+
+
+def _fits(local: Local, most: int) -> bool:
+    """Return whether an array has at most so many bytes."""
     size = size_of(local.type.shape)
-    if local.space == "scratch" and (
-        not isinstance(size, int) or size * local.type.dtype.itemsize > 16 << 10
-    ):
-        raise ScheduleError(f"{name} is larger than what threads share")
+    return isinstance(size, int) and size * local.type.dtype.itemsize <= most
+
+
+def _in_memory(made: Scheduling) -> None:
+    """Place what one launch leaves for another where both find it."""
+    whole = [
+        local.name
+        for local in made.nest.locals.values()
+        if local.space == "scratch" and not around_local(made.nest, local.name)
+    ]
+    if whole:
+        made.do(Place(tuple(whole), "memory"))
 
 
 # -- elements --------------------------------------------------------------------------------------
@@ -211,10 +234,7 @@ def near(made: Scheduling) -> None:
     own = [
         local.name
         for local in made.nest.locals.values()
-        if local.space == "scratch"
-        and around_local(made.nest, local.name)
-        and isinstance(size := size_of(local.type.shape), int)
-        and size * local.type.dtype.itemsize <= OWN
+        if local.space == "scratch" and around_local(made.nest, local.name) and _fits(local, OWN)
     ]
     if own:
         made.do(Place(tuple(own), "registers"))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 
 from luminal_lab.core.dims import Dim
 from luminal_lab.core.dims.expression import Division
+from luminal_lab.core.op import size_of
 from luminal_lab.core.ops import Mul
 from luminal_lab.core.views import row_major
 from luminal_lab.kernels.definition.terms import (
@@ -104,6 +105,14 @@ def sum_in(nest: Nest, loop: str) -> Set:
     """Return the only assignment in a loop."""
     (only,) = [one for one in walk((nest.loops[loop],)) if isinstance(one, Set)]
     return only
+
+
+def reads(nest: Nest, loop: str, array: str) -> Iterator[Read]:
+    """Yield the reads of an array in a loop."""
+    for one in walk((nest.loops[loop],)):
+        for part in walk_terms(one.term) if isinstance(one, Set) else ():
+            if isinstance(part, Read) and part.buffer == array:
+                yield part
 
 
 def top_of(nest: Nest) -> Loop:
@@ -208,6 +217,18 @@ def width_of(nest: Nest, name: str, most: int) -> int:
     while width > 1 and loop.size % width != 0:
         width //= 2
     return width
+
+
+def bytes_of(local: Local) -> float:
+    """Return how many bytes an array has; infinitely many if that is not known before it runs."""
+    size = size_of(local.type.shape)
+    return size * local.type.dtype.itemsize if isinstance(size, int) else inf
+
+
+def bytes_in(body: Block, space: str) -> float:
+    """Return how many bytes the arrays have together that are in some memory."""
+    arrays = [one for one in walk(body) if isinstance(one, Local) and one.space == space]
+    return sum(map(bytes_of, arrays))
 
 
 def many(loops: list[Loop]) -> float:

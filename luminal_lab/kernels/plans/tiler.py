@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from luminal_lab.core.printer import unique
 from luminal_lab.kernels.nest.nest import Local, Loop
-from luminal_lab.kernels.nest.sizes import perfect, stride
-from luminal_lab.kernels.plans.match import divides, sum_in, top_of, width_of
+from luminal_lab.kernels.nest.sizes import about, perfect, stride
+from luminal_lab.kernels.plans.match import Contraction, divides, sum_in, top_of, width_of
 from luminal_lab.kernels.steps.binding import Bind, Guard, Mask
 from luminal_lab.kernels.steps.kinds import Parallel, Simd, Unroll, Vector
 from luminal_lab.kernels.steps.loops import Fission, Fuse, Merge, Reorder, Split, together
@@ -229,10 +229,27 @@ def joined(made: Scheduling, loops: Sequence[Loop]) -> Handle:
     return made.loop(names[-1])
 
 
-def share(made: Scheduling) -> None:
-    """Make one of outermost loops that follow each other, where that is allowed."""
+def axes_of(
+    made: Scheduling, found: Contraction, rows: float, columns: float
+) -> tuple[Handle, Handle, Handle]:
+    """Make one loop each of the sum, the columns and the rows of a contraction.
+
+    Of columns and rows those that are one in memory become one, or all where that is too short.
+    """
+
+    def merge(loops: list[Loop], least: float) -> Handle:
+        if about(loops[-1].size) >= least:
+            return joined(made, loops)
+        return merged(made, [loop.name for loop in loops])
+
+    k = merged(made, [loop.name for loop in found.folds])
+    return k, merge(found.columns, columns), merge(found.rows, rows)
+
+
+def share(made: Scheduling, loops: Sequence[Handle]) -> None:
+    """Make one of loops that follow each other, where that is allowed."""
     first = None
-    for loop in made.tops:
+    for loop in loops:
         if first is not None and attempted(made, Fuse(loop, first)):
             _share_inside(made, first)
         else:
