@@ -1,7 +1,7 @@
 """How kernels run on a CPU unless somebody says otherwise: short heuristics that choose steps.
 
-- Attention (cpu_attention.py), convolutions (cpu_convolution.py) and other contractions
-  (cpu_contraction.py) have plans of their own.
+- Attention (cpu_attention.py), convolutions and other contractions (cpu_contraction.py) have plans
+  of their own.
 - What sums over rows far apart (columns) keeps a block of sums side by side.
 - Everything else shares outer loops as far as it may, and leaves inner ones to the compiler's
   vector code.
@@ -29,10 +29,9 @@ from luminal_lab.kernels.nest.sizes import (
     work_of,
 )
 from luminal_lab.kernels.plans.cpu_attention import attention_plan
-from luminal_lab.kernels.plans.cpu_contraction import contraction_plan
-from luminal_lab.kernels.plans.cpu_convolution import convolution_plan
+from luminal_lab.kernels.plans.cpu_contraction import contraction_plan, convolution_plan
 from luminal_lab.kernels.plans.match import summed
-from luminal_lab.kernels.plans.tiler import PARTS, attempted, joined, run, share
+from luminal_lab.kernels.plans.tiler import PARTS, attempted, joined, share, simd
 from luminal_lab.kernels.steps.arrays import Shrink
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice
 from luminal_lab.kernels.steps.fetching import FetchAhead
@@ -96,8 +95,7 @@ def _general(made: Scheduling, machine: Machine) -> bool:
         _lanes(made, loop)
     for top in made.tops:
         _fetch(made, top.loop, machine)
-    inner = [loop for loop in made.loops if loop.is_innermost and loop.loop.kind == "for"]
-    run(made, "simd", inner, where_allowed=True)
+    simd(made)
     return True
 
 

@@ -16,9 +16,16 @@ from typing import NamedTuple
 from luminal_lab.core.printer import unique
 from luminal_lab.kernels.nest.nest import Local, Loop
 from luminal_lab.kernels.nest.sizes import about, perfect, stride
-from luminal_lab.kernels.plans.match import Contraction, divides, sum_in, top_of, width_of
+from luminal_lab.kernels.plans.match import (
+    Attention,
+    Contraction,
+    divides,
+    sum_in,
+    top_of,
+    width_of,
+)
 from luminal_lab.kernels.steps.binding import Bind, Guard, Mask
-from luminal_lab.kernels.steps.kinds import Parallel, Simd, Unroll, Vector
+from luminal_lab.kernels.steps.kinds import Clamp, Parallel, Round, Simd, Unroll, Vector
 from luminal_lab.kernels.steps.loops import Fission, Fuse, Merge, Reorder, Split, together
 from luminal_lab.kernels.steps.schedule import Handle, Scheduling
 from luminal_lab.kernels.steps.step import Step, level, part
@@ -55,13 +62,15 @@ class Tiler:
         folds: Sequence[str] = (),
         *,
         masked: bool = True,
+        is_inner: bool = False,
     ) -> None:
         self.made, self.axes, self.levels = made, axes, levels
         self.folds = folds
         """The loops of the sum, where no level cuts it."""
         own = {axes["i"], axes["j"]}
-        self.outer = [loop.name for loop in perfect(top_of(made.nest)) if loop.name not in own]
-        """The loops of the result that are of no tile."""
+        around = () if is_inner else perfect(top_of(made.nest))
+        self.outer = [loop.name for loop in around if loop.name not in own]
+        """The loops of the result that are of no tile; none where a sum stands within others."""
         for axis, by in cuts.items():
             words = [one.word for one in levels if axis in one.axes and one.word not in by]
             cut(made, axes[axis], tuple(by.values()), (*by, *words), masked=masked)
@@ -175,6 +184,26 @@ def cut(
         made.do(Split((level(loop, inner),), by[1:], words[1:]))
 
 
+def whole(made: Scheduling, step: type[Round | Clamp], *loops: str) -> None:
+    """Run loops to the end of their blocks, if they are not known to end there."""
+    short = tuple(name for name in loops if not made.loop(name).is_whole)
+    if short:
+        made.do(step(short))
+
+
+def in_registers(made: Scheduling, rows: Sequence[str], columns: Sequence[str], lanes: int) -> None:
+    """Write out the loops over tiles of sums in registers, whose columns are vectors."""
+    for_each(made, lambda *loops: Split(loops, (lanes,), ("vector", "lane")), columns)
+    run(made, "unroll", [*rows, *(level(name, "vector") for name in columns)])
+    run(made, "vector", [level(name, "lane") for name in columns])
+
+
+def simd(made: Scheduling, *others: str) -> None:
+    """Leave innermost loops to vectors, as far as that is allowed, but for some."""
+    plain = [loop for loop in made.loops if loop.loop.kind == "for" and loop not in others]
+    run(made, "simd", [loop for loop in plain if loop.is_innermost], where_allowed=True)
+
+
 def attempted(made: Scheduling, *steps: Step) -> bool:
     """Make steps, all or none of them; return whether they were made."""
     with made.attempt() as attempt:
@@ -244,6 +273,16 @@ def axes_of(
 
     k = merged(made, [loop.name for loop in found.folds])
     return k, merge(found.columns, columns), merge(found.rows, rows)
+
+
+def rows_last(made: Scheduling, found: Attention) -> Handle | None:
+    """Bring the longest loop of rows that have the same keys right around them, if there is one."""
+    shared = [name for name in found.path if name not in found.keys]
+    if not shared:
+        return None
+    row = made.loop(max(shared, key=lambda name: about(made.nest.loops[name].size)))
+    reordered(made, [*(name for name in found.path if name != row), row])
+    return row
 
 
 def share(made: Scheduling, loops: Sequence[Handle]) -> None:
