@@ -11,7 +11,6 @@ mixes some columns of the values, whose sums are in its registers meanwhile.
 
 from __future__ import annotations
 
-from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.gpu import DECLARED, GPU
 from luminal_lab.kernels.nest.nest import Set, accesses, walk
@@ -23,6 +22,7 @@ from luminal_lab.kernels.plans.tiler import (
     attempted,
     cut,
     for_each,
+    in_lanes,
     reordered,
     rows_last,
     run,
@@ -36,7 +36,6 @@ from luminal_lab.kernels.steps.schedule import Handle, Scheduling
 from luminal_lab.kernels.steps.staging import Stage
 from luminal_lab.kernels.steps.step import level, part
 from luminal_lab.kernels.steps.stopping import Stop
-from luminal_lab.kernels.steps.sums import Lanes
 
 ACROSS = 16
 """How many threads a row has."""
@@ -99,7 +98,7 @@ def _share_out(made: Scheduling, found: Attention, row: Handle, rows: int) -> No
     for loop in (largest, total):
         turn, lane = (made.loop(level(loop, word)) for word in ("turn", "lane"))
         array = next(one.name for one in accesses((turn.loop,)) if one.how != "read")
-        made.do(Lanes(array, lane, turn, unique(f"{array}_parts", made.nest.names)))
+        in_lanes(made, array, lane, turn, "parts")
     # Each part of the work gets a loop over rows of its own, inside of that over keys.
     own = [level(row, word) for word in ("group", "own")]
     made.do(Fission(tuple(own)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import inf, prod
 from typing import NamedTuple
@@ -32,6 +32,7 @@ from luminal_lab.kernels.nest.nest import (
     walk,
 )
 from luminal_lab.kernels.nest.sizes import about, atoms, names_in, perfect, stride
+from luminal_lab.kernels.steps.schedule import Handle
 from luminal_lab.kernels.steps.step import private
 
 # -- sums of products ------------------------------------------------------------------------------
@@ -173,7 +174,7 @@ def innermost(loop: Loop) -> Loop:
     return [*perfect(loop)][-1]
 
 
-def iterations(loops: list[Loop]) -> Dim:
+def iterations(loops: Iterable[Loop | Handle]) -> Dim:
     """Return how many iterations loops have together."""
     count: Dim = 1
     for loop in loops:
@@ -237,7 +238,7 @@ def bytes_in(body: Block, space: str) -> float:
     return sum(map(bytes_of, arrays))
 
 
-def many(loops: list[Loop]) -> float:
+def many(loops: Iterable[Loop | Handle]) -> float:
     """Return roughly how many iterations loops have together."""
     return prod(about(loop.size) for loop in loops)
 

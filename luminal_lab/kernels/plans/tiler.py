@@ -29,6 +29,7 @@ from luminal_lab.kernels.steps.kinds import Clamp, Parallel, Round, Simd, Unroll
 from luminal_lab.kernels.steps.loops import Fission, Fuse, Merge, Reorder, Split, together
 from luminal_lab.kernels.steps.schedule import Handle, Scheduling
 from luminal_lab.kernels.steps.step import Step, level, part
+from luminal_lab.kernels.steps.sums import Lanes
 
 BYTES = 16
 """What a thread loads and stores as one at most."""
@@ -313,6 +314,15 @@ def turns(made: Scheduling, loop: str, threads: int) -> tuple[Handle, Handle]:
     if inner.size != threads:
         made.do(Guard(inner, inner))
     return outer, inner
+
+
+def in_lanes(
+    made: Scheduling, array: str, lane: Handle, outer: Handle, word: str
+) -> tuple[str, Handle, Handle]:
+    """Sum side by side; return the array of sums, and the loops that begin and that join them."""
+    into = unique(f"{array}_{word}", made.nest.names)
+    first, last = made.do(Lanes(array, lane, outer, into)).loops
+    return into, first, last
 
 
 def shared_out(made: Scheduling, top: str, threads: int) -> None:
