@@ -19,19 +19,11 @@ from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Read
 from luminal_lab.kernels.nest.nest import Loop, Nest, Set, accesses, reads_of
-from luminal_lab.kernels.nest.sizes import (
-    about,
-    at_most,
-    atoms,
-    names_in,
-    perfect,
-    stride,
-    work_of,
-)
+from luminal_lab.kernels.nest.sizes import about, at_most, atoms, names_in, perfect, stride, work_of
 from luminal_lab.kernels.plans.cpu_attention import attention_plan
 from luminal_lab.kernels.plans.cpu_contraction import contraction_plan, convolution_plan
 from luminal_lab.kernels.plans.match import summed
-from luminal_lab.kernels.plans.tiler import PARTS, attempted, joined, share, simd
+from luminal_lab.kernels.plans.tiler import PARTS, joined, share, simd
 from luminal_lab.kernels.steps.arrays import Shrink
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice
 from luminal_lab.kernels.steps.fetching import FetchAhead
@@ -82,7 +74,7 @@ def cpu_schedule(nest: Nest, machine: Machine, asked: Mapping[str, int] = NO_CHO
 def _general(made: Scheduling, machine: Machine) -> bool:
     share(made, made.tops)
     for local in list(made.nest.locals):
-        attempted(made, Shrink((local,)))
+        made.attempted(Shrink((local,)))
     for top in made.tops:
         _columns(made, top, machine)
     for loop in made.loops:
@@ -116,7 +108,7 @@ def _columns(made: Scheduling, top: Handle, machine: Machine) -> None:
     if about(last.size) >= columns * machine.cores or about(last.size) > 2 * columns:
         _, last = made.do(Split((last,), (columns,))).loops
     names = tuple(fold.name for fold in folds)
-    attempted(made, Fission((last,), PARTS), Reorder((*names, part(last, "sum"))))
+    made.attempted(Fission((last,), PARTS), Reorder((*names, part(last, "sum"))))
 
 
 def _groups(made: Scheduling, summing: Handle) -> None:
@@ -155,7 +147,7 @@ def _share_rows(made: Scheduling) -> None:
         for second in list(made.nest.loops.values()):
             used = {one.name for one in accesses(second.body) if one.how == "read"}
             if second.name != first.name and rows & used:
-                attempted(made, Fuse(second.name, first.name))
+                made.attempted(Fuse(second.name, first.name))
 
 
 def _reuse(made: Scheduling) -> None:
@@ -174,7 +166,7 @@ def _reuse(made: Scheduling) -> None:
             hows = {one.how for one in accesses(made.nest.body) if one.name == row}
             # Sums of columns are better off in an array of their own, which is small.
             if row in made.nest.locals and hows == {"=", "read"}:
-                attempted(made, Reuse(output, row))
+                made.attempted(Reuse(output, row))
 
 
 def _lanes(made: Scheduling, summing: Handle) -> None:
@@ -279,7 +271,7 @@ def _tasks(made: Scheduling, loop: Handle, machine: Machine) -> None:
             made.do(Parallel((task,)))
         if attempt.held:
             return
-    if not attempted(made, Parallel((loop,))):
+    if not made.attempted(Parallel((loop,))):
         _blocks(made, loop, machine)
 
 

@@ -11,18 +11,7 @@ from luminal_lab.kernels.definition.terms import Guard, free, read_by, walk as w
 from luminal_lab.kernels.nest.nest import Nest, Set, accesses, walk
 from luminal_lab.kernels.nest.sizes import stride
 from luminal_lab.kernels.plans.match import Attention, attention_of, by_column, reads, sum_in
-from luminal_lab.kernels.plans.tiler import (
-    PARTS,
-    Level,
-    Tiler,
-    attempted,
-    in_registers,
-    merged,
-    reordered,
-    rows_last,
-    run,
-    simd,
-)
+from luminal_lab.kernels.plans.tiler import PARTS, Level, Tiler, in_registers, rows_last, simd
 from luminal_lab.kernels.steps.arrays import Copy, Pack
 from luminal_lab.kernels.steps.choices import Choice
 from luminal_lab.kernels.steps.kinds import Parallel, Round, Unroll
@@ -51,13 +40,13 @@ def attention_plan(made: Scheduling, machine: Machine) -> bool:
     row = rows_last(made, found)
     if row is None:  # rows that have keys of their own, or one row: what is read is read once
         _share_out(made, path)
-        attempted(made, Stage(found.mean, found.key, (found.feature,), "mixed"))
+        made.attempted(Stage(found.mean, found.key, (found.feature,), "mixed"))
     else:
         path.remove(row)
         _share_out(made, path)
         _together(made, found, row, lanes)
     simd(made, found.block)
-    run(made, "parallel", [top for top in made.tops if top.loop.kind == "for"])
+    made.run("parallel", [top for top in made.tops if top.loop.kind == "for"])
     return True
 
 
@@ -65,7 +54,7 @@ def _share_out(made: Scheduling, loops: list[str]) -> None:
     """Make one loop of the outermost ones, as long as its iterations can be tasks."""
     for count in range(len(loops), 0, -1):
         with made.attempt() as attempt:
-            made.do(Parallel((merged(made, loops[:count]),)))
+            made.do(Parallel((made.merge(loops[:count]),)))
         if attempt.held:
             return
 
@@ -105,7 +94,7 @@ def _together(made: Scheduling, found: Attention, row: Handle, lanes: int) -> No
         (array,) = read_by(term) - {found.scores}
         if not _is_plain(made.nest, array, found.key, features[1]):
             packed(array, set(free(term)), (features[0], found.key, features[1]), "values")
-    attempted(made, Stop(block, found.scores))
+    made.attempted(Stop(block, found.scores))
     made.do(Fission((own,)))
     _hold(made, block)
     _score(made, found, lanes, column)
@@ -154,7 +143,7 @@ def _mix(made: Scheduling, found: Attention, lanes: int, tile: Handle, feature: 
     """Schedule the product of weights and values of a block."""
     rows = around(made.nest, found.key)[-1].name
     i_tile, i = made.do(Split((rows,), (made.choose(HEIGHT),), ("tile", "row"))).loops
-    reordered(made, [i_tile, tile, found.key, i, feature])
+    made.reorder([i_tile, tile, found.key, i, feature])
     made.do(Round((i,)))
     loops = made.do(Stage(found.mean, found.key, (i, feature), "mixed")).loops
     in_registers(made, (*loops[::2], i), (*loops[1::2], feature), lanes)

@@ -27,15 +27,8 @@ from luminal_lab.core.dims.expression import Quotient
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Read, Term, free
 from luminal_lab.kernels.nest.nest import Set, accesses, reads_of, walk
-from luminal_lab.kernels.nest.sizes import about, atoms, stride
-from luminal_lab.kernels.plans.match import (
-    Contraction,
-    array_of,
-    contraction_of,
-    many,
-    operands,
-    sum_in,
-)
+from luminal_lab.kernels.nest.sizes import about, atoms, many, stride
+from luminal_lab.kernels.plans.match import Contraction, array_of, contraction_of, operands, sum_in
 from luminal_lab.kernels.plans.tiler import (
     PARTS,
     Level,
@@ -43,9 +36,6 @@ from luminal_lab.kernels.plans.tiler import (
     axes_of,
     in_registers,
     joined,
-    merged,
-    reordered,
-    run,
     whole,
 )
 from luminal_lab.kernels.steps.arrays import Copy, Pack
@@ -169,10 +159,10 @@ def _stage(product: Product, tiler: Tiler, order: list[str], lanes: int) -> None
     ends = [one for one in walk((made.nest.loops[i_end],)) if isinstance(one, Set)]
     places = [Read(one.name, one.index, one.term.dtype) for one in ends]
     if all(stride(made.nest, place, i_end) == 1 for place in places):
-        reordered(made, [j_end, i_end])  # the result's neighbours in memory are along the rows
+        made.reorder([j_end, i_end])  # the result's neighbours in memory are along the rows
         j_end = i_end
-    run(made, "simd", [j_end, *copied([order[-1], *folds, j], "columns")[-1:]])
-    run(made, "parallel", phases)
+    made.run("simd", [j_end, *copied([order[-1], *folds, j], "columns")[-1:]])
+    made.run("parallel", phases)
 
 
 def _packed(
@@ -217,11 +207,11 @@ def convolution_plan(made: Scheduling, machine: Machine) -> bool:
     last = joined(made, found.folds)
     folds = [loop.name for loop in found.folds if loop.name in made.nest.loops]
     folds = [*(fold for fold in folds if fold != last), last]
-    j, i = joined(made, found.rows), merged(made, [loop.name for loop in found.columns])
+    j, i = joined(made, found.rows), made.merge([loop.name for loop in found.columns])
     right, left = operands(made.nest, last)
     _cut(Product(made, machine, tile, i, j, folds, left, right, True), WINDOWS)
     # One loop remains of the sum, whose body is nothing but products.
-    run(made, "unroll", _short(made, folds[1:]))
+    made.run("unroll", _short(made, folds[1:]))
     return True
 
 
@@ -271,8 +261,8 @@ def _pad(made: Scheduling, machine: Machine, found: Contraction) -> None:
     sizes = [about(loop.size) for loop in loops]
     enough = (n for n in range(1, len(loops) - 1) if prod(sizes[:n]) >= 4 * machine.cores)
     tasks = next(enough, max(1, len(loops) - 1))
-    run(made, "parallel", [merged(made, loops[:tasks])])
-    run(made, "simd", loops[-1:])
+    made.run("parallel", [made.merge(loops[:tasks])])
+    made.run("simd", loops[-1:])
 
 
 def _whole(size: float, block: int) -> float:

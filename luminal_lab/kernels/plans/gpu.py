@@ -21,18 +21,11 @@ from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.gpu import DECLARED, GPU
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.nest.nest import Local, Nest, accesses, arrays_in
-from luminal_lab.kernels.nest.sizes import at_most
+from luminal_lab.kernels.nest.sizes import at_most, bytes_in, bytes_of, width_of
 from luminal_lab.kernels.plans.gpu_attention import attention_plan
 from luminal_lab.kernels.plans.gpu_contraction import contraction_plan, group_plan
-from luminal_lab.kernels.plans.gpu_rows import (
-    THREADS,
-    column_plan,
-    in_pieces,
-    row_body,
-    row_plan,
-)
-from luminal_lab.kernels.plans.match import bytes_in, bytes_of, width_of
-from luminal_lab.kernels.plans.tiler import BYTES, merged, run, share, turns
+from luminal_lab.kernels.plans.gpu_rows import THREADS, column_plan, in_pieces, row_body, row_plan
+from luminal_lab.kernels.plans.tiler import BYTES, share, turns
 from luminal_lab.kernels.render.gpu.nest import Phase, phases
 from luminal_lab.kernels.steps.arrays import Place, Shrink, around_local
 from luminal_lab.kernels.steps.choices import NO_CHOICES
@@ -172,14 +165,14 @@ def _element(made: Scheduling, loops: list[Handle]) -> None:
     if width > 1:
         last, *lane = made.do(Split((loops[-1],), (width,), ("vector", "lane"))).loops
         loops = [*loops[:-1], last]
-    thread = merged(made, loops)
+    thread = made.merge(loops)
     size = thread.size
     threads = made.choose(THREADS, THREADS.values[0] if at_most(size) >= LARGE else 64)
     if not isinstance(size, int) or size > THREADS.values[0]:
         block, thread = turns(made, thread, threads)
-        run(made, "block", [block])
-    run(made, "thread", [thread])
-    run(made, "vector", lane)
+        made.run("block", [block])
+    made.run("thread", [thread])
+    made.run("vector", lane)
 
 
 def near(made: Scheduling) -> None:

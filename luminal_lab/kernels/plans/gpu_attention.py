@@ -16,18 +16,7 @@ from luminal_lab.kernels.gpu import DECLARED, GPU
 from luminal_lab.kernels.nest.nest import Set, accesses, walk
 from luminal_lab.kernels.nest.sizes import about
 from luminal_lab.kernels.plans.match import Attention, array_of, attention_of, by_column, sum_in
-from luminal_lab.kernels.plans.tiler import (
-    Level,
-    Tiler,
-    attempted,
-    cut,
-    for_each,
-    in_lanes,
-    reordered,
-    rows_last,
-    run,
-    shared_out,
-)
+from luminal_lab.kernels.plans.tiler import Level, Tiler, cut, in_lanes, rows_last, shared_out
 from luminal_lab.kernels.steps.arrays import Pack, Place
 from luminal_lab.kernels.steps.binding import Mask
 from luminal_lab.kernels.steps.choices import Choice
@@ -94,7 +83,7 @@ def _share_out(made: Scheduling, found: Attention, row: Handle, rows: int) -> No
         made.do(Mask(tuple(short)))
     weights, total = made.do(Fission((weights,), ("each", "sum"))).loops
     columns = starts, scaled, ends, found.feature, scores, weights, largest, total
-    for_each(made, lambda *loops: Split(loops, (ACROSS,), ("turn", "lane")), columns)
+    made.for_each(lambda *loops: Split(loops, (ACROSS,), ("turn", "lane")), columns)
     for loop in (largest, total):
         turn, lane = (made.loop(level(loop, word)) for word in ("turn", "lane"))
         array = next(one.name for one in accesses((turn.loop,)) if one.how != "read")
@@ -104,10 +93,10 @@ def _share_out(made: Scheduling, found: Attention, row: Handle, rows: int) -> No
     made.do(Fission(tuple(own)))
     own = [part(loop, "block") for loop in own]
     made.do(Reorder((block, *own)))
-    attempted(made, Stop(block, found.scores))
+    made.attempted(Stop(block, found.scores))
     made.do(Fission(tuple(own)))
     top = made.loop(level(row, "block"))
-    run(made, "block", [*(name for name in found.path if name != row), top])
+    made.run("block", [*(name for name in found.path if name != row), top])
     for one in (*top.parts, *block.parts):
         if one != block:
             _part(made, found, one, level(scores, "lane"))
@@ -123,22 +112,22 @@ def _part(made: Scheduling, found: Attention, one: Handle, scores: str) -> None:
     lane = next((loop for loop in inner if loop.size == ACROSS), None)
     added = [two for two in walk(one.loop.body) if isinstance(two, Set) and two.how != "="]
     if lane is None:
-        run(made, "thread", [group])
+        made.run("thread", [group])
     elif lane == scores:
         _score(made, found, group, lane)
     elif added and inner == [lane] and len(added[0].index) == 2:
-        reordered(made, [each, group, lane])
-        run(made, "thread", [group])
-        run(made, "across", [lane])
-        run(made, "unroll", [each])
+        made.reorder([each, group, lane])
+        made.run("thread", [group])
+        made.run("across", [lane])
+        made.run("unroll", [each])
     else:
         key = [loop for loop in inner if loop == found.key]
         rest = [loop for loop in inner if loop not in (lane, *key)]
-        reordered(made, [group, lane, *key, each, *rest])
+        made.reorder([group, lane, *key, each, *rest])
         if key:
             made.do(Stage(found.mean, key[0], (each, rest[0]), "mixed"))
-        run(made, "thread", [group, lane])
-        run(made, "unroll", [each, *rest], where_allowed=True)
+        made.run("thread", [group, lane])
+        made.run("unroll", [each, *rest], where_allowed=True)
 
 
 def _score(made: Scheduling, found: Attention, group: Handle, lane: Handle) -> None:
@@ -149,5 +138,5 @@ def _score(made: Scheduling, found: Attention, group: Handle, lane: Handle) -> N
     each, turn = tiler.name("i", "own", "sum"), tiler.name("j", "turn", "sum")
     _, keys = by_column(sum_in(made.nest, found.fold).term, lane)
     copies = made.do(Pack(array_of(keys), group, (found.fold, turn, lane), "keys")).loops
-    run(made, "unroll", [each, turn])
+    made.run("unroll", [each, turn])
     shared_out(made, copies[0], GROUPS * ACROSS)

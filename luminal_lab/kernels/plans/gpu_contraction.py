@@ -21,28 +21,24 @@ from typing import NamedTuple
 
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.gpu import DECLARED, GPU
-from luminal_lab.kernels.nest.sizes import about, at_most, perfect, stride
-from luminal_lab.kernels.plans.match import (
-    array_of,
+from luminal_lab.kernels.nest.sizes import (
+    about,
+    at_most,
     bytes_in,
-    contraction_of,
     iterations,
     many,
+    perfect,
+    stride,
+)
+from luminal_lab.kernels.plans.match import (
+    array_of,
+    contraction_of,
     operands,
     reads,
     sum_in,
     top_of,
 )
-from luminal_lab.kernels.plans.tiler import (
-    BYTES,
-    Level,
-    Tiler,
-    attempted,
-    axes_of,
-    reordered,
-    run,
-    shared_out,
-)
+from luminal_lab.kernels.plans.tiler import BYTES, Level, Tiler, axes_of, shared_out
 from luminal_lab.kernels.render.gpu.ahead import bulk_loops
 from luminal_lab.kernels.render.gpu.bulk import bulk_copy
 from luminal_lab.kernels.render.gpu.nest import GROUP_ROWS
@@ -212,14 +208,14 @@ def _by_threads(product: Product) -> None:
     tiler = Tiler(made, product.axes, THREADS, cuts)
     tiler.apart()
     copies = copied(tiler, product, Pack, (tiler.name("j", "turn", "sum"),))
-    run(made, "unroll", [*tiler.part("sum").inner[3:], tiler.name("k", "own")])
+    made.run("unroll", [*tiler.part("sum").inner[3:], tiler.name("k", "own")])
     for copy in copies:
         shared_out(made, copy, shape.parts)
     placed(made, "shared")
     # Neighbours are stored as one, and the loops over a thread's own results written out.
     *loops, last = tiler.part("end").inner[2:]
-    is_vector = len(loops) == 2 and attempted(made, Vector((last,)))
-    run(made, "unroll", loops if is_vector else [*loops, last])
+    is_vector = len(loops) == 2 and made.attempted(Vector((last,)))
+    made.run("unroll", loops if is_vector else [*loops, last])
 
 
 def _by_tensor(product: Product, word: str) -> None:
@@ -363,11 +359,11 @@ def _by_groups(product: Product, rows: int, columns: int, deep: int) -> None:
     group, k = tiler.part("sum"), tiler.name("k", "own")
     copies = copied(tiler, product, Copy, is_down=_is_down(tiler, product))
     part, lane = made.do(Split((k,), (deep,), ("part", "lane"))).loops
-    reordered(made, [group, part, *(name for name in group.inner[1:] if name != part)])
-    run(made, "unroll", [part])
-    run(made, "tensor", [lane])
+    made.reorder([group, part, *(name for name in group.inner[1:] if name != part)])
+    made.run("unroll", [part])
+    made.run("tensor", [lane])
     placed(made, "tiles")
-    run(made, "bulk", [loop for copy in copies for loop in copy.inner])
+    made.run("bulk", [loop for copy in copies for loop in copy.inner])
 
     def check() -> None:
         for loop in bulk_loops(made.nest.body):

@@ -18,26 +18,18 @@ from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.gpu import GPU
 from luminal_lab.kernels.nest.nest import Block, Local, Loop, accesses, walk
-from luminal_lab.kernels.nest.sizes import about, at_most, perfect
-from luminal_lab.kernels.plans.match import (
+from luminal_lab.kernels.nest.sizes import (
+    about,
+    at_most,
     innermost,
-    is_column,
     is_plain,
     iterations,
     many,
-    summed,
-    total_of,
+    perfect,
     width_of,
 )
-from luminal_lab.kernels.plans.tiler import (
-    BYTES,
-    attempted,
-    in_lanes,
-    merged,
-    reordered,
-    run,
-    turns,
-)
+from luminal_lab.kernels.plans.match import is_column, summed, total_of
+from luminal_lab.kernels.plans.tiler import BYTES, in_lanes, turns
 from luminal_lab.kernels.steps.arrays import Place
 from luminal_lab.kernels.steps.binding import Guard, Mask
 from luminal_lab.kernels.steps.choices import Choice
@@ -81,12 +73,12 @@ def row_plan(made: Scheduling, top: Handle, gpu: GPU) -> bool:
     binds = _body(made, each.loop.body, WARP if several else _threads(made, length))
     if several:
         made.do(Fission((each,)))
-    run(made, "block", [*outer, block])
+    made.run("block", [*outer, block])
     if several:
         names = {name for name, where in binds if where != "vector"}
         for one in block.parts:
             _whole(made, one, names, rows)
-        run(made, "thread", block.parts)
+        made.run("thread", block.parts)
     _bound(made, binds)
     shared(made, block)
     return True
@@ -101,7 +93,7 @@ def _whole(made: Scheduling, loop: Handle, threads: set[str], rows: int) -> None
         return
     kept = {name for name, one in made.nest.locals.items() if one.space == "scratch"}
     reads_kept = any(one.how == "read" and one.name in kept for one in accesses(loop.loop.body))
-    if reads_kept or not attempted(made, Round((loop,))):
+    if reads_kept or not made.attempted(Round((loop,))):
         inner = [loop, *(one for one in loop.inner if one in threads)][-1]
         made.do(Guard(loop, inner))
 
@@ -139,7 +131,7 @@ def _length(body: Block) -> float:
 
 def _bound(made: Scheduling, binds: Binds) -> None:
     for kind in ("thread", "across", "vector"):
-        run(made, kind, [name for name, where in binds if where == kind])
+        made.run(kind, [name for name, where in binds if where == kind])
 
 
 def _body(made: Scheduling, body: Block, threads: int) -> Binds:
@@ -179,7 +171,7 @@ def _sum(made: Scheduling, loop: Handle, threads: int) -> Binds:
     turn, thread = turns(made, loop, threads)
     into, first, last = in_lanes(made, array, thread, turn, "parts")
     made.do(Place((into,), "registers"))
-    reordered(made, [thread, turn])
+    made.reorder([thread, turn])
     return [(first, "thread"), (thread, "thread"), (last, "across"), *lane]
 
 
@@ -189,7 +181,7 @@ def _each(made: Scheduling, loop: Handle, threads: int) -> Binds:
     most = extent(thread.loop.axis)
     if not isinstance(most, int) or most > threads:
         turn, thread = turns(made, thread, threads)
-        reordered(made, [thread, turn])
+        made.reorder([thread, turn])
     elif thread.size != most:
         made.do(Guard(thread, thread))
     return [(thread, "thread"), *lane]
@@ -201,10 +193,10 @@ def _turned(made: Scheduling, loop: Handle, threads: int) -> Binds:
     if not inside:
         raise ScheduleError(f"{loop} is one loop")
     thread, *rest = inside
-    reordered(made, [thread, around, *rest])
+    made.reorder([thread, around, *rest])
     if not isinstance(thread.size, int) or thread.size > threads:
         turn, thread = turns(made, thread, threads)
-        reordered(made, [thread, turn])
+        made.reorder([thread, turn])
     return [(thread, "thread")]
 
 
@@ -221,7 +213,7 @@ def _joined(made: Scheduling, loop: Handle, threads: int) -> tuple[Handle, Binds
         lane = [loops.pop()]  # they have been cut before
     elif width > 1:
         loops[-1], *lane = made.do(Split((loops[-1],), (width,), ("vector", "lane"))).loops
-    return merged(made, loops), [(one, "vector") for one in lane]
+    return made.merge(loops), [(one, "vector") for one in lane]
 
 
 # -- columns ---------------------------------------------------------------------------------------
@@ -242,19 +234,19 @@ def column_plan(made: Scheduling, top: Handle, gpu: GPU) -> bool:
     if not column.is_whole:
         made.do(Mask((column,)))
     if is_plain(fold.inner[-1].loop):
-        fold = merged(made, fold.inner)
+        fold = made.merge(fold.inner)
     turn, thread = turns(made, fold, height)
     into, first, last = in_lanes(made, array, thread, turn, "parts")
-    reordered(made, [thread, turn])
+    made.reorder([thread, turn])
     made.do(Fission((column,)))
-    run(made, "block", [*outer, block])
+    made.run("block", [*outer, block])
     for one in block.parts:
         inner = one.inner
         if first in inner or thread in inner:
-            reordered(made, [inner[1], one, *inner[2:]])
-            run(made, "thread", [inner[1]])
-        run(made, "thread", [one])
-    run(made, "across", [last])
+            made.reorder([inner[1], one, *inner[2:]])
+            made.run("thread", [inner[1]])
+        made.run("thread", [one])
+    made.run("across", [last])
     made.do(Place((into,), "registers"))
     shared(made, block)
     return True

@@ -10,25 +10,18 @@ put the levels of k among those of the sum. Where operands are copied to is the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from luminal_lab.core.printer import unique
 from luminal_lab.kernels.nest.nest import Local, Loop
-from luminal_lab.kernels.nest.sizes import about, perfect, stride
-from luminal_lab.kernels.plans.match import (
-    Attention,
-    Contraction,
-    divides,
-    sum_in,
-    top_of,
-    width_of,
-)
-from luminal_lab.kernels.steps.binding import Bind, Guard, Mask
-from luminal_lab.kernels.steps.kinds import Clamp, Parallel, Round, Simd, Unroll, Vector
-from luminal_lab.kernels.steps.loops import Fission, Fuse, Merge, Reorder, Split, together
+from luminal_lab.kernels.nest.sizes import about, divides, perfect, stride, width_of
+from luminal_lab.kernels.plans.match import Attention, Contraction, sum_in, top_of
+from luminal_lab.kernels.steps.binding import Guard, Mask
+from luminal_lab.kernels.steps.kinds import Clamp, Round
+from luminal_lab.kernels.steps.loops import Fission, Fuse, Split
 from luminal_lab.kernels.steps.schedule import Handle, Scheduling
-from luminal_lab.kernels.steps.step import Step, level, part
+from luminal_lab.kernels.steps.step import level, part
 from luminal_lab.kernels.steps.sums import Lanes
 
 BYTES = 16
@@ -115,12 +108,12 @@ class Tiler:
     def apart(self, order: Sequence[str] = ()) -> None:
         """Bring the levels into order, let their loops run, and take tiles apart."""
         made, below = self.made, self.inner
-        reordered(made, [*(order or self.blocks), *below])
+        made.reorder([*(order or self.blocks), *below])
         if self.loops("block"):
-            run(made, "block", self.blocks)
+            made.run("block", self.blocks)
         for kind in dict.fromkeys(one.kind for one in self.levels):
             if kind not in ("block", "for"):
-                run(made, kind, self.loops(kind))
+                made.run(kind, self.loops(kind))
         made.do(Fission(tuple(below), PARTS))
         sums = [
             name
@@ -129,46 +122,14 @@ class Tiler:
             if axis == "k" or self.name(axis, one.word) in below
             for name in self.names(one, axis, "sum")
         ]
-        reordered(made, sums)
+        made.reorder(sums)
         for one in self.levels:
             if "k" in one.axes and one.kind != "for":
-                run(made, one.kind, [self.name("k", one.word)])
+                made.run(one.kind, [self.name("k", one.word)])
 
     def part(self, of: str) -> Handle:
         """Return the outermost loop of a part."""
         return self.made.loop(part(self.inner[0], of))
-
-
-WAYS: Mapping[str, type[Unroll | Vector | Simd | Parallel]] = {
-    "unroll": Unroll,
-    "vector": Vector,
-    "simd": Simd,
-    "parallel": Parallel,
-}
-"""The kinds of loops that have a step of their own."""
-WIDTH = 80
-"""How long a step is at most as text."""
-
-
-def run(made: Scheduling, kind: str, loops: Sequence[str], *, where_allowed: bool = False) -> None:
-    """Let loops run in a way, all of them or those that may."""
-
-    def step(*names: str) -> Step:
-        return WAYS[kind](names) if kind in WAYS else Bind(names, kind)
-
-    for_each(made, step, [one for one in loops if not where_allowed or made.allows(step(one))])
-
-
-def for_each(made: Scheduling, step: Callable[..., Step], names: Sequence[str]) -> None:
-    """Make a step for names, in as few lines as have room for them."""
-    line: list[str] = []
-    for name in names:
-        if line and len(str(step(*line, name))) > WIDTH:
-            made.do(step(*line))
-            line = []
-        line.append(name)
-    if line:
-        made.do(step(*line))
 
 
 def cut(
@@ -194,56 +155,15 @@ def whole(made: Scheduling, step: type[Round | Clamp], *loops: str) -> None:
 
 def in_registers(made: Scheduling, rows: Sequence[str], columns: Sequence[str], lanes: int) -> None:
     """Write out the loops over tiles of sums in registers, whose columns are vectors."""
-    for_each(made, lambda *loops: Split(loops, (lanes,), ("vector", "lane")), columns)
-    run(made, "unroll", [*rows, *(level(name, "vector") for name in columns)])
-    run(made, "vector", [level(name, "lane") for name in columns])
+    made.for_each(lambda *loops: Split(loops, (lanes,), ("vector", "lane")), columns)
+    made.run("unroll", [*rows, *(level(name, "vector") for name in columns)])
+    made.run("vector", [level(name, "lane") for name in columns])
 
 
 def simd(made: Scheduling, *others: str) -> None:
     """Leave innermost loops to vectors, as far as that is allowed, but for some."""
     plain = [loop for loop in made.loops if loop.loop.kind == "for" and loop not in others]
-    run(made, "simd", [loop for loop in plain if loop.is_innermost], where_allowed=True)
-
-
-def attempted(made: Scheduling, *steps: Step) -> bool:
-    """Make steps, all or none of them; return whether they were made."""
-    with made.attempt() as attempt:
-        for step in steps:
-            made.do(step)
-    return attempt.held
-
-
-def reordered(made: Scheduling, wanted: Sequence[str]) -> None:
-    """Bring loops that are right inside each other into an order, by the shortest step."""
-    loops = made.nest.loops
-    first = next(name for name in loops if name in wanted)
-    now = [one.name for one in perfect(loops[first])][: len(wanted)]
-    same = next((n for n, (a, b) in enumerate(zip(now, wanted, strict=True)) if a != b), None)
-    if same is None:
-        return
-    now, left = now[same:], list(wanted[same:])
-    count = next(
-        n for n in range(len(left)) if left[n:] == [one for one in now if one not in left[:n]]
-    )
-    # The outermost loop that moves is named, as the step goes no further out.
-    step = Reorder(tuple(left[: max(count, left.index(now[0]) + 1)]))
-    if len(str(step)) <= WIDTH:
-        made.do(step)
-        return
-    for name in reversed(left[:count]):
-        now = [one.name for one in perfect(made.nest.loops[now[0]])]
-        if name != now[0]:
-            made.do(Reorder((name, now[0])))
-            now[0] = name
-
-
-def merged(made: Scheduling, loops: Sequence[str]) -> Handle:
-    """Make one loop of loops that are one in the other."""
-    if len(loops) == 1:
-        return made.loop(loops[0])
-    into = unique(together(loops), made.nest.names)
-    step = Merge(tuple(loops), "" if into == together(loops) else into)
-    return made.do(step).loops[0]
+    made.run("simd", [loop for loop in plain if loop.is_innermost], where_allowed=True)
 
 
 def joined(made: Scheduling, loops: Sequence[Loop]) -> Handle:
@@ -252,7 +172,7 @@ def joined(made: Scheduling, loops: Sequence[Loop]) -> Handle:
     for first in range(len(names) - 1):
         whole: list[Handle] = []
         with made.attempt() as attempt:
-            whole.append(merged(made, names[first:]))
+            whole.append(made.merge(names[first:]))
         if attempt.held and not divides(made.nest, whole[0]):
             return whole[0]
         attempt.undo()
@@ -270,9 +190,9 @@ def axes_of(
     def merge(loops: list[Loop], least: float) -> Handle:
         if about(loops[-1].size) >= least:
             return joined(made, loops)
-        return merged(made, [loop.name for loop in loops])
+        return made.merge([loop.name for loop in loops])
 
-    k = merged(made, [loop.name for loop in found.folds])
+    k = made.merge([loop.name for loop in found.folds])
     return k, merge(found.columns, columns), merge(found.rows, rows)
 
 
@@ -282,7 +202,7 @@ def rows_last(made: Scheduling, found: Attention) -> Handle | None:
     if not shared:
         return None
     row = made.loop(max(shared, key=lambda name: about(made.nest.loops[name].size)))
-    reordered(made, [*(name for name in found.path if name != row), row])
+    made.reorder([*(name for name in found.path if name != row), row])
     return row
 
 
@@ -290,7 +210,7 @@ def share(made: Scheduling, loops: Sequence[Handle]) -> None:
     """Make one of loops that follow each other, where that is allowed."""
     first = None
     for loop in loops:
-        if first is not None and attempted(made, Fuse(loop, first)):
+        if first is not None and made.attempted(Fuse(loop, first)):
             _share_inside(made, first)
         else:
             first = loop
@@ -303,7 +223,7 @@ def _share_inside(made: Scheduling, outer: Handle) -> None:
         if len(body) != 2 or len(outer.parts) != len(body):
             return
         first, second = outer.parts
-        if not attempted(made, Fuse(second, first)):
+        if not made.attempted(Fuse(second, first)):
             return
         outer = first
 
@@ -351,10 +271,10 @@ def shared_out(made: Scheduling, top: str, threads: int) -> None:
         if threads == 1:
             break
     rest = [name for name in loops if name not in shared]
-    reordered(made, [*shared, *rest, *lanes])
-    run(made, "thread", shared)
-    run(made, "vector", lanes)
-    run(made, "unroll", rest, where_allowed=True)
+    made.reorder([*shared, *rest, *lanes])
+    made.run("thread", shared)
+    made.run("vector", lanes)
+    made.run("unroll", rest, where_allowed=True)
 
 
 def _cut(

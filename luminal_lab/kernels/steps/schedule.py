@@ -11,13 +11,14 @@ the nest as it was before it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim
+from luminal_lab.core.printer import unique
 from luminal_lab.display import Displayed
 from luminal_lab.errors import ParseError, ScheduleError
 from luminal_lab.kernels.nest.nest import Local, Loop, Nest, axes_in
@@ -36,7 +37,10 @@ from luminal_lab.kernels.steps import (
     sums,
     widening,
 )
+from luminal_lab.kernels.steps.binding import Bind
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice, Choices, Taken, misfit
+from luminal_lab.kernels.steps.kinds import Parallel, Simd, Unroll, Vector
+from luminal_lab.kernels.steps.loops import Merge, Reorder, together
 from luminal_lab.kernels.steps.step import Step, extent, parse_step, without_comment
 
 MOST_LETTERS = 1 << 20
@@ -88,6 +92,17 @@ def parse_schedule(text: str) -> Schedule:
         raise ParseError(f"schedule: it has {len(text):,} letters, and may have {MOST_LETTERS:,}")
     lines = text.splitlines()
     return Schedule(tuple(parse_step(line) for line in lines if without_comment(line)))
+
+
+WAYS: Mapping[str, type[Unroll | Vector | Simd | Parallel]] = {
+    "unroll": Unroll,
+    "vector": Vector,
+    "simd": Simd,
+    "parallel": Parallel,
+}
+"""The kinds of loops that have a step of their own."""
+WIDTH = 80
+"""How long a step is at most as text."""
 
 
 class Handle(str):
@@ -219,6 +234,66 @@ class Scheduling:
         held = attempt.held
         attempt.undo()
         return held
+
+    def attempted(self, *steps: Step) -> bool:
+        """Make steps, all or none of them; return whether they were made."""
+        with self.attempt() as attempt:
+            for step in steps:
+                self.do(step)
+        return attempt.held
+
+    # -- what takes several steps, or none ---------------------------------------------------------
+
+    def run(self, kind: str, names: Sequence[str], *, where_allowed: bool = False) -> None:
+        """Let loops run in a way, all of them or those that may."""
+
+        def step(*names: str) -> Step:
+            return WAYS[kind](names) if kind in WAYS else Bind(names, kind)
+
+        self.for_each(step, [one for one in names if not where_allowed or self.allows(step(one))])
+
+    def for_each(self, step: Callable[..., Step], names: Sequence[str]) -> None:
+        """Make a step for names, in as few lines as have room for them."""
+        line: list[str] = []
+        for name in names:
+            if line and len(str(step(*line, name))) > WIDTH:
+                self.do(step(*line))
+                line = []
+            line.append(name)
+        if line:
+            self.do(step(*line))
+
+    def reorder(self, wanted: Sequence[str]) -> None:
+        """Bring loops that are right inside each other into an order, by the shortest step."""
+        first = next(name for name in self.nest.loops if name in wanted)
+        now = [one.name for one in perfect(self.nest.loops[first])][: len(wanted)]
+        same = next((n for n, (a, b) in enumerate(zip(now, wanted, strict=True)) if a != b), None)
+        if same is None:
+            return
+        now, left = now[same:], list(wanted[same:])
+        count = next(
+            n for n in range(len(left)) if left[n:] == [one for one in now if one not in left[:n]]
+        )
+        # The outermost loop that moves is named, as the step goes no further out.
+        step = Reorder(tuple(left[: max(count, left.index(now[0]) + 1)]))
+        if len(str(step)) <= WIDTH:
+            self.do(step)
+            return
+        for name in reversed(left[:count]):
+            now = [one.name for one in perfect(self.nest.loops[now[0]])]
+            if name != now[0]:
+                self.do(Reorder((name, now[0])))
+                now[0] = name
+
+    def merge(self, names: Sequence[str]) -> Handle:
+        """Make one loop of loops that are one in the other."""
+        if len(names) == 1:
+            return self.loop(names[0])
+        into = unique(together(names), self.nest.names)
+        step = Merge(tuple(names), "" if into == together(names) else into)
+        return self.do(step).loops[0]
+
+    # -- what there is now -------------------------------------------------------------------------
 
     def loop(self, name: str) -> Handle:
         """Return the handle of a loop."""
