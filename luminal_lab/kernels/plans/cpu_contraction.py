@@ -204,10 +204,12 @@ def convolution_plan(made: Scheduling, machine: Machine) -> bool:
         return False
     if not isinstance(found.right, Read):
         _pad(made, machine, found)
-    last = joined(made, found.folds)
-    folds = [loop.name for loop in found.folds if loop.name in made.nest.loops]
-    folds = [*(fold for fold in folds if fold != last), last]
-    j, i = joined(made, found.rows), made.merge([loop.name for loop in found.columns])
+    rows, columns, folds = (
+        [loop.name for loop in loops] for loops in (found.rows, found.columns, found.folds)
+    )
+    last = joined(made, folds)
+    folds = [*(fold for fold in folds if fold in made.nest.loops and fold != last), last]
+    j, i = joined(made, rows), made.merge(columns)
     right, left = operands(made.nest, last)
     _cut(Product(made, machine, tile, i, j, folds, left, right, True), WINDOWS)
     # One loop remains of the sum, whose body is nothing but products.

@@ -166,9 +166,8 @@ def simd(made: Scheduling, *others: str) -> None:
     made.run("simd", [loop for loop in plain if loop.is_innermost], where_allowed=True)
 
 
-def joined(made: Scheduling, loops: Sequence[Loop]) -> Handle:
+def joined(made: Scheduling, names: Sequence[str]) -> Handle:
     """Make one of as many loops, from the innermost, as are one in memory."""
-    names = [loop.name for loop in loops]
     for first in range(len(names) - 1):
         whole: list[Handle] = []
         with made.attempt() as attempt:
@@ -188,9 +187,8 @@ def axes_of(
     """
 
     def merge(loops: list[Loop], least: float) -> Handle:
-        if about(loops[-1].size) >= least:
-            return joined(made, loops)
-        return made.merge([loop.name for loop in loops])
+        names = [loop.name for loop in loops]
+        return joined(made, names) if about(loops[-1].size) >= least else made.merge(names)
 
     k = made.merge([loop.name for loop in found.folds])
     return k, merge(found.columns, columns), merge(found.rows, rows)
