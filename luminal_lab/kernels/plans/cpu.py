@@ -31,7 +31,7 @@ from luminal_lab.kernels.nest.sizes import (
 from luminal_lab.kernels.plans.cpu_attention import attention_plan
 from luminal_lab.kernels.plans.cpu_contraction import contraction_plan, convolution_plan
 from luminal_lab.kernels.plans.match import summed
-from luminal_lab.kernels.plans.tiler import PARTS, in_lanes, joined, share, simd
+from luminal_lab.kernels.plans.tiler import PARTS, simd
 from luminal_lab.kernels.steps.arrays import Shrink
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice
 from luminal_lab.kernels.steps.fetching import FetchAhead
@@ -80,7 +80,7 @@ def cpu_schedule(nest: Nest, machine: Machine, asked: Mapping[str, int] = NO_CHO
 
 
 def _general(made: Scheduling, machine: Machine) -> bool:
-    share(made, made.tops)
+    made.share(made.tops)
     for local in list(made.nest.locals):
         made.attempted(Shrink((local,)))
     for top in made.tops:
@@ -136,7 +136,7 @@ def _groups(made: Scheduling, summing: Handle) -> None:
     if len(sizes) == 1 and 0 < size <= LANES and loop.size % size == 0:
         with made.attempt():
             group, own = made.do(Split((summing,), (size,), ("group", "each"))).loops
-            in_lanes(made, one.name, own, group, "lanes")
+            made.lanes(one.name, own, group, "lanes")
 
 
 def _lanes(made: Scheduling, loop: Handle) -> None:
@@ -152,7 +152,7 @@ def _side_by_side(made: Scheduling, loop: str, sums: list[Set]) -> Handle:
     """Cut a loop so that its sums are some side by side; return the loop over blocks."""
     block, own, *_ = made.do(Cut(loop, made.choose(SIDE))).loops
     for one in sums:
-        in_lanes(made, one.name, own, block, "lanes")
+        made.lanes(one.name, own, block, "lanes")
     return block
 
 
@@ -251,7 +251,7 @@ def _tasks(made: Scheduling, loop: Handle, machine: Machine) -> None:
     """Cut an outermost loop into tasks, each with enough to do."""
     while loop.inner[1:] and about(loop.inner[1].size) < SHORT:
         _, inner = loop.inner[:2]
-        both = joined(made, [loop, inner])
+        both = made.join([loop, inner])
         if both == inner:
             break
         loop = both

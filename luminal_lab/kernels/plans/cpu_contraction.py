@@ -29,15 +29,7 @@ from luminal_lab.kernels.definition.terms import Read, Term, free
 from luminal_lab.kernels.nest.nest import Set, accesses, reads_of, walk
 from luminal_lab.kernels.nest.sizes import about, atoms, many, stride
 from luminal_lab.kernels.plans.match import Contraction, array_of, contraction_of, operands, sum_in
-from luminal_lab.kernels.plans.tiler import (
-    PARTS,
-    Level,
-    Tiler,
-    axes_of,
-    in_registers,
-    joined,
-    whole,
-)
+from luminal_lab.kernels.plans.tiler import PARTS, Level, Tiler, axes_of, in_registers
 from luminal_lab.kernels.steps.arrays import Copy, Pack
 from luminal_lab.kernels.steps.choices import Choice
 from luminal_lab.kernels.steps.kinds import MOST_UNROLLED, Clamp, Round
@@ -146,14 +138,14 @@ def _stage(product: Product, tiler: Tiler, order: list[str], lanes: int) -> None
     )
     (sums,) = {a.name for a in accesses((made.nest.loops[folds[0]],)) if a.how == "+="}
     phases, path = [order[0]], order[:-1]
-    whole(made, Round, i_start, j_start)
+    made.whole(Round, i_start, j_start)
     if product.in_place:
-        whole(made, Clamp, i)
+        made.whole(Clamp, i)
     else:
         phases += _packed(product, product.left, (order[-2], *folds, i), path, "rows")
-        whole(made, Round, i)
+        made.whole(Round, i)
     phases += _packed(product, product.right, (order[-1], *folds, j), path, "columns")
-    whole(made, Round, j)
+    made.whole(Round, j)
     tile_i, tile_j = made.do(Copy(sums, i_end, (i_end, j_end), "tile")).loops
     in_registers(made, (i_start, i, tile_i), (j_start, j, tile_j), lanes)
     ends = [one for one in walk((made.nest.loops[i_end],)) if isinstance(one, Set)]
@@ -207,9 +199,9 @@ def convolution_plan(made: Scheduling, machine: Machine) -> bool:
     rows, columns, folds = (
         [loop.name for loop in loops] for loops in (found.rows, found.columns, found.folds)
     )
-    last = joined(made, folds)
+    last = made.join(folds)
     folds = [*(fold for fold in folds if fold in made.nest.loops and fold != last), last]
-    j, i = joined(made, rows), made.merge(columns)
+    j, i = made.join(rows), made.merge(columns)
     right, left = operands(made.nest, last)
     _cut(Product(made, machine, tile, i, j, folds, left, right, True), WINDOWS)
     # One loop remains of the sum, whose body is nothing but products.

@@ -25,7 +25,7 @@ from luminal_lab.kernels.nest.sizes import at_most, bytes_in, bytes_of, width_of
 from luminal_lab.kernels.plans.gpu_attention import attention_plan
 from luminal_lab.kernels.plans.gpu_contraction import contraction_plan, group_plan
 from luminal_lab.kernels.plans.gpu_rows import THREADS, column_plan, in_pieces, row_body, row_plan
-from luminal_lab.kernels.plans.tiler import BYTES, share, turns
+from luminal_lab.kernels.plans.tiler import BYTES
 from luminal_lab.kernels.render.gpu.nest import Phase, phases
 from luminal_lab.kernels.steps.arrays import Place, Shrink, around_local
 from luminal_lab.kernels.steps.choices import NO_CHOICES
@@ -89,7 +89,7 @@ def pieces_plan(made: Scheduling, gpu: GPU) -> bool:
     if len(tops) != 9 or not all(_has_maximum(tops[n]) for n in (1, 5)):
         return False
     for group in (tops[:5], tops[5:]):
-        share(made, group)
+        made.share(group)
     _shrink(made)
     _in_memory(made)
     return len(made.tops) == 2 and all(row_plan(made, top, gpu) for top in made.tops)
@@ -101,7 +101,7 @@ def _has_maximum(loop: Handle) -> bool:
 
 def _general(made: Scheduling, gpu: GPU) -> bool:
     """Give each outermost loop to blocks and threads, by what it does."""
-    share(made, made.tops)
+    made.share(made.tops)
     _shrink(made)
     for top in made.tops:
         for loop in in_pieces(made, top, gpu):
@@ -169,7 +169,7 @@ def _element(made: Scheduling, loops: list[Handle]) -> None:
     size = thread.size
     threads = made.choose(THREADS, THREADS.values[0] if at_most(size) >= LARGE else 64)
     if not isinstance(size, int) or size > THREADS.values[0]:
-        block, thread = turns(made, thread, threads)
+        block, thread = made.turns(thread, threads)
         made.run("block", [block])
     made.run("thread", [thread])
     made.run("vector", lane)

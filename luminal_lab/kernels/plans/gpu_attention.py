@@ -16,7 +16,7 @@ from luminal_lab.kernels.gpu import DECLARED, GPU
 from luminal_lab.kernels.nest.nest import Set, accesses, walk
 from luminal_lab.kernels.nest.sizes import about
 from luminal_lab.kernels.plans.match import Attention, array_of, attention_of, by_column, sum_in
-from luminal_lab.kernels.plans.tiler import Level, Tiler, cut, in_lanes, rows_last, shared_out
+from luminal_lab.kernels.plans.tiler import Level, Tiler, cut, rows_last, shared_out
 from luminal_lab.kernels.steps.arrays import Pack, Place
 from luminal_lab.kernels.steps.binding import Mask
 from luminal_lab.kernels.steps.choices import Choice
@@ -87,7 +87,7 @@ def _share_out(made: Scheduling, found: Attention, row: Handle, rows: int) -> No
     for loop in (largest, total):
         turn, lane = (made.loop(level(loop, word)) for word in ("turn", "lane"))
         array = next(one.name for one in accesses((turn.loop,)) if one.how != "read")
-        in_lanes(made, array, lane, turn, "parts")
+        made.lanes(array, lane, turn, "parts")
     # Each part of the work gets a loop over rows of its own, inside of that over keys.
     own = [level(row, word) for word in ("group", "own")]
     made.do(Fission(tuple(own)))

@@ -29,7 +29,7 @@ from luminal_lab.kernels.nest.sizes import (
     width_of,
 )
 from luminal_lab.kernels.plans.match import is_column, summed, total_of
-from luminal_lab.kernels.plans.tiler import BYTES, in_lanes, turns
+from luminal_lab.kernels.plans.tiler import BYTES
 from luminal_lab.kernels.steps.arrays import Place
 from luminal_lab.kernels.steps.binding import Guard, Mask
 from luminal_lab.kernels.steps.choices import Choice
@@ -168,8 +168,8 @@ def _sum(made: Scheduling, loop: Handle, threads: int) -> Binds:
     """Let threads sum parts of a sum, and add them up together."""
     array = total_of(loop.loop) or ""
     loop, lane = _joined(made, loop, threads)
-    turn, thread = turns(made, loop, threads)
-    into, first, last = in_lanes(made, array, thread, turn, "parts")
+    turn, thread = made.turns(loop, threads)
+    into, first, last = made.lanes(array, thread, turn, "parts")
     made.do(Place((into,), "registers"))
     made.reorder([thread, turn])
     return [(first, "thread"), (thread, "thread"), (last, "across"), *lane]
@@ -180,7 +180,7 @@ def _each(made: Scheduling, loop: Handle, threads: int) -> Binds:
     thread, lane = _joined(made, loop, threads)
     most = extent(thread.loop.axis)
     if not isinstance(most, int) or most > threads:
-        turn, thread = turns(made, thread, threads)
+        turn, thread = made.turns(thread, threads)
         made.reorder([thread, turn])
     elif thread.size != most:
         made.do(Guard(thread, thread))
@@ -195,7 +195,7 @@ def _turned(made: Scheduling, loop: Handle, threads: int) -> Binds:
     thread, *rest = inside
     made.reorder([thread, around, *rest])
     if not isinstance(thread.size, int) or thread.size > threads:
-        turn, thread = turns(made, thread, threads)
+        turn, thread = made.turns(thread, threads)
         made.reorder([thread, turn])
     return [(thread, "thread")]
 
@@ -235,8 +235,8 @@ def column_plan(made: Scheduling, top: Handle, gpu: GPU) -> bool:
         made.do(Mask((column,)))
     if is_plain(fold.inner[-1].loop):
         fold = made.merge(fold.inner)
-    turn, thread = turns(made, fold, height)
-    into, first, last = in_lanes(made, array, thread, turn, "parts")
+    turn, thread = made.turns(fold, height)
+    into, first, last = made.lanes(array, thread, turn, "parts")
     made.reorder([thread, turn])
     made.do(Fission((column,)))
     made.run("block", [*outer, block])

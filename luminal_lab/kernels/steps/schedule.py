@@ -22,7 +22,7 @@ from luminal_lab.core.printer import unique
 from luminal_lab.display import Displayed
 from luminal_lab.errors import ParseError, ScheduleError
 from luminal_lab.kernels.nest.nest import Local, Loop, Nest, axes_in
-from luminal_lab.kernels.nest.sizes import perfect
+from luminal_lab.kernels.nest.sizes import divides, perfect
 from luminal_lab.kernels.steps import (
     ahead,
     arrays,
@@ -37,11 +37,12 @@ from luminal_lab.kernels.steps import (
     sums,
     widening,
 )
-from luminal_lab.kernels.steps.binding import Bind
+from luminal_lab.kernels.steps.binding import Bind, Guard
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice, Choices, Taken, misfit
-from luminal_lab.kernels.steps.kinds import Parallel, Simd, Unroll, Vector
-from luminal_lab.kernels.steps.loops import Merge, Reorder, together
+from luminal_lab.kernels.steps.kinds import Clamp, Parallel, Round, Simd, Unroll, Vector
+from luminal_lab.kernels.steps.loops import Fuse, Merge, Reorder, Split, together
 from luminal_lab.kernels.steps.step import Step, extent, parse_step, without_comment
+from luminal_lab.kernels.steps.sums import Lanes
 
 MOST_LETTERS = 1 << 20
 """Of a schedule as text: a million."""
@@ -150,6 +151,11 @@ class Handle(str):
     def is_innermost(self) -> bool:
         """Whether no loop stands in it."""
         return not axes_in(self.loop.body)
+
+    @property
+    def is_loops(self) -> bool:
+        """Whether nothing but loops stands in the loop, arrays of its own aside."""
+        return all(isinstance(one, (Local, Loop)) for one in self.loop.body)
 
     @property
     def inner(self) -> list[Handle]:
@@ -292,6 +298,52 @@ class Scheduling:
         into = unique(together(names), self.nest.names)
         step = Merge(tuple(names), "" if into == together(names) else into)
         return self.do(step).loops[0]
+
+    def join(self, names: Sequence[str]) -> Handle:
+        """Make one of as many loops, from the innermost, as are one in memory."""
+        for first in range(len(names) - 1):
+            whole: list[Handle] = []
+            with self.attempt() as attempt:
+                whole.append(self.merge(names[first:]))
+            if attempt.held and not divides(self.nest, whole[0]):
+                return whole[0]
+            attempt.undo()
+        return self.loop(names[-1])
+
+    def share(self, loops: Sequence[Handle]) -> None:
+        """Make one of loops that follow each other, and of those in them, where that is allowed."""
+        first = None
+        for loop in loops:
+            if first is None or not self.attempted(Fuse(loop, first)):
+                first = loop
+                continue
+            outer = first
+            while outer.is_loops and len(outer.parts) == 2:
+                inner, second = outer.parts
+                if not self.attempted(Fuse(second, inner)):
+                    break
+                outer = inner
+
+    def whole(self, step: type[Round | Clamp], *names: str) -> None:
+        """Run loops to the end of their blocks, if they are not known to end there."""
+        short = tuple(name for name in names if not self.loop(name).is_whole)
+        if short:
+            self.do(step(short))
+
+    def turns(self, loop: str, threads: int) -> tuple[Handle, Handle]:
+        """Cut a loop into turns of all threads; return the loops over turns and over threads."""
+        outer, inner = self.do(Split((loop,), (threads,), ("turn", "thread"))).loops
+        if inner.size != threads:
+            self.do(Guard(inner, inner))
+        return outer, inner
+
+    def lanes(
+        self, array: str, lane: Handle, outer: Handle, word: str
+    ) -> tuple[str, Handle, Handle]:
+        """Sum side by side; return the array of sums, and the loops that begin and join them."""
+        into = unique(f"{array}_{word}", self.nest.names)
+        first, last = self.do(Lanes(array, lane, outer, into)).loops
+        return into, first, last
 
     # -- what there is now -------------------------------------------------------------------------
 
