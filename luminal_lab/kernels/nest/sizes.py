@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from math import inf, prod
+from typing import Protocol
 
 from luminal_lab.core.dims import Dim, Symbol, evaluate_float, substitute, symbols
-from luminal_lab.core.dims.expression import Atom, Negative, terms_of
+from luminal_lab.core.dims.expression import Atom, Division, Negative, terms_of
+from luminal_lab.core.op import size_of
 from luminal_lab.core.ops.intrinsic import Intrinsic
 from luminal_lab.core.views import row_major
 from luminal_lab.kernels.definition.cost import COSTLY
-from luminal_lab.kernels.definition.terms import Apply, Term, walk as walk_terms
-from luminal_lab.kernels.nest.nest import Block, Loop, Nest, Set, reads_of
+from luminal_lab.kernels.definition.terms import Apply, Guard, Read, Term, walk as walk_terms
+from luminal_lab.kernels.nest.nest import Block, Local, Loop, Nest, Set, accesses, reads_of, walk
 
 USUAL = 1024
 """What a dim without a number is taken to be."""
 MANY = 1 << 20
 """What a dim without a bound may well become."""
+
+
+class Sized(Protocol):
+    """A loop, or what stands for one."""
+
+    @property
+    def size(self) -> Dim:
+        """How many iterations it has."""
+        ...
 
 
 def about(dim: Dim) -> float:
@@ -100,3 +112,70 @@ def atoms(dims: Iterable[Dim]) -> Iterator[Atom]:
 def names_in(dim: Dim) -> set[str]:
     """Return the names of the symbols of a dim."""
     return {s.name for s in symbols(dim)}
+
+
+def divides(nest: Nest, axis: str) -> bool:
+    """Return whether an axis is divided where arrays are read or written, or in a condition."""
+    for access in accesses((nest.loops[axis],)):
+        places = [one.holds for one in walk_terms(access.statement.term) if isinstance(one, Guard)]
+        if access.index is None:
+            return True
+        places.append(row_major(nest.types[access.name].shape, access.index))
+        if any(isinstance(atom, Division) and axis in names_in(atom) for atom in atoms(places)):
+            return True
+    return False
+
+
+# -- loops and arrays ------------------------------------------------------------------------------
+
+
+def is_plain(loop: Loop) -> bool:
+    """Return whether a loop has nothing but assignments in it."""
+    return all(isinstance(one, Set) for one in loop.body)
+
+
+def innermost(loop: Loop) -> Loop:
+    """Return the last of the loops that stand right inside each other."""
+    return [*perfect(loop)][-1]
+
+
+def iterations(loops: Iterable[Sized]) -> Dim:
+    """Return how many iterations loops have together."""
+    count: Dim = 1
+    for loop in loops:
+        count = count * loop.size
+    return count
+
+
+def width_of(nest: Nest, name: str, most: int) -> int:
+    """Return how many neighbours along a loop are one access of so many bytes."""
+    loop = nest.loops[name]
+    if not is_plain(innermost(loop)):
+        return 1
+    sizes: list[int] = []
+    for access in accesses(loop.body):
+        if access.index:
+            dtype = nest.types[access.name].dtype
+            if stride(nest, Read(access.name, access.index, dtype), name) == 1:
+                sizes.append(dtype.itemsize)
+    width = min(8, most // max(sizes, default=most))
+    while width > 1 and loop.size % width != 0:
+        width //= 2
+    return width
+
+
+def bytes_of(local: Local) -> float:
+    """Return how many bytes an array has; infinitely many if that is not known before it runs."""
+    size = size_of(local.type.shape)
+    return size * local.type.dtype.itemsize if isinstance(size, int) else inf
+
+
+def bytes_in(body: Block, space: str) -> float:
+    """Return how many bytes the arrays have together that are in some memory."""
+    arrays = [one for one in walk(body) if isinstance(one, Local) and one.space == space]
+    return sum(map(bytes_of, arrays))
+
+
+def many(loops: Iterable[Sized]) -> float:
+    """Return roughly how many iterations loops have together."""
+    return prod(about(loop.size) for loop in loops)

@@ -1,7 +1,7 @@
 """How kernels run on a CPU unless somebody says otherwise: short heuristics that choose steps.
 
-- Attention (cpu_attention.py), convolutions (cpu_convolution.py) and other contractions
-  (cpu_contraction.py) have plans of their own.
+- Attention (cpu_attention.py), convolutions and other contractions (cpu_contraction.py) have plans
+  of their own.
 - What sums over rows far apart (columns) keeps a block of sums side by side.
 - Everything else shares outer loops as far as it may, and leaves inner ones to the compiler's
   vector code.
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from luminal_lab.core.dims import Symbol
 from luminal_lab.core.dims.expression import Quotient
-from luminal_lab.core.op import TensorType, size_of
+from luminal_lab.core.op import size_of
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Read
@@ -23,16 +23,15 @@ from luminal_lab.kernels.nest.sizes import (
     about,
     at_most,
     atoms,
+    innermost,
     names_in,
-    perfect,
     stride,
     work_of,
 )
 from luminal_lab.kernels.plans.cpu_attention import attention_plan
-from luminal_lab.kernels.plans.cpu_contraction import contraction_plan
-from luminal_lab.kernels.plans.cpu_convolution import convolution_plan
+from luminal_lab.kernels.plans.cpu_contraction import contraction_plan, convolution_plan
 from luminal_lab.kernels.plans.match import summed
-from luminal_lab.kernels.plans.tiler import PARTS, attempted, joined, run, share
+from luminal_lab.kernels.plans.tiler import PARTS, simd
 from luminal_lab.kernels.steps.arrays import Shrink
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice
 from luminal_lab.kernels.steps.fetching import FetchAhead
@@ -40,16 +39,16 @@ from luminal_lab.kernels.steps.kinds import Parallel
 from luminal_lab.kernels.steps.loops import Cut, Fission, Fuse, Reorder, Split
 from luminal_lab.kernels.steps.reuse import Reuse
 from luminal_lab.kernels.steps.schedule import Handle, Scheduling
-from luminal_lab.kernels.steps.step import part
-from luminal_lab.kernels.steps.sums import Lanes, Partial
+from luminal_lab.kernels.steps.step import level, part
+from luminal_lab.kernels.steps.sums import Partial
 from luminal_lab.machines.machine import Machine
 
-WORK = 16384
+WORK = Choice("task_work", 16384, 4096, 65536)
 """How many elements a task should have to do at least."""
-SUM = 65536
+SUM = Choice("task_sum", 65536, 16384, 262144)
 """How many elements of a sum a task adds up by itself."""
 FEW = 8
-"""Fewer results than this are no tasks of their own, where each is a long sum."""
+"""Below this many results, split the sums instead of giving each its own task."""
 SIDE, LONG, CHEAP = Choice("lanes", 32, 8, 16, 64), 256, 4
 """How many sums there are side by side, where a sum is at least so long and its terms so cheap."""
 LANES = 64
@@ -81,9 +80,9 @@ def cpu_schedule(nest: Nest, machine: Machine, asked: Mapping[str, int] = NO_CHO
 
 
 def _general(made: Scheduling, machine: Machine) -> bool:
-    share(made)
+    made.share(made.tops)
     for local in list(made.nest.locals):
-        attempted(made, Shrink((local,)))
+        made.attempted(Shrink((local,)))
     for top in made.tops:
         _columns(made, top, machine)
     for loop in made.loops:
@@ -96,55 +95,68 @@ def _general(made: Scheduling, machine: Machine) -> bool:
         _lanes(made, loop)
     for top in made.tops:
         _fetch(made, top.loop, machine)
-    inner = [loop for loop in made.loops if loop.is_innermost and loop.loop.kind == "for"]
-    run(made, "simd", inner, where_allowed=True)
+    simd(made)
     return True
+
+
+# -- sums ------------------------------------------------------------------------------------------
 
 
 def _columns(made: Scheduling, top: Handle, machine: Machine) -> None:
     """Sum side by side where neighbours lie together, and what is summed lies apart."""
-    last = top.inner[-1]
-    found = summed(last.loop.body)
-    if found is None:
-        return
-    folds, term = found
-    nest = made.nest
-    if not any(stride(nest, term, fold.name) not in (0, 1) for fold in folds):
-        return
-    if stride(nest, term, last) != 1:
+    nest, last = made.nest, top.inner[-1]
+    folds, term = summed(last.loop.body) or ([], None)
+    is_apart = any(stride(nest, term, fold.name) not in (0, 1) for fold in folds if term)
+    if term is None or not is_apart or stride(nest, term, last) != 1:
         return
     columns = made.choose(COLUMNS)
     # A long row is cut where there are enough blocks for all cores; else tasks share the sums.
     if about(last.size) >= columns * machine.cores or about(last.size) > 2 * columns:
         _, last = made.do(Split((last,), (columns,))).loops
     names = tuple(fold.name for fold in folds)
-    attempted(made, Fission((last,), PARTS), Reorder((*names, part(last, "sum"))))
+    made.attempted(Fission((last,), PARTS), Reorder((*names, part(last, "sum"))))
+
+
+def _sums(loop: Loop) -> list[Set]:
+    """Return what a loop adds to numbers."""
+    sets = [one for one in loop.body if isinstance(one, Set)]
+    return [one for one in sets if one.how != "=" and not one.index]
 
 
 def _groups(made: Scheduling, summing: Handle) -> None:
     """Sum group by group where each so many elements share another (a scale, say)."""
     loop = summing.loop
-    if len(loop.body) != 1 or not isinstance(loop.body[0], Set) or loop.body[0].how != "+=":
+    one = next(iter(_sums(loop)), None)
+    if len(loop.body) != 1 or one is None or one.how != "+=":
         return
-    one = loop.body[0]
     places = [place for _, index in reads_of(one.term) for place in index or ()]
-    sizes = {
-        atom.d
-        for atom in atoms(places)
-        if isinstance(atom, Quotient) and loop.name in names_in(atom) and isinstance(atom.d, int)
-    }
-    if len(sizes) != 1 or one.index:
-        return
-    (size,) = sizes
-    if loop.size % size == 0 and size <= LANES:
+    quotients = [atom for atom in atoms(places) if isinstance(atom, Quotient)]
+    sizes = {atom.d for atom in quotients if loop.name in names_in(atom)}
+    size = min((size for size in sizes if isinstance(size, int)), default=0)
+    if len(sizes) == 1 and 0 < size <= LANES and loop.size % size == 0:
         with made.attempt():
             group, own = made.do(Split((summing,), (size,), ("group", "each"))).loops
-            made.do(Lanes(one.name, own, group, _lanes_of(made, one.name)))
+            made.lanes(one.name, own, group, "lanes")
 
 
-def _lanes_of(made: Scheduling, array: str) -> str:
-    """Return what the sums side by side are called that are one in the end."""
-    return unique(f"{array}_lanes", made.nest.names)
+def _lanes(made: Scheduling, loop: Handle) -> None:
+    """Keep several sums side by side where one alone would wait for itself."""
+    body, sums = loop.loop.body, _sums(loop.loop)
+    is_alone = loop.loop.kind == "for" and len(body) == len(sums) == 1
+    if is_alone and work_of(body) <= CHEAP and at_most(loop.size) >= LONG:
+        with made.attempt():
+            _side_by_side(made, loop, sums)
+
+
+def _side_by_side(made: Scheduling, loop: str, sums: list[Set]) -> Handle:
+    """Cut a loop so that its sums are some side by side; return the loop over blocks."""
+    block, own, *_ = made.do(Cut(loop, made.choose(SIDE))).loops
+    for one in sums:
+        made.lanes(one.name, own, block, "lanes")
+    return block
+
+
+# -- rows ------------------------------------------------------------------------------------------
 
 
 def _share_rows(made: Scheduling) -> None:
@@ -153,11 +165,11 @@ def _share_rows(made: Scheduling) -> None:
         if first.name not in made.nest.loops:
             continue  # it was made one with another
         written = {one.name for one in accesses(first.body) if one.how == "="}
-        rows = {name for name in written if name in made.nest.locals}
+        rows = written & made.nest.locals.keys()
         for second in list(made.nest.loops.values()):
             used = {one.name for one in accesses(second.body) if one.how == "read"}
             if second.name != first.name and rows & used:
-                attempted(made, Fuse(second.name, first.name))
+                made.attempted(Fuse(second.name, first.name))
 
 
 def _reuse(made: Scheduling) -> None:
@@ -176,27 +188,7 @@ def _reuse(made: Scheduling) -> None:
             hows = {one.how for one in accesses(made.nest.body) if one.name == row}
             # Sums of columns are better off in an array of their own, which is small.
             if row in made.nest.locals and hows == {"=", "read"}:
-                attempted(made, Reuse(output, row))
-
-
-def _lanes(made: Scheduling, summing: Handle) -> None:
-    """Keep several sums side by side where one alone would wait for itself."""
-    loop = summing.loop
-    if loop.kind != "for" or len(loop.body) != 1 or not isinstance(loop.body[0], Set):
-        return
-    one = loop.body[0]
-    if one.how == "=" or one.index or work_of(loop.body) > CHEAP or at_most(loop.size) < LONG:
-        return
-    with made.attempt():
-        _in_lanes(made, summing, [one.name])
-
-
-def _in_lanes(made: Scheduling, loop: str, sums: list[str]) -> Handle:
-    """Cut a loop so that its sums are some side by side; return the loop over blocks."""
-    block, own, *_ = made.do(Cut(loop, made.choose(SIDE))).loops
-    for array in sums:
-        made.do(Lanes(array, own, block, _lanes_of(made, array)))
-    return block
+                made.attempted(Reuse(output, row))
 
 
 def _fetch(made: Scheduling, rows: Loop, machine: Machine) -> None:
@@ -210,78 +202,69 @@ def _fetch(made: Scheduling, rows: Loop, machine: Machine) -> None:
         (rows,) = passes
         passes = [one for one in rows.body if isinstance(one, Loop)]
     uses = [{one.name for one in accesses((each,))} for each in passes]
-    large = [
-        name
-        for name, type in made.nest.inputs
-        if sum(name in use for use in uses) > 1 and _is_far(made, name, type, rows, machine)
-    ]
+    times = {name: sum(name in use for use in uses) for name, _ in made.nest.inputs}
+    large = [name for name in times if times[name] > 1 and _is_far(made, name, rows, machine)]
     if not large:
         return
-    costs = [work_of(list(perfect(each))[-1].body) for each in passes]
-    at = len(costs) - 1 - costs[::-1].index(max(costs))
+    costs = [work_of(innermost(each).body) for each in passes]
+    cost, at = max((cost, at) for at, cost in enumerate(costs))
     names = [name for name in large if name in uses[at]]
-    if not names:
+    if not names or (cost <= CHEAP and all(times[name] <= TWICE for name in names)):
         return
-    if costs[at] > CHEAP:
+    if cost > CHEAP:
         names += [name for name, _ in made.nest.outputs if name in uses[at]]
-    elif not any(sum(name in use for use in uses) > TWICE for name in names):
-        return
     loop, row = passes[at], rows.name
     block = min(made.choose(ROWS), int(about(rows.size)) // (8 * machine.cores))
     with made.attempt():
         if rows.kind == "parallel" and block > 1:  # else the next row is another thread's
-            task, row = made.do(Split((row,), (block,), ("task", "own"))).loops
-            made.do(Parallel((task,)))
+            for step in _task(row, block):
+                made.do(step)
+            row = level(row, "own")
         blocks = loop.name
-        if len(loop.body) != 1 or not isinstance(loop.body[0], Loop):
-            sums = [
-                one.name
-                for one in loop.body
-                if isinstance(one, Set) and one.how != "=" and not one.index
-            ]
-            blocks = _in_lanes(made, loop.name, sums)
+        if not isinstance(loop.body[0], Loop) or len(loop.body) > 1:
+            blocks = _side_by_side(made, loop.name, _sums(loop))
         for name in names:
             made.do(FetchAhead(name, blocks, 1, row))
 
 
-def _is_far(made: Scheduling, name: str, type: TensorType, rows: Loop, machine: Machine) -> bool:
+def _is_far(made: Scheduling, name: str, rows: Loop, machine: Machine) -> bool:
     """Return whether an array is known to be no cache's, with a row that is small beside one."""
-    size, most = size_of(type.shape), machine.l2 // 8 // type.dtype.itemsize
-    if not isinstance(size, int) or 4 * size * type.dtype.itemsize < machine.l3:
+    type = made.nest.types[name]
+    size, item = size_of(type.shape), type.dtype.itemsize
+    if not isinstance(size, int) or 4 * size * item < machine.l3:
         return False
-    for one in accesses(rows.body):
-        if one.name == name:
-            row = one.index and stride(made.nest, Read(name, one.index, type.dtype), rows.name)
-            if not isinstance(row, int) or not 0 < row <= most:
-                return False
-    return True
+    places = [one.index for one in accesses(rows.body) if one.name == name]
+    reads = [stride(made.nest, Read(name, at, type.dtype), rows.name) for at in places if at]
+    most = machine.l2 // 8 // item
+    return all(places) and all(isinstance(row, int) and 0 < row <= most for row in reads)
+
+
+# -- tasks -----------------------------------------------------------------------------------------
+
+
+def _task(loop: str, size: int) -> tuple[Split, Parallel]:
+    """Return the steps that make tasks of so many iterations."""
+    return Split((loop,), (size,), ("task", "own")), Parallel((level(loop, "task"),))
 
 
 def _tasks(made: Scheduling, loop: Handle, machine: Machine) -> None:
     """Cut an outermost loop into tasks, each with enough to do."""
-    inner = _only(loop.loop)
-    while inner is not None and about(inner.size) < SHORT:
-        both = joined(made, [loop.loop, inner])
-        if both == inner.name:
+    while loop.inner[1:] and about(loop.inner[1].size) < SHORT:
+        _, inner = loop.inner[:2]
+        both = made.join([loop, inner])
+        if both == inner:
             break
-        loop, inner = both, _only(both.loop)
-    work, size = work_of(loop.loop.body), loop.size
-    if at_most(size) * work < 2 * WORK:
+        loop = both
+    work, size, enough = work_of(loop.loop.body), loop.size, WORK.values[0]
+    if at_most(size) * work < 2 * enough:
         return
-    if (
-        isinstance(size, int)
-        and size < FEW
-        and work_of(loop.loop.body, at_most) > SUM
-        and _few(made, loop, machine)
-    ):
+    enough = made.choose(WORK)
+    is_few = isinstance(size, int) and size < FEW
+    if is_few and work_of(loop.loop.body, at_most) > SUM.values[0] and _few(made, loop, machine):
         return
-    if 2 * work <= WORK:
-        with made.attempt() as attempt:
-            task, _ = made.do(Split((loop,), (int(WORK // work),), ("task", "own"))).loops
-            made.do(Parallel((task,)))
-        if attempt.held:
-            return
-    if not attempted(made, Parallel((loop,))):
+    if 2 * work <= enough and made.attempted(*_task(loop, int(enough // work))):
+        return
+    if not made.attempted(Parallel((loop,))):
         _blocks(made, loop, machine)
 
 
@@ -302,18 +285,10 @@ def _blocks(made: Scheduling, loop: Handle, machine: Machine) -> bool:
     """Let tasks add up blocks of a sum of their own."""
     sums = {one.name for one in accesses(loop.loop.body) if one.how in ("+=", "max=")}
     work = work_of(loop.loop.body)
-    if len(sums) != 1 or at_most(loop.size) * work < 2 * SUM:
+    if len(sums) != 1 or at_most(loop.size) * work < 2 * SUM.values[0]:
         return False
     (name,) = sums
-    block = int(max(1, SUM // work, about(loop.size) // (8 * machine.cores)))
-    with made.attempt() as attempt:
-        task, _ = made.do(Split((loop,), (block,), ("task", "own"))).loops
-        made.do(Partial(name, task, unique(f"{name}_parts", made.nest.names)))
-        made.do(Parallel((task,)))
-    return attempt.held
-
-
-def _only(loop: Loop) -> Loop | None:
-    """Return the loop that is all of a loop's body."""
-    only = loop.body[0] if len(loop.body) == 1 else None
-    return only if isinstance(only, Loop) else None
+    block = int(max(1, made.choose(SUM) // work, about(loop.size) // (8 * machine.cores)))
+    split, parallel = _task(loop, block)
+    into = unique(f"{name}_parts", made.nest.names)
+    return made.attempted(split, Partial(name, level(loop, "task"), into), parallel)

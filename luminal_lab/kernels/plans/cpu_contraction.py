@@ -1,6 +1,7 @@
 """How sums of products (matmuls, convolutions) run on a CPU: in tiles that fit the registers.
 
     c[i, j] = sum k: a[i, k] * b[k, j]
+    y[o, i, j] = sum c, p, q: w[o, c, p, q] * x[c, i + p, j + q]
 
 A tile is a few rows by two vectors of columns; along the sum, each step multiplies a number of each
 row with a vector of the columns. Columns are copied first into the order in which tiles read them.
@@ -9,76 +10,49 @@ summed along memory in both operands would rather be a row: so the shorter opera
 
 Tasks are blocks of columns, each of which copies its own; where there are too few of them, they are
 blocks of rows, and the columns are copied by a phase before.
+
+The rows of a convolution are windows, and its columns the axis that only the other operand has (the
+output channels). Windows overlap: so they are read where they are. What they see beyond the ends of
+the array is put around a copy of it first.
 """
 
 from __future__ import annotations
 
-from math import prod
+from dataclasses import dataclass
+from math import ceil, prod
 from typing import NamedTuple
 
+from luminal_lab.core.dims import Symbol, symbols
+from luminal_lab.core.dims.expression import Quotient
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Read, Term, free
-from luminal_lab.kernels.nest.nest import Set, accesses, walk
-from luminal_lab.kernels.nest.sizes import about, stride
-from luminal_lab.kernels.plans.match import array_of, contraction_of, operands, sum_in
-from luminal_lab.kernels.plans.tiler import (
-    PARTS,
-    Level,
-    Tiler,
-    for_each,
-    joined,
-    merged,
-    reordered,
-    run,
-)
+from luminal_lab.kernels.nest.nest import Set, accesses, reads_of, walk
+from luminal_lab.kernels.nest.sizes import about, atoms, many, stride
+from luminal_lab.kernels.plans.match import Contraction, array_of, contraction_of, operands, sum_in
+from luminal_lab.kernels.plans.tiler import PARTS, Level, Tiler, axes_of, in_registers
 from luminal_lab.kernels.steps.arrays import Copy, Pack
 from luminal_lab.kernels.steps.choices import Choice
-from luminal_lab.kernels.steps.kinds import Clamp, Round
+from luminal_lab.kernels.steps.kinds import MOST_UNROLLED, Clamp, Round
 from luminal_lab.kernels.steps.loops import Split
-from luminal_lab.kernels.steps.schedule import Handle, Scheduling
-from luminal_lab.kernels.steps.step import copied, level
+from luminal_lab.kernels.steps.padding import Pad
+from luminal_lab.kernels.steps.schedule import Scheduling
+from luminal_lab.kernels.steps.step import copied
 from luminal_lab.machines.machine import Machine
 
 WIDEST = 4
 """How many tiles wide a block of columns is at most."""
-HEIGHT = 96
-"""How many rows a block of them has."""
-BY_COLUMNS = (
-    Level("block", "j"),
-    Level("tile", "i j"),
-    Level("", "k"),
-    Level("own", "i j"),
-)
-"""A task has some columns."""
-BY_ROWS = (
-    Level("block", "i"),
-    Level("tile", "i j"),
-    Level("", "k"),
-    Level("own", "i j"),
-)
-"""A task has some rows."""
-
-
-def contraction_plan(made: Scheduling, machine: Machine) -> bool:
-    """Cut a contraction into tiles; return whether the nest is one."""
-    found = contraction_of(made.nest)
-    if found is None or not found.right.dtype.is_float:
-        return False
-    tile = tile_of(machine, found.right)
-    # Loops that belong together are one: the sum's loops, and neighbours in memory.
-    k = merged(made, [loop.name for loop in found.folds])
-    short = about(found.columns[-1].size) < 2 * tile.width
-    names = [loop.name for loop in found.columns]
-    j = merged(made, names) if short else joined(made, found.columns)
-    i = joined(made, found.rows)
-    left, right = operands(made.nest, k)
-    is_along = stride(made.nest, right, k) == 1 and stride(made.nest, left, k) == 1
-    if is_along and about(i.size) < about(j.size):
-        # The longer operand stays as it is.
-        left, right, i, j = right, left, j, i
-    is_along = isinstance(left, Read) and stride(made.nest, left, k) == 1
-    Tiles(made, machine, tile, (i, j), [k], left, right, in_place=is_along).plan(HEIGHT)
-    return True
+ROWS, WINDOWS = 96, 24
+"""How many rows, or windows, a task has, where they are shared out."""
+HEIGHT, VECTORS = Choice("tile_rows", 4, 6, 8, 12, 24), Choice("tile_vectors", 1, 2, 4)
+"""How many rows a tile has, and how many vectors of columns."""
+BLOCK = Choice("block_tiles", 1, 2, 3, 4, 8, 16)
+"""How many tiles a task has side by side."""
+TILES = Level("tile", "i j"), Level("", "k"), Level("own", "i j")
+"""What is below the blocks, which are of rows or of columns."""
+COPYING = 1.25
+"""How much more work a plan without copies of windows may have."""
+LEAST = 4
+"""How many channels a vector has at least."""
 
 
 class Tile(NamedTuple):
@@ -89,122 +63,202 @@ class Tile(NamedTuple):
     lanes: int
 
 
+@dataclass
+class Product:
+    """A contraction to be cut into tiles, one loop each of its rows and columns."""
+
+    made: Scheduling
+    machine: Machine
+    tile: Tile
+    rows: str
+    columns: str
+    folds: list[str]
+    left: Term
+    right: Term
+    in_place: bool
+    """Whether rows are read where they are."""
+
+
+def contraction_plan(made: Scheduling, machine: Machine) -> bool:
+    """Cut a contraction into tiles; return whether the nest is one."""
+    found = contraction_of(made.nest)
+    if found is None or not found.right.dtype.is_float:
+        return False
+    tile = tile_of(machine, found.right)
+    k, j, i = axes_of(made, found, 0, 2 * tile.width)
+    left, right = operands(made.nest, k)
+    is_along = stride(made.nest, right, k) == 1 and stride(made.nest, left, k) == 1
+    if is_along and about(i.size) < about(j.size):
+        # The longer operand stays as it is.
+        left, right, i, j = right, left, j, i
+    is_along = isinstance(left, Read) and stride(made.nest, left, k) == 1
+    _cut(Product(made, machine, tile, i, j, [k], left, right, is_along), ROWS)
+    return True
+
+
 def tile_of(machine: Machine, term: Term) -> Tile:
     """Return what the registers of a machine hold."""
     lanes = machine.lanes(8 if term.dtype.itemsize == 8 else 4)
     return Tile(12 if machine.vector_bytes == 64 else 6, 2 * lanes, lanes)
 
 
-class Tiles:
-    """Cuts the loops of a contraction into tiles, the rows and columns of which are `axes`."""
-
-    def __init__(
-        self,
-        made: Scheduling,
-        machine: Machine,
-        tile: Tile,
-        axes: tuple[Handle, Handle],
-        folds: list[Handle],
-        left: Term,
-        right: Term,
-        *,
-        in_place: bool,
-    ) -> None:
-        self.made, self.machine, self.folds = made, machine, folds
-        self.i, self.j = axes
-        height = made.choose(Choice("tile_rows", 4, 6, 8, 12, 24), tile.height)
-        vectors = made.choose(Choice("tile_vectors", 1, 2, 4), tile.width // tile.lanes)
-        self.tile = Tile(height, vectors * tile.lanes, tile.lanes)
-        self.left, self.right = left, right
-        self.in_place = in_place
-        """Whether rows are read where they are."""
-
-    def plan(self, block: int) -> None:
-        """Make the steps, for blocks of so many rows."""
-        made, tile = self.made, self.tile
-        columns, rows = about(self.j.size) / tile.width, about(self.i.size)
-        depth = prod(about(k.size) for k in self.folds) * tile.width * self.right.dtype.itemsize
-        blocks = 4 * self.machine.cores
-        by_rows = (columns < blocks or not isinstance(self.j.size, int)) and (
-            rows > 2 * blocks * tile.height
-        )
-        axes, folds = {"i": self.i, "j": self.j, "k": self.folds[0]}, self.folds
-        cuts = {"i": {"tile": tile.height}, "j": {"tile": tile.width}}
-        if by_rows:
-            many = made.choose(Choice("block_tiles", 1, 2, 4, 8, 16), block // tile.height)
-            cuts["i"] = {"block": many * tile.height, "tile": tile.height}
-            tiler = Tiler(made, axes, BY_ROWS, cuts, folds, masked=False)
-            order = tiler.blocks
-        else:
-            # As many tiles side by side as half of the cache holds, if that leaves enough tasks.
-            usual = int(min(WIDEST, columns // blocks, self.machine.l2 / 2 // max(1, depth)))
-            wide = made.choose(Choice("block_tiles", 1, 2, 3, 4, 8), max(1, usual))
-            cuts["j"] = {"block": wide * tile.width, "tile": tile.width}
-            tiler = Tiler(made, axes, BY_COLUMNS, cuts, folds, masked=False)
-            task, *inner = tiler.blocks[len(tiler.outer) :]
-            batches = prod(about(made.loop(name).size) for name in tiler.outer)
-            first = bool(tiler.outer) and batches < min(blocks, columns / max(1, usual))
-            order = [task, *tiler.outer, *inner] if first else tiler.blocks
-        tiler.apart(order)
-        self.staged(tiler, order)
-
-    def staged(self, tiler: Tiler, order: list[str]) -> None:
-        """Copy operands, hold sums in registers, and let tasks and vectors run."""
-        made, tile, folds = self.made, self.tile, self.folds
-        (i_start, i, i_end), (j_start, j, j_end) = (
-            [tiler.name(axis, "own", of) for of in PARTS] for axis in "ij"
-        )
-        (sums,) = {a.name for a in accesses((made.nest.loops[folds[0]],)) if a.how == "+="}
-        phases, path = [order[0]], order[:-1]
-        whole(made, Round, i_start, j_start)
-        if self.in_place:
-            whole(made, Clamp, i)
-        else:
-            phases += self.copied(self.left, (order[-2], *folds, i), path, "rows")
-            whole(made, Round, i)
-        phases += self.copied(self.right, (order[-1], *folds, j), path, "columns")
-        whole(made, Round, j)
-        tile_i, tile_j = made.do(Copy(sums, i_end, (i_end, j_end), "tile")).loops
-        in_registers(made, (i_start, i, tile_i), (j_start, j, tile_j), tile.lanes)
-        last = j_end
-        if self.is_along_rows(i_end):
-            reordered(made, [j_end, i_end])
-            last = i_end
-        run(made, "simd", [last, *copied([order[-1], *folds, j], "columns")[-1:]])
-        run(made, "parallel", phases)
-
-    def is_along_rows(self, i_end: str) -> bool:
-        """Return whether the result's neighbours in memory are along the rows."""
-        nest = self.made.nest
-        ends = [one for one in walk((nest.loops[i_end],)) if isinstance(one, Set)]
-        places = [Read(one.name, one.index, one.term.dtype) for one in ends]
-        return all(stride(nest, place, i_end) == 1 for place in places)
-
-    def copied(self, term: Term, axes: tuple[str, ...], path: list[str], into: str) -> list[str]:
-        """Copy an operand as far out as its axes allow; return the loop of the phase that does."""
-        nest, array = self.made.nest, array_of(term)
-        known = {*axes, *path, *nest.dims}
-        pack = Pack(array, path[-1], axes, into)
-        terms = list(pack.read(sum_in(nest, self.folds[0]).term, known, set()))
-        if len(terms) != 1:
-            raise ScheduleError(f"{array} is read in several ways")
-        needed = set(free(terms[0])) - set(axes)
-        last = max([place for place, name in enumerate(path) if name in needed], default=-1)
-        loops = self.made.do(Pack(array, path[last + 1], axes, into)).loops
-        return [loops[0]] if last < 0 else []
+def _cut(product: Product, block: int) -> None:
+    """Cut a product into tiles, and those into tasks of so many rows or of some columns."""
+    made, machine, (height, width, lanes) = product.made, product.machine, product.tile
+    height, vectors = made.choose(HEIGHT, height), made.choose(VECTORS, width // lanes)
+    width = vectors * lanes
+    i, j, folds = made.loop(product.rows), made.loop(product.columns), product.folds
+    columns, rows = about(j.size) / width, about(i.size)
+    blocks = 4 * machine.cores
+    is_few = columns < blocks or not isinstance(j.size, int)
+    axis = "i" if is_few and rows > 2 * blocks * height else "j"
+    usual = block // height
+    if axis == "j":
+        # As many tiles side by side as half of the cache holds, if that leaves enough tasks.
+        depth = prod(about(made.loop(k).size) for k in folds) * width
+        room = machine.l2 / 2 // max(1, depth * product.right.dtype.itemsize)
+        usual = max(1, int(min(WIDEST, columns // blocks, room)))
+    cuts = {"i": {"tile": height}, "j": {"tile": width}}
+    cuts[axis] = {"block": made.choose(BLOCK, usual) * cuts[axis]["tile"], **cuts[axis]}
+    axes = {"i": i, "j": j, "k": folds[0]}
+    tiler = Tiler(made, axes, (Level("block", axis), *TILES), cuts, folds, masked=False)
+    order = tiler.blocks
+    batches = prod(about(made.loop(name).size) for name in tiler.outer)
+    if axis == "j" and tiler.outer and batches < min(blocks, columns / usual):
+        order.insert(0, order.pop(len(tiler.outer)))
+    tiler.apart(order)
+    _stage(product, tiler, order, lanes)
 
 
-def whole(made: Scheduling, step: type[Round | Clamp], *loops: str) -> None:
-    """Run loops to the end of their blocks, if they are not known to end there."""
-    short = tuple(name for name in loops if not made.loop(name).is_whole)
-    if short:
-        made.do(step(short))
+def _stage(product: Product, tiler: Tiler, order: list[str], lanes: int) -> None:
+    """Copy operands, hold sums in registers, and let tasks and vectors run."""
+    made, folds = product.made, product.folds
+    (i_start, i, i_end), (j_start, j, j_end) = (
+        [tiler.name(axis, "own", of) for of in PARTS] for axis in "ij"
+    )
+    (sums,) = {a.name for a in accesses((made.nest.loops[folds[0]],)) if a.how == "+="}
+    phases, path = [order[0]], order[:-1]
+    made.whole(Round, i_start, j_start)
+    if product.in_place:
+        made.whole(Clamp, i)
+    else:
+        phases += _packed(product, product.left, (order[-2], *folds, i), path, "rows")
+        made.whole(Round, i)
+    phases += _packed(product, product.right, (order[-1], *folds, j), path, "columns")
+    made.whole(Round, j)
+    tile_i, tile_j = made.do(Copy(sums, i_end, (i_end, j_end), "tile")).loops
+    in_registers(made, (i_start, i, tile_i), (j_start, j, tile_j), lanes)
+    ends = [one for one in walk((made.nest.loops[i_end],)) if isinstance(one, Set)]
+    places = [Read(one.name, one.index, one.term.dtype) for one in ends]
+    if all(stride(made.nest, place, i_end) == 1 for place in places):
+        made.reorder([j_end, i_end])  # the result's neighbours in memory are along the rows
+        j_end = i_end
+    made.run("simd", [j_end, *copied([order[-1], *folds, j], "columns")[-1:]])
+    made.run("parallel", phases)
 
 
-def in_registers(
-    made: Scheduling, rows: tuple[str, ...], columns: tuple[str, ...], lanes: int
-) -> None:
-    """Write out the loops over tiles of sums in registers, whose columns are vectors."""
-    for_each(made, lambda *loops: Split(loops, (lanes,), ("vector", "lane")), columns)
-    run(made, "unroll", [*rows, *(level(name, "vector") for name in columns)])
-    run(made, "vector", [level(name, "lane") for name in columns])
+def _packed(
+    product: Product, term: Term, axes: tuple[str, ...], path: list[str], into: str
+) -> list[str]:
+    """Copy an operand as far out as its axes allow; return the loop of the phase that does."""
+    made, array = product.made, array_of(term)
+    nest, pack = made.nest, Pack(array, path[-1], axes, into)
+    terms = [*pack.read(sum_in(nest, product.folds[0]).term, {*axes, *path, *nest.dims}, set())]
+    if len(terms) != 1:
+        raise ScheduleError(f"{array} is read in several ways")
+    needed = set(free(terms[0])) - set(axes)
+    last = max([place for place, name in enumerate(path) if name in needed], default=-1)
+    loops = made.do(Pack(array, path[last + 1], axes, into)).loops
+    return [loops[0]] if last < 0 else []
+
+
+# -- windows ---------------------------------------------------------------------------------------
+
+
+def convolution_plan(made: Scheduling, machine: Machine) -> bool:
+    """Cut a sum over windows into tiles; return whether the nest is one."""
+    is_grouped = _split_groups(made)
+    found = contraction_of(made.nest)
+    if found is None or not found.right.dtype.is_float or not _has_windows(found):
+        return False
+    if not isinstance(found.right, Read) and len(list(reads_of(found.right))) != 1:
+        return False  # windows of several arrays, one behind another
+    tile = tile_of(machine, found.right)
+    channels, places = many(found.rows), many(found.columns)
+    as_rows = _whole(channels, tile.height) * _whole(many(found.columns[-1:]), tile.width)
+    as_rows *= many(found.columns[:-1])
+    # A group ends where a tile does: else nothing says that no tile writes into the next group.
+    if channels <= tile.lanes or (is_grouped and channels % tile.width):
+        lanes = max(LEAST, tile.lanes // 2) if channels <= tile.lanes // 2 else tile.lanes
+        tile = Tile(2 * tile.height, lanes, lanes)
+    as_windows = _whole(places, tile.height) * _whole(channels, tile.width)
+    if not is_grouped and as_windows > COPYING * as_rows:
+        return False
+    if not isinstance(found.right, Read):
+        _pad(made, machine, found)
+    rows, columns, folds = (
+        [loop.name for loop in loops] for loops in (found.rows, found.columns, found.folds)
+    )
+    last = made.join(folds)
+    folds = [*(fold for fold in folds if fold in made.nest.loops and fold != last), last]
+    j, i = made.join(rows), made.merge(columns)
+    right, left = operands(made.nest, last)
+    _cut(Product(made, machine, tile, i, j, folds, left, right, True), WINDOWS)
+    # One loop remains of the sum, whose body is nothing but products.
+    made.run("unroll", _short(made, folds[1:]))
+    return True
+
+
+def _split_groups(made: Scheduling) -> bool:
+    """Make a loop over groups of a loop of which an operand sees only the group."""
+    loops = made.nest.loops
+    for access in accesses(made.nest.body):
+        for atom in atoms(access.index or ()):
+            match atom:
+                case Quotient(x=Symbol(name=name), d=int(size)) if (
+                    name in loops and loops[name].size % size == 0
+                ):
+                    made.do(Split((name,), (size,), ("group", "each")))
+                    return True
+                case _:
+                    pass
+    return False
+
+
+def _has_windows(found: Contraction) -> bool:
+    """Return whether places in an operand move along the result and along the sum."""
+    along = {loop.name for loop in found.columns}
+    summed = {loop.name for loop in found.folds if loop.size != 1}
+    return any(
+        names & along and names & summed
+        for _, index in reads_of(found.right)
+        for names in ({s.name for s in symbols(place)} for place in index or ())
+    )
+
+
+def _short(made: Scheduling, folds: list[str]) -> list[str]:
+    """Return the innermost loops of a sum that are short together."""
+    short: list[str] = []
+    count = 1
+    for fold in reversed(folds):
+        size = made.loop(fold).size
+        if not isinstance(size, int) or count * size > MOST_UNROLLED:
+            break
+        count *= size
+        short.append(fold)
+    return short
+
+
+def _pad(made: Scheduling, machine: Machine, found: Contraction) -> None:
+    """Put what windows see beyond the ends of their operand around a copy of it."""
+    loops = made.do(Pad(array_of(found.right), found.loops[0].name, "padded")).loops
+    sizes = [about(loop.size) for loop in loops]
+    enough = (n for n in range(1, len(loops) - 1) if prod(sizes[:n]) >= 4 * machine.cores)
+    tasks = next(enough, max(1, len(loops) - 1))
+    made.run("parallel", [made.merge(loops[:tasks])])
+    made.run("simd", loops[-1:])
+
+
+def _whole(size: float, block: int) -> float:
+    """Return how many iterations whole blocks have."""
+    return ceil(size / block) * block

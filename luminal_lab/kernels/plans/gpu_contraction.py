@@ -5,44 +5,49 @@
 A block computes a tile of the result. It copies some steps of the sum into shared memory, rows of
 the one operand and columns of the other, and from there each thread multiplies a few rows with a
 few columns, whose sums are in its registers. Where tensor units multiply what there is, warps have
-tiles of sums in place of threads; where four warps do together, see gpu_groups.py.
+tiles of sums in place of threads.
+
+On sm_90a, four warps multiply 16-bit floats together, 64 rows at once, and read them from shared
+memory by themselves. Tiles are copied at one go: so sizes are numbers that tiles divide, and
+operands lie in memory as rows of k, or b as rows of columns. What is otherwise is multiplied by
+single warps, and its source says why.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from luminal_lab.core.op import size_of
-from luminal_lab.kernels.definition.terms import Read, walk as walk_terms
+from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.gpu import DECLARED, GPU
-from luminal_lab.kernels.nest.nest import Loop, Nest, Set, walk
-from luminal_lab.kernels.nest.sizes import about, at_most, perfect, stride
+from luminal_lab.kernels.nest.sizes import (
+    about,
+    at_most,
+    bytes_in,
+    iterations,
+    many,
+    perfect,
+    stride,
+)
 from luminal_lab.kernels.plans.match import (
     array_of,
     contraction_of,
-    iterations,
-    many,
     operands,
+    reads,
     sum_in,
     top_of,
 )
-from luminal_lab.kernels.plans.tiler import (
-    BYTES,
-    Level,
-    Tiler,
-    attempted,
-    joined,
-    merged,
-    run,
-    shared_out,
-)
-from luminal_lab.kernels.render.gpu.tensor import WORDS, factors_of
+from luminal_lab.kernels.plans.tiler import BYTES, Level, Tiler, axes_of, shared_out
+from luminal_lab.kernels.render.gpu.ahead import bulk_loops
+from luminal_lab.kernels.render.gpu.bulk import bulk_copy
+from luminal_lab.kernels.render.gpu.nest import GROUP_ROWS
+from luminal_lab.kernels.render.gpu.tensor import GROUPED, WORDS, factors_of
 from luminal_lab.kernels.steps.ahead import Ahead
 from luminal_lab.kernels.steps.arrays import Copy, Pack, Place
 from luminal_lab.kernels.steps.choices import Choice
 from luminal_lab.kernels.steps.kinds import Vector
+from luminal_lab.kernels.steps.loops import Split
 from luminal_lab.kernels.steps.schedule import Handle, Scheduling
 from luminal_lab.kernels.steps.widening import Widen
 
@@ -67,6 +72,14 @@ TENSOR = (
     Level("own", "i j k", "tensor"),
 )
 """Each warp has tiles of the tensor units."""
+GROUPS = (
+    Level("block", "i j", "block"),
+    Level("step", "k"),
+    Level("group", "i", "thread"),
+    Level("own", "i j", "tensor"),
+    Level("own", "k"),
+)
+"""Each four warps have 64 rows of a block's tile."""
 
 
 class Shape(NamedTuple):
@@ -102,6 +115,10 @@ BY_TENSOR = (
     Shape(16, 16, 32, 8, 32),
 )
 """The tiles of blocks and warps, where tensor units multiply."""
+DEPTH = 64
+"""The steps of the sum in a tile of four warps: of 16-bit floats 128 bytes."""
+BY_GROUPS = (128, 128), (128, 64), (64, 128), (64, 64)
+"""The rows and columns of their tiles, the largest first."""
 OLD = "sm_70", "sm_72", "sm_75"
 """Architectures that have tensor units for f16 alone, and no copies that go on beside the work."""
 EIGHT = 8
@@ -138,13 +155,11 @@ class Product:
 def contraction_plan(made: Scheduling, gpu: GPU) -> bool:
     """Cut a contraction into tiles; return whether the nest is one that they are good for."""
     product = product_of(made, gpu)
-    if product is None:
-        return False
-    if product.word is None:
+    if product is not None and product.word is None:
         _by_threads(product)
-    else:
-        _by_tensor(product, product.word)
-    return True
+    elif product is not None:
+        _by_tensor(product, product.word or "")
+    return product is not None
 
 
 def product_of(made: Scheduling, gpu: GPU) -> Product | None:
@@ -154,19 +169,10 @@ def product_of(made: Scheduling, gpu: GPU) -> Product | None:
         return None
     if any(at_most(iterations(one)) < LEAST for one in (found.rows, found.columns, found.folds)):
         return None
-    k = merged(made, [loop.name for loop in found.folds])
-    j = _together(made, found.columns)
-    i = _together(made, found.rows)
+    k, j, i = axes_of(made, found, 2 * LEAST, 2 * LEAST)
     left, right = map(array_of, operands(made.nest, k))
     outer = [loop for loop in perfect(top_of(made.nest)) if loop.name not in (i, j)]
     return Product(made, gpu, many(outer), {"i": i, "j": j, "k": k}, left, right)
-
-
-def _together(made: Scheduling, loops: list[Loop]) -> str:
-    """Make one loop of loops: those that are one in memory, or all where that is too short."""
-    if about(loops[-1].size) >= 2 * LEAST:
-        return joined(made, loops)
-    return merged(made, [loop.name for loop in loops])
 
 
 def _shape(product: Product, shapes: Sequence[Shape], own: str) -> Shape:
@@ -193,29 +199,29 @@ def _by_threads(product: Product) -> None:
     """Give each thread a tile of sums in registers."""
     made, shape = product.made, _shape(product, BY_THREADS, "thread")
     four = min(4, shape.own_columns)
+    turn = shape.columns // (shape.own_columns // four)
     cuts = {
         "k": {"step": shape.depth},
         "i": {"block": shape.rows, "thread": shape.own_rows},
-        "j": {
-            "block": shape.columns,
-            "turn": shape.columns // (shape.own_columns // four),
-            "thread": four,
-        },
+        "j": {"block": shape.columns, "turn": turn, "thread": four},
     }
     tiler = Tiler(made, product.axes, THREADS, cuts)
     tiler.apart()
     copies = copied(tiler, product, Pack, (tiler.name("j", "turn", "sum"),))
-    k = tiler.name("k", "own")
-    run(made, "unroll", [*tiler.part("sum").inner[3:], k])
+    made.run("unroll", [*tiler.part("sum").inner[3:], tiler.name("k", "own")])
     for copy in copies:
         shared_out(made, copy, shape.parts)
     placed(made, "shared")
-    _stored(made, tiler.part("end").inner[2:])
+    # Neighbours are stored as one, and the loops over a thread's own results written out.
+    *loops, last = tiler.part("end").inner[2:]
+    is_vector = len(loops) == 2 and made.attempted(Vector((last,)))
+    made.run("unroll", loops if is_vector else [*loops, last])
 
 
 def _by_tensor(product: Product, word: str) -> None:
     """Give each warp tiles of the tensor units."""
-    made, tile, shape = product.made, product.gpu.dialect.tile, _shape(product, BY_TENSOR, "warp")
+    made, gpu, shape = product.made, product.gpu, _shape(product, BY_TENSOR, "warp")
+    tile = gpu.dialect.tile
     depth, (rows, columns) = 16 if word == "tf32" else shape.depth, tile.sums
     cuts = {
         "k": {"step": depth, "part": tile.depth[word]},
@@ -224,15 +230,20 @@ def _by_tensor(product: Product, word: str) -> None:
     }
     tiler = Tiler(made, product.axes, TENSOR, cuts)
     tiler.apart()
-    is_down = neighbours(made.nest, tiler.part("sum"), product.right, tiler.name("j", "own", "sum"))
+    is_down = _is_down(tiler, product)
     for copy in copied(tiler, product, Copy, is_down=is_down):
         shared_out(made, copy, 32 * shape.parts)
     placed(made, "shared")
     free = {array: BYTES // made.nest.types[array].dtype.itemsize for array in ("rows", "columns")}
     made.do(Widen("rows", 3, free["rows"]))
     made.do(Widen("columns", 2, EIGHT) if is_down else Widen("columns", 3, free["columns"]))
-    if product.gpu.dialect.copies_ahead and product.gpu.arch not in OLD:
-        _ahead(made, tiler.name("k", "step"), product.gpu)
+
+    def check() -> None:
+        if bytes_in(made.nest.body, "shared") > min(DECLARED, gpu.shared):
+            raise ScheduleError("there is no room for the next steps")
+
+    if gpu.dialect.copies_ahead and gpu.arch not in OLD:
+        _ahead(tiler, check)
 
 
 def copied(
@@ -244,16 +255,11 @@ def copied(
     is_down: bool | None = None,
 ) -> list[Handle]:
     """Copy the steps of both operands that the tiles of a block need; return the loops that do."""
-    made, into, (i, j, k) = tiler.made, tiler.part("sum"), map(tiler.axis, "ijk")
+    into, (i, j, k) = tiler.part("sum"), map(tiler.axis, "ijk")
     rows = (k, i) if is_down is None else (i, k)
     columns = (j, k) if is_down is False else (k, *first, j)
-    return [
-        made.do(step(array, into, axes, name)).loops[0]
-        for array, axes, name in (
-            (product.left, rows, "rows"),
-            (product.right, columns, "columns"),
-        )
-    ]
+    steps = step(product.left, into, rows, "rows"), step(product.right, into, columns, "columns")
+    return [tiler.made.do(one).loops[0] for one in steps]
 
 
 def placed(made: Scheduling, space: str) -> None:
@@ -264,32 +270,106 @@ def placed(made: Scheduling, space: str) -> None:
     made.do(Place(tuple(both), space))
 
 
-def neighbours(nest: Nest, sums: str, array: str, loop: str) -> bool:
-    """Return whether neighbours along a loop are neighbours in an array."""
-    reads = [
-        part
-        for one in walk((nest.loops[sums],))
-        if isinstance(one, Set)
-        for part in walk_terms(one.term)
-        if isinstance(part, Read) and part.buffer == array
-    ]
-    return all(stride(nest, read, loop) == 1 for read in reads)
+def _is_down(tiler: Tiler, product: Product) -> bool:
+    """Return whether neighbouring columns are neighbours in the operand that has them."""
+    nest, loop = tiler.made.nest, tiler.name("j", "own", "sum")
+    found = reads(nest, tiler.part("sum"), product.right)
+    return all(stride(nest, read, loop) == 1 for read in found)
 
 
-def _ahead(made: Scheduling, k: str, gpu: GPU) -> None:
-    """Copy the next steps of the sum, while these are multiplied, as far as there is room."""
-    needs = sum(
-        size * one.type.dtype.itemsize
-        for one in made.nest.locals.values()
-        if one.space == "shared" and isinstance(size := size_of(one.type.shape), int)
-    )
+def _ahead(tiler: Tiler, check: Callable[[], object]) -> bool:
+    """Copy the next steps of the sum while these are multiplied, as far as a check allows."""
+    made = tiler.made
     for count in made.options(AHEAD):
-        if (count + 1) * needs <= min(DECLARED, gpu.shared) and attempted(made, Ahead(k, count)):
+        with made.attempt() as attempt:
+            made.do(Ahead(tiler.name("k", "step"), count))
+            check()
             made.choose(AHEAD, count)
-            return
+        if attempt.held:
+            return True
+    return False
 
 
-def _stored(made: Scheduling, loops: Sequence[str]) -> None:
-    """Store neighbours as one, and write the loops over a thread's own results out."""
-    is_vector = len(loops) == 3 and attempted(made, Vector((loops[-1],)))
-    run(made, "unroll", loops[:-1] if is_vector else loops)
+# -- four warps together ---------------------------------------------------------------------------
+
+
+def group_plan(made: Scheduling, gpu: GPU) -> bool:
+    """Cut a product into tiles of four warps; return whether the nest and the GPU are for that."""
+    product = product_of(made, gpu) if gpu.dialect.tile.group else None
+    if product is None or product.word not in GROUPED:
+        return False
+    tiles = _group_tiles(product)
+    for tile in tiles:
+        with made.attempt() as attempt:
+            rows, columns = (
+                made.choose(Choice(name, 64, 128), usual)
+                for name, usual in zip(("rows", "columns"), tile, strict=True)
+            )
+            _by_groups(product, rows, columns, gpu.dialect.tile.depth[product.word or ""])
+        if attempt.held:
+            return True
+    raise ScheduleError(f"nest {made.nest.name}: its operands do not lie as tiles are copied")
+
+
+def _group_tiles(product: Product) -> list[tuple[int, int]]:
+    """Return the tiles of which there are enough for the cores, or for some of them."""
+    nest, cores = product.made.nest, product.gpu.cores
+    sizes = [nest.loops[product.axes[axis]].size for axis in "ijk"]
+    rows, columns, depth = (size if isinstance(size, int) else 0 for size in sizes)
+    down, across = BY_GROUPS[-1]
+    counts = {
+        (tall, wide): rows // tall * (columns // wide) * int(product.batches)
+        for tall, wide in BY_GROUPS
+        if rows % tall == 0 and columns % wide == 0
+    }
+    least = counts.get(BY_GROUPS[-1], 0)
+    refusals = (
+        (
+            not all((rows, columns, depth)),
+            "its sizes, {}, {} and {}, are not all known".format(*sizes),
+        ),
+        (rows % down, f"{rows} rows are not whole tiles of {down}"),
+        (columns % across, f"{columns} columns are not whole tiles of {across}"),
+        (
+            depth % DEPTH or depth < 2 * DEPTH,
+            f"{depth} steps of the sum are not two or more times {DEPTH}",
+        ),
+        (
+            least < cores // 4,
+            f"it has {least} tiles of {down} by {across}, which {cores} cores would wait for",
+        ),
+    )
+    for is_refused, why in refusals:
+        if is_refused:
+            raise ScheduleError(f"nest {nest.name}: {why}")
+    enough = [one for one, count in counts.items() if count >= cores]
+    return enough + [one for one, count in counts.items() if cores > count >= cores // 4]
+
+
+def _by_groups(product: Product, rows: int, columns: int, deep: int) -> None:
+    """Give each four warps tiles of the tensor units."""
+    made, gpu = product.made, product.gpu
+    cuts = {
+        "k": {"step": DEPTH},
+        "i": {"block": rows, "group": GROUP_ROWS},
+        "j": {"block": columns},
+    }
+    tiler = Tiler(made, product.axes, GROUPS, cuts)
+    tiler.apart()
+    group, k = tiler.part("sum"), tiler.name("k", "own")
+    copies = copied(tiler, product, Copy, is_down=_is_down(tiler, product))
+    part, lane = made.do(Split((k,), (deep,), ("part", "lane"))).loops
+    made.reorder([group, part, *(name for name in group.inner[1:] if name != part)])
+    made.run("unroll", [part])
+    made.run("tensor", [lane])
+    placed(made, "tiles")
+    made.run("bulk", [loop for copy in copies for loop in copy.inner])
+
+    def check() -> None:
+        for loop in bulk_loops(made.nest.body):
+            bulk_copy(made.nest, loop)
+        if 2 * bytes_in(made.nest.body, "tiles") > gpu.shared:
+            raise ScheduleError("two blocks have no room for their tiles")
+
+    if not _ahead(tiler, check):
+        raise ScheduleError("the sum has too few steps, or there is no room to copy them ahead")

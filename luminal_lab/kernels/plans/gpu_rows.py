@@ -14,24 +14,22 @@ cut into pieces, which are added up by a second launch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.gpu import GPU
 from luminal_lab.kernels.nest.nest import Block, Local, Loop, accesses, walk
-from luminal_lab.kernels.nest.sizes import about, at_most, perfect
-from luminal_lab.kernels.plans.match import (
+from luminal_lab.kernels.nest.sizes import (
+    about,
+    at_most,
     innermost,
-    is_column,
     is_plain,
     iterations,
     many,
-    summed,
-    total_of,
+    perfect,
     width_of,
 )
-from luminal_lab.kernels.plans.tiler import BYTES, attempted, merged, reordered, run, turns
+from luminal_lab.kernels.plans.match import is_column, summed, total_of
+from luminal_lab.kernels.plans.tiler import BYTES
 from luminal_lab.kernels.steps.arrays import Place
 from luminal_lab.kernels.steps.binding import Guard, Mask
 from luminal_lab.kernels.steps.choices import Choice
@@ -39,11 +37,11 @@ from luminal_lab.kernels.steps.kinds import Round
 from luminal_lab.kernels.steps.loops import Fission, Fuse, Split
 from luminal_lab.kernels.steps.schedule import Handle, Scheduling
 from luminal_lab.kernels.steps.step import extent
-from luminal_lab.kernels.steps.sums import Lanes, Partial
+from luminal_lab.kernels.steps.sums import Partial
 
 WARP = 32
 THREADS = Choice("threads", 256, 64, 128, 512)
-"""The most threads that share a row."""
+"""How many threads a block has, or at most share a row, where nothing speaks for another number."""
 LONG = 16
 """From this many elements on a row is shared by threads."""
 WIDE = 1024
@@ -66,23 +64,21 @@ def row_plan(made: Scheduling, top: Handle, gpu: GPU) -> bool:
     length = _length(row.loop.body)
     if length < LONG or is_column(made.nest, row):
         return False
-    rows = made.choose(ROWS)
-    several = _is_flat(row.loop.body) and at_most(row.size) > 1
-    count = many([loop.loop for loop in top.inner])
-    several = several and (length < FEW or (length < WIDE and count >= 2 * rows * gpu.cores))
+    rows, count = made.choose(ROWS), many(top.inner)
+    is_flat = all(is_plain(innermost(one)) for one in row.loop.body if isinstance(one, Loop))
+    is_short = length < FEW or (length < WIDE and count >= 2 * rows * gpu.cores)
     block = each = row
-    if several:
+    if several := is_flat and is_short and at_most(row.size) > 1:
         block, each = made.do(Split((row,), (rows,), ("block", "own"))).loops
-    threads = WARP if several else _threads(made, length)
-    binds = _body(made, each.loop.body, threads)
+    binds = _body(made, each.loop.body, WARP if several else _threads(made, length))
     if several:
         made.do(Fission((each,)))
-    run(made, "block", [*outer, block])
+    made.run("block", [*outer, block])
     if several:
         names = {name for name, where in binds if where != "vector"}
         for one in block.parts:
             _whole(made, one, names, rows)
-        run(made, "thread", block.parts)
+        made.run("thread", block.parts)
     _bound(made, binds)
     shared(made, block)
     return True
@@ -97,7 +93,7 @@ def _whole(made: Scheduling, loop: Handle, threads: set[str], rows: int) -> None
         return
     kept = {name for name, one in made.nest.locals.items() if one.space == "scratch"}
     reads_kept = any(one.how == "read" and one.name in kept for one in accesses(loop.loop.body))
-    if reads_kept or not attempted(made, Round((loop,))):
+    if reads_kept or not made.attempted(Round((loop,))):
         inner = [loop, *(one for one in loop.inner if one in threads)][-1]
         made.do(Guard(loop, inner))
 
@@ -125,17 +121,9 @@ def _threads(made: Scheduling, length: float) -> int:
 
 def _length(body: Block) -> float:
     """Return how long the longest loop is that can be shared."""
-    lengths = [0.0]
-    for one in body:
-        if isinstance(one, Loop):
-            inner = [*perfect(one)]
-            lengths.append(many(inner) if is_plain(inner[-1]) else about(one.size))
-    return max(lengths)
-
-
-def _is_flat(body: Block) -> bool:
-    """Return whether a row is loops that do one thing each."""
-    return all(is_plain(innermost(one)) for one in body if isinstance(one, Loop))
+    loops = [[*perfect(one)] for one in body if isinstance(one, Loop)]
+    lengths = (many(inner if is_plain(inner[-1]) else inner[:1]) for inner in loops)
+    return max(lengths, default=0.0)
 
 
 # -- along a row -----------------------------------------------------------------------------------
@@ -143,7 +131,7 @@ def _is_flat(body: Block) -> bool:
 
 def _bound(made: Scheduling, binds: Binds) -> None:
     for kind in ("thread", "across", "vector"):
-        run(made, kind, [name for name, where in binds if where == kind])
+        made.run(kind, [name for name, where in binds if where == kind])
 
 
 def _body(made: Scheduling, body: Block, threads: int) -> Binds:
@@ -154,58 +142,49 @@ def _body(made: Scheduling, body: Block, threads: int) -> Binds:
 
 def _along(made: Scheduling, loop: Handle, threads: int) -> Binds:
     """Give the iterations of a loop to threads, or else those of the loops inside."""
-    if total_of(loop.loop) is not None:
-        is_long = at_most(iterations([one.loop for one in loop.inner])) >= LONG
-        return (is_long and _tried(made, _sum, loop, threads)) or []
-    binds = _tried(made, _each, loop, threads) or _tried(made, _turned, loop, threads)
-    if binds:
-        return binds
+    is_sum = total_of(loop.loop) is not None
+    if is_sum and at_most(iterations(loop.inner)) < LONG:
+        return []
+    for way in (_sum,) if is_sum else (_each, _turned):
+        binds: Binds = []
+        with made.attempt() as attempt:
+            binds = way(made, loop, threads)
+            with made.attempt() as trial:
+                _bound(made, binds)
+            if not trial.held:
+                raise ScheduleError(trial.why)
+            trial.undo()
+        if attempt.held:
+            return binds
+    if is_sum:
+        return []
     if is_plain(loop.loop) and made.allows(Fission((loop,))):
         parts = made.do(Fission((loop,))).loops
         return [bind for one in parts for bind in _along(made, one, threads)]
     return _body(made, loop.loop.body, threads)
 
 
-def _tried(
-    made: Scheduling, way: Callable[[Scheduling, Handle, int], Binds], loop: Handle, threads: int
-) -> Binds | None:
-    """Give a loop to threads in a way, if what it is to bind may be bound."""
-    binds: Binds = []
-    with made.attempt() as attempt:
-        binds = way(made, loop, threads)
-        with made.attempt() as trial:
-            _bound(made, binds)
-        if trial.held:
-            trial.undo()
-        else:
-            raise ScheduleError(trial.why)
-    return binds if attempt.held else None
-
-
 def _sum(made: Scheduling, loop: Handle, threads: int) -> Binds:
     """Let threads sum parts of a sum, and add them up together."""
-    array = total_of(loop.loop)
-    assert array is not None
+    array = total_of(loop.loop) or ""
     loop, lane = _joined(made, loop, threads)
-    turn, thread = turns(made, loop, threads)
-    into = unique(f"{array}_parts", made.nest.names)
-    first, last = made.do(Lanes(array, thread, turn, into)).loops
+    turn, thread = made.turns(loop, threads)
+    into, first, last = made.lanes(array, thread, turn, "parts")
     made.do(Place((into,), "registers"))
-    reordered(made, [thread, turn])
+    made.reorder([thread, turn])
     return [(first, "thread"), (thread, "thread"), (last, "across"), *lane]
 
 
 def _each(made: Scheduling, loop: Handle, threads: int) -> Binds:
     """Let threads do the iterations of a loop, each by itself."""
-    loop, lane = _joined(made, loop, threads)
-    most = extent(loop.loop.axis)
+    thread, lane = _joined(made, loop, threads)
+    most = extent(thread.loop.axis)
     if not isinstance(most, int) or most > threads:
-        turn, thread = turns(made, loop, threads)
-        reordered(made, [thread, turn])
-        return [(thread, "thread"), *lane]
-    if loop.size != most:
-        made.do(Guard(loop, loop))
-    return [(loop, "thread"), *lane]
+        turn, thread = made.turns(thread, threads)
+        made.reorder([thread, turn])
+    elif thread.size != most:
+        made.do(Guard(thread, thread))
+    return [(thread, "thread"), *lane]
 
 
 def _turned(made: Scheduling, loop: Handle, threads: int) -> Binds:
@@ -213,13 +192,11 @@ def _turned(made: Scheduling, loop: Handle, threads: int) -> Binds:
     around, *inside = loop.inner
     if not inside:
         raise ScheduleError(f"{loop} is one loop")
-    inner, *rest = inside
-    reordered(made, [inner, around, *rest])
-    size = inner.size
-    if isinstance(size, int) and size <= threads:
-        return [(inner, "thread")]
-    turn, thread = turns(made, inner, threads)
-    reordered(made, [thread, turn])
+    thread, *rest = inside
+    made.reorder([thread, around, *rest])
+    if not isinstance(thread.size, int) or thread.size > threads:
+        turn, thread = made.turns(thread, threads)
+        made.reorder([thread, turn])
     return [(thread, "thread")]
 
 
@@ -229,15 +206,14 @@ def _joined(made: Scheduling, loop: Handle, threads: int) -> tuple[Handle, Binds
     if not is_plain(loops[-1].loop):
         return loop, []
     width = width_of(made.nest, loops[-1], BYTES)
-    while width > 1 and at_most(iterations([one.loop for one in loops])) < width * threads:
+    while width > 1 and at_most(iterations(loops)) < width * threads:
         width //= 2
-    lane: Binds = []
+    lane: list[Handle] = []
     if width > 1 and loops[-1].size == width and len(loops) > 1:
-        lane = [(loops.pop(), "vector")]  # they have been cut before
+        lane = [loops.pop()]  # they have been cut before
     elif width > 1:
-        loops[-1], inner = made.do(Split((loops[-1],), (width,), ("vector", "lane"))).loops
-        lane = [(inner, "vector")]
-    return merged(made, loops), lane
+        loops[-1], *lane = made.do(Split((loops[-1],), (width,), ("vector", "lane"))).loops
+    return made.merge(loops), [(one, "vector") for one in lane]
 
 
 # -- columns ---------------------------------------------------------------------------------------
@@ -249,31 +225,28 @@ def column_plan(made: Scheduling, top: Handle, gpu: GPU) -> bool:
     array = total_of(column.parts[0].loop) if len(column.parts) == 1 else None
     if array is None or not is_column(made.nest, column):
         return False
-    (fold,), count = column.parts, many([loop.loop for loop in top.inner])
-    height = made.choose(HEIGHT)
-    folds = fold.inner
-    if at_most(iterations([one.loop for one in folds])) < 4 * height:
+    (fold,), height = column.parts, made.choose(HEIGHT)
+    if at_most(iterations(fold.inner)) < 4 * height:
         return False
-    if count > 4 * THREADS.values[0] * gpu.cores:
+    if many(top.inner) > 4 * THREADS.values[0] * gpu.cores:
         return False
     block, column = made.do(Split((column,), (made.choose(COLUMNS),), ("block", "own"))).loops
     if not column.is_whole:
         made.do(Mask((column,)))
-    if is_plain(folds[-1].loop):
-        fold = merged(made, folds)
-    turn, thread = turns(made, fold, height)
-    into = unique(f"{array}_parts", made.nest.names)
-    first, last = made.do(Lanes(array, thread, turn, into)).loops
-    reordered(made, [thread, turn])
+    if is_plain(fold.inner[-1].loop):
+        fold = made.merge(fold.inner)
+    turn, thread = made.turns(fold, height)
+    into, first, last = made.lanes(array, thread, turn, "parts")
+    made.reorder([thread, turn])
     made.do(Fission((column,)))
-    run(made, "block", [*outer, block])
+    made.run("block", [*outer, block])
     for one in block.parts:
         inner = one.inner
         if first in inner or thread in inner:
-            reordered(made, [inner[1], one, *inner[2:]])
-            run(made, "thread", [inner[1]])
-        run(made, "thread", [one])
-    run(made, "across", [last])
+            made.reorder([inner[1], one, *inner[2:]])
+            made.run("thread", [inner[1]])
+        made.run("thread", [one])
+    made.run("across", [last])
     made.do(Place((into,), "registers"))
     shared(made, block)
     return True
@@ -282,63 +255,37 @@ def column_plan(made: Scheduling, top: Handle, gpu: GPU) -> bool:
 # -- in two launches -------------------------------------------------------------------------------
 
 
-def few_rows(made: Scheduling, top: Handle, gpu: GPU) -> list[Handle]:
+def in_pieces(made: Scheduling, top: Handle, gpu: GPU) -> list[Handle]:
     """Cut sums that are long and few into pieces; return the loops that there are then."""
-    path = top.inner
-    loops = [loop.loop for loop in path]
-    row, count = path[-1], many(loops)
-    found = summed(row.loop.body)
-    if found is None:
+    path = top.inner if total_of(top.loop) is None else []
+    found = summed(path[-1].loop.body) if path else None
+    if path and found is None:
         return [top]
-    length = many(found[0])
-    blocks = count / COLUMNS.values[0] if is_column(made.nest, row) else count
-    if length < 2 * PIECE.values[0] or blocks > gpu.cores // 2:
-        return [top]
-    if at_most(iterations(loops)) > 1 << 16:
-        return [top]
-    results: list[Handle] = []
-    with made.attempt() as attempt:
-        fold = made.loop(found[0][0].name)
-        _pieces(made, fold, _piece(made, length, blocks, gpu))
-        place = made.tops.index(top)
-        made.do(Fission(tuple(path)))
-        first, pieces, *later = made.tops[place : place + 4]
-        for one in later:
-            made.do(Fuse(one, first))
-        results = [pieces, first]
-    return results if attempt.held else [top]
-
-
-def _piece(made: Scheduling, length: float, blocks: float, gpu: GPU) -> int:
-    """Return how many elements a piece of a sum has: enough pieces for all cores, if they are."""
-    wanted = length * max(1.0, blocks) / (2 * gpu.cores)
+    folds = top.inner if found is None else [made.loop(fold.name) for fold in found[0]]
+    length, blocks = many(folds), many(path)
+    if path and is_column(made.nest, path[-1]):
+        blocks /= COLUMNS.values[0]
+    is_short = length < 2 * PIECE.values[0] or blocks > gpu.cores // 2
+    if is_short or at_most(iterations(path)) > 1 << 16:
+        return [top] if path else []
     piece = made.choose(PIECE)
-    while piece < wanted:
+    while piece < length * max(1.0, blocks) / (2 * gpu.cores):  # enough for all cores
         piece *= 2
-    return piece
-
-
-def _pieces(made: Scheduling, loop: Handle, piece: int) -> Handle:
-    """Cut a sum into pieces of so many elements; return the loop over pieces."""
-    array = total_of(loop.loop)
-    assert array is not None
-    loop, lanes = _joined(made, loop, THREADS.values[0])
-    for lane, _ in lanes:
-        width = made.loop(lane).size
-        assert isinstance(width, int)
-        piece //= width
-    outer, _ = made.do(Split((loop,), (piece,), ("piece", "own"))).loops
-    made.do(Partial(array, outer, unique(f"{array}_pieces", made.nest.names)))
-    return outer
-
-
-def long_sums(made: Scheduling, gpu: GPU) -> Iterator[Handle]:
-    """Cut long sums that stand outside of all loops into pieces; yield the loops over them."""
-    for loop in made.tops:
-        length = many([one.loop for one in loop.inner])
-        if total_of(loop.loop) is None or length < 2 * PIECE.values[0]:
-            continue
-        pieces: list[Handle] = []
-        with made.attempt():
-            pieces.append(_pieces(made, loop, _piece(made, length, 1, gpu)))
-        yield from pieces
+    results = path[:1]
+    with made.attempt():
+        place = made.tops.index(top)
+        fold, lanes = _joined(made, folds[0], THREADS.values[0])
+        for lane, _ in lanes:
+            piece //= int(about(made.loop(lane).size))
+        array = total_of(fold.loop) or ""
+        outer, _ = made.do(Split((fold,), (piece,), ("piece", "own"))).loops
+        made.do(Partial(array, outer, unique(f"{array}_pieces", made.nest.names)))
+        pieces = [outer]
+        if path:
+            made.do(Fission(tuple(path)))
+            first, outer, *later = made.tops[place : place + 4]
+            for one in later:
+                made.do(Fuse(one, first))
+            pieces = [outer, first]
+        results[:] = pieces
+    return results

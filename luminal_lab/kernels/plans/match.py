@@ -4,32 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
+from typing import NamedTuple
 
-from luminal_lab.core.dims import Dim
-from luminal_lab.core.dims.expression import Division
 from luminal_lab.core.ops import Mul
-from luminal_lab.core.views import row_major
 from luminal_lab.kernels.definition.terms import (
     Apply,
-    Guard,
     Read,
     Term,
     free,
     read_by,
     walk as walk_terms,
 )
-from luminal_lab.kernels.nest.nest import (
-    Block,
-    Local,
-    Loop,
-    Nest,
-    Set,
-    accesses,
-    reads_of,
-    walk,
-)
-from luminal_lab.kernels.nest.sizes import about, atoms, names_in, perfect, stride
+from luminal_lab.kernels.nest.nest import Block, Local, Loop, Nest, Set, accesses, reads_of, walk
+from luminal_lab.kernels.nest.sizes import innermost, perfect, stride
 from luminal_lab.kernels.steps.step import private
 
 # -- sums of products ------------------------------------------------------------------------------
@@ -61,11 +48,11 @@ def contraction_of(nest: Nest) -> Contraction | None:
     if total is None:
         return None
     folds, term = total
-    operands = [factor for factor in factors(term) if read_by(factor)]
-    if len(operands) != 2:
-        return None
     last = loops[-1].name
-    right, left = sorted(operands, key=lambda one: last not in free(one))
+    pair = by_column(term, last)
+    if len(pair) != 2:
+        return None
+    left, right = pair
     if last not in free(right) or last in free(left):
         return None
     left_axes, right_axes = set(free(left)), set(free(right))
@@ -95,15 +82,28 @@ def summed(body: Block) -> tuple[list[Loop], Term] | None:
 
 def operands(nest: Nest, k: str) -> tuple[Term, Term]:
     """Return the two factors of what a loop sums, those with the last axis of the result second."""
-    first, second = [factor for factor in factors(sum_in(nest, k).term) if read_by(factor)]
-    last = [*perfect(top_of(nest))][-1].name
-    return (second, first) if last in free(first) else (first, second)
+    left, right = by_column(sum_in(nest, k).term, [*perfect(top_of(nest))][-1].name)
+    return left, right
+
+
+def by_column(term: Term, column: str) -> list[Term]:
+    """Return the factors of a product that read something, those with a column last."""
+    found = [factor for factor in factors(term) if read_by(factor)]
+    return sorted(found, key=lambda one: column in free(one))
 
 
 def sum_in(nest: Nest, loop: str) -> Set:
     """Return the only assignment in a loop."""
     (only,) = [one for one in walk((nest.loops[loop],)) if isinstance(one, Set)]
     return only
+
+
+def reads(nest: Nest, loop: str, array: str) -> Iterator[Read]:
+    """Yield the reads of an array in a loop."""
+    for one in walk((nest.loops[loop],)):
+        for part in walk_terms(one.term) if isinstance(one, Set) else ():
+            if isinstance(part, Read) and part.buffer == array:
+                yield part
 
 
 def top_of(nest: Nest) -> Loop:
@@ -133,37 +133,7 @@ def _run(loops: list[Loop], end: int, axes: set[str]) -> list[Loop]:
     return loops[first : end + 1]
 
 
-def divides(nest: Nest, axis: str) -> bool:
-    """Return whether an axis is divided where arrays are read or written, or in a condition."""
-    for access in accesses((nest.loops[axis],)):
-        places = [one.holds for one in walk_terms(access.statement.term) if isinstance(one, Guard)]
-        if access.index is None:
-            return True
-        places.append(row_major(nest.types[access.name].shape, access.index))
-        if any(isinstance(atom, Division) and axis in names_in(atom) for atom in atoms(places)):
-            return True
-    return False
-
-
 # -- rows and columns ------------------------------------------------------------------------------
-
-
-def is_plain(loop: Loop) -> bool:
-    """Return whether a loop has nothing but assignments in it."""
-    return all(isinstance(one, Set) for one in loop.body)
-
-
-def innermost(loop: Loop) -> Loop:
-    """Return the last of the loops that stand right inside each other."""
-    return [*perfect(loop)][-1]
-
-
-def iterations(loops: list[Loop]) -> Dim:
-    """Return how many iterations loops have together."""
-    count: Dim = 1
-    for loop in loops:
-        count = count * loop.size
-    return count
 
 
 def total_of(loop: Loop) -> str | None:
@@ -193,40 +163,25 @@ def is_column(nest: Nest, name: str) -> bool:
     return False
 
 
-def width_of(nest: Nest, name: str, most: int) -> int:
-    """Return how many neighbours along a loop are one access of so many bytes."""
-    loop = nest.loops[name]
-    if not is_plain(innermost(loop)):
-        return 1
-    sizes: list[int] = []
-    for access in accesses(loop.body):
-        if access.index:
-            dtype = nest.types[access.name].dtype
-            if stride(nest, Read(access.name, access.index, dtype), name) == 1:
-                sizes.append(dtype.itemsize)
-    width = min(8, most // max(sizes, default=most))
-    while width > 1 and loop.size % width != 0:
-        width //= 2
-    return width
-
-
-def many(loops: list[Loop]) -> float:
-    """Return roughly how many iterations loops have together."""
-    return prod(about(loop.size) for loop in loops)
-
-
 # -- attention -------------------------------------------------------------------------------------
 
 
-@dataclass
-class Attention:
-    """A nest that is an attention: the loops around, and where its parts are."""
+class Attention(NamedTuple):
+    """A nest of rows that weigh a mean: by scores, products that it has a block of at a time."""
 
-    outer: list[str]
-    """The loops around that of the rows."""
-    row: str
+    path: list[str]
+    """The loops around blocks of keys; the last is that of the rows."""
     block: str
-    """The loop over blocks of keys."""
+    keys: frozenset[str]
+    """Those that say which keys a row has."""
+    scores: str
+    """The array of scores of a block; and the loops of the product that makes them."""
+    column: str
+    fold: str
+    mean: str
+    """The array of the mean so far; and the loops over keys and columns that add to it."""
+    key: str
+    feature: str
 
 
 def attention_of(nest: Nest) -> Attention | None:
@@ -234,16 +189,24 @@ def attention_of(nest: Nest) -> Attention | None:
     tops = [one for one in nest.body if not isinstance(one, Local)]
     if len(tops) != 1 or not isinstance(tops[0], Loop):
         return None
-    loop, path = tops[0], list[str]()
-    while len(loop.body) == 1 and isinstance(loop.body[0], Loop):
-        path.append(loop.name)
-        loop = loop.body[0]
-    blocks = [one for one in loop.body if isinstance(one, Loop) and _is_block(one)]
-    return Attention(path, loop.name, blocks[0].name) if len(blocks) == 1 else None
+    around = [*perfect(tops[0])]
+    blocks = [one for one in around[-1].body if isinstance(one, Loop) and _is_block(one)]
+    parts = [[*perfect(one)] for block in blocks for one in block.body if isinstance(one, Loop)]
+    if len(blocks) != 1 or len(parts) < 2 or len(parts[-1]) != 2:
+        return None
+    column, (key, feature) = parts[0][-1], parts[-1]
+    total, end, mixed = summed(column.body), column.body[-1], feature.body[-1]
+    if total is None or not isinstance(end, Set) or not isinstance(mixed, Set):
+        return None
+    (fold, *others), pair = total[0], by_column(total[1], column.name)
+    if others or len(pair) != 2 or column.name in free(pair[0]) or column.name not in free(pair[1]):
+        return None
+    names = column.name, fold.name, mixed.name, key.name, feature.name
+    path, keys = [one.name for one in around], frozenset(free(pair[1]))
+    return Attention(path, blocks[0].name, keys, end.name, *names)
 
 
 def _is_block(loop: Loop) -> bool:
     """Return whether a loop takes the maximum of scores that it works out itself."""
     own = {one.name for one in loop.body if isinstance(one, Local)}
-    largest = [one.name for one in accesses(loop.body) if one.how == "max=" and one.name in own]
-    return len(largest) == 1
+    return [one.name in own for one in accesses(loop.body) if one.how == "max="].count(True) == 1

@@ -10,18 +10,16 @@ put the levels of k among those of the sum. Where operands are copied to is the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from luminal_lab.core.printer import unique
-from luminal_lab.kernels.nest.nest import Local, Loop
-from luminal_lab.kernels.nest.sizes import perfect, stride
-from luminal_lab.kernels.plans.match import divides, sum_in, top_of, width_of
-from luminal_lab.kernels.steps.binding import Bind, Guard, Mask
-from luminal_lab.kernels.steps.kinds import Parallel, Simd, Unroll, Vector
-from luminal_lab.kernels.steps.loops import Fission, Fuse, Merge, Reorder, Split, together
+from luminal_lab.kernels.nest.nest import Loop
+from luminal_lab.kernels.nest.sizes import about, many, perfect, stride, width_of
+from luminal_lab.kernels.plans.match import Attention, Contraction, sum_in, top_of
+from luminal_lab.kernels.steps.binding import Mask
+from luminal_lab.kernels.steps.loops import Fission, Split
 from luminal_lab.kernels.steps.schedule import Handle, Scheduling
-from luminal_lab.kernels.steps.step import Step, level, part
+from luminal_lab.kernels.steps.step import level, part
 
 BYTES = 16
 """What a thread loads and stores as one at most."""
@@ -55,13 +53,15 @@ class Tiler:
         folds: Sequence[str] = (),
         *,
         masked: bool = True,
+        is_inner: bool = False,
     ) -> None:
         self.made, self.axes, self.levels = made, axes, levels
         self.folds = folds
         """The loops of the sum, where no level cuts it."""
         own = {axes["i"], axes["j"]}
-        self.outer = [loop.name for loop in perfect(top_of(made.nest)) if loop.name not in own]
-        """The loops of the result that are of no tile."""
+        around = () if is_inner else perfect(top_of(made.nest))
+        self.outer = [loop.name for loop in around if loop.name not in own]
+        """The loops of the result that are of no tile; none where a sum stands within others."""
         for axis, by in cuts.items():
             words = [one.word for one in levels if axis in one.axes and one.word not in by]
             cut(made, axes[axis], tuple(by.values()), (*by, *words), masked=masked)
@@ -71,30 +71,21 @@ class Tiler:
         name = level(self.axes[axis], word)
         return part(name, of) if of and axis != "k" else name
 
-    def names(self, one: Level, axis: str, of: str = "") -> Sequence[str]:
-        """Return the loops of an axis on a level."""
-        return [self.name(axis, one.word, of)] if one.word else self.folds
-
-    def axis(self, axis: str, of: str = "sum") -> str:
-        """Return what an axis is called in a part, with all its levels."""
+    def axis(self, axis: str) -> str:
+        """Return what an axis is called where sums grow, with all its levels."""
         name = str(self.axes[axis]).partition(".")[0]
-        return name if axis == "k" else part(name, of)
+        return name if axis == "k" else part(name, "sum")
 
-    def loops(self, kinds: str | None = None, axes: str = "ij", of: str = "") -> list[str]:
-        """Return the loops of a kind, or of all, along some axes."""
-        return [
-            self.name(axis, one.word, of)
-            for one in self.levels
-            if kinds is None or one.kind in kinds.split()
-            for axis in one.axes.split()
-            if axis in axes
-        ]
+    def loops(self, kind: str | None = None) -> list[str]:
+        """Return the loops of the result that are of a kind, or all."""
+        levels = [one for one in self.levels if kind is None or one.kind == kind]
+        return [self.name(axis, one.word) for one in levels for axis in one.axes if axis in "ij"]
 
     @property
     def inner(self) -> list[str]:
         """The loops of a tile, which are taken apart."""
-        blocks = self.levels[: next(n for n, one in enumerate(self.levels) if "k" in one.axes)]
-        return self.loops()[sum(len(one.axes.split()) for one in blocks) :]
+        first = next(n for n, one in enumerate(self.levels) if "k" in one.axes)
+        return self.loops()[sum(len(one.axes.split()) for one in self.levels[:first]) :]
 
     @property
     def blocks(self) -> list[str]:
@@ -105,60 +96,27 @@ class Tiler:
     def apart(self, order: Sequence[str] = ()) -> None:
         """Bring the levels into order, let their loops run, and take tiles apart."""
         made, below = self.made, self.inner
-        reordered(made, [*(order or self.blocks), *below])
-        if self.loops("block"):
-            run(made, "block", self.blocks)
+        made.reorder([*(order or self.blocks), *below])
+        made.run("block", self.blocks if self.loops("block") else ())
         for kind in dict.fromkeys(one.kind for one in self.levels):
             if kind not in ("block", "for"):
-                run(made, kind, self.loops(kind))
+                made.run(kind, self.loops(kind))
         made.do(Fission(tuple(below), PARTS))
-        sums = [
-            name
-            for one in self.levels
-            for axis in one.axes.split()
-            if axis == "k" or self.name(axis, one.word) in below
-            for name in self.names(one, axis, "sum")
-        ]
-        reordered(made, sums)
+        sums: list[str] = []
+        for one in self.levels:
+            for axis in one.axes.split():
+                if axis == "k" and not one.word:
+                    sums += self.folds
+                elif axis == "k" or self.name(axis, one.word) in below:
+                    sums.append(self.name(axis, one.word, "sum"))
+        made.reorder(sums)
         for one in self.levels:
             if "k" in one.axes and one.kind != "for":
-                run(made, one.kind, [self.name("k", one.word)])
+                made.run(one.kind, [self.name("k", one.word)])
 
     def part(self, of: str) -> Handle:
         """Return the outermost loop of a part."""
         return self.made.loop(part(self.inner[0], of))
-
-
-WAYS: Mapping[str, type[Unroll | Vector | Simd | Parallel]] = {
-    "unroll": Unroll,
-    "vector": Vector,
-    "simd": Simd,
-    "parallel": Parallel,
-}
-"""The kinds of loops that have a step of their own."""
-WIDTH = 80
-"""How long a step is at most as text."""
-
-
-def run(made: Scheduling, kind: str, loops: Sequence[str], *, where_allowed: bool = False) -> None:
-    """Let loops run in a way, all of them or those that may."""
-
-    def step(*names: str) -> Step:
-        return WAYS[kind](names) if kind in WAYS else Bind(names, kind)
-
-    for_each(made, step, [one for one in loops if not where_allowed or made.allows(step(one))])
-
-
-def for_each(made: Scheduling, step: Callable[..., Step], names: Sequence[str]) -> None:
-    """Make a step for names, in as few lines as have room for them."""
-    line: list[str] = []
-    for name in names:
-        if line and len(str(step(*line, name))) > WIDTH:
-            made.do(step(*line))
-            line = []
-        line.append(name)
-    if line:
-        made.do(step(*line))
 
 
 def cut(
@@ -175,124 +133,67 @@ def cut(
         made.do(Split((level(loop, inner),), by[1:], words[1:]))
 
 
-def attempted(made: Scheduling, *steps: Step) -> bool:
-    """Make steps, all or none of them; return whether they were made."""
-    with made.attempt() as attempt:
-        for step in steps:
-            made.do(step)
-    return attempt.held
+def in_registers(made: Scheduling, rows: Sequence[str], columns: Sequence[str], lanes: int) -> None:
+    """Write out the loops over tiles of sums in registers, whose columns are vectors."""
+    made.for_each(lambda *loops: Split(loops, (lanes,), ("vector", "lane")), columns)
+    made.run("unroll", [*rows, *(level(name, "vector") for name in columns)])
+    made.run("vector", [level(name, "lane") for name in columns])
 
 
-def reordered(made: Scheduling, wanted: Sequence[str]) -> None:
-    """Bring loops that are right inside each other into an order, by the shortest step."""
-    loops = made.nest.loops
-    first = next(name for name in loops if name in wanted)
-    now = [one.name for one in perfect(loops[first])][: len(wanted)]
-    same = next((n for n, (a, b) in enumerate(zip(now, wanted, strict=True)) if a != b), None)
-    if same is None:
-        return
-    now, left = now[same:], list(wanted[same:])
-    count = next(
-        n for n in range(len(left)) if left[n:] == [one for one in now if one not in left[:n]]
-    )
-    # The outermost loop that moves is named, as the step goes no further out.
-    step = Reorder(tuple(left[: max(count, left.index(now[0]) + 1)]))
-    if len(str(step)) <= WIDTH:
-        made.do(step)
-        return
-    for name in reversed(left[:count]):
-        now = [one.name for one in perfect(made.nest.loops[now[0]])]
-        if name != now[0]:
-            made.do(Reorder((name, now[0])))
-            now[0] = name
+def simd(made: Scheduling, *others: str) -> None:
+    """Leave innermost loops to vectors, as far as that is allowed, but for some."""
+    plain = [loop for loop in made.loops if loop.loop.kind == "for" and loop not in others]
+    made.run("simd", [loop for loop in plain if loop.is_innermost], where_allowed=True)
 
 
-def merged(made: Scheduling, loops: Sequence[str]) -> Handle:
-    """Make one loop of loops that are one in the other."""
-    if len(loops) == 1:
-        return made.loop(loops[0])
-    into = unique(together(loops), made.nest.names)
-    step = Merge(tuple(loops), "" if into == together(loops) else into)
-    return made.do(step).loops[0]
+def axes_of(
+    made: Scheduling, found: Contraction, rows: float, columns: float
+) -> tuple[Handle, Handle, Handle]:
+    """Make one loop each of the sum, the columns and the rows of a contraction.
+
+    Of columns and rows those that are one in memory become one, or all where that is too short.
+    """
+
+    def merge(loops: list[Loop], least: float) -> Handle:
+        names = [loop.name for loop in loops]
+        return made.join(names) if about(loops[-1].size) >= least else made.merge(names)
+
+    k = made.merge([loop.name for loop in found.folds])
+    return k, merge(found.columns, columns), merge(found.rows, rows)
 
 
-def joined(made: Scheduling, loops: Sequence[Loop]) -> Handle:
-    """Make one of as many loops, from the innermost, as are one in memory."""
-    names = [loop.name for loop in loops]
-    for first in range(len(names) - 1):
-        whole: list[Handle] = []
-        with made.attempt() as attempt:
-            whole.append(merged(made, names[first:]))
-        if attempt.held and not divides(made.nest, whole[0]):
-            return whole[0]
-        attempt.undo()
-    return made.loop(names[-1])
-
-
-def share(made: Scheduling) -> None:
-    """Make one of outermost loops that follow each other, where that is allowed."""
-    first = None
-    for loop in made.tops:
-        if first is not None and attempted(made, Fuse(loop, first)):
-            _share_inside(made, first)
-        else:
-            first = loop
-
-
-def _share_inside(made: Scheduling, outer: Handle) -> None:
-    """Fuse the loops within a loop as long as each body is loops alone."""
-    while True:
-        body = [one for one in outer.loop.body if not isinstance(one, Local)]
-        if len(body) != 2 or len(outer.parts) != len(body):
-            return
-        first, second = outer.parts
-        if not attempted(made, Fuse(second, first)):
-            return
-        outer = first
-
-
-def turns(made: Scheduling, loop: str, threads: int) -> tuple[Handle, Handle]:
-    """Cut a loop into turns of all threads; return the loops over turns and over threads."""
-    outer, inner = made.do(Split((loop,), (threads,), ("turn", "thread"))).loops
-    if inner.size != threads:
-        made.do(Guard(inner, inner))
-    return outer, inner
+def rows_last(made: Scheduling, found: Attention) -> Handle | None:
+    """Bring the longest loop of rows that have the same keys right around them, if there is one."""
+    shared = [name for name in found.path if name not in found.keys]
+    if not shared:
+        return None
+    row = made.loop(max(shared, key=lambda name: about(made.nest.loops[name].size)))
+    made.reorder([*(name for name in found.path if name != row), row])
+    return row
 
 
 def shared_out(made: Scheduling, top: str, threads: int) -> None:
     """Let all threads copy, neighbours what lies side by side."""
-    loops: list[str] = [*made.loop(top).inner]
+    loops, lanes, shared = [*made.loop(top).inner], list[Handle](), list[Handle]()
     term = sum_in(made.nest, top).term
     near = [name for name in loops if stride(made.nest, term, name) == 1]
-    lanes: list[str] = []
     if near:
         loops.append(loops.pop(loops.index(near[-1])))
-        width = width_of(made.nest, loops[-1], BYTES)
+        width = width_of(made.nest, near[-1], BYTES)
         if width > 1:
-            loops[-1:], lanes = _cut(made, loops[-1], width, ("vector", "lane"))
-    shared: list[str] = []
-    for place, name in reversed([*enumerate(loops)]):
-        size = made.loop(name).size
-        assert isinstance(size, int)
-        if size == 1:
-            continue
-        if size > threads:
-            rest, (name,) = _cut(made, name, threads, ("batch", "each"))
-            loops[place : place + 1] = [*rest, name]
-            size = threads
-        shared.insert(0, name)
-        threads //= size
-        if threads == 1:
-            break
+            loops[-1], *lanes = made.do(Split((near[-1],), (width,), ("vector", "lane"))).loops
+    for name in loops[::-1]:
+        size = many([name])
+        if size > threads > 1:
+            both = made.do(Split((name,), (threads,), ("batch", "each"))).loops
+            place = loops.index(name)
+            loops[place : place + 1] = both
+            shared.insert(0, both[-1])
+        elif size > 1 and threads > 1:
+            shared.insert(0, name)
+        threads = int(threads // min(size, threads))
     rest = [name for name in loops if name not in shared]
-    reordered(made, [*shared, *rest, *lanes])
-    run(made, "thread", shared)
-    run(made, "vector", lanes)
-    run(made, "unroll", rest, where_allowed=True)
-
-
-def _cut(
-    made: Scheduling, loop: str, by: int, words: tuple[str, str]
-) -> tuple[list[str], list[str]]:
-    outer, inner = made.do(Split((loop,), (by,), words)).loops
-    return [outer], [inner]
+    made.reorder([*shared, *rest, *lanes])
+    made.run("thread", shared)
+    made.run("vector", lanes)
+    made.run("unroll", rest, where_allowed=True)

@@ -11,17 +11,18 @@ the nest as it was before it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim
+from luminal_lab.core.printer import unique
 from luminal_lab.display import Displayed
 from luminal_lab.errors import ParseError, ScheduleError
 from luminal_lab.kernels.nest.nest import Local, Loop, Nest, axes_in
-from luminal_lab.kernels.nest.sizes import perfect
+from luminal_lab.kernels.nest.sizes import divides, perfect
 from luminal_lab.kernels.steps import (
     ahead,
     arrays,
@@ -36,8 +37,12 @@ from luminal_lab.kernels.steps import (
     sums,
     widening,
 )
+from luminal_lab.kernels.steps.binding import Bind, Guard
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice, Choices, Taken, misfit
+from luminal_lab.kernels.steps.kinds import Clamp, Parallel, Round, Simd, Unroll, Vector
+from luminal_lab.kernels.steps.loops import Fuse, Merge, Reorder, Split, together
 from luminal_lab.kernels.steps.step import Step, extent, parse_step, without_comment
+from luminal_lab.kernels.steps.sums import Lanes
 
 MOST_LETTERS = 1 << 20
 """Of a schedule as text: a million."""
@@ -90,6 +95,17 @@ def parse_schedule(text: str) -> Schedule:
     return Schedule(tuple(parse_step(line) for line in lines if without_comment(line)))
 
 
+WAYS: Mapping[str, type[Unroll | Vector | Simd | Parallel]] = {
+    "unroll": Unroll,
+    "vector": Vector,
+    "simd": Simd,
+    "parallel": Parallel,
+}
+"""The kinds of loops that have a step of their own."""
+WIDTH = 80
+"""How long a step is at most as text."""
+
+
 class Handle(str):
     """A loop or a local array of a nest that is being changed; it stands where its name does.
 
@@ -135,6 +151,11 @@ class Handle(str):
     def is_innermost(self) -> bool:
         """Whether no loop stands in it."""
         return not axes_in(self.loop.body)
+
+    @property
+    def is_loops(self) -> bool:
+        """Whether nothing but loops stands in the loop, arrays of its own aside."""
+        return all(isinstance(one, (Local, Loop)) for one in self.loop.body)
 
     @property
     def inner(self) -> list[Handle]:
@@ -219,6 +240,112 @@ class Scheduling:
         held = attempt.held
         attempt.undo()
         return held
+
+    def attempted(self, *steps: Step) -> bool:
+        """Make steps, all or none of them; return whether they were made."""
+        with self.attempt() as attempt:
+            for step in steps:
+                self.do(step)
+        return attempt.held
+
+    # -- what takes several steps, or none ---------------------------------------------------------
+
+    def run(self, kind: str, names: Sequence[str], *, where_allowed: bool = False) -> None:
+        """Let loops run in a way, all of them or those that may."""
+
+        def step(*names: str) -> Step:
+            return WAYS[kind](names) if kind in WAYS else Bind(names, kind)
+
+        self.for_each(step, [one for one in names if not where_allowed or self.allows(step(one))])
+
+    def for_each(self, step: Callable[..., Step], names: Sequence[str]) -> None:
+        """Make a step for names, in as few lines as have room for them."""
+        line: list[str] = []
+        for name in names:
+            if line and len(str(step(*line, name))) > WIDTH:
+                self.do(step(*line))
+                line = []
+            line.append(name)
+        if line:
+            self.do(step(*line))
+
+    def reorder(self, wanted: Sequence[str]) -> None:
+        """Bring loops that are right inside each other into an order, by the shortest step."""
+        first = next(name for name in self.nest.loops if name in wanted)
+        now = [one.name for one in perfect(self.nest.loops[first])][: len(wanted)]
+        same = next((n for n, (a, b) in enumerate(zip(now, wanted, strict=True)) if a != b), None)
+        if same is None:
+            return
+        now, left = now[same:], list(wanted[same:])
+        count = next(
+            n for n in range(len(left)) if left[n:] == [one for one in now if one not in left[:n]]
+        )
+        # The outermost loop that moves is named, as the step goes no further out.
+        step = Reorder(tuple(left[: max(count, left.index(now[0]) + 1)]))
+        if len(str(step)) <= WIDTH:
+            self.do(step)
+            return
+        for name in reversed(left[:count]):
+            now = [one.name for one in perfect(self.nest.loops[now[0]])]
+            if name != now[0]:
+                self.do(Reorder((name, now[0])))
+                now[0] = name
+
+    def merge(self, names: Sequence[str]) -> Handle:
+        """Make one loop of loops that are one in the other."""
+        if len(names) == 1:
+            return self.loop(names[0])
+        into = unique(together(names), self.nest.names)
+        step = Merge(tuple(names), "" if into == together(names) else into)
+        return self.do(step).loops[0]
+
+    def join(self, names: Sequence[str]) -> Handle:
+        """Make one of as many loops, from the innermost, as are one in memory."""
+        for first in range(len(names) - 1):
+            whole: list[Handle] = []
+            with self.attempt() as attempt:
+                whole.append(self.merge(names[first:]))
+            if attempt.held and not divides(self.nest, whole[0]):
+                return whole[0]
+            attempt.undo()
+        return self.loop(names[-1])
+
+    def share(self, loops: Sequence[Handle]) -> None:
+        """Make one of loops that follow each other, and of those in them, where that is allowed."""
+        first = None
+        for loop in loops:
+            if first is None or not self.attempted(Fuse(loop, first)):
+                first = loop
+                continue
+            outer = first
+            while outer.is_loops and len(outer.parts) == 2:
+                inner, second = outer.parts
+                if not self.attempted(Fuse(second, inner)):
+                    break
+                outer = inner
+
+    def whole(self, step: type[Round | Clamp], *names: str) -> None:
+        """Run loops to the end of their blocks, if they are not known to end there."""
+        short = tuple(name for name in names if not self.loop(name).is_whole)
+        if short:
+            self.do(step(short))
+
+    def turns(self, loop: str, threads: int) -> tuple[Handle, Handle]:
+        """Cut a loop into turns of all threads; return the loops over turns and over threads."""
+        outer, inner = self.do(Split((loop,), (threads,), ("turn", "thread"))).loops
+        if inner.size != threads:
+            self.do(Guard(inner, inner))
+        return outer, inner
+
+    def lanes(
+        self, array: str, lane: Handle, outer: Handle, word: str
+    ) -> tuple[str, Handle, Handle]:
+        """Sum side by side; return the array of sums, and the loops that begin and join them."""
+        into = unique(f"{array}_{word}", self.nest.names)
+        first, last = self.do(Lanes(array, lane, outer, into)).loops
+        return into, first, last
+
+    # -- what there is now -------------------------------------------------------------------------
 
     def loop(self, name: str) -> Handle:
         """Return the handle of a loop."""

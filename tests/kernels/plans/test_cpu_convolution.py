@@ -15,7 +15,7 @@ from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.make_cpu import make_kernel
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.plans.cpu import cpu_schedule
-from luminal_lab.kernels.plans.cpu_convolution import convolution_plan
+from luminal_lab.kernels.plans.cpu_contraction import convolution_plan
 from luminal_lab.kernels.steps.schedule import Scheduling
 from luminal_lab.machines.machine import Machine
 from tests.kernels.judging import check_same

@@ -17,7 +17,7 @@ from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.make_gpu import make_gpu_kernel
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.nest.text import parse_nest
-from luminal_lab.kernels.plans.gpu_groups import group_plan
+from luminal_lab.kernels.plans.gpu_contraction import group_plan
 from luminal_lab.kernels.render.gpu.program import gpu_source
 from luminal_lab.kernels.render.gpu.render import render_gpu
 from luminal_lab.kernels.steps.schedule import Scheduling, parse_schedule

@@ -7,10 +7,10 @@ from luminal_lab.core.dims import evaluate as size_of
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.definition.online import online_softmax
+from luminal_lab.kernels.definition.pieces import in_pieces
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.gpu import gpu_of
 from luminal_lab.kernels.make_gpu import make_gpu_kernel
-from luminal_lab.kernels.plans.gpu_pieces import in_pieces
 from tests.kernels.judging import check_same
 
 DECODE = """\
@@ -24,7 +24,7 @@ H100 = gpu_of("sm_90")
 
 def pieces(text: str) -> tuple[Definition, Definition]:
     before = online_softmax(parse_definition(text))
-    return before, in_pieces(before, H100)
+    return before, in_pieces(before, H100.cores)
 
 
 def test_a_line_for_each_part_of_it() -> None:

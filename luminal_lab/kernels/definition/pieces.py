@@ -19,14 +19,14 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from luminal_lab.core.dims import Dim, Symbol
+from luminal_lab.core.dims import Dim, Symbol, bounds
 from luminal_lab.core.dtypes import DType
-from luminal_lab.core.op import TensorType, size_of
+from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import LessThan, Recip, Where
 from luminal_lab.core.ops.intrinsic import Maximum
 from luminal_lab.core.printer import unique
-from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.canonical import canonical
+from luminal_lab.kernels.definition.cost import typical
 from luminal_lab.kernels.definition.definition import Definition, Output
 from luminal_lab.kernels.definition.online import scores_inlined
 from luminal_lab.kernels.definition.substitution import exchanged, guarded, replaced
@@ -44,13 +44,6 @@ from luminal_lab.kernels.definition.terms import (
     product,
     softmaxes,
 )
-from luminal_lab.kernels.gpu import GPU
-from luminal_lab.kernels.nest.nest import Local, accesses
-from luminal_lab.kernels.nest.sizes import about, at_most
-from luminal_lab.kernels.plans.gpu_rows import row_plan
-from luminal_lab.kernels.steps.arrays import Place, Shrink, around_local
-from luminal_lab.kernels.steps.loops import Fuse
-from luminal_lab.kernels.steps.schedule import Handle, Scheduling
 
 PIECE = 256
 """How many keys a piece has."""
@@ -58,8 +51,8 @@ FEW = 16
 """With fewer rows than this that see the same keys, keys are not worth sharing among rows."""
 
 
-def in_pieces(definition: Definition, gpu: GPU) -> Definition:
-    """Return an attention of few rows as pieces that are put together; others as they are."""
+def in_pieces(definition: Definition, most: int) -> Definition:
+    """Return an attention of at most so many rows as pieces that are put together."""
     if len(definition.outputs) != 1:
         return definition
     whole, definition = definition, scores_inlined(definition)
@@ -67,7 +60,7 @@ def in_pieces(definition: Definition, gpu: GPU) -> Definition:
         return whole
     (line,) = definition.outputs
     found = softmaxes(line.term)
-    if len(found) != 1 or at_most(found[0].size) < 2 * PIECE:
+    if len(found) != 1 or _is_short(found[0]):
         return whole
     (fold,) = found
     assert fold.score is not None
@@ -75,11 +68,17 @@ def in_pieces(definition: Definition, gpu: GPU) -> Definition:
     rows = tuple(axis for axis in line.axes if axis.name in seen)
     sizes = dict(zip((axis.name for axis in line.axes), line.type.shape, strict=True))
     alike = [axis for axis in rows if axis.name not in _keys(fold)]
-    if prod(about(sizes[axis.name]) for axis in rows) > gpu.cores:
+    if prod(typical(sizes[axis.name]) for axis in rows) > most:
         return whole
-    if prod(about(sizes[axis.name]) for axis in alike) >= FEW or len(rows) in (0, len(line.axes)):
+    if prod(typical(sizes[axis.name]) for axis in alike) >= FEW or len(rows) in (0, len(line.axes)):
         return whole
     return canonical(_Pieces(definition, line, fold, rows, sizes).made())
+
+
+def _is_short(fold: Fold) -> bool:
+    """Return whether a fold has too few keys for pieces, however large its dims become."""
+    _, most = bounds(fold.size)
+    return most is not None and most < 2 * PIECE
 
 
 def _keys(fold: Fold) -> set[str]:
@@ -174,45 +173,3 @@ class _Pieces:
             locals=(*self.definition.locals, *self.lines),
             outputs=(replace(self.line, term=term),),
         )
-
-
-def pieces_plan(made: Scheduling, gpu: GPU) -> bool:
-    """Schedule an attention in pieces; return whether the nest is one."""
-    tops = made.tops
-    pieces, ends = tops[:5], tops[5:]
-    if len(tops) != 9 or not all(_has_maximum(one) for one in (pieces[1], ends[0])):
-        return False
-    for first, *others in (pieces, ends):
-        for later in others:
-            _together(made, first, later)
-    for local in list(made.nest.locals):
-        with made.attempt():
-            _shrunk(made, local)
-    for local in list(made.nest.locals.values()):
-        if local.space == "scratch" and not around_local(made.nest, local.name):
-            made.do(Place((local.name,), "memory"))
-    return all(row_plan(made, top, gpu) for top in (pieces[0], ends[0]))
-
-
-def _has_maximum(loop: Handle) -> bool:
-    return any(one.how == "max=" for one in accesses(loop.loop.body))
-
-
-def _shrunk(made: Scheduling, name: str) -> None:
-    """Keep of an array what a block needs of it, if it is known how much that is."""
-    made.do(Shrink((name,)))
-    size = size_of(made.nest.locals[name].type.shape)
-    if not isinstance(size, int):
-        raise ScheduleError(f"{name}: it is not known before it runs how much a block needs of it")
-
-
-def _together(made: Scheduling, first: Handle, second: Handle) -> None:
-    """Make one of two loops, and of those right in them, as far as both are over the same."""
-    while True:
-        made.do(Fuse(second, first))
-        body = [one for one in first.loop.body if not isinstance(one, Local)]
-        if len(body) != 2 or len(first.parts) != len(body):
-            return
-        first, second = first.parts
-        if first.size != second.size:
-            return
