@@ -39,6 +39,7 @@ from luminal_lab.machines.rates import (
 from luminal_lab.plain import read
 from luminal_lab.reading import read_plain, shown
 from luminal_lab.tables import Table, aligned, frame
+from luminal_lab.tensor.arguments import told_object
 from luminal_lab.timing.comparison import Comparison
 
 SCHEMA = 1
@@ -56,6 +57,7 @@ MARK: Final = {"measured": "", "recorded": "°", "modelled": "~"}
 """The marks of times, so that the three kinds never look alike."""
 
 
+@told_object("row")
 @dataclass(frozen=True, repr=False)
 class Timing:
     """The times of one launch, or of one node."""
@@ -135,6 +137,7 @@ class Timing:
         return f"<Timing {self}>"
 
 
+@told_object("timings")
 @dataclass(frozen=True, repr=False)
 class Timings(Charted, Displayed):
     """The times of a graph's launches, slowest marked; a sequence of rows with a table.

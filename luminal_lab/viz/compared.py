@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from luminal_lab.display import Theme
 from luminal_lab.machines.figures import Specification
 from luminal_lab.passes.pipeline import PassLike
+from luminal_lab.tensor.arguments import told_object
 from luminal_lab.timing import compare as side_by_side
 from luminal_lab.timing.column import Comparable
 from luminal_lab.timing.compare import SideBySide
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 
+@told_object("compared")
 @dataclass(frozen=True, repr=False)
 class Compared(SideBySide):
     """A graph on several devices, as a table and as charts."""

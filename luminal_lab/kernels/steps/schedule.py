@@ -38,11 +38,13 @@ from luminal_lab.kernels.steps import (
 )
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice, Choices, Taken, misfit
 from luminal_lab.kernels.steps.step import Step, extent, parse_step, without_comment
+from luminal_lab.tensor.arguments import told_object
 
 MOST_LETTERS = 1 << 20
 """Of a schedule as text: a million."""
 
 
+@told_object("schedule")
 @dataclass(frozen=True, repr=False)
 class Schedule(Displayed):
     """Steps in order."""
