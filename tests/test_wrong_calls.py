@@ -108,6 +108,19 @@ def test_a_function_says_which_argument_it_does_not_have(name: str):
         function(nonsense=1)
 
 
+@pytest.mark.parametrize("given", [{"nonsense": 1}, {"rules": 3}])
+@pytest.mark.parametrize("name", ["CPU", "CUDA", "Metal", "RuleSet", "Compilation", "Snapshot"])
+def test_so_does_a_class(name: str, given: dict[str, Any]):
+    with pytest.raises(LabError, match=f"^{name}: "):
+        getattr(ll, name)(**given)
+
+
+@pytest.mark.parametrize("given", [(3,), ("scale", [1.0]), (None, None)])
+def test_what_is_no_kernel_is_not_checked(given: tuple[Any, ...]):
+    with pytest.raises(ll.ArgumentError, match=r"^check_kernel: .* is no kernel"):
+        ll.devices.check_kernel(*given)
+
+
 @pytest.mark.parametrize("nodes", [None, 3, object()])
 def test_what_is_no_list_of_nodes_is_refused(nodes: Any):
     cx = ll.Graph("g")
