@@ -19,7 +19,6 @@ from luminal_lab.core.dtypes import DType
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Binary, Elementwise, Op, Reduce, Source, TensorType, Unary, View
-from luminal_lab.core.verify import verify
 from luminal_lab.display import DISPLAYS, Shown
 from luminal_lab.errors import (
     ArgumentError,
@@ -46,6 +45,7 @@ from luminal_lab.errors import (
 )
 from luminal_lab.session import Graph
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arguments import told_public
 from luminal_lab.tensor.arithmetic import where
 from luminal_lab.tensor.joining import concat, stack
 from luminal_lab.tensor.parameter import Parameter
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
     from luminal_lab import devices, nn
     from luminal_lab.core.parse import parse
+    from luminal_lab.core.verify import verify
     from luminal_lab.devices.cpu.compiler import CPUCompiler
     from luminal_lab.devices.cuda.compiler import CUDACompiler
     from luminal_lab.devices.metal.compiler import MetalCompiler
@@ -219,6 +220,7 @@ LATE = {
     "stop_gradient": "passes.gradients",
     "trace": "tracing",
     "variables": "passes.pattern",
+    "verify": "core.verify",
 }
 """Names loaded on first use, with the module that defines each."""
 
@@ -253,7 +255,8 @@ def __getattr__(name: str) -> object:
     if name in ("devices", "nn"):
         return import_module(f"luminal_lab.{name}")
     if name in LATE:
-        value = globals()[name] = getattr(import_module(f"luminal_lab.{LATE[name]}"), name)
+        late = getattr(import_module(f"luminal_lab.{LATE[name]}"), name)
+        value = globals()[name] = told_public(late, "ll.")
         return value
     if name[:2] == "__":
         raise AttributeError(name)

@@ -60,8 +60,12 @@ def _spelled(match: re.Match[str]) -> str:
 
 
 LONGEST_WORD = 200
-LONGEST_LINE = 2_000
-"""The most characters in a line of an error, which may quote a foreign file."""
+LONGEST = 4_000
+LONGEST_LINES = 2_000, 500, 100
+"""The most characters of an error, which may quote a foreign file, and of each of its lines.
+
+Lines are cut shorter and shorter until the error is not too long.
+"""
 
 
 def cut(text: str) -> str:
@@ -70,13 +74,16 @@ def cut(text: str) -> str:
     >>> cut("it is 'xxxx" + "x" * 5_000 + "x', no dim").replace("x" * 900, "…").replace("x", "")
     "it is '… […] …', no dim"
     """
-    if len(text) <= LONGEST_LINE:
-        return text
-    half = LONGEST_LINE // 2
-    return "\n".join(
-        line if len(line) <= LONGEST_LINE else f"{line[:half]} […] {line[-half:]}"
-        for line in text.split("\n")
-    )
+    shown = text
+    for longest in LONGEST_LINES:
+        shown = "\n".join(_cut_line(line, longest) for line in text.split("\n"))
+        if len(shown) <= LONGEST:
+            break
+    return shown
+
+
+def _cut_line(line: str, longest: int) -> str:
+    return line if len(line) <= longest else f"{line[: longest // 2]} […] {line[-longest // 2 :]}"
 
 
 class Explained(BaseException):

@@ -12,7 +12,7 @@ from typing_extensions import override
 from luminal_lab.core.interpret import Environment, stoppable
 from luminal_lab.core.ir import IR
 from luminal_lab.core.origin import Origin, here, warn
-from luminal_lab.errors import ArgumentError, GraphError, whole_number
+from luminal_lab.errors import ArgumentError, GraphError
 from luminal_lab.interrupts import held
 from luminal_lab.listeners import LISTENERS
 from luminal_lab.tensor import Tensor
@@ -230,14 +230,7 @@ class CompiledStore(Store):
         """
         from luminal_lab.timing import measure  # noqa: PLC0415  # loaded when used
 
-        for name, count, least in (("rounds", rounds, 1), ("warm_up", warm_up, 0)):
-            number = whole_number(count)
-            if number is None or number < least:
-                raise ArgumentError(
-                    f"time: {name} is {count!r}",
-                    where=str(here() or "") or None,
-                    hint=f"give a whole number, {least} or more",
-                )
+        measure.check_turns("time", rounds, warm_up)
         if model is not None and not hasattr(model, "limit"):
             raise ArgumentError(
                 f"time: the model is {model!r}",

@@ -170,7 +170,7 @@ class Edit(Lookup):
 
     def reorder(self, nodes: Iterable[NodeLike], *, rule: str = "") -> None:
         """Ask for an order of the nodes; sources still come before their users."""
-        schedule = tuple(self[node].id for node in nodes)
+        schedule = tuple(self._ids(nodes))
         signature = self.signature._replace(schedule=schedule)
         self._log("reorder", rule, -1, None, (), (), signature)
 

@@ -229,6 +229,14 @@ class Lookup:
             raise GraphError(f"{self.name}: there is no node with {what}")
         return node
 
+    def _ids(self, nodes: Iterable[NodeLike]) -> list[int]:
+        """Return the ids of several nodes."""
+        if not isinstance(nodes, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
+            raise GraphError(
+                f"{self.name}: {nodes!r} is no list of nodes", hint='give a list, as in ["%y"]'
+            )
+        return [self[node].id for node in nodes]
+
     def __contains__(self, key: NodeLike) -> bool:
         if isinstance(key, str):
             return key.removeprefix("%") in self.names
@@ -331,7 +339,7 @@ class IR(Lookup, DrawnGraph):
     def ancestors(self, nodes: Iterable[NodeLike], known: Container[int] = ()) -> set[int]:
         """Return the ids of nodes and of all that they are computed from, but for what is known."""
         found: set[int] = set()
-        todo = [self[node].id for node in nodes]
+        todo = self._ids(nodes)
         while todo:
             id = todo.pop()
             if id not in found and id not in known:
@@ -341,7 +349,7 @@ class IR(Lookup, DrawnGraph):
 
     def descendants(self, nodes: Iterable[NodeLike]) -> set[int]:
         """Return the ids of the given nodes and of all that is computed from them."""
-        found = {self[node].id for node in nodes}
+        found = set(self._ids(nodes))
         for node in self.nodes:
             if not found.isdisjoint(node.sources):
                 found.add(node.id)

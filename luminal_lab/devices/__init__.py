@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from luminal_lab.errors import UnknownNameError, nearest
+from luminal_lab.tensor.arguments import told_public
 
 if TYPE_CHECKING:
     from luminal_lab.devices.cpu.user_check import check_kernel
@@ -58,7 +59,8 @@ def __getattr__(name: str) -> object:
             f"devices has no {name!r}",
             hint=nearest(name, __all__) or f"it has {', '.join(__all__)}",
         )
-    value = globals()[name] = getattr(import_module(f"luminal_lab.{LATE[name]}"), name)
+    late = getattr(import_module(f"luminal_lab.{LATE[name]}"), name)
+    value = globals()[name] = told_public(late, "ll.devices.")
     return value
 
 

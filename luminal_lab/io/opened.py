@@ -28,6 +28,7 @@ from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.passes.story import Story
 from luminal_lab.tables import frame
+from luminal_lab.tensor.arguments import told_object
 from luminal_lab.trust import allow, asked, foreign_of, untrusted
 from luminal_lab.writing import as_path, read_bytes
 
@@ -76,6 +77,7 @@ def open(  # noqa: A001  # as users call it: ll.open
     return Opened(name, contents)
 
 
+@told_object("run")
 class Opened(DrawnGraph, Examined):
     """An open recording: one compile or several.
 
@@ -163,7 +165,7 @@ class Opened(DrawnGraph, Examined):
                 )
             return self._part(which % len(self))
         titles = [subject.title for subject in self.subjects]
-        if len(self) > 1 and which in titles:
+        if len(self) > 1 and isinstance(which, str) and which in titles:  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
             return self._part(titles.index(which))
         return self.compilation[which]
 

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from operator import index
 from textwrap import wrap
 from typing import Protocol, SupportsIndex, overload
 
@@ -28,6 +27,7 @@ from luminal_lab.errors import (
     ScheduleError,
     UnknownNameError,
     nearest,
+    whole_number,
 )
 from luminal_lab.kernels.definition.cost import NO_DIMS, bytes_moved, flops
 from luminal_lab.kernels.definition.definition import Definition
@@ -40,6 +40,7 @@ from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.kernels.tile_map import TileMap
 from luminal_lab.machines.resources import CompiledCUDA, Resources
 from luminal_lab.tables import Table, frame
+from luminal_lab.tensor.arguments import told_object
 
 LANGUAGES: Mapping[str, str] = {"c": "C", "cuda": "CUDA", "metal": "Metal"}
 NO_INPUTS: Mapping[str, object] = {}
@@ -100,6 +101,7 @@ class Maker(Protocol):
         ...
 
 
+@told_object("kernel")
 @dataclass(frozen=True)
 class Kernel(Displayed):
     """What is computed, how, and the C that does it."""
@@ -253,6 +255,7 @@ class Kernel(Displayed):
         return f"<Kernel {self.name}: {phases}; print(….source) shows it>"
 
 
+@told_object("kernels")
 class Kernels(tuple[Kernel, ...]):
     """The distinct kernels of a program: by place, or by name."""
 
@@ -267,7 +270,11 @@ class Kernels(tuple[Kernel, ...]):
         if isinstance(which, slice):
             return super().__getitem__(which)
         if not isinstance(which, str):
-            place = index(which)
+            place = whole_number(which)
+            if place is None:
+                raise ArgumentError(
+                    f"kernels: {which!r} names no kernel", hint="give its place, or its name"
+                )
             if not -len(self) <= place < len(self):
                 raise RangeError(
                     f"kernels: there is no kernel {place}; there are {len(self)}",

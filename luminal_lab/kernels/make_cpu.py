@@ -15,6 +15,7 @@ from luminal_lab.kernels.steps.applied import applied
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choices
 from luminal_lab.kernels.steps.schedule import Schedule, chosen
 from luminal_lab.machines.machine import Machine
+from luminal_lab.tensor.arguments import told
 
 
 def make_kernel(
@@ -46,7 +47,9 @@ def make_kernel(
         nest=nest,
         schedule=schedule,
         choices=taken,
-        make=partial(make_kernel, definition, name, machine),
+        make=told(
+            partial(make_kernel, definition, name, machine), "make", on="kernel.", whole=True
+        ),
     )
     return with_compared(made, compared)
 

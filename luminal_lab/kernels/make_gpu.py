@@ -17,6 +17,7 @@ from luminal_lab.kernels.render.rendered import Rendered
 from luminal_lab.kernels.steps.applied import applied
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choices
 from luminal_lab.kernels.steps.schedule import Schedule, chosen
+from luminal_lab.tensor.arguments import told
 
 
 def make_gpu_kernel(
@@ -55,7 +56,12 @@ def make_gpu_kernel(
         nest=nest,
         schedule=schedule,
         choices=taken,
-        make=partial(make_gpu_kernel, definition, name, gpu, compared=compared),
+        make=told(
+            partial(make_gpu_kernel, definition, name, gpu, compared=compared),
+            "make",
+            on="kernel.",
+            whole=True,
+        ),
         dialect=gpu.dialect.name,
     )
     return found.put_into(kernel, top)

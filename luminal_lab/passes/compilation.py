@@ -26,7 +26,7 @@ from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.passes.stored import Storage
 from luminal_lab.passes.story import Story, rules_of, told as story_of, told_why_not
 from luminal_lab.tables import Table
-from luminal_lab.tensor.arguments import told
+from luminal_lab.tensor.arguments import told_object
 
 LINE = re.compile(r"(.*?)(?:,\s*line\s+|:)(\d+)$")
 
@@ -58,6 +58,7 @@ Following: TypeAlias = NodeLike | Launched | Named
 """What stands for a node: itself, its name or number, a launch, or a kernel."""
 
 
+@told_object("trace")
 @dataclass(frozen=True, repr=False)
 class Trace:
     """The nodes that one node, or one line of the user's, is in every snapshot."""
@@ -107,6 +108,7 @@ def _title(first: Snapshot, last: Snapshot) -> str:
     return f"{first.index} {first.title}" + (f" … {last.index}" if last is not first else "")
 
 
+@told_object("compilation")
 @final
 class Compilation(Charted, Examined):
     """The result of a compile.
@@ -164,7 +166,8 @@ class Compilation(Charted, Examined):
                     hint=f"they go from 0 to {len(self.snapshots) - 1}",
                 )
             return self.snapshots[name]
-        found = [s for s in self.snapshots if name in (s.name, s.title)]
+        wanted = name if isinstance(name, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
+        found = [s for s in self.snapshots if wanted in (s.name, s.title)]
         if not found:
             raise GraphError(
                 f"compilation: no pass {name!r} ran",
@@ -274,7 +277,6 @@ class Compilation(Charted, Examined):
             hint=nearest(file, known) or f"they come from {', '.join(sorted(known)) or 'nowhere'}",
         )
 
-    @partial(told, whole=True)
     def first_with(self, node: NodeLike) -> int:
         """Return the index of the first snapshot that has a node."""
         id = node if isinstance(node, (int, str)) else node.id
@@ -288,7 +290,6 @@ class Compilation(Charted, Examined):
             hint=nearest(str(node).removeprefix("%"), names),
         )
 
-    @partial(told, whole=True)
     def find(self, node: NodeLike) -> Node:
         """Return a node as it is in the last snapshot that has it."""
         self.first_with(node)
@@ -306,7 +307,6 @@ class Compilation(Charted, Examined):
         """Tell in sentences where a node, or that of a launch or a kernel, comes from."""
         return story_of(self.snapshots, self.find(self.node_of("why", node)))
 
-    @partial(told, whole=True)
     def why_not(self, rule: Rule | str, node: Following) -> Story:
         """Tell why a rule did not fire at a node: its pattern, its condition, or the licence."""
         found = self.find(self.node_of("why_not", node))
@@ -314,7 +314,6 @@ class Compilation(Charted, Examined):
 
     # -- shown -------------------------------------------------------------------------------------
 
-    @partial(told, whole=True)
     def to_pandas(self, of: Of = "passes") -> Table:
         """Return a table of pandas: a row for each pass, each firing, or each rule of a pass."""
         return pass_table("compilation", self.snapshots, of)

@@ -9,8 +9,10 @@ from typing_extensions import override
 
 from luminal_lab.core.ir import IR, Node, check_ir
 from luminal_lab.display import DrawnGraph
+from luminal_lab.tensor.arguments import told_object
 
 
+@told_object("diff")
 @dataclass(frozen=True, repr=False)
 class Diff(DrawnGraph):
     """The nodes of two versions of a graph; `str` is a unified diff of their texts."""

@@ -31,7 +31,7 @@ from luminal_lab.passes.pattern import (
     build,
     find,
 )
-from luminal_lab.tensor.arguments import told
+from luminal_lab.tensor.arguments import told, told_object
 
 FACTS: Mapping[str, str] = {
     "no_nan": "no value is NaN",
@@ -304,6 +304,7 @@ def _sides(
 # -- sets ------------------------------------------------------------------------------------------
 
 
+@told_object("rules")
 class RuleSet:
     """Rules with a name, in the order in which they are tried.
 

@@ -15,6 +15,7 @@ from luminal_lab.core.ir import IR, Node, NodeLike
 from luminal_lab.core.printer import as_text
 from luminal_lab.display import DrawnGraph, Explored
 from luminal_lab.passes.diff import Diff, diff
+from luminal_lab.tensor.arguments import told_object
 
 
 class Firing(NamedTuple):
@@ -57,6 +58,7 @@ class Record(NamedTuple):
     """Which repetition of its pipeline this was."""
 
 
+@told_object("snapshot")
 @final
 class Snapshot(DrawnGraph, Explored):
     """A graph, the one before it, and the firings between."""

@@ -7,6 +7,7 @@ ones there are, and what to write in the place of one that only PyTorch has.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter, Signature
@@ -56,6 +57,7 @@ def as_ours(
     *,
     on: str = "",
     of_arguments: bool = True,
+    whole: bool = False,
 ) -> Exception:
     """Return the error of a call in our words; one of the user's own code stays as it is.
 
@@ -76,6 +78,8 @@ def as_ours(
         for key, value in _each(signature, bound.arguments)
         if key not in ("self", "cls")
     ]
+    if not said and whole:  # there is nothing that the caller could give otherwise
+        return error
     return ArgumentError(
         f"{name}: cannot be called with {', '.join(said) or 'what it is called on'}",
         hint=f"call it as {_usage(on + name, signature)}",
@@ -151,7 +155,14 @@ def told(
             raise
         except Exception as error:
             wrong = as_ours(
-                written, function, error, args, kwargs, on=on, of_arguments=of_arguments
+                written,
+                function,
+                error,
+                args,
+                kwargs,
+                on=on,
+                of_arguments=of_arguments,
+                whole=whole,
             )
             if wrong is error:
                 raise
@@ -173,6 +184,41 @@ def told_methods(cls: C, *, on: str = "", of_arguments: bool = True, also: Seque
                 made = told(method, on=on, of_arguments=of_arguments)
             setattr(cls, name, made)
     return cls
+
+
+def told_object(word: str) -> Callable[[C], C]:
+    """Have the public methods of a class, inherited ones too, and its constructor answer so.
+
+    `word` is what a hint calls an object of it.
+    """
+
+    def decorated(cls: C) -> C:
+        inherited = [base for base in cls.__mro__ if is_ours(_file_of(base))]
+        for name in {name for base in inherited for name in vars(base)}:
+            value: object = inspect.getattr_static(cls, name)
+            if name[0] == "_" and name != "__init__":
+                continue
+            if isinstance(value, FunctionType):
+                on, called = ("", cls.__name__) if name == "__init__" else (f"{word}.", name)
+                setattr(cls, name, told(value, called, on=on, whole=True))
+            elif isinstance(value, classmethod):
+                function: Callable[..., object] = cast("Any", value).__func__
+                made = told(function, on=f"{cls.__name__}.", whole=True)
+                setattr(cls, name, classmethod(made))
+        return cls
+
+    return decorated
+
+
+def _file_of(cls: type) -> str:
+    return getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
+
+
+def told_public(value: object, on: str) -> object:
+    """Return a public name as users get it: functions answer so, and are called by us untold."""
+    if not isinstance(value, FunctionType):
+        return value
+    return told(value, on=on, of_arguments=False, whole=True)
 
 
 def _each(signature: Signature, arguments: Mapping[str, object]) -> Iterator[tuple[str, object]]:

@@ -33,6 +33,7 @@ from luminal_lab.machines.machine import Machine
 from luminal_lab.machines.rates import DOUBT, PeakRates
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.pipeline import Pipeline
+from luminal_lab.tensor.arguments import told_object
 from luminal_lab.timing.launches import Covering, LaunchTime
 from luminal_lab.timing.measure import measured
 from luminal_lab.timing.roofline import modelled
@@ -76,6 +77,7 @@ class Comparable(Protocol):
         ...
 
 
+@told_object("device")
 @dataclass(frozen=True)
 class CPU:
     """This machine's processor, measured."""

@@ -28,7 +28,9 @@ from luminal_lab.machines.rates import size_text
 from luminal_lab.passes.pipeline import PassLike
 from luminal_lab.progress import progress
 from luminal_lab.tables import Table, aligned, frame, heads
+from luminal_lab.tensor.arguments import told_object
 from luminal_lab.timing.column import Column, Comparable, modelled_column
+from luminal_lab.timing.measure import check_turns
 from luminal_lab.timing.segments import Segment, count_text, ms, segments
 from luminal_lab.timing.subject import TimedSession, subject_of
 from luminal_lab.timing.timings import MARK, spread_of
@@ -39,6 +41,7 @@ MOST_SHOWN = 30
 """Rows that the text shows before it says how many more there are."""
 
 
+@told_object("compared")
 @dataclass(frozen=True, repr=False)
 class SideBySide(Charted):
     """A graph on several devices: a sequence of segments, with a column for each device."""
@@ -275,12 +278,7 @@ def compare(
         raise ArgumentError(
             "compare: there are no devices", hint="give some, as in ll.compare(cx, [ll.CPU()])"
         )
-    for name, count, least in (("rounds", rounds, 1), ("warm_up", warm_up, 0)):
-        number = whole_number(count)
-        if number is None or number < least:
-            raise ArgumentError(
-                f"compare: {name} is {count!r}", hint=f"give a whole number, {least} or more"
-            )
+    check_turns("compare", rounds, warm_up)
     subject = subject_of(cx, dims, passes)
     with progress(f"compare {subject.ir.name}", len(asked), "device") as bar:
         columns = _named(

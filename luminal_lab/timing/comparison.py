@@ -9,11 +9,13 @@ from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
 from luminal_lab.tables import Table, aligned, frame
+from luminal_lab.tensor.arguments import told_object
 
 if TYPE_CHECKING:
     from luminal_lab.timing.timings import Timings
 
 
+@told_object("comparison")
 @dataclass(frozen=True, repr=False)
 class Comparison:
     """Two timings side by side; a ratio above 1 is how many times faster the second is."""

@@ -14,10 +14,12 @@ from luminal_lab.devices.facts.specifications import specification
 from luminal_lab.devices.metal.compiler import MetalCompiler
 from luminal_lab.errors import ArgumentError
 from luminal_lab.machines.figures import Specification
+from luminal_lab.tensor.arguments import told_object
 from luminal_lab.timing.column import Column, gpu_column
 from luminal_lab.timing.subject import ComparedGraph
 
 
+@told_object("device")
 @dataclass(frozen=True)
 class CUDA:
     """An NVIDIA GPU; where there is none, the named card's specification models it."""
@@ -33,6 +35,7 @@ class CUDA:
         return gpu_column(subject, device, card, label, rounds=rounds, warm_up=warm_up)
 
 
+@told_object("device")
 @dataclass(frozen=True)
 class Metal:
     """A GPU of Apple's; where there is none, the named chip's specification models it."""

@@ -17,7 +17,7 @@ from luminal_lab.devices.cpu.program import CPUProgram
 from luminal_lab.devices.facts.probe import cpu_name, peak_rates
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.runtime.program import DeviceProgram
-from luminal_lab.errors import DimError
+from luminal_lab.errors import ArgumentError, DimError, whole_number
 from luminal_lab.interrupts import held, opened
 from luminal_lab.machines.load import Load
 from luminal_lab.machines.rates import Limit, PeakRates
@@ -30,8 +30,21 @@ from luminal_lab.timing.work import Work, is_work, work_of, work_of_definition
 if TYPE_CHECKING:
     from luminal_lab.kernels.kernel import Kernel
 
+MOST_TURNS = 1_000_000
+"""The most runs that are timed; their samples are all kept."""
 CLOCK = "perf_counter"
 C_CLOCK = "monotonic, read in C"
+
+
+def check_turns(caller: str, rounds: object, warm_up: object) -> None:
+    """Raise unless a graph can be run that often."""
+    for name, count, least in (("rounds", rounds, 1), ("warm_up", warm_up, 0)):
+        number = whole_number(count)
+        if number is None or not least <= number <= MOST_TURNS:
+            raise ArgumentError(
+                f"{caller}: {name} is {count!r}",
+                hint=f"give a whole number, {least} to {MOST_TURNS:,}",
+            )
 
 
 def measured(

@@ -31,6 +31,7 @@ from luminal_lab.machines.rates import PeakRates, check_rates, read_json
 from luminal_lab.plain import read
 from luminal_lab.reading import read_text, shown
 from luminal_lab.tables import aligned
+from luminal_lab.tensor.arguments import told_object
 from luminal_lab.timing.timings import MARK, check_samples, spread_of
 from luminal_lab.writing import write_bytes
 
@@ -89,6 +90,7 @@ class RecordedProgram:
     """How it was compared with the interpreter."""
 
 
+@told_object("recording")
 @dataclass(frozen=True, repr=False)
 class Recording:
     """Times of kernels on one device, with what they were measured on and when."""

@@ -18,6 +18,7 @@ from luminal_lab.kernels.launch import Launch
 from luminal_lab.machines.figures import Specification
 from luminal_lab.machines.machine import Machine
 from luminal_lab.passes.compilation import Compilation
+from luminal_lab.tensor.arguments import told_object
 from luminal_lab.timing.column import Column, KernelUse, check_dims, fused
 from luminal_lab.timing.launches import Covering, LaunchTime
 from luminal_lab.timing.recording import AGAIN, Recording, key_of_kernel
@@ -29,6 +30,7 @@ FOLDER = Path(__file__).parent / "recordings"
 HOST = "no recording: NumPy computes it"
 
 
+@told_object("recorded")
 @dataclass(frozen=True, init=False, repr=False)
 class Recorded:
     """A device that is not here: its times come from a recording, and nothing is run."""

@@ -39,6 +39,7 @@ from luminal_lab.machines.rates import (
 from luminal_lab.plain import read
 from luminal_lab.reading import read_text, shown
 from luminal_lab.tables import Table, aligned, frame, heads
+from luminal_lab.tensor.arguments import told_object
 from luminal_lab.timing.comparison import Comparison
 from luminal_lab.writing import write_bytes
 
@@ -57,6 +58,7 @@ MARK: Final = {"measured": "", "recorded": "°", "modelled": "~"}
 """The marks of times, so that the three kinds never look alike."""
 
 
+@told_object("row")
 @dataclass(frozen=True, repr=False)
 class Timing:
     """The times of one launch, or of one node."""
@@ -136,6 +138,7 @@ class Timing:
         return f"<Timing {self}>"
 
 
+@told_object("timings")
 @dataclass(frozen=True, repr=False)
 class Timings(Charted, Displayed):
     """The times of a graph's launches, slowest marked; a sequence of rows with a table.

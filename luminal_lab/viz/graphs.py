@@ -11,6 +11,7 @@ from luminal_lab.display import Engine, Theme
 from luminal_lab.errors import ArgumentError, flag, whole_number
 from luminal_lab.passes.collector import uncollected
 from luminal_lab.passes.diff import Diff
+from luminal_lab.tensor.arguments import told_object
 from luminal_lab.viz import exports, overlays
 from luminal_lab.viz.entries import GraphEntries, entries_of, union_of
 from luminal_lab.viz.folding import payload_of
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from luminal_lab.viz.exports import Digraph
 
 
+@told_object("picture")
 @dataclass(frozen=True, repr=False)
 class GraphPicture(Picture):
     """A picture of a graph, with its payload and exports for other tools."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing_extensions import override
 
 from luminal_lab.errors import ArgumentError, DeviceError
+from luminal_lab.tensor.arguments import told_object
 from luminal_lab.viz.markup import plain
 from luminal_lab.writing import as_path, write_bytes
 
@@ -35,6 +36,7 @@ QUIET = [
 ]
 
 
+@told_object("picture")
 @dataclass(frozen=True, repr=False)
 class Picture:
     """An SVG, with a description in words."""
@@ -116,6 +118,7 @@ class Picture:
         return f"<{type(self).__name__}: {self.text}>"
 
 
+@told_object("page")
 @dataclass(frozen=True, repr=False)
 class Page:
     """A table or a text as HTML without a script, and as plain text."""

@@ -75,8 +75,13 @@ def test_missing_inputs_are_the_usual_error():
 @pytest.mark.parametrize(
     ("given", "message", "hint"),
     [
-        ({"rounds": 0}, "time: rounds is 0", "give a whole number, 1 or more"),
-        ({"warm_up": -1}, "time: warm_up is -1", "give a whole number, 0 or more"),
+        ({"rounds": 0}, "time: rounds is 0", "give a whole number, 1 to 1,000,000"),
+        (
+            {"rounds": 10**30},
+            f"time: rounds is {10**30}",
+            "give a whole number, 1 to 1,000,000",
+        ),
+        ({"warm_up": -1}, "time: warm_up is -1", "give a whole number, 0 to 1,000,000"),
         (
             {"dims": {"n": 3}},
             "time: dims are sizes for a model, and here the data has them",

@@ -119,6 +119,11 @@ def check_kernel(
     luminal_lab.errors.DefinitionError: kernel half: y[2] is not written
     hint: each call of the function writes its part of all outputs
     """
+    if not isinstance(call, KernelCall):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
+        raise ArgumentError(
+            f"check_kernel: {call!r} is no kernel",
+            hint="give what ll.kernel(...) returns, and then the arrays",
+        )
     op, given = _use(call, arrays, dims)
     if call.dialect != "c":
         return _emulated(call, op, given)

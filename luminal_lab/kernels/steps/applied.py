@@ -14,7 +14,13 @@ from typing import TypeAlias, cast, overload
 from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
-from luminal_lab.errors import ArgumentError, ParseError, RangeError, ScheduleError
+from luminal_lab.errors import (
+    ArgumentError,
+    ParseError,
+    RangeError,
+    ScheduleError,
+    whole_number,
+)
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.steps.schedule import Schedule, Scheduling
 from luminal_lab.kernels.steps.step import Step, parse_step, without_comment
@@ -67,6 +73,10 @@ class Changes(Sequence[Change]):
     def __getitem__(self, place: slice) -> Sequence[Change]: ...
     @override
     def __getitem__(self, place: int | slice) -> Change | Sequence[Change]:
+        if not isinstance(place, slice) and whole_number(place) is None:
+            raise ArgumentError(
+                f"steps: {place!r} names no step", hint="give its place: 0 is first"
+            )
         if not isinstance(place, slice) and not -len(self) <= place < len(self):
             raise RangeError(
                 f"steps: there is no step {place}; there are {len(self)}",

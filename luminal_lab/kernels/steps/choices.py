@@ -8,8 +8,15 @@ from typing import NamedTuple, overload
 
 from typing_extensions import override
 
-from luminal_lab.display import Displayed
-from luminal_lab.errors import RangeError, ScheduleError, UnknownNameError, nearest
+from luminal_lab.core.printer import as_text
+from luminal_lab.errors import (
+    ArgumentError,
+    RangeError,
+    ScheduleError,
+    UnknownNameError,
+    nearest,
+    whole_number,
+)
 
 NO_CHOICES: Mapping[str, int] = {}
 
@@ -50,7 +57,7 @@ class Taken(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Choices(Displayed, Sequence[Taken]):
+class Choices(Sequence[Taken]):
     """All open numbers of a schedule, in the order in which its plan takes them."""
 
     taken: tuple[Taken, ...] = ()
@@ -86,11 +93,19 @@ class Choices(Displayed, Sequence[Taken]):
     def __getitem__(self, place: slice) -> Sequence[Taken]: ...
     @override
     def __getitem__(self, place: int | slice) -> Taken | Sequence[Taken]:
+        if not isinstance(place, slice) and whole_number(place) is None:
+            raise ArgumentError(
+                f"choices: {place!r} names none", hint="give its place; choices.values has names"
+            )
+        if not isinstance(place, slice) and not -len(self) <= place < len(self):
+            raise RangeError(f"choices: there is no choice {place}; there are {len(self)}")
         return self.taken[place]
 
     @override
     def __str__(self) -> str:
         return "\n".join(map(str, self.taken)) or "nothing is open"
+
+    _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:

@@ -43,11 +43,13 @@ from luminal_lab.kernels.steps.kinds import Clamp, Parallel, Round, Simd, Unroll
 from luminal_lab.kernels.steps.loops import Fuse, Merge, Reorder, Split, together
 from luminal_lab.kernels.steps.step import Step, extent, parse_step, without_comment
 from luminal_lab.kernels.steps.sums import Lanes
+from luminal_lab.tensor.arguments import told_object
 
 MOST_LETTERS = 1 << 20
 """Of a schedule as text: a million."""
 
 
+@told_object("schedule")
 @dataclass(frozen=True, repr=False)
 class Schedule(Displayed):
     """Steps in order."""

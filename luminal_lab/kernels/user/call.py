@@ -53,6 +53,7 @@ from luminal_lab.kernels.user.kernel import (
 from luminal_lab.passes.gradients.custom import custom_gradient
 from luminal_lab.passes.gradients.rule import said
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arguments import told_object
 from luminal_lab.tensor.store import Store
 from luminal_lab.trust import write
 
@@ -207,6 +208,7 @@ def _header_text(header: Header) -> str:
     return f"kernel {header.name}{dims}({inputs}) -> ({outputs})"
 
 
+@told_object("kernel")
 @dataclass(frozen=True, repr=False)
 class KernelCall:
     """A kernel of the user's own: its header, its source, and what it means."""

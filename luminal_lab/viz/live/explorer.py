@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
+from luminal_lab.tensor.arguments import told_object
 from luminal_lab.viz.live.alive import Live
 from luminal_lab.viz.live.backed import Backed
 
 
+@told_object("explorer")
 class Explorer(Live):
     """Graphs to explore: scopes open in place, all nodes can be found and inspected."""
 

@@ -9,11 +9,13 @@ from typing_extensions import override
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.passes.snapshot import Snapshot
+from luminal_lab.tensor.arguments import told_object
 from luminal_lab.viz.live.alive import Live
 from luminal_lab.viz.live.backed import Backed
 from luminal_lab.viz.live.explorer import SEEN
 
 
+@told_object("workbench")
 class Workbench(Live):
     """Compiles, pass by pass and firing by firing, with kernels, sources, times and memory."""
 
