@@ -212,8 +212,8 @@ class Interrupted(Explained, KeyboardInterrupt):  # not an error
 
 
 def is_circumstance(error: BaseException) -> bool:
-    """Return whether an error says nothing of what was tried, as no memory is left."""
-    return isinstance(error, MemoryError) or isinstance(error.__cause__, MemoryError)
+    """Return whether an error says nothing of what was tried: there is no memory, no room left."""
+    return isinstance(error, MemoryError) or isinstance(error.__cause__, (MemoryError, OSError))
 
 
 class LabWarning(UserWarning):

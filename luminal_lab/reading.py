@@ -27,7 +27,10 @@ MOST_JSON: Final = 1 << 26
 MARK, HOLDER, MEMBER, TEXT = 40, 100, 140, 80
 ESCAPED: Final = re.compile(r"\\(?:[bfr]|u(?:00[0189]|00[7aA][fFdD]|061|20[0236]|[dD]|[fF][eEfF]))")
 """JSON's escapes that may stand for an invisible character."""
-STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+# One that is not closed goes on to the end, so that none is looked for in it again.
+STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+PART: Final = re.compile(rf'(?:[^"]++|{STRING.pattern}){{1,8192}}+', re.DOTALL)
+"""A part of a JSON text, at the ends of which no string is open."""
 WHOLE: Final = re.compile(r"[-+]?[0-9]{1,18}")
 REAL: Final = re.compile(
     r"[-+]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][-+]?[0-9]{1,3})?"
@@ -89,9 +92,13 @@ def read_json(data: bytes | str, memory: int | None = None, *, exact: bool = Fal
 
 def check_json(text: str, memory: int) -> None:
     """Raise a ValueError if a text of JSON is nested too deep, or would take too much memory."""
-    bare, strings = STRING.subn("", text)
-    letters = re.sub("[^][{},:]", "", bare).encode()
-    del bare
+    strings, kept = 0, list[str]()
+    for part in PART.finditer(text):  # the whole, cut at each string, would take too much by itself
+        bare, count = STRING.subn("", part[0])
+        strings += count
+        kept.append(re.sub("[^][{},:]+", "", bare))
+    letters = "".join(kept).encode()
+    del kept
     marks, holders = letters.count(b","), letters.count(b"[") + letters.count(b"{")
     needed = len(text) * (1 if text.isascii() else 4) + MARK * marks + HOLDER * holders
     needed += MEMBER * letters.count(b":") + TEXT * strings

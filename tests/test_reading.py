@@ -7,6 +7,7 @@ import struct
 import zlib
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -96,6 +97,24 @@ def test_depth_and_numbers_have_limits():
     with pytest.raises(ValueError, match="byte 2 is not UTF-8"):
         read_json(b"[1\xff]")
     assert read_json('["[[{", "\\"]"]') == ["[[{", '"]']
+
+
+def test_a_string_that_is_not_closed_is_gone_through_once():
+    begin = monotonic()
+    for text in ('"' + '\\"' * 1_000_000, '["' + "\\" * 1_000_001):
+        with pytest.raises(ValueError, match="Unterminated string"):
+            read_json(text)
+    assert monotonic() - begin < 30  # what 40 kB took once
+
+
+def test_counting_takes_little_memory_itself():
+    text = '{"a":' * 1_000_000
+
+    def refused() -> None:
+        with pytest.raises(ValueError, match="would take"):
+            read_json(text, 1 << 26)
+
+    assert peak(refused) < 4 * len(text)
 
 
 def test_counting_is_linear():

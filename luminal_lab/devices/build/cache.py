@@ -26,7 +26,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from errno import EDQUOT, ENOSPC
+from errno import EAGAIN, EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM, ENOSPC
 from pathlib import Path
 from typing import Final, TypeAlias, cast
 
@@ -86,6 +86,11 @@ def spare_folder() -> Path:
 def is_full(error: OSError) -> bool:
     """Return whether an error says that there is no room on a disk."""
     return error.errno in (ENOSPC, EDQUOT)
+
+
+def is_passing(error: OSError) -> bool:
+    """Return whether an error says what has run out, and not what can never be done."""
+    return is_full(error) or error.errno in (EAGAIN, EFBIG, EMFILE, ENFILE, ENOMEM)
 
 
 def temporary_folder() -> Path:

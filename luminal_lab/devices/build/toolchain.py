@@ -32,6 +32,7 @@ from luminal_lab.trust import admit, admit_program, allow, program_of
 
 USUAL = "cc", "gcc", "clang"
 """The names under which a machine has its compiler."""
+ABSENT = "it is not there"
 USUAL_NAME = re.compile(r"(cc|gcc|clang|zig|ziglang)(-[0-9.]+)?", re.ASCII)
 """What a file may call a compiler that it was made with."""
 PROGRAM = "program.c"
@@ -113,7 +114,7 @@ def find_compiler(asked: str | None = None, *, patience: float | None = None) ->
     hangs = False
     for name in (*USUAL, "ziglang"):
         command = _command(name)
-        answer = "it is not there" if command is None else _probe(command, patience)
+        answer = ABSENT if command is None else _probe(command, patience)
         hangs |= isinstance(answer, _Hangs)
         if isinstance(answer, Compiler):
             return answer
@@ -151,7 +152,7 @@ def find_cpp_compiler() -> Compiler:
     reasons: list[str] = []
     for name in (*USUAL, "ziglang"):
         command = _command(name)
-        answer = "it is not there" if command is None else _probe(command, None)
+        answer = ABSENT if command is None else _probe(command, None)
         if isinstance(answer, Compiler):
             answer = _with_cpp(answer)
         if isinstance(answer, Compiler):
@@ -253,9 +254,12 @@ def _asked(
 
 def _trial(command: tuple[str, ...], source: str, language: str, patience: float) -> str:
     """Return why a compiler does not compile a line, or nothing."""
-    with _folder() as folder:
-        (folder / PROGRAM).write_text(source)
-        answer = _asked(command, (*command, "-S", PROGRAM, "-o", "try.s"), folder, patience)
+    try:
+        with _folder() as folder:
+            (folder / PROGRAM).write_text(source)
+            answer = _asked(command, (*command, "-S", PROGRAM, "-o", "try.s"), folder, patience)
+    except OSError as error:
+        return error.strerror or str(error)
     if isinstance(answer, str):
         return _Hangs(answer.replace("try.s", language)) if isinstance(answer, _Hangs) else answer
     code, said = answer

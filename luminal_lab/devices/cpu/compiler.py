@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from luminal_lab.core.ir import IR
 from luminal_lab.core.origin import warn
-from luminal_lab.devices.build.toolchain import find_compiler
+from luminal_lab.devices.build.toolchain import ABSENT, find_compiler
 from luminal_lab.devices.cpu.program import CPUProgram
 from luminal_lab.devices.cpu.source import CPUSource
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
@@ -83,8 +83,8 @@ class CPUCompiler(DeviceCompiler):
                 raise
             # A machine without a compiler still computes.
             first, *reasons = error.message.removeprefix("compiler: ").splitlines()
-            hangs = [reason for reason in reasons if "no answer" in reason]
-            lines = [f"compile: {first}; NumPy's interpreter runs the graph, slowly", *hangs]
+            told = [reason for reason in reasons if not reason.endswith(ABSENT)]
+            lines = [f"compile: {first}; NumPy's interpreter runs the graph, slowly", *told]
             hint = str(error.hint).partition(";")[0]
             warn("\n".join([*lines, f"hint: {hint}"]))
             return CPUSource(ir, specialise=specialise, schedules=dict(self.schedules))

@@ -155,6 +155,12 @@ class TrialProcess:
         try:
             self._lay_out()
             self._start()
+        except OSError as error:
+            self._leave()
+            raise DeviceError(
+                f"trial: the child process could not begin: {error.strerror or error}",
+                hint="without check= kernels run in this process",
+            ) from error
         except BaseException:
             self._leave()
             raise

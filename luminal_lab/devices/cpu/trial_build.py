@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from luminal_lab.core.origin import warn
+from luminal_lab.devices.build.cache import is_passing
 from luminal_lab.devices.build.toolchain import Behind, Compiler, compile_library, run_program
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.prelude.files import whole
@@ -94,8 +94,16 @@ def _child(compiler: Compiler, checks: tuple[str, ...]) -> Path:
 @cache
 def _starts(compiler: Compiler, checks: tuple[str, ...]) -> bool:
     """Return whether a compiler makes a child that can be started, and finds what it should."""
-    with suppress(DeviceError, OSError, subprocess.SubprocessError):
+    try:
         status, said = run_program([str(_child(compiler, checks))], Path("/"), PATIENCE)
-        # Some compilers take the flags of sanitizers whose runtime they do not have.
-        return "shift exponent" in said if checks else status == 0
-    return False
+    except (DeviceError, OSError, subprocess.SubprocessError) as error:
+        # What a full disk prevents may work the next time, so that nothing is concluded from it.
+        for reason in (error, error.__cause__):
+            if isinstance(reason, OSError) and is_passing(reason):
+                raise DeviceError(
+                    f"trial: the child process could not be built: {reason.strerror or reason}",
+                    hint="without check= kernels run in this process",
+                ) from reason
+        return False
+    # Some compilers take the flags of sanitizers whose runtime they do not have.
+    return "shift exponent" in said if checks else status == 0

@@ -19,6 +19,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import luminal_lab as ll
 from luminal_lab.devices.build import cache, toolchain
 from luminal_lab.devices.build.cache import entries
 from luminal_lab.devices.build.toolchain import (
@@ -146,6 +147,23 @@ def test_a_machine_without_a_compiler(fake, monkeypatch):
     assert error.hint == (
         "pip install ziglang; without a compiler graphs run in NumPy's interpreter, slowly"
     )
+
+
+def test_why_the_compilers_that_are_there_are_not_used_is_said(fake, monkeypatch):
+    only_on_the_path(monkeypatch, {"gcc": fake("echo no licence; exit 1", "gcc").command[0]})
+    cx = ll.Graph()
+    (cx.tensor((2,)) * 2).retrieve()
+    with pytest.warns(LabWarning) as warned:
+        cx.compile(ll.CPUCompiler())
+    assert [line for line in str(warned[0].message).splitlines() if line.startswith("  ")][:1] == [
+        "  gcc: --version ends with status 1, and says: no licence"
+    ]
+
+
+def test_no_place_to_try_cpp_in(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    error = error_of(toolchain.find_cpp_compiler, DeviceError)
+    assert "cc: No such file or directory" in error.message
 
 
 def test_one_that_does_not_run_is_passed_over(compiler, fake, monkeypatch):

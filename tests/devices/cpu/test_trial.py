@@ -1,5 +1,6 @@
 """A child process for kernels that nobody trusts yet: what it finds, and that nothing is left."""
 
+import errno
 import os
 import platform
 import shutil
@@ -356,6 +357,35 @@ def _interrupt_when_busy(process: int) -> None:
     main = threading.main_thread().ident
     assert main is not None
     signal.pthread_kill(main, signal.SIGINT)
+
+
+def test_a_trial_for_which_there_is_no_descriptor_says_so(monkeypatch: pytest.MonkeyPatch):
+    trial = trial_of("y[0] = x[0];")
+    before = sorted(os.listdir("/dev/fd"))  # noqa: PTH208  # names are what is compared
+
+    def none_left() -> Any:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", none_left)
+    error = error_of(trial.__enter__, DeviceError)
+    assert error.message == "trial: the child process could not begin: Too many open files"
+    assert sorted(os.listdir("/dev/fd")) == before  # noqa: PTH208
+    cx = ll.Graph()
+    (cx.tensor((2,), name="x") * 2).retrieve()
+    again = error_of(lambda: cx.compile(ll.CPUCompiler(), check="values"), DeviceError)
+    assert again.message == error.message
+
+
+def test_a_full_disk_is_no_reason_to_try_kernels_in_this_process(monkeypatch: pytest.MonkeyPatch):
+    def full(*_: Any, **__: Any) -> Any:
+        raise DeviceError("compile: full") from OSError(errno.ENOSPC, "No space left on device")
+
+    trial_build._starts.cache_clear()
+    with monkeypatch.context() as patched:
+        patched.setattr(trial_build, "compile_library", full)
+        error = error_of(lambda: builds(find_compiler()), DeviceError)
+    assert error.message == "trial: the child process could not be built: No space left on device"
+    assert builds(find_compiler()) is not None
 
 
 def test_a_child_that_cannot_begin_says_why(tmp_path: Path):
