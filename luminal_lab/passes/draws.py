@@ -64,7 +64,7 @@ LONG = 20011, 5003, 1031, 257, 67, 19
 """The sizes that all symbolic dims are tried to have: what is cut into tasks has several."""
 RARE = 16
 """Of how many numbers one is not finite, where few are."""
-MOST = 1 << 18
+MOST = 1 << 20
 """How many elements the values of a graph may have then."""
 MOST_SYMBOLS = 4
 """How many symbolic dims are drawn empty, one at a time."""

@@ -548,15 +548,12 @@ def least_and_most(function: Function) -> Iterator[Change]:
         found = re.fullmatch(r"lab_(min|max)(\w*)", token.text)
         if not found or function.tokens[at + 1].text != "(":
             continue
-        if found[2] in ("", "_i64", "_i32"):
-            other = {"min": "max", "max": "min"}[found[1]]
-            both = f"{'lab_min' if other == 'min' else 'lab_max'}"
-            yield Change("", token.at, token.end, both)
-        elif found[1] == "max":
-            first, second = _arguments(function, at + 1)
-            one, two = (function.source[a:b] for a, b in (first, second))
+        if found[2] in ("", "_i64", "_i32") or found[1] == "max":
+            # Spelled out: a source has no function that it does not call.
+            one, two = (function.source[a:b] for a, b in _arguments(function, at + 1))
             end = function.tokens[function.partners[at + 1]].end
-            text = f"(({one}) < ({two}) ? ({one}) : ({two}))"
+            sign = "<" if found[1] == "max" else ">"
+            text = f"(({one}) {sign} ({two}) ? ({one}) : ({two}))"
             yield Change("", token.at, end, text)
 
 

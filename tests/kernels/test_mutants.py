@@ -94,17 +94,17 @@ EQUIVALENT = [
     Right(
         BEFORE,
         "comparison|min and max|no tail|arithmetic",
-        r"_o < \(lab_min\(.*\) \+ \d+\) / \d+",
+        r"&& \w+_tile < \(lab_min\(.*\) \+ \d+\) / \d+",
         program="attention",
     ),
     Right(BEFORE, "comparison|unguarded|whole number", r": \(1 < j.* \? a\[", program="views"),
     Right(
-        "a place in a tile is below its size", "no tail", r"keys_j_i_i < lab_min", "", "attention"
+        "a place in a tile is below its size", "no tail", r"keys_j_own < lab_min", "", "attention"
     ),
     Right(
         "tiles of the next task are computed twice, to the same values",
         "no tail|min and max",
-        r"i_o_i < lab_min\(\(n \+ 11\) / 12",
+        r"i_tile < lab_min\(\(n \+ 11\) / 12",
         program="symbolic",
     ),
     Right("- i - 7 is - 7 - i", "operands", r"- i - 7\]", "i - 7 → 7 - i", "views"),

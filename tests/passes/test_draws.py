@@ -169,6 +169,8 @@ def test_long_sizes_are_equal_and_end_where_values_would_be_too_many():
     square = "graph g(%x: f32[n, m]) -> (%y) { %y = add %x, %x : f32[n, m] }"
     (one,) = (one for one in drawn(square) if one.kind == "long")
     assert one.dims == {"n": 257, "m": 257}
+    scores = "graph g(%x: f32[8, n, n, 8]) -> (%y) { %y = add %x, %x : f32[8, n, n, 8] }"
+    assert [one.dims for one in drawn(scores) if one.kind == "long"] == [{"n": 67}]
     bounded = "graph g[n: 1..40](%x: f32[n]) -> (%y) { %y = add %x, %x : f32[n] }"
     assert [one.dims for one in drawn(bounded) if one.kind == "long"] == [{"n": 40}]
     cube = "graph g(%x: f32[n, n, n, n]) -> (%y) { %y = add %x, %x : f32[n, n, n, n] }"
