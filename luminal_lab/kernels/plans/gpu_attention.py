@@ -16,8 +16,8 @@ from luminal_lab.kernels.gpu import DECLARED, GPU
 from luminal_lab.kernels.nest.nest import Set, accesses, walk
 from luminal_lab.kernels.nest.sizes import about
 from luminal_lab.kernels.plans.match import Attention, array_of, attention_of, by_column, sum_in
-from luminal_lab.kernels.plans.tiler import Level, Tiler, cut, rows_last, shared_out
-from luminal_lab.kernels.steps.arrays import Pack, Place
+from luminal_lab.kernels.plans.tiler import Level, Tiler, cut, placed, rows_last, shared_out
+from luminal_lab.kernels.steps.arrays import Pack
 from luminal_lab.kernels.steps.binding import Mask
 from luminal_lab.kernels.steps.choices import Choice
 from luminal_lab.kernels.steps.loops import Fission, Reorder, Split
@@ -100,10 +100,7 @@ def _share_out(made: Scheduling, found: Attention, row: Handle, rows: int) -> No
     for one in (*top.parts, *block.parts):
         if one != block:
             _part(made, found, one, level(scores, "lane"))
-    kept = [one.name for one in made.nest.locals.values() if one.space in ("scratch", "memory")]
-    seen = tuple(name for name in kept if name in (found.scores, found.mean, "keys"))
-    made.do(Place(seen, "shared"))
-    made.do(Place(tuple(name for name in kept if name not in seen), "registers"))
+    placed(made, "shared", found.scores, found.mean, "keys")
 
 
 def _part(made: Scheduling, found: Attention, one: Handle, scores: str) -> None:

@@ -15,36 +15,28 @@ single warps, and its source says why.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.gpu import DECLARED, GPU
-from luminal_lab.kernels.nest.sizes import (
-    about,
-    at_most,
-    bytes_in,
-    iterations,
-    many,
-    perfect,
-    stride,
-)
+from luminal_lab.kernels.nest.sizes import about, at_most, bytes_in, iterations, many, stride
 from luminal_lab.kernels.plans.match import (
     array_of,
     contraction_of,
+    loops_of,
     operands,
     reads,
     sum_in,
-    top_of,
 )
-from luminal_lab.kernels.plans.tiler import BYTES, Level, Tiler, axes_of, shared_out
+from luminal_lab.kernels.plans.tiler import BYTES, Level, Tiler, axes_of, placed, shared_out
 from luminal_lab.kernels.render.gpu.ahead import bulk_loops
 from luminal_lab.kernels.render.gpu.bulk import bulk_copy
 from luminal_lab.kernels.render.gpu.nest import GROUP_ROWS
 from luminal_lab.kernels.render.gpu.tensor import GROUPED, WORDS, factors_of
 from luminal_lab.kernels.steps.ahead import Ahead
-from luminal_lab.kernels.steps.arrays import Copy, Pack, Place
+from luminal_lab.kernels.steps.arrays import Copy, Pack
 from luminal_lab.kernels.steps.choices import Choice
 from luminal_lab.kernels.steps.kinds import Vector
 from luminal_lab.kernels.steps.loops import Split
@@ -171,7 +163,7 @@ def product_of(made: Scheduling, gpu: GPU) -> Product | None:
         return None
     k, j, i = axes_of(made, found, 2 * LEAST, 2 * LEAST)
     left, right = map(array_of, operands(made.nest, k))
-    outer = [loop for loop in perfect(top_of(made.nest)) if loop.name not in (i, j)]
+    outer = [loop for loop in loops_of(made.nest) if loop.name not in (i, j)]
     return Product(made, gpu, many(outer), {"i": i, "j": j, "k": k}, left, right)
 
 
@@ -186,13 +178,9 @@ def _shape(product: Product, shapes: Sequence[Shape], own: str) -> Shape:
         if down * across * product.batches >= product.gpu.cores and waste <= 1.5:
             usual = shape
             break
-    names = "rows", f"{own}_rows", "columns", f"{own}_columns", "depth"
-    return Shape(
-        *(
-            product.made.choose(Choice(name, *sorted({shape[n] for shape in shapes})), usual[n])
-            for n, name in enumerate(names)
-        )
-    )
+    fields = zip(Shape._fields, usual, zip(*shapes, strict=True), strict=True)
+    choices = ((Choice(name.replace("own", own), *sorted({*of})), one) for name, one, of in fields)
+    return Shape(*(product.made.choose(*choice) for choice in choices))
 
 
 def _by_threads(product: Product) -> None:
@@ -211,7 +199,7 @@ def _by_threads(product: Product) -> None:
     made.run("unroll", [*tiler.part("sum").inner[3:], tiler.name("k", "own")])
     for copy in copies:
         shared_out(made, copy, shape.parts)
-    placed(made, "shared")
+    placed(made, "shared", "rows", "columns")
     # Neighbours are stored as one, and the loops over a thread's own results written out.
     *loops, last = tiler.part("end").inner[2:]
     is_vector = len(loops) == 2 and made.attempted(Vector((last,)))
@@ -233,17 +221,13 @@ def _by_tensor(product: Product, word: str) -> None:
     is_down = _is_down(tiler, product)
     for copy in copied(tiler, product, Copy, is_down=is_down):
         shared_out(made, copy, 32 * shape.parts)
-    placed(made, "shared")
+    placed(made, "shared", "rows", "columns")
     free = {array: BYTES // made.nest.types[array].dtype.itemsize for array in ("rows", "columns")}
     made.do(Widen("rows", 3, free["rows"]))
     made.do(Widen("columns", 2, EIGHT) if is_down else Widen("columns", 3, free["columns"]))
 
-    def check() -> None:
-        if bytes_in(made.nest.body, "shared") > min(DECLARED, gpu.shared):
-            raise ScheduleError("there is no room for the next steps")
-
     if gpu.dialect.copies_ahead and gpu.arch not in OLD:
-        _ahead(tiler, check)
+        _ahead(tiler, "shared", min(DECLARED, gpu.shared))
 
 
 def copied(
@@ -262,14 +246,6 @@ def copied(
     return [tiler.made.do(one).loops[0] for one in steps]
 
 
-def placed(made: Scheduling, space: str) -> None:
-    """Place what all threads of a block read in their memory, and what each has in registers."""
-    own = [one.name for one in made.nest.locals.values() if one.space in ("scratch", "memory")]
-    both = [name for name in own if name in ("rows", "columns")]
-    made.do(Place(tuple(name for name in own if name not in both), "registers"))
-    made.do(Place(tuple(both), space))
-
-
 def _is_down(tiler: Tiler, product: Product) -> bool:
     """Return whether neighbouring columns are neighbours in the operand that has them."""
     nest, loop = tiler.made.nest, tiler.name("j", "own", "sum")
@@ -277,14 +253,16 @@ def _is_down(tiler: Tiler, product: Product) -> bool:
     return all(stride(nest, read, loop) == 1 for read in found)
 
 
-def _ahead(tiler: Tiler, check: Callable[[], object]) -> bool:
-    """Copy the next steps of the sum while these are multiplied, as far as a check allows."""
+def _ahead(tiler: Tiler, space: str, most: int) -> bool:
+    """Copy the next steps of the sum while these are multiplied, as far as there is room."""
     made = tiler.made
     for count in made.options(AHEAD):
         with made.attempt() as attempt:
-            made.do(Ahead(tiler.name("k", "step"), count))
-            check()
-            made.choose(AHEAD, count)
+            made.do(Ahead(tiler.name("k", "step"), made.choose(AHEAD, count)))
+            for loop in bulk_loops(made.nest.body):
+                bulk_copy(made.nest, loop)
+            if bytes_in(made.nest.body, space) > most:
+                raise ScheduleError("there is no room for the next steps")
         if attempt.held:
             return True
     return False
@@ -362,14 +340,8 @@ def _by_groups(product: Product, rows: int, columns: int, deep: int) -> None:
     made.reorder([group, part, *(name for name in group.inner[1:] if name != part)])
     made.run("unroll", [part])
     made.run("tensor", [lane])
-    placed(made, "tiles")
+    placed(made, "tiles", "rows", "columns")
     made.run("bulk", [loop for copy in copies for loop in copy.inner])
 
-    def check() -> None:
-        for loop in bulk_loops(made.nest.body):
-            bulk_copy(made.nest, loop)
-        if 2 * bytes_in(made.nest.body, "tiles") > gpu.shared:
-            raise ScheduleError("two blocks have no room for their tiles")
-
-    if not _ahead(tiler, check):
+    if not _ahead(tiler, "tiles", gpu.shared // 2):  # so that two blocks have room
         raise ScheduleError("the sum has too few steps, or there is no room to copy them ahead")

@@ -40,11 +40,8 @@ class Contraction:
 
 def contraction_of(nest: Nest) -> Contraction | None:
     """Return how a nest is a contraction, if it is nothing else."""
-    tops = [one for one in nest.body if not isinstance(one, Local)]
-    if len(tops) != 1 or not isinstance(tops[0], Loop):
-        return None
-    loops = [*perfect(tops[0])]
-    total = summed(loops[-1].body)
+    loops = loops_of(nest, alone=True)
+    total = summed(loops[-1].body) if loops else None
     if total is None:
         return None
     folds, term = total
@@ -82,7 +79,7 @@ def summed(body: Block) -> tuple[list[Loop], Term] | None:
 
 def operands(nest: Nest, k: str) -> tuple[Term, Term]:
     """Return the two factors of what a loop sums, those with the last axis of the result second."""
-    left, right = by_column(sum_in(nest, k).term, [*perfect(top_of(nest))][-1].name)
+    left, right = by_column(sum_in(nest, k).term, loops_of(nest)[-1].name)
     return left, right
 
 
@@ -106,9 +103,10 @@ def reads(nest: Nest, loop: str, array: str) -> Iterator[Read]:
                 yield part
 
 
-def top_of(nest: Nest) -> Loop:
-    """Return the last of the outermost loops."""
-    return [one for one in nest.body if isinstance(one, Loop)][-1]
+def loops_of(nest: Nest, *, alone: bool = False) -> list[Loop]:
+    """Return the loops right inside each other that a nest ends in, or that are all of it."""
+    *others, last = [one for one in nest.body if not isinstance(one, Local)]
+    return [*perfect(last)] if isinstance(last, Loop) and not (alone and others) else []
 
 
 def factors(term: Term) -> Iterator[Term]:
@@ -155,10 +153,8 @@ def is_column(nest: Nest, name: str) -> bool:
         if isinstance(one, Loop) and total_of(one) is not None:
             last = innermost(one)
             terms = [s.term for s in last.body if isinstance(s, Set)]
-            if any(
-                stride(nest, term, last.name) not in (0, 1) and stride(nest, term, name) == 1
-                for term in terms
-            ):
+            near = [term for term in terms if stride(nest, term, name) == 1]
+            if any(stride(nest, term, last.name) not in (0, 1) for term in near):
                 return True
     return False
 
@@ -186,11 +182,9 @@ class Attention(NamedTuple):
 
 def attention_of(nest: Nest) -> Attention | None:
     """Return how a nest is an attention, if it is nothing else."""
-    tops = [one for one in nest.body if not isinstance(one, Local)]
-    if len(tops) != 1 or not isinstance(tops[0], Loop):
-        return None
-    around = [*perfect(tops[0])]
-    blocks = [one for one in around[-1].body if isinstance(one, Loop) and _is_block(one)]
+    around = loops_of(nest, alone=True)
+    inside = around[-1].body if around else ()
+    blocks = [one for one in inside if isinstance(one, Loop) and _is_block(one)]
     parts = [[*perfect(one)] for block in blocks for one in block.body if isinstance(one, Loop)]
     if len(blocks) != 1 or len(parts) < 2 or len(parts[-1]) != 2:
         return None
@@ -199,7 +193,9 @@ def attention_of(nest: Nest) -> Attention | None:
     if total is None or not isinstance(end, Set) or not isinstance(mixed, Set):
         return None
     (fold, *others), pair = total[0], by_column(total[1], column.name)
-    if others or len(pair) != 2 or column.name in free(pair[0]) or column.name not in free(pair[1]):
+    if others or len(pair) != 2 or mixed.how != "+=":
+        return None
+    if column.name in free(pair[0]) or column.name not in free(pair[1]):
         return None
     names = column.name, fold.name, mixed.name, key.name, feature.name
     path, keys = [one.name for one in around], frozenset(free(pair[1]))

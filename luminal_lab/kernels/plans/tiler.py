@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from luminal_lab.kernels.nest.nest import Loop
-from luminal_lab.kernels.nest.sizes import about, many, perfect, stride, width_of
-from luminal_lab.kernels.plans.match import Attention, Contraction, sum_in, top_of
+from luminal_lab.kernels.nest.sizes import about, many, stride, width_of
+from luminal_lab.kernels.plans.match import Attention, Contraction, loops_of, sum_in
+from luminal_lab.kernels.steps.arrays import Place
 from luminal_lab.kernels.steps.binding import Mask
 from luminal_lab.kernels.steps.loops import Fission, Split
 from luminal_lab.kernels.steps.schedule import Handle, Scheduling
@@ -59,7 +60,7 @@ class Tiler:
         self.folds = folds
         """The loops of the sum, where no level cuts it."""
         own = {axes["i"], axes["j"]}
-        around = () if is_inner else perfect(top_of(made.nest))
+        around = [] if is_inner else loops_of(made.nest)
         self.outer = [loop.name for loop in around if loop.name not in own]
         """The loops of the result that are of no tile; none where a sum stands within others."""
         for axis, by in cuts.items():
@@ -170,6 +171,13 @@ def rows_last(made: Scheduling, found: Attention) -> Handle | None:
     row = made.loop(max(shared, key=lambda name: about(made.nest.loops[name].size)))
     made.reorder([*(name for name in found.path if name != row), row])
     return row
+
+
+def placed(made: Scheduling, space: str, *arrays: str) -> None:
+    """Place what all threads of a block read in their memory, and what each has in registers."""
+    own = [one.name for one in made.nest.locals.values() if one.space in ("scratch", "memory")]
+    made.do(Place(tuple(name for name in own if name not in arrays), "registers"))
+    made.do(Place(tuple(name for name in own if name in arrays), space))
 
 
 def shared_out(made: Scheduling, top: str, threads: int) -> None:
