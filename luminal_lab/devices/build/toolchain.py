@@ -365,7 +365,7 @@ def build(
 
     def hangs() -> bool:
         """Return whether that was too much for it, or whether it does nothing any more."""
-        shorter = min(patience, ANSWER)
+        shorter = min(patience, ANSWER - DOUBT)
         return isinstance(_trial(compiler.command, "int lab_try;\n", "C", shorter), _Hangs)
 
     try:
