@@ -17,7 +17,6 @@ from typing import Protocol, SupportsIndex, overload
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, evaluate
-from luminal_lab.core.op import size_of
 from luminal_lab.core.printer import as_text
 from luminal_lab.display import Displayed
 from luminal_lab.errors import (
@@ -328,14 +327,6 @@ def _counts(kernel: Kernel, dims: Mapping[str, int]) -> tuple[int | None, int | 
     if any(name not in dims for name in kernel.dims):
         return None, None
     return kernel.flops(dims), kernel.bytes(dims)
-
-
-def whole_locals(definition: Definition) -> tuple[Local, ...]:
-    """Return all locals of a definition as arrays in memory."""
-    return tuple(
-        Local(line.name, size_of(line.type.shape) * line.type.dtype.itemsize)
-        for line in definition.locals
-    )
 
 
 @cache

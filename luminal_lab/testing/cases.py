@@ -6,7 +6,7 @@ A case is a graph, data for its inputs, and how near to the interpreter's the re
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations
@@ -15,33 +15,11 @@ from typing import TypeAlias
 import numpy as np
 from typing_extensions import override
 
+from luminal_lab.core import ops
 from luminal_lab.core.dims import Dim
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.ir import IR, Node, Table
 from luminal_lab.core.op import OPS, Binary, Op, Scalar, TensorType, Unary, result_types
-from luminal_lab.core.ops import (
-    Add,
-    Cast,
-    Constant,
-    Contiguous,
-    Expand,
-    Flip,
-    Gather,
-    Input,
-    Iota,
-    MaxReduce,
-    Mul,
-    Pad,
-    Permute,
-    Random,
-    Reshape,
-    Scatter,
-    Slice,
-    SumReduce,
-    Update,
-    Where,
-    Window,
-)
 from luminal_lab.errors import LabError
 from luminal_lab.passes.corners import corners, limits_of, neighbours
 
@@ -50,10 +28,9 @@ Nearness: TypeAlias = int | None
 
 With None it is the dtype's tolerance of values of typical size, as sums may be in any order.
 """
-FLOATS = tuple(dtype for dtype in DType if dtype.is_float)
 INTEGERS = tuple(dtype for dtype in DType if dtype.kind == "int")
 F32 = DType.float32
-PRIMITIVE = Add.__module__
+PRIMITIVE = ops.Add.__module__
 """Where the ops are that graphs are written with and that are tried alone."""
 TAILS = (1, 7, 8, 9, 15, 16, 17, 33, 130)
 """Lengths around those of vectors, and of the blocks that sums are cut into."""
@@ -113,6 +90,11 @@ def all_nodes(ir: IR) -> Iterator[Node]:
             yield from all_nodes(body)
 
 
+def named(data: Mapping[str, Array]) -> Callable[[Node], Array]:
+    """Return what finds the data of an input by its name."""
+    return lambda node: data[node.name]
+
+
 class Writer:
     """A graph that is written node by node."""
 
@@ -129,11 +111,11 @@ class Writer:
 
     def input(self, dtype: DType, shape: Iterable[Dim]) -> Node:
         """Append an input."""
-        return self.add(Input(dtype, tuple(shape)))
+        return self.add(ops.Input(dtype, tuple(shape)))
 
     def graph(self, *outputs: Node, name: str = "case") -> IR:
         """Return what was written."""
-        inputs = [node.id for node in self.table if isinstance(node.op, Input)]
+        inputs = [node.id for node in self.table if isinstance(node.op, ops.Input)]
         return IR(self.table.copy(), inputs, [node.id for node in outputs], name=name)
 
 
@@ -210,7 +192,7 @@ def one(op: Op, *data: Array, family: str, note: str = "") -> Case:
     sources = [writer.input(DType(array.dtype.name), array.shape) for array in data]
     made = writer.add(op, *sources)
     given = {node.name: array for node, array in zip(sources, data, strict=True)}
-    steps = (0, 3) if isinstance(op, Random) else (0,)
+    steps = (0, 3) if isinstance(op, ops.Random) else (0,)
     runs = tuple(Run(given, {}, step) for step in steps)
     read = ", ".join(f"{node.type}" for node in sources) or f"→ {made.type}"
     name = f"{op.name} {read}" + (f" {note}" if note else "")
@@ -220,9 +202,9 @@ def one(op: Op, *data: Array, family: str, note: str = "") -> Case:
 def nearness(op: Op, *data: Array) -> Nearness:
     """Return how near a device must come to the result of an op for this data."""
     match op:
-        case SumReduce(axis=axis):
+        case ops.SumReduce(axis=axis):
             terms = data[0].shape[axis]
-        case Scatter(mode="add"):
+        case ops.Scatter(mode="add"):
             terms = data[1].size
         case _:
             terms = 0
@@ -255,17 +237,17 @@ def elementwise() -> Iterator[Case]:
         if op.__module__ == PRIMITIVE and issubclass(op, (Unary, Binary)):
             yield from alone(op())
     for dtype in DType:
-        yield one(Contiguous(), special(dtype), family="elementwise")
+        yield one(ops.Contiguous(), special(dtype), family="elementwise")
         x, y = pairs(dtype)
         chosen = np.arange(len(x)) % 3 == 1
-        yield one(Where(), chosen, x, y, family="elementwise")
+        yield one(ops.Where(), chosen, x, y, family="elementwise")
     for size in TAILS:
-        yield one(Add(), tame(F32, (size,)), tame(F32, (size,), 1), family="elementwise")
+        yield one(ops.Add(), tame(F32, (size,)), tame(F32, (size,), 1), family="elementwise")
     for shape in ((), (0,), (2, 0, 3), (1, 1), (2, 3, 4, 2, 3)):
-        yield one(Mul(), tame(F32, shape), tame(F32, shape, 1), family="elementwise")
+        yield one(ops.Mul(), tame(F32, shape), tame(F32, shape, 1), family="elementwise")
     for chosen in (True, False):
         x, y = tame(F32, (1,)), tame(F32, (1,), 1)
-        yield one(Where(), np.array([chosen]), x, y, family="elementwise", note=f"{chosen}")
+        yield one(ops.Where(), np.array([chosen]), x, y, family="elementwise", note=f"{chosen}")
 
 
 def casts() -> Iterator[Case]:
@@ -278,7 +260,7 @@ def casts() -> Iterator[Case]:
             elif dtype.is_float:
                 fractions = [0.4, 0.7, 1.5, 2.5, 2.7, 7.9]
                 values = np.concatenate([values, np.array(fractions).astype(dtype.numpy)])
-            yield one(Cast(target), values, family="cast", note=f"→ {target.short}")
+            yield one(ops.Cast(target), values, family="cast", note=f"→ {target.short}")
 
 
 def sources() -> Iterator[Case]:
@@ -288,16 +270,16 @@ def sources() -> Iterator[Case]:
         places = {"float": [0, 7, 8, 11, 12, 13, 14, 15], "int": [1, 6, 8], "bool": [0, 1]}
         few = special(dtype)[places[dtype.kind]]
         values: list[Scalar] = [v.item() if not dtype.is_float else float(v) for v in few]
-        made = [writer.add(Constant(value, dtype, (2,))) for value in values]
+        made = [writer.add(ops.Constant(value, dtype, (2,))) for value in values]
         name = f"constant {dtype.short}[2] special"
         yield Case(name, "source", writer.graph(*made), (Run({}, {}),), op="constant")
         if dtype is not DType.bool_:
             for size in (0, 1, 300) if dtype is F32 else (300,):
-                yield one(Iota(dtype, (size,)), family="source")
+                yield one(ops.Iota(dtype, (size,)), family="source")
     for shape in ((), (0, 3), (1, 2, 2)):
-        yield one(Constant(1.5, F32, shape), family="source")
+        yield one(ops.Constant(1.5, F32, shape), family="source")
     for seed, stream in ((0, 0), (1, 2), (2**63 + 5, 1)):
-        yield one(Random(seed, stream, (3, 5)), family="source", note=f"seed {seed}")
+        yield one(ops.Random(seed, stream, (3, 5)), family="source", note=f"seed {seed}")
     for dtype in DType:
         writer = Writer()
         given = writer.input(dtype, (3,))
@@ -308,7 +290,7 @@ def sources() -> Iterator[Case]:
 def reductions() -> Iterator[Case]:
     """Yield sums and maxima: every dtype, axis and length that is cut otherwise than its like."""
     for dtype in DType:
-        for op in (MaxReduce,) if dtype is DType.bool_ else (MaxReduce, SumReduce):
+        for op in (ops.MaxReduce,) if dtype is DType.bool_ else (ops.MaxReduce, ops.SumReduce):
             for axis in (0, 1):
                 yield one(op(axis), tame(dtype, (5, 6)), family="reduction", note=f"axis {axis}")
             both = np.stack(pairs(dtype), axis=1)
@@ -318,7 +300,7 @@ def reductions() -> Iterator[Case]:
     shapes += [(1, (3, size)) for size in sizes]
     shapes += [(0, (0, 3)), (1, (0, 3)), (0, (1,)), (0, (0,))]
     shapes += [(axis, (2, 3, 2, 5)) for axis in range(4)]
-    for op in (SumReduce, MaxReduce):
+    for op in (ops.SumReduce, ops.MaxReduce):
         for axis, shape in shapes:
             yield one(op(axis), tame(F32, shape), family="reduction", note=f"axis {axis}")
 
@@ -328,46 +310,68 @@ def indexing() -> Iterator[Case]:
     x = tame(F32, (4, 3))
     for dtype in INTEGERS:
         where = np.array([[0, 3, 1], [3, 2, 0]]).astype(dtype.numpy)
-        yield one(Gather(0), x, where, family="indexing")
+        yield one(ops.Gather(0), x, where, family="indexing")
     where = np.array([[2, 0, 2, 1], [0, 0, 1, 2]])
     for dtype in DType:
         values, rows = tame(dtype, (2, 3)), tame(dtype, (2, 4), 1)
-        yield one(Gather(1), values, where, family="indexing")
-        yield one(Scatter(1, "set"), values, where, rows, family="indexing", note="set")
+        yield one(ops.Gather(1), values, where, family="indexing")
+        yield one(ops.Scatter(1, "set"), values, where, rows, family="indexing", note="set")
         if dtype is not DType.bool_:
-            op = Scatter(1, "add")
+            op = ops.Scatter(1, "add")
             yield one(op, values, where, rows, family="indexing", note="add")
-        yield one(Update(1, 1), values, values[:, :2][:, ::-1].copy(), family="indexing")
+        yield one(ops.Update(1, 1), values, values[:, :2][:, ::-1].copy(), family="indexing")
     none = np.zeros((0, 3), np.int64)
-    yield one(Gather(0), x, none, family="indexing")
-    yield one(Scatter(0, "set"), x, none, tame(F32, (0, 3)), family="indexing", note="set")
-    yield one(Scatter(0, "add"), x, none, tame(F32, (0, 3)), family="indexing", note="add")
+    yield one(ops.Gather(0), x, none, family="indexing")
+    yield one(ops.Scatter(0, "set"), x, none, tame(F32, (0, 3)), family="indexing", note="set")
+    yield one(ops.Scatter(0, "add"), x, none, tame(F32, (0, 3)), family="indexing", note="add")
     for axis, at, shape in ((0, 3, (1, 3)), (0, 0, (4, 3)), (0, 2, (0, 3)), (1, 2, (4, 1))):
         note = f"at {at} of axis {axis}"
-        yield one(Update(axis, at), x, tame(F32, shape, 1), family="indexing", note=note)
+        yield one(ops.Update(axis, at), x, tame(F32, shape, 1), family="indexing", note=note)
 
 
 def views() -> Iterator[Case]:
     """Yield each view alone, on shapes with empty and single axes among them."""
     table: list[tuple[Sequence[int], Sequence[Op]]] = [
-        ((), [Reshape((1, 1)), Reshape(()), Permute(()), Expand(()), Flip(())]),
-        ((6,), [Reshape((2, 3)), Reshape((3, 1, 2)), Flip((0,)), Pad((2,), (1,))]),
-        ((6,), [Slice((1,), (6,), (2,)), Slice((2,), (2,), (1,)), Slice((5,), (6,), (9,))]),
-        ((6,), [Window(0, 3, 1, 1), Window(0, 2, 2, 3), Window(0, 6, 1, 1)]),
-        ((2, 3), [Reshape((6,)), Reshape((3, 2)), Flip((0, 1)), Flip((1,)), Permute((1, 0))]),
-        ((2, 3), [Pad((1, 0), (0, 2)), Pad((0, 0), (0, 0)), Slice((0, 1), (2, 3), (1, 1))]),
-        ((5, 3), [Window(0, 2, 2, 1), Window(1, 2, 1, 1)]),
-        ((1, 3), [Expand((4, 3)), Expand((0, 3)), Expand((1, 3)), Reshape((3,))]),
-        ((2, 1, 2), [Expand((2, 5, 2)), Permute((2, 0, 1)), Reshape((4,))]),
-        ((0, 3), [Reshape((3, 0)), Permute((1, 0)), Flip((1,)), Pad((1, 0), (1, 0))]),
+        ((), [ops.Reshape((1, 1)), ops.Reshape(()), ops.Permute(()), ops.Expand(()), ops.Flip(())]),
+        ((6,), [ops.Reshape((2, 3)), ops.Reshape((3, 1, 2)), ops.Flip((0,)), ops.Pad((2,), (1,))]),
+        (
+            (6,),
+            [ops.Slice((1,), (6,), (2,)), ops.Slice((2,), (2,), (1,)), ops.Slice((5,), (6,), (9,))],
+        ),
+        ((6,), [ops.Window(0, 3, 1, 1), ops.Window(0, 2, 2, 3), ops.Window(0, 6, 1, 1)]),
+        (
+            (2, 3),
+            [
+                ops.Reshape((6,)),
+                ops.Reshape((3, 2)),
+                ops.Flip((0, 1)),
+                ops.Flip((1,)),
+                ops.Permute((1, 0)),
+            ],
+        ),
+        (
+            (2, 3),
+            [ops.Pad((1, 0), (0, 2)), ops.Pad((0, 0), (0, 0)), ops.Slice((0, 1), (2, 3), (1, 1))],
+        ),
+        ((5, 3), [ops.Window(0, 2, 2, 1), ops.Window(1, 2, 1, 1)]),
+        ((1, 3), [ops.Expand((4, 3)), ops.Expand((0, 3)), ops.Expand((1, 3)), ops.Reshape((3,))]),
+        ((2, 1, 2), [ops.Expand((2, 5, 2)), ops.Permute((2, 0, 1)), ops.Reshape((4,))]),
+        (
+            (0, 3),
+            [ops.Reshape((3, 0)), ops.Permute((1, 0)), ops.Flip((1,)), ops.Pad((1, 0), (1, 0))],
+        ),
     ]
-    table += [((2, 3, 4), [Permute(axes) for axes in permutations(range(3))])]
-    for shape, ops in table:
-        for op in ops:
+    table += [((2, 3, 4), [ops.Permute(axes) for axes in permutations(range(3))])]
+    for shape, listed in table:
+        for op in listed:
             yield one(op, tame(F32, shape), family="view", note=fields_text(op))
     for dtype in DType:
         if dtype is not F32:
-            for op in (Permute((1, 0)), Pad((0, 1), (1, 0)), Slice((0, 0), (2, 3), (1, 2))):
+            for op in (
+                ops.Permute((1, 0)),
+                ops.Pad((0, 1), (1, 0)),
+                ops.Slice((0, 0), (2, 3), (1, 2)),
+            ):
                 yield one(op, tame(dtype, (2, 3)), family="view", note=fields_text(op))
 
 
@@ -382,5 +386,5 @@ def wrong_indices() -> Iterator[Case]:
     rows = tame(F32, (1, 3))
     for index in (4, -1):
         where = np.full((1, 3), index)
-        yield one(Gather(0), x, where, family="error", note=f"at {index}")
-    yield one(Scatter(0, "set"), x, np.full((1, 3), 4), rows, family="error", note="at 4")
+        yield one(ops.Gather(0), x, where, family="error", note=f"at {index}")
+    yield one(ops.Scatter(0, "set"), x, np.full((1, 3), 4), rows, family="error", note="at 4")

@@ -27,6 +27,7 @@ from luminal_lab.core.ops import Input, MaxReduce, Scatter, SumReduce
 from luminal_lab.errors import ArgumentError, LabError, nearest
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.compile import compile_ir
+from luminal_lab.passes.corners import limits_of
 from luminal_lab.passes.inlining import Inlining
 from luminal_lab.passes.judge import differences
 from luminal_lab.passes.pipeline import LICENCE, PassLike, Pipeline, as_pass
@@ -40,18 +41,6 @@ from luminal_lab.testing.result import Conformance, Row
 
 BATCH = 100
 """How many cases are compiled as one graph."""
-EPSILON = {
-    DType.float64: 2.0**-52,
-    DType.float32: 2.0**-23,
-    DType.float16: 2.0**-10,
-    DType.bfloat16: 2.0**-7,
-}
-LEAST = {
-    DType.float64: 5e-324,
-    DType.float32: 2.0**-149,
-    DType.float16: 2.0**-24,
-    DType.bfloat16: 2.0**-133,
-}
 FAMILIES = (
     table.elementwise,
     table.casts,
@@ -159,7 +148,7 @@ def selected(
         for case in (*cases(), *chain.from_iterable(map(_own, listed)))
         if (not names or set(case.ops or ("input",)) <= set(names))
         and (not kinds or set(case.dtypes) <= kinds)
-        and (not patterns or any(_matches(case, pattern) for pattern in patterns))
+        and (not patterns or any(p == case.family or fnmatchcase(case.name, p) for p in patterns))
     ]
     if not found:
         words = {case.family for case in cases()}
@@ -177,10 +166,6 @@ def _own(op: AnOp) -> Iterator[Case]:
     if issubclass(cls, Elementwise) and not any(case.op == cls.name for case in cases()):
         with np.errstate(all="ignore"):
             yield from table.alone(op if isinstance(op, Op) else cls())
-
-
-def _matches(case: Case, pattern: str) -> bool:
-    return pattern == case.family or fnmatchcase(case.name, pattern)
 
 
 def _check_words(declared: Mapping[str, str]) -> None:
@@ -377,10 +362,7 @@ class _Overwritten(Exception):  # noqa: N818  # what a device did
 
 
 def _reader(data: Mapping[int, Array]) -> Callable[[Node], Array]:
-    def data_of(node: Node) -> Array:
-        return data[node.id]
-
-    return data_of
+    return lambda node: data[node.id]
 
 
 # -- graphs ----------------------------------------------------------------------------------------
@@ -389,11 +371,8 @@ def _reader(data: Mapping[int, Array]) -> Callable[[Node], Array]:
 def expected(ir: IR, run: Run, nodes: Sequence[Node] = ()) -> list[Array]:
     """Return what nodes of a graph (the outputs, if none are given) are by the interpreter."""
     ids = [node.id for node in nodes] or list(ir.output_ids)
-
-    def data_of(node: Node) -> Array:
-        return run.data[node.name]
-
-    values = interpret(ir, Environment(data_of, run.dims, run.step, FUNCTIONS), wanted=ids)
+    environment = Environment(table.named(run.data), run.dims, run.step, FUNCTIONS)
+    values = interpret(ir, environment, wanted=ids)
     return [values[id] for id in ids]
 
 
@@ -442,7 +421,8 @@ def wrong_places(near: table.Nearness, want: Array, got: Array, *, signs: bool =
     same = (x == y) | (np.isnan(x) & np.isnan(y))
     if near:
         with np.errstate(all="ignore"):
-            same |= abs(x - y) <= near * np.maximum(EPSILON[dtype] * abs(x), LEAST[dtype])
+            limits = limits_of(dtype)
+            same |= abs(x - y) <= near * np.maximum(limits.eps * abs(x), limits.subnormal)
     if signs:
         same &= (x != y) | (x != 0) | (np.signbit(x) == np.signbit(y))
     return np.asarray(~same)

@@ -11,40 +11,16 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from luminal_lab.core import ops
 from luminal_lab.core.binding import bound_shape
 from luminal_lab.core.dims import Dim, Symbol
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Op, TensorType, ints, size_of
-from luminal_lab.core.ops import (
-    Add,
-    Call,
-    Constant,
-    Contiguous,
-    Exp2,
-    Expand,
-    Flip,
-    Gather,
-    GraphBreak,
-    LessThan,
-    MaxReduce,
-    Mul,
-    Pad,
-    Permute,
-    Pick,
-    Reshape,
-    Scatter,
-    Sin,
-    Slice,
-    SumReduce,
-    Update,
-    Where,
-    Window,
-)
 from luminal_lab.core.parse import parse
 from luminal_lab.errors import LabError
-from luminal_lab.testing.cases import F32, Case, Run, Writer, tame
+from luminal_lab.testing.cases import F32, Case, Run, Writer, named, tame
 
 SIZES = ({"n": 3, "m": 2}, {"n": 1, "m": 5}, {"n": 8, "m": 17})
 """What symbolic dims are bound to, one after another, in one compile."""
@@ -160,7 +136,7 @@ class Drawn(Writer):
             node = self.add(op, *sources)
             shapes = [bound_shape("", source.shape, self.dims) for source in sources]
             made = ints(bound_shape("", node.shape, self.dims))
-            if self.dims and not isinstance(op, (Call, Pick)):
+            if self.dims and not isinstance(op, (ops.Call, ops.Pick)):
                 op.bind(self.dims).infer(
                     *[TensorType(s.dtype, n) for s, n in zip(sources, shapes, strict=True)]
                 )
@@ -189,13 +165,13 @@ class Drawn(Writer):
         stops = tuple([dim - rng.randint(0, 1) for dim in shape])
         return rng.choice(
             [
-                Permute(tuple(rng.sample(range(rank), rank))),
-                Reshape(rng.choice([(flat,), (1, flat), (*shape, 1), tuple(reversed(shape))])),
-                Expand(tuple([self.size() if dim == 1 else dim for dim in shape])),
-                Slice(few(1), stops, tuple([rng.randint(1, 2) for _ in shape])),
-                Pad(few(1), few(2)),
-                Flip(tuple(rng.sample(range(rank), rng.randint(0, rank)))),
-                Window(axis, rng.randint(1, 3), rng.randint(1, 2), rng.randint(1, 2)),
+                ops.Permute(tuple(rng.sample(range(rank), rank))),
+                ops.Reshape(rng.choice([(flat,), (1, flat), (*shape, 1), tuple(reversed(shape))])),
+                ops.Expand(tuple([self.size() if dim == 1 else dim for dim in shape])),
+                ops.Slice(few(1), stops, tuple([rng.randint(1, 2) for _ in shape])),
+                ops.Pad(few(1), few(2)),
+                ops.Flip(tuple(rng.sample(range(rank), rng.randint(0, rank)))),
+                ops.Window(axis, rng.randint(1, 3), rng.randint(1, 2), rng.randint(1, 2)),
             ]
         )
 
@@ -211,27 +187,29 @@ class Drawn(Writer):
             self.grow(self.view(x), x)
         elif kind < 6:
             if x.shape:
-                reduce = rng.choice([SumReduce, MaxReduce])
+                reduce = rng.choice([ops.SumReduce, ops.MaxReduce])
                 self.grow(reduce(rng.randrange(len(x.shape))), x)
         elif kind < 8:
-            op = rng.choice([Add(), Mul(), Sin(), Exp2(), Contiguous(), GraphBreak()])
-            self.grow(op, *([x, like] if isinstance(op, (Add, Mul)) else [x]))
+            op = rng.choice(
+                [ops.Add(), ops.Mul(), ops.Sin(), ops.Exp2(), ops.Contiguous(), ops.GraphBreak()]
+            )
+            self.grow(op, *([x, like] if isinstance(op, (ops.Add, ops.Mul)) else [x]))
         elif kind == 8 and exact:
-            mask = self.grow(LessThan(), x, like)
+            mask = self.grow(ops.LessThan(), x, like)
             if mask is not None:
-                self.grow(Where(), mask, like, x)
+                self.grow(ops.Where(), mask, like, x)
         elif kind == 9 and x.shape and x.dtype is F32:
             self._indexed(x)
 
     def _indexed(self, x: Node) -> None:
         axis = self.rng.randrange(len(x.shape))
         shape = x.type.with_axis(axis, self.rng.randint(1, 3)).shape
-        index = self.grow(Constant(0, DType.int64, shape))
-        rows = self.grow(Constant(0.5, F32, shape))
+        index = self.grow(ops.Constant(0, DType.int64, shape))
+        rows = self.grow(ops.Constant(0.5, F32, shape))
         if index is not None and rows is not None:
-            self.grow(Gather(axis), x, index)
-            self.grow(Scatter(axis, self.rng.choice(["set", "add"])), x, index, rows)
-            self.grow(Update(axis, 0), x, rows)
+            self.grow(ops.Gather(axis), x, index)
+            self.grow(ops.Scatter(axis, self.rng.choice(["set", "add"])), x, index, rows)
+            self.grow(ops.Update(axis, 0), x, rows)
 
 
 def chains() -> Iterator[Case]:
@@ -247,7 +225,7 @@ def chains() -> Iterator[Case]:
                 writer.table.truncate(mark)
                 node = start
         both = [node] + ([] if last is node else [last])
-        both += [writer.add(SumReduce(0), node)] if node.shape and seed % 2 else []
+        both += [writer.add(ops.SumReduce(0), node)] if node.shape and seed % 2 else []
         ir = writer.graph(*both)
         yield Case(
             f"chain {seed} of {start.type}",
@@ -280,12 +258,8 @@ def graphs() -> Iterator[Case]:
 
 def _fits(ir: IR, data: Mapping[str, Array], dims: Mapping[str, int]) -> bool:
     """Return whether a graph can be run with these sizes, and no sum in it overflows."""
-
-    def data_of(node: Node) -> Array:
-        return data[node.name]
-
     try:
-        values = interpret(ir, Environment(data_of, dims))
+        values = interpret(ir, Environment(named(data), dims))
     except LabError:
         return False
     return all(np.abs(values[id].astype(np.float64)).max(initial=0) < 1e6 for id in ir.output_ids)

@@ -43,11 +43,11 @@ def traced_call(launched: PlacedLaunch) -> Call:
         if isinstance(one, Location) and one.address not in read
     ]
     return Call(
-        launched.function,
+        launched.phase.function,
         launched.blocks,
-        launched.threads,
+        launched.phase.threads,
         [_given(one) for one in given],
-        fresh=tuple(fresh) if launched.function == kernel.phases[0].function else (),
+        fresh=tuple(fresh) if launched.phase.function == kernel.phases[0].function else (),
     )
 
 

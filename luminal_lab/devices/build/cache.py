@@ -347,6 +347,15 @@ def _draft(folder: Path) -> Generator[Path, None, None]:
             shutil.rmtree(draft, ignore_errors=True)
 
 
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that others see as a whole, or not at all."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _draft(path.parent) as draft:
+        (draft / "made").touch(mode=0o600)
+        (draft / "made").write_text(text, "utf-8")
+        (draft / "made").replace(path)
+
+
 def _prune(folder: Path, keep: Path, limit: int) -> None:
     """Remove abandoned drafts, and, above the limit, what was not used for longest."""
     now = time.time()

@@ -110,6 +110,13 @@ def find_compiler(asked: str | None = None, *, patience: float | None = None) ->
             f"compiler: {asked!r} cannot be used: {answer}",
             hint=_more_patience(f"{asked!r}, ", patience) if isinstance(answer, _Hangs) else hint,
         )
+    return _first_compiler("C", lambda compiler: compiler, patience)
+
+
+def _first_compiler(
+    language: str, use: Callable[[Compiler], Compiler | str], patience: float | None
+) -> Compiler:
+    """Return the first compiler of this machine that can be used for a language."""
     reasons: list[str] = []
     hangs = False
     for name in (*USUAL, "ziglang"):
@@ -117,12 +124,17 @@ def find_compiler(asked: str | None = None, *, patience: float | None = None) ->
         answer = ABSENT if command is None else _probe(command, patience)
         hangs |= isinstance(answer, _Hangs)
         if isinstance(answer, Compiler):
+            answer = use(answer)
+        if isinstance(answer, Compiler):
             return answer
         reasons.append(f"{name}: {answer}")
+    hint = "pip install ziglang"
+    if language == "C":
+        hint = f"{_more_patience('', patience) if hangs else hint}; {STILL}"
     raise device_error(
-        "compiler: no C compiler was found; looked for cc, gcc and clang on the PATH, and for the "
-        "package ziglang\n  " + "\n  ".join(reasons),
-        hint=(_more_patience("", patience) if hangs else "pip install ziglang") + f"; {STILL}",
+        f"compiler: no {language} compiler was found; looked for cc, gcc and clang on the PATH, "
+        "and for the package ziglang\n  " + "\n  ".join(reasons),
+        hint=hint,
     )
 
 
@@ -149,20 +161,7 @@ def find_cpp_compiler() -> Compiler:
 
     Its flags are for a library that needs nothing of C++'s own, whose headers may not be there.
     """
-    reasons: list[str] = []
-    for name in (*USUAL, "ziglang"):
-        command = _command(name)
-        answer = ABSENT if command is None else _probe(command, None)
-        if isinstance(answer, Compiler):
-            answer = _with_cpp(answer)
-        if isinstance(answer, Compiler):
-            return answer
-        reasons.append(f"{name}: {answer}")
-    raise device_error(
-        "compiler: no C++ compiler was found; looked for cc, gcc and clang on the PATH, and for "
-        "the package ziglang\n  " + "\n  ".join(reasons),
-        hint="pip install ziglang",
-    )
+    return _first_compiler("C++", _with_cpp, None)
 
 
 def _with_cpp(compiler: Compiler) -> Compiler | str:

@@ -87,12 +87,5 @@ class CPUCompiler(DeviceCompiler):
             lines = [f"compile: {first}; NumPy's interpreter runs the graph, slowly", *told]
             hint = str(error.hint).partition(";")[0]
             warn("\n".join([*lines, f"hint: {hint}"]))
-            return CPUSource(ir, specialise=specialise, schedules=dict(self.schedules))
-        return CPUProgram(
-            ir,
-            compiler,
-            threads=self.threads,
-            reuse_outputs=self.reuse_outputs,
-            specialise=specialise,
-            schedules=dict(self.schedules),
-        )
+            return CPUSource(ir, **self.options(specialise))
+        return CPUProgram(ir, compiler, threads=self.threads, **self.options(specialise))

@@ -38,12 +38,7 @@ class ProgramLibrary:
         opens, self._execute, self._cancel, closes = (library[name] for name in ENTRIES)
         opens.restype, opens.argtypes = ctypes.c_void_p, [ctypes.c_int]
         self._execute.restype = ctypes.c_int64
-        self._execute.argtypes = [
-            ctypes.c_void_p,
-            ctypes.c_void_p,
-            ctypes.c_int64,
-            ctypes.c_int64,
-        ]
+        self._execute.argtypes = [*[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2]
         self._cancel.restype, self._cancel.argtypes = None, [ctypes.c_void_p]
         closes.restype, closes.argtypes = None, [ctypes.c_void_p]
         self._pool: int = opens(threads)

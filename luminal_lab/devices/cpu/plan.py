@@ -8,12 +8,11 @@ from collections.abc import Mapping
 import numpy as np
 from typing_extensions import override
 
-from luminal_lab.core.dims import Dim, evaluate
 from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import Update, UserKernel
 from luminal_lab.devices.cpu.library import RunRecord
 from luminal_lab.devices.runtime.blocks import MemoryBlock
-from luminal_lab.devices.runtime.plan import Bound, RunPlan, RunRequest
+from luminal_lab.devices.runtime.plan import Bound, RunPlan, RunRequest, spans_of
 from luminal_lab.devices.runtime.worklist import Worklist
 from luminal_lab.errors import LabError
 from luminal_lab.kernels.kernel import Kernel
@@ -44,36 +43,20 @@ class CPUBound(Bound):
         super().__init__(plan, dims)
         self.plan = plan
         worklist = plan.list
-        known: dict[Dim, int] = {}
-
-        def number(dim: Dim) -> int:
-            if isinstance(dim, int):
-                return dim
-            if dim not in known:
-                known[dim] = evaluate(dim, dims)
-            return known[dim]
-
         launches: list[int] = []
         tasks: list[int] = []
         stride = worklist.most_phases
         scratch = 0
-        self.ranges: list[tuple[int, int, bool]] = []
-        """What is run at one go: numbers of works, from first to last, by C or by NumPy."""
-        for at, work in enumerate(plan.works):
-            which = plan.number_of(work)
-            in_c = which is not None
-            if self.ranges and in_c and self.ranges[-1][2]:
-                self.ranges[-1] = (self.ranges[-1][0], at + 1, True)
-            else:
-                self.ranges.append((at, at + 1, in_c))
-            launches.append(which or 0)
+        self.spans = spans_of(plan.number_of(work) is not None for work in plan.works)
+        for work in plan.works:
+            launches.append(plan.number_of(work) or 0)
             kernel = plan.kernel_of(work)
             counts = [0] * stride
             if kernel is not None:
                 _check_called(work.node, dims)
-                scratch = max(scratch, number(kernel.scratch))
-                for number_of_phase, phase in enumerate(kernel.phases):
-                    counts[number_of_phase] = number(phase.tasks)
+                scratch = max(scratch, self.number(kernel.scratch))
+                for place, phase in enumerate(kernel.phases):
+                    counts[place] = self.number(phase.tasks)
                 if max(counts) > 1 and self._is_short(kernel, (*work.reads, *work.makes)):
                     counts = [-count for count in counts]
             tasks += counts

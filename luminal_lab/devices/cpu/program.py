@@ -4,34 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from typing import Unpack
 
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Environment, Step
+from luminal_lab.core.interpret import Environment
 from luminal_lab.core.ir import IR
 from luminal_lab.core.ops import UserKernel
 from luminal_lab.devices.build.toolchain import Compiler, compile_library, find_compiler
 from luminal_lab.devices.cpu.library import ProgramLibrary
 from luminal_lab.devices.cpu.plan import CPUBound, CPUPlan
 from luminal_lab.devices.cpu.run import CPURun, Pointers
+from luminal_lab.devices.cpu.source import CPUSource
 from luminal_lab.devices.cpu.trial import SECONDS
 from luminal_lab.devices.cpu.trial_build import Builds, builds
 from luminal_lab.devices.cpu.trials import CPUTrial
 from luminal_lab.devices.cpu.user_check import check_source
-from luminal_lab.devices.runtime.blocks import BlockPool, MemoryBlock
-from luminal_lab.devices.runtime.plan import RunRequest
-from luminal_lab.devices.runtime.program import DeviceProgram
-from luminal_lab.devices.runtime.worklist import Worklist
+from luminal_lab.devices.runtime.blocks import MemoryBlock
+from luminal_lab.devices.runtime.program import ProgramOptions
+from luminal_lab.devices.runtime.run import RunData
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.prelude.files import whole
-from luminal_lab.kernels.render.c.program import ENTRIES, program_source
-from luminal_lab.kernels.steps.schedule import Schedule
-from luminal_lab.machines.here import this_machine, usable_cores
+from luminal_lab.kernels.render.c.program import ENTRIES
+from luminal_lab.machines.here import usable_cores
 
 
-class CPUProgram(DeviceProgram[CPUPlan]):
+class CPUProgram(CPUSource):
     """A graph of kernels, compiled for the CPU."""
+
+    is_runnable = True
 
     def __init__(
         self,
@@ -39,20 +41,12 @@ class CPUProgram(DeviceProgram[CPUPlan]):
         compiler: Compiler | None = None,
         *,
         threads: int | None = None,
-        reuse_outputs: bool = False,
-        specialise: Mapping[str, int] | None = None,
-        schedules: Mapping[str, Schedule] | None = None,
+        **options: Unpack[ProgramOptions],
     ) -> None:
-        sizes = dict(specialise or {})
-        worklist = Worklist(ir, this_machine(), sizes, schedules)
-        super().__init__(ir, worklist, sizes=sizes, reuse_outputs=reuse_outputs)
+        super().__init__(ir, **options)
         self.threads = usable_cores() if threads is None else threads
-        self.source = program_source(worklist.kernels.values(), worklist.uses)
-        """The C source of the whole program."""
-        self.blocks = BlockPool()
         self.pointers = Pointers()
         self._arena = self._scratch = MemoryBlock(0)
-        self._outputs: dict[tuple[int, ...], MemoryBlock] = {}
         # Now, so that what cannot be compiled is said by compile.
         chosen = compiler or find_compiler()
         for op in dict.fromkeys(node.op for node in ir if isinstance(node.op, UserKernel)):
@@ -73,18 +67,8 @@ class CPUProgram(DeviceProgram[CPUPlan]):
         return "\n".join(dict.fromkeys(str(origin) for origin in origins if origin is not None))
 
     @override
-    def planned(self, asked: RunRequest) -> CPUPlan:
-        return CPUPlan(self.list, asked)
-
-    @override
-    def ran(
-        self,
-        plan: CPUPlan,
-        environment: Environment,
-        known: Mapping[int, Array],
-        trace: list[Step] | None,
-    ) -> dict[int, Array]:
-        return CPURun(self, plan, environment, known).run(trace)
+    def started(self, plan: CPUPlan, given: RunData) -> CPURun:
+        return CPURun(self, plan, given)
 
     @cached_property
     def builds(self) -> Builds | None:
@@ -107,8 +91,8 @@ class CPUProgram(DeviceProgram[CPUPlan]):
         with self._turn():
             for apart in (True, False):
                 library = build.library(source, behind=self.behind) if apart else self.path
-                given = self, plan, environment, known, build, library, source
-                values.append(CPUTrial(*given, apart=apart).run(None))
+                given = plan, RunData(environment, known), build, library, source
+                values.append(CPUTrial(self, *given, apart=apart).run(None))
         return [results | {id: known[id] for id in wanted if id in known} for results in values]
 
     def trial_seconds(self, environment: Environment, *, rounds: int = 10) -> tuple[float, ...]:
@@ -120,10 +104,9 @@ class CPUProgram(DeviceProgram[CPUPlan]):
                 hint="cx.time() times them in this process",
             )
         plan = self.plan(self.ir.output_ids, (), (), environment.dims)
-        known: dict[int, Array] = {}
-        given = self, plan, environment, known, build, self.path, self.source
+        given = plan, RunData(environment, {}), build, self.path, self.source
         with self._turn():
-            return CPUTrial(*given, apart=False).seconds(rounds)
+            return CPUTrial(self, *given, apart=False).seconds(rounds)
 
     # -- memory ------------------------------------------------------------------------------------
 
@@ -139,16 +122,3 @@ class CPUProgram(DeviceProgram[CPUPlan]):
         if size > self._scratch.bytes:
             self._scratch = MemoryBlock(size)
         return self._arena, self._scratch
-
-    def output(self, slots: tuple[int, ...], size: int, given: Mapping[int, Array]) -> MemoryBlock:
-        """Return the memory of an output; what is given to the run does not lie in it."""
-        if not self.reuse_outputs:
-            return self.blocks.take(size)
-        block = self._outputs.get(slots)
-        if (
-            block is None
-            or block.bytes != size
-            or any(array.base is block.raw for array in given.values())
-        ):
-            block = self._outputs[slots] = MemoryBlock(size)
-        return block

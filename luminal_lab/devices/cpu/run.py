@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Mapping
 from signal import SIGINT, raise_signal
-from time import perf_counter
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Environment, Step
+from luminal_lab.core.interpret import Step
 from luminal_lab.core.ir import Node
-from luminal_lab.devices.cpu.plan import CPUBound, CPUPlan
+from luminal_lab.devices.cpu.plan import CPUBound
 from luminal_lab.devices.runtime.blocks import MemoryBlock
+from luminal_lab.devices.runtime.plan import LaunchSpan
 from luminal_lab.devices.runtime.run import DeviceRun
 from luminal_lab.errors import DeviceError
 from luminal_lab.interrupts import look, write_over
@@ -52,65 +51,23 @@ class Pointers:
 class CPURun(DeviceRun[CPUBound]):
     """The state of a run."""
 
-    def __init__(
-        self,
-        program: CPUProgram,
-        plan: CPUPlan,
-        environment: Environment,
-        known: Mapping[int, Array],
-    ) -> None:
-        super().__init__(program.ir, plan, plan.bound(environment.dims), environment, known)
-        self.program = program
-        self.arrays: dict[int, Array] = {}
-        """What lies outside the arena, by slot: inputs, what was known, and what is returned."""
-        self.copies: list[Array] = []
-
-    @override
-    def computed(self, trace: list[Step] | None) -> dict[int, Array]:
-        self._inputs(may_overwrite=trace is None)
-        self._outputs()
-        passed = self.passed()
-        self.bound.run.step = self.environment.step & 0xFFFFFFFF
-        times: Times | None = None
-        if trace is not None:
-            times = np.zeros(2 * len(self.plan.works) or 1, np.int64)
-        self.bound.run.times = None if times is None else times.ctypes.data
-        if self.environment.probes:
-            for key, value in passed.items():
-                self.probe(key, value)
-        self._work(times)
-        if trace is not None and times is not None:
-            trace += self.traced(
-                [float(nanoseconds) * 1e-9 for nanoseconds in times[1::2] - times[::2]]
-            )
-        return passed | self.results()
-
-    def _work(self, times: Times | None) -> None:
-        """Do all work in order."""
-        for first, last, in_c in self.bound.ranges:
-            if not in_c:
-                start = perf_counter()
-                self._by_hand(first)
-                if times is not None:
-                    times[2 * first + 1] = int((perf_counter() - start) * 1e9)
-                self.probe_work(first)
-            elif self.environment.probes:
-                for at in range(first, last):
-                    self._launch(at, at + 1)
-                    self.probe_work(at)
-            else:
-                self._launch(first, last)
+    program: CPUProgram
+    arrays: dict[int, Array]
+    """What lies outside the arena, by slot: inputs, what was known, and what is returned."""
+    nanoseconds: Times | None = None
+    """When each launch began and ended."""
 
     # -- before ------------------------------------------------------------------------------------
 
-    def _inputs(self, *, may_overwrite: bool) -> None:
+    @override
+    def find_inputs(self, *, may_overwrite: bool) -> None:
+        self.arrays = {}
         plan, values, owned = self.plan, self.bound.values, self.bound.owned
         data, pointers = self.environment.data, self.program.pointers
         for node, slot in plan.inputs:
             array = data(node)
             if slot in owned:
                 block = self.program.blocks.owner(array)
-                # Who times a graph runs it without keeping what comes out.
                 if block is None or not may_overwrite or not block.is_kept_alone(id(array)):
                     block = self._copied(slot, array)
                 for other in plan.owned[slot]:
@@ -133,15 +90,16 @@ class CPURun(DeviceRun[CPUBound]):
         copy = block.array(array.shape, array.dtype)
         copy[...] = array
         # So that no other copy takes its memory before an output lies in it.
-        self.copies.append(copy)
+        self.held.append(copy)
         return block
 
-    def _outputs(self) -> None:
+    @override
+    def find_outputs(self) -> None:
         values, program, bound = self.bound.values, self.program, self.bound
         arena, scratch = program.memory(bound)
         bound.locate(arena, scratch)
         for slots, size in bound.outputs:
-            block = program.output(slots, size, self.arrays)
+            block = program.output(slots, size, self.arrays.values())
             for slot in slots:
                 values[slot] = block.address
                 self.blocks[slot] = block
@@ -149,13 +107,19 @@ class CPURun(DeviceRun[CPUBound]):
                 # So that no other output takes it before an array lies in it.
                 held = block.array((0,), BYTE)
                 self.arrays |= dict.fromkeys(slots, held)
+        bound.run.step = self.environment.step & 0xFFFFFFFF
+        bound.run.times = None
 
     # -- on the way --------------------------------------------------------------------------------
 
-    def _launch(self, first: int, last: int) -> None:
-        """Run launches; C notices Ctrl-C meanwhile, and stops where nothing is written over yet."""
+    @override
+    def launch(self, span: LaunchSpan) -> None:
+        # C notices Ctrl-C meanwhile, and stops where nothing is written over yet.
         look()
-        run = self.bound.run
+        run, first, last = self.bound.run, span.first, span.last
+        if self.times is not None and self.nanoseconds is None:
+            self.nanoseconds = np.zeros(2 * len(self.times), np.int64)
+            run.times = self.nanoseconds.ctypes.data
         run.fault = 0
         run.watching = threading.get_ident() == MAIN
         done = self.program.library.execute(self.bound.address, first, last)
@@ -171,11 +135,16 @@ class CPURun(DeviceRun[CPUBound]):
             if done < last - first:
                 raise KeyboardInterrupt
 
-    def _by_hand(self, at: int) -> None:
-        """Have NumPy do some work, and put the results where they are looked for."""
-        work = self.plan.works[at]
-        for result, value in self.by_numpy(work.node):
-            self.array(work.makes[result], value.shape, value.dtype)[...] = value
+    @override
+    def traced(self) -> list[Step]:
+        if self.times is not None and self.nanoseconds is not None:
+            for at, (begin, end) in enumerate(self.nanoseconds.reshape(-1, 2).tolist()):
+                self.times[at] += (end - begin) * 1e-9
+        return super().traced()
+
+    @override
+    def put(self, slot: int, value: Array) -> None:
+        self.array(slot, value.shape, value.dtype)[...] = value
 
     @override
     def again(self, node: Node) -> None:
@@ -195,13 +164,5 @@ class CPURun(DeviceRun[CPUBound]):
 
     @override
     def too_large(self) -> DeviceError:
-        bound = self.bound
-        outputs = sum(size for _, size in bound.outputs)
-        available = available_memory()
-        known = "more than there is" if available is None else f"and {available:,} are there"
-        return DeviceError(
-            f"execute: out of memory: the program needs {bound.memory.arena_bytes:,} bytes for "
-            f"what is computed on the way and {outputs:,} for what is retrieved, {known}",
-            where=self.largest(),
-            hint="use smaller sizes, or keep and retrieve fewer values",
-        )
+        hint = "use smaller sizes, or keep and retrieve fewer values"
+        return self.out_of_memory("the program", {}, available_memory(), "there", hint)

@@ -20,7 +20,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
@@ -313,6 +313,12 @@ class TrialProcess:
             self.raw(area)[:] = byte
             # Guards differ, so that what is read from one shows when it is written into another.
             self._before(area)[:] = (byte ^ 0x11) - area % 16
+
+    def prepare(self, byte: int, given: Iterable[tuple[int, Array]]) -> None:
+        """Fill memory with what nobody may go by, and put arrays into their areas."""
+        self.fill(byte)
+        for area, array in given:
+            self.raw(area)[:] = array.reshape(-1).view(np.uint8)
 
     def overwritten(self, byte: int) -> int | None:
         """Return an area before which something was written, after `fill`."""

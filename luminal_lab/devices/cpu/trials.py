@@ -12,7 +12,7 @@ What either finds is an error that names the kernel, and its line. The values of
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Environment, Step
+from luminal_lab.core.interpret import Step
 from luminal_lab.devices.build.toolchain import source_excerpt
 from luminal_lab.devices.cpu.plan import CPUPlan
 from luminal_lab.devices.cpu.run import CPURun
@@ -34,6 +34,8 @@ from luminal_lab.devices.cpu.trial import (
 )
 from luminal_lab.devices.cpu.trial_build import Builds
 from luminal_lab.devices.cpu.trial_report import INDEX, ArrayName, words
+from luminal_lab.devices.runtime.plan import LaunchSpan
+from luminal_lab.devices.runtime.run import RunData
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.kernel import Kernel
 
@@ -55,15 +57,15 @@ class CPUTrial(CPURun):
         self,
         program: CPUProgram,
         plan: CPUPlan,
-        environment: Environment,
-        known: Mapping[int, Array],
+        given: RunData,
         builds: Builds,
         library: Path,
         source: str,
         *,
         apart: bool,
     ) -> None:
-        super().__init__(program, plan, environment, known)
+        super().__init__(program, plan, given)
+        environment = given.environment
         self.builds, self.apart, self.source = builds, apart, source
         self.areas: list[Area] = []
         self.place_of: dict[int, tuple[int, int]] = {}
@@ -153,8 +155,8 @@ class CPUTrial(CPURun):
         written: list[list[Array]] = []
         with TrialProcess(self.builds, self.job, checked=self.apart) as self.trial:
             for self.fill in FILLS:
-                self._prepare()
-                self._work(None)
+                self.trial.prepare(self.fill, self.given)
+                self.work()
                 values.append(self.passed() | self.results())
                 written.append([array.copy() for _, _, array in self._made()] if self.apart else [])
             names = [(at, name) for at, name, _ in self._made()] if self.apart else []
@@ -168,16 +170,10 @@ class CPUTrial(CPURun):
         """Return how long all launches take, once for each round; what NumPy does is not timed."""
         with TrialProcess(self.builds, self.job, checked=self.apart, rounds=rounds) as self.trial:
             self.fill = FILLS[0]
-            self._prepare()
-            self._work(None)
+            self.trial.prepare(self.fill, self.given)
+            self.work()
             with self._told():
                 return self.trial.seconds(rounds)
-
-    def _prepare(self) -> None:
-        """Fill memory with what nobody may go by, and put in what is given."""
-        self.trial.fill(self.fill)
-        for area, array in self.given:
-            self.trial.raw(area)[:] = array.reshape(-1).view(np.uint8)
 
     @contextmanager
     def _told(self) -> Generator[None]:
@@ -199,9 +195,9 @@ class CPUTrial(CPURun):
                 yield at, name, self.array(slot, *self.bound.shape_of(type))
 
     @override
-    def _launch(self, first: int, last: int) -> None:
-        for at in range(first, last) if self.apart else (None,):
-            begin, end = (first, last) if at is None else (at, at + 1)
+    def launch(self, span: LaunchSpan) -> None:
+        for at in range(span.first, span.last) if self.apart else (None,):
+            begin, end = (span.first, span.last) if at is None else (at, at + 1)
             with self._told():
                 done = self.trial.run(begin, end, backwards=self.fill == FILLS[1])
             if done < end - begin:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -20,8 +21,6 @@ import numpy as np
 from luminal_lab.core.binding import as_array, fit
 from luminal_lab.core.dims import evaluate
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Environment, interpret
-from luminal_lab.core.ir import Node
 from luminal_lab.core.op import TensorType, ints, size_of, tuple_text
 from luminal_lab.core.ops import UserKernel
 from luminal_lab.devices.build.toolchain import (
@@ -47,7 +46,7 @@ from luminal_lab.emulator.kernels import emulate_kernel
 from luminal_lab.errors import ArgumentError, DefinitionError, DeviceError
 from luminal_lab.kernels.prelude.files import whole
 from luminal_lab.kernels.user.call import Draft, KernelCall
-from luminal_lab.kernels.user.gpu import gpu_user_kernel
+from luminal_lab.kernels.user.gpu import gpu_user_kernel, outputs_of
 from luminal_lab.kernels.user.kernel import alone, header_of, tasks_of, use_dims
 from luminal_lab.passes.judge import differences
 from luminal_lab.trust import admit_kernels
@@ -167,7 +166,7 @@ def _emulated(call: KernelCall, op: UserKernel, given: list[Array]) -> tuple[Arr
 def _check_meant(kernel: str, name: str, mine: Array, meant: Array) -> None:
     wrong: Any = differences(meant, mine, scaled=True)
     if wrong.any():
-        at = _first(wrong)
+        at = tuple(int(index) for index in np.argwhere(wrong)[0])
         raise DefinitionError(
             f"kernel {kernel}: {name}{list(at)} is {mine[at]}, and its meaning has {meant[at]}",
             hint="the source and the meaning compute the same, up to rounding",
@@ -263,9 +262,7 @@ class _CheckedRun:
         results: list[tuple[Array, ...]] = []
         with TrialProcess(build, job, checked=checked) as trial:
             for fill in FILLS:
-                trial.fill(fill)
-                for at, array in enumerate(self.given):
-                    trial.raw(at)[:] = array.reshape(-1).view(np.uint8)
+                trial.prepare(fill, enumerate(self.given))
                 try:
                     trial.run(0, 1, backwards=fill == FILLS[1])
                 except Died as died:
@@ -291,30 +288,19 @@ class _CheckedRun:
         """Return what the kernel makes of outputs that hold one byte everywhere."""
         # Guards differ, so that what is read from one shows when it is written into another.
         guards = [(fill ^ 0x11) - number % 16 for number in range(len(self.sizes))]
-        whole = [
-            np.full(n + 2 * GUARD, guard, np.uint8)
-            for n, guard in zip(self.sizes, guards, strict=True)
-        ]
-        inner = [
-            whole_array[GUARD : GUARD + size]
-            for whole_array, size in zip(whole, self.sizes, strict=True)
-        ]
-        for bytes_ in inner:
-            bytes_[:] = fill
-        for bytes_, array in zip(inner, self.given, strict=False):
-            bytes_[:] = array.reshape(-1).view(np.uint8)
-        pointers = (ctypes.c_void_p * len(inner))(
-            *(whole_array.ctypes.data for whole_array in inner)
-        )
+        pairs = zip(self.sizes, guards, strict=True)
+        areas = [np.full(size + 2 * GUARD, guard, np.uint8) for size, guard in pairs]
+        inner = [area[GUARD:-GUARD] for area in areas]
+        for bytes_, array in zip_longest(inner, self.given):
+            bytes_[:] = fill if array is None else array.reshape(-1).view(np.uint8)
+        pointers = (ctypes.c_void_p * len(inner))(*(bytes_.ctypes.data for bytes_ in inner))
         dims = (ctypes.c_longlong * (len(self.dims) or 1))(*self.dims)
         for task in range(self.tasks)[:: -1 if fill == FILLS[1] else 1]:
             function(pointers, dims, task)
-        for name, whole_array, guard in zip(
-            (*self.inputs, *self.names), whole, guards, strict=True
-        ):
-            if (whole_array[:GUARD] != guard).any() or (whole_array[-GUARD:] != guard).any():
-                side = "before" if (whole_array[:GUARD] != guard).any() else "behind"
-                raise self._error(f"it writes {side} {name}", INDEX)
+        for name, area, guard in zip((*self.inputs, *self.names), areas, guards, strict=True):
+            for side, bytes_ in (("before", area[:GUARD]), ("behind", area[-GUARD:])):
+                if (bytes_ != guard).any():
+                    raise self._error(f"it writes {side} {name}", INDEX)
         for name, bytes_, array in zip(self.inputs, inner, self.given, strict=False):
             if bytes_.tobytes() != array.tobytes():
                 raise self._error(f"it changes its input {name}", ALONE)
@@ -326,14 +312,7 @@ class _CheckedRun:
         """Return what the meaning makes of the same data."""
         if call.numpy is not None:
             return _by_numpy(call, self.op, self.given)
-        body = self.op.body
-        data = dict(zip(body.input_ids, self.given, strict=True))
-
-        def value(node: Node) -> Array:
-            return data[node.id]
-
-        values = interpret(body, Environment(value))
-        return [values[id] for id in body.output_ids]
+        return outputs_of(self.op.body, self.given, {})
 
 
 def _check_written(
@@ -353,7 +332,3 @@ def _check_written(
         f"kernel {kernel}: {name}{list(where)} is different when it runs again",
         hint="outputs hold anything before, and tasks run in any order",
     )
-
-
-def _first(where: Array) -> tuple[int, ...]:
-    return tuple(int(index) for index in np.argwhere(where)[0])

@@ -21,11 +21,10 @@ from typing_extensions import override
 from luminal_lab.core.ir import IR
 from luminal_lab.devices.cuda.driver import present
 from luminal_lab.devices.cuda.engine import CuPyEngine
-from luminal_lab.devices.gpu.compiler import GPUCompiler, GPUMaker
-from luminal_lab.devices.gpu.engine import EmulatorEngine, Engine
+from luminal_lab.devices.gpu.compiler import GPUCompiler
+from luminal_lab.devices.gpu.engine import Engine
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.errors import ArgumentError
-from luminal_lab.kernels.dialect import CUDA
 from luminal_lab.kernels.gpu import gpu_of
 from luminal_lab.kernels.kernel import Kernels
 from luminal_lab.kernels.steps.applied import ScheduleLike
@@ -83,16 +82,6 @@ class CUDACompiler(GPUCompiler):
         gpu = gpu_of(arch, tf32=self.tf32, cores=cores)
 
         def find(source: str, kernels: Kernels) -> Engine:
-            if self.emulate:
-                return EmulatorEngine(source, CUDA)
             return CuPyEngine(source, arch, kernels, tf32=self.tf32, cublas=self.cublas)
 
-        return GPUProgram(
-            ir,
-            GPUMaker(gpu, self.name),
-            CUDA,
-            find,
-            reuse_outputs=self.reuse_outputs,
-            specialise=specialise,
-            schedules=dict(self.schedules),
-        )
+        return self.program(ir, gpu, find, specialise)

@@ -202,7 +202,7 @@ class CuPyEngine:
         """Yield what can be one graph, and what stands between graphs."""
 
         def can_be(work: Sequence[PlacedLaunch]) -> bool:
-            return all(launch.repeats for launch in work) and not self._is_by_library(work)
+            return all(not launch.phase.draws for launch in work) and not self._is_by_library(work)
 
         for is_graph, group in groupby(_works(launches), can_be):
             yield is_graph, tuple(launch for work in group for launch in work)
@@ -256,19 +256,20 @@ class CuPyEngine:
             self._open.append(launch.kernel.name)
 
     def _call(self, launch: PlacedLaunch) -> None:
-        function = self.functions.get(launch.function)
+        function = self.functions.get(launch.phase.function)
         if function is None:
-            function = self.functions[launch.function] = self.module.get_function(launch.function)
-            if launch.shared > DECLARED:
+            name = launch.phase.function
+            function = self.functions[name] = self.module.get_function(name)
+            if launch.phase.shared > DECLARED:
                 driver = self.cupy.cuda.driver
                 most = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-                driver.funcSetAttribute(function.ptr, most, launch.shared)
+                driver.funcSetAttribute(function.ptr, most, launch.phase.shared)
         arguments = tuple(map(_passed, launch.arguments))
         function(
             (launch.blocks,),
-            (launch.threads,),
+            (launch.phase.threads,),
             arguments,
-            shared_mem=launch.shared,
+            shared_mem=launch.phase.shared,
             stream=self.stream,
         )
 
@@ -301,17 +302,15 @@ class CuPyEngine:
             self._direct(work)
 
     def _timed(self, calls: Sequence[Callable[[], None]]) -> list[float]:
-        self._set_ahead(len(calls))
         with self._named("cuda: no time could be taken"):
+            self._set_ahead(len(calls))
             events = [self.cupy.cuda.Event() for _ in range(len(calls) + 1)]
             events[0].record(self.stream)
-        for event, call in zip(events[1:], calls, strict=True):
-            call()
-            with self._named("cuda: no time could be taken"):
+            for event, call in zip(events[1:], calls, strict=True):
+                call()
                 event.record(self.stream)
-        self.wait()
-        elapsed = self.cupy.cuda.get_elapsed_time
-        with self._named("cuda: no time could be taken"):
+            self.wait()
+            elapsed = self.cupy.cuda.get_elapsed_time
             return [float(elapsed(a, b)) * 1e-3 for a, b in pairwise(events)]
 
     def _seconds(self, call: Callable[[], None]) -> float:
@@ -329,9 +328,8 @@ class CuPyEngine:
         except MemoryError:
             return
         self._ahead = memory
-        with self._named("cuda: no time could be taken"):
-            for _ in range(SETS * launches):
-                self.runtime.memsetAsync(memory.address, 0, memory.bytes, self.stream.ptr)
+        for _ in range(SETS * launches):
+            self.runtime.memsetAsync(memory.address, 0, memory.bytes, self.stream.ptr)
 
     def chosen(self, kernel: str) -> str:
         """Return what computes a plain product, and what the other candidate would take."""
@@ -351,7 +349,7 @@ def _works(launches: Sequence[PlacedLaunch]) -> list[tuple[PlacedLaunch, ...]]:
 
 def _are_same(some: Sequence[PlacedLaunch], others: Sequence[PlacedLaunch]) -> bool:
     return len(some) == len(others) and all(
-        a is b or (a.function == b.function and a.arguments == b.arguments)
+        a is b or (a.phase.function == b.phase.function and a.arguments == b.arguments)
         for a, b in zip(some, others, strict=True)
     )
 

@@ -100,9 +100,9 @@ def product_of(definition: Definition | None, dims: Mapping[str, int]) -> GemmCa
     (line,) = definition.lines
     fold, reads = terms.fold, terms.reads
     sizes = {
-        axis.name: _number(size, dims)
+        axis.name: evaluate(size, dims)
         for axis, size in zip(line.axes, line.type.shape, strict=True)
-    } | {fold.axis.name: _number(fold.size, dims)}
+    } | {fold.axis.name: evaluate(fold.size, dims)}
     if not all(sizes.values()):
         return None
     axes = [*line.axes, fold.axis]
@@ -125,28 +125,24 @@ def product_of(definition: Definition | None, dims: Mapping[str, int]) -> GemmCa
     return None
 
 
-def _number(dim: Dim, dims: Mapping[str, int]) -> int:
-    return evaluate(dim, dims)
-
-
 def _steps(
     position: Dim, axes: list[Symbol], dims: Mapping[str, int], sizes: Mapping[str, int]
 ) -> dict[str, int] | None:
     """Return by how many elements a place grows along each axis; None if it is not straight."""
     zero: dict[str, Dim] = {axis.name: 0 for axis in axes}
-    start = _number(substitute(position, zero), dims)
+    start = evaluate(substitute(position, zero), dims)
     steps: dict[str, int] = {}
     far = start
     for axis in axes:
         last = sizes[axis.name] - 1
-        step = _number(substitute(position, {**zero, axis.name: min(1, last)}), dims) - start
-        end = _number(substitute(position, {**zero, axis.name: last}), dims) - start
+        step = evaluate(substitute(position, {**zero, axis.name: min(1, last)}), dims) - start
+        end = evaluate(substitute(position, {**zero, axis.name: last}), dims) - start
         if end != step * last:
             return None
         steps[axis.name] = step
         far += end
     last_one: dict[str, Dim] = {axis.name: sizes[axis.name] - 1 for axis in axes}
-    straight = start == 0 and _number(substitute(position, last_one), dims) == far
+    straight = start == 0 and evaluate(substitute(position, last_one), dims) == far
     return steps if straight else None
 
 

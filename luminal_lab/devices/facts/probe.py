@@ -12,7 +12,6 @@ import os
 import platform
 import re
 import sys
-import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -28,7 +27,7 @@ import numpy as np
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.origin import here
-from luminal_lab.devices.build.cache import Cache, key_of
+from luminal_lab.devices.build.cache import Cache, key_of, write_whole
 from luminal_lab.devices.build.toolchain import (
     Compiler,
     compile_library,
@@ -95,7 +94,7 @@ def peak_rates(
         rates = rates.or_better(before)
     for folder_ in cache.places:
         with suppress(OSError):
-            _keep(folder_ / name, rates.to_json())
+            write_whole(folder_ / name, rates.to_json())
             break
     return rates
 
@@ -115,19 +114,6 @@ def cpu_name() -> str:
     mac_name = machine().splitlines()[3] if sys.platform == "darwin" else ""
     named = line[1] if line else mac_name
     return named.strip() or platform.processor() or platform.machine()
-
-
-def _keep(path: Path, text: str) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with held():
-        file, draft = tempfile.mkstemp(prefix=".draft-", dir=path.parent)
-        try:
-            with os.fdopen(file, "w", encoding="utf-8") as stream:
-                stream.write(text)
-            Path(draft).replace(path)
-        except BaseException:
-            Path(draft).unlink(missing_ok=True)
-            raise
 
 
 class _Question(NamedTuple):

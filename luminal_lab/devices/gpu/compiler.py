@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
-
-from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.ir import IR
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import Scatter, Update, UserKernel
+from luminal_lab.devices.gpu.engine import EmulatorEngine, Engine
 from luminal_lab.devices.gpu.nvrtc import compile_kernel
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
 from luminal_lab.emulator.kernels import emulate_kernel
 from luminal_lab.kernels.definition.definition import Buffer, Definition
+from luminal_lab.kernels.dialect import Dialect
 from luminal_lab.kernels.emulated import Meaning
 from luminal_lab.kernels.gpu import GPU
-from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.kernel import Kernel, Kernels
 from luminal_lab.kernels.make_gpu import make_gpu_kernel
 from luminal_lab.kernels.render.gpu.moving import gpu_moving_kernel
 from luminal_lab.kernels.steps.schedule import Schedule
@@ -84,6 +84,20 @@ class GPUCompiler(DeviceCompiler):
     emulate: bool = False
     """Whether the emulator runs the kernels on the CPU: slowly, with the same results."""
 
-    @override
-    def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> GPUProgram:
-        raise NotImplementedError
+    def program(
+        self,
+        ir: IR,
+        gpu: GPU,
+        find: Callable[[str, Kernels], Engine],
+        specialise: Mapping[str, int] | None,
+    ) -> GPUProgram:
+        """Return a program for a GPU, which an engine runs unless the emulator does."""
+        if self.emulate:
+            find = partial(_emulated, gpu.dialect)
+        maker = GPUMaker(gpu, self.name)
+        return GPUProgram(ir, maker, gpu.dialect, find, **self.options(specialise))
+
+
+def _emulated(dialect: Dialect, source: str, kernels: Kernels) -> EmulatorEngine:
+    del kernels
+    return EmulatorEngine(source, dialect)

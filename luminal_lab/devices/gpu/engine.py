@@ -18,7 +18,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.emulator import Call, Matrix, emulate
 from luminal_lab.kernels.dialect import Dialect
-from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.kernel import Kernel, Phase
 from luminal_lab.kernels.tile_map import TileMap
 from luminal_lab.machines.here import available_memory
 
@@ -63,21 +63,19 @@ Argument: TypeAlias = Location | Mapped | np.generic
 
 
 class PlacedLaunch(NamedTuple):
-    """A launch with all that it is given, in the order in which its function takes it."""
+    """A launch; its arguments follow once it is known where its values are."""
 
     kernel: Kernel
-    function: str
+    phase: Phase
     blocks: int
-    threads: int
-    arguments: tuple[Argument, ...]
     work: int
     """Which of the program's works it is of."""
-    repeats: bool
-    """Whether its arguments are the same in a later run with the same memory."""
+    slots: tuple[int, ...]
+    numbers: tuple[np.generic, ...]
     sizes: tuple[tuple[str, int], ...] = ()
     """The sizes of its kernel's dims."""
-    shared: int = 0
-    """The bytes of shared memory that it is asked for, beside what its source declares."""
+    arguments: tuple[Argument, ...] = ()
+    """All that it is given, in the order in which its function takes it."""
 
 
 class Engine(Protocol):
@@ -189,11 +187,11 @@ class EmulatorEngine(HostEngine):
         del key, careful
         calls = [
             Call(
-                launch.function,
+                launch.phase.function,
                 launch.blocks,
-                launch.threads,
+                launch.phase.threads,
                 [_given(argument) for argument in launch.arguments],
-                shared=launch.shared,
+                shared=launch.phase.shared,
             )
             for launch in launches
         ]

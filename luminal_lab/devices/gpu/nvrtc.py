@@ -162,10 +162,9 @@ def _read(text_name: str, program: object) -> bytes:
 def _compile(source: str, arch: str) -> CompiledCUDA | str:
     """Return what NVRTC makes of a source, or what it says against it."""
     text = source.encode("utf-8", "backslashreplace")
-    options = [option.encode() for option in (f"--gpu-architecture={arch}", *OPTIONS)]
     with _program(text) as program:
-        (status,) = _tried("nvrtcCompileProgram", program, len(options), options)
-        if int(cast("int", status)) == NO_MEMORY:
+        status = _made_of(program, arch)
+        if status == NO_MEMORY:
             lines = source.count("\n") + 1
             raise device_error(
                 f"compile: out of memory: NVRTC had none left for {lines:,} lines of source",
@@ -174,10 +173,17 @@ def _compile(source: str, arch: str) -> CompiledCUDA | str:
         lines = _text(_read("ProgramLog", program)).split("\n")
         # How long it took is another each time.
         log = "\n".join(line for line in lines if "Compile time" not in line)
-        if int(cast("int", status)):
+        if status:
             return log or f"it ended with status {status}"
         ptx = _text(_read("PTX", program))
         return CompiledCUDA(arch, ptx, _read("CUBIN", program), log, resources_of(log, ptx))
+
+
+def _made_of(program: object, arch: str) -> int:
+    """Compile a program, and return NVRTC's status."""
+    options = [option.encode() for option in (f"--gpu-architecture={arch}", *OPTIONS)]
+    (status,) = _tried("nvrtcCompileProgram", program, len(options), options)
+    return int(cast("int", status))
 
 
 @contextmanager
@@ -316,11 +322,8 @@ def _line_of(source: str, function: str) -> int:
 def _ptx_place(source: str, arch: str, line: int) -> str | None:
     """Return a line of the PTX that the assembler refuses, among its neighbours."""
     text = source.encode("utf-8", "backslashreplace")
-    virtual = arch.replace("sm_", "compute_")
-    options = [option.encode() for option in (f"--gpu-architecture={virtual}", *OPTIONS)]
     with _program(text) as program:
-        (status,) = _tried("nvrtcCompileProgram", program, len(options), options)
-        if int(cast("int", status)):
+        if _made_of(program, arch.replace("sm_", "compute_")):
             return None
         ptx = _text(_read("PTX", program))
     return f"in its PTX:\n{window(ptx, line)}"

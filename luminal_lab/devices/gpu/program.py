@@ -5,28 +5,28 @@ Everything but a run works on any machine: what runs it is looked for when it is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Unpack
 
 import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Environment, Step
 from luminal_lab.core.ir import IR
 from luminal_lab.devices.gpu.engine import Engine, Location, Memory
 from luminal_lab.devices.gpu.plan import GPUPlan
 from luminal_lab.devices.gpu.run import GPURun
 from luminal_lab.devices.runtime.blocks import BlockPool, MemoryBlock
 from luminal_lab.devices.runtime.plan import RunRequest
-from luminal_lab.devices.runtime.program import DeviceProgram
-from luminal_lab.devices.runtime.worklist import Maker, NodeWork, Worklist
+from luminal_lab.devices.runtime.program import DeviceProgram, ProgramOptions
+from luminal_lab.devices.runtime.run import RunData
+from luminal_lab.devices.runtime.worklist import Maker, NodeWork
 from luminal_lab.kernels.dialect import Dialect
 from luminal_lab.kernels.kernel import Kernels
 from luminal_lab.kernels.launch import Launch
 from luminal_lab.kernels.render.gpu.program import gpu_source
-from luminal_lab.kernels.steps.schedule import Schedule
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,16 +42,6 @@ class GPULaunch(Launch):
         return f"{super().__str__()}  # {chosen}" if chosen else super().__str__()
 
 
-class _Given:
-    """An input on the device, and which version of it that is."""
-
-    __slots__ = ("memory", "version")
-
-    def __init__(self, memory: Memory) -> None:
-        self.memory = memory
-        self.version: int | None = None
-
-
 class GPUProgram(DeviceProgram[GPUPlan]):
     """A graph of kernels for a GPU."""
 
@@ -63,26 +53,19 @@ class GPUProgram(DeviceProgram[GPUPlan]):
         maker: Maker,
         dialect: Dialect,
         find: Callable[[str, Kernels], Engine],
-        *,
-        reuse_outputs: bool = False,
-        specialise: Mapping[str, int] | None = None,
-        schedules: Mapping[str, Schedule] | None = None,
+        **options: Unpack[ProgramOptions],
     ) -> None:
-        sizes = dict(specialise or {})
-        worklist = Worklist(ir, maker, sizes, schedules)
-        super().__init__(ir, worklist, sizes=sizes, reuse_outputs=reuse_outputs)
+        super().__init__(ir, maker, **options)
         self.dialect = dialect
         self.find = find
-        self.source = gpu_source(list(worklist.kernels.values()), dialect)
+        self.source = gpu_source(list(self.list.kernels.values()), dialect)
         """The source of the whole program."""
-        self._inputs: dict[int, _Given] = {}
-        self._results: dict[tuple[int, ...], Memory] = {}
-        self._open: dict[tuple[int, ...], MemoryBlock] = {}
+        self._memory: dict[object, Memory] = {}
+        """What is kept from run to run: for temporaries, inputs, outputs and faults."""
+        self._versions: dict[int, int | None] = {}
+        """Which version of each input is on the device."""
         self._arrays: dict[int, Array] = {}
         self._engine: Engine | None = None
-        self._blocks: BlockPool | None = None
-        self._arena: Memory | None = None
-        self._fault: Memory | None = None
 
     # -- what there is -----------------------------------------------------------------------------
 
@@ -121,47 +104,42 @@ class GPUProgram(DeviceProgram[GPUPlan]):
         """Whether something has been found that runs it."""
         return self._engine is not None
 
-    @property
+    @cached_property
+    @override
     def blocks(self) -> BlockPool:
-        """The memory that host and device see."""
-        if self._blocks is None:
-            self._blocks = BlockPool(self.engine.shared)
-        return self._blocks
+        return BlockPool(self.engine.shared)
 
     @override
     def planned(self, asked: RunRequest) -> GPUPlan:
         return GPUPlan(self.list, asked)
 
     @override
-    def ran(
-        self,
-        plan: GPUPlan,
-        environment: Environment,
-        known: Mapping[int, Array],
-        trace: list[Step] | None,
-    ) -> dict[int, Array]:
-        return GPURun(self, plan, environment, known).run(trace)
+    def started(self, plan: GPUPlan, given: RunData) -> GPURun:
+        return GPURun(self, plan, given)
 
     # -- memory ------------------------------------------------------------------------------------
 
     def arena(self, size: int) -> Memory:
         """Return the memory that temporaries share, a larger one if it must be."""
-        if self._arena is None or self._arena.bytes < size:
-            self._arena = None  # the old one goes first
-            self._arena = self.engine.reserve(size)
-        return self._arena
+        return self.kept("arena", size)
+
+    def kept(self, key: object, size: int) -> Memory:
+        """Return the memory that is kept for something, a larger one if it must be."""
+        memory = self._memory.pop(key, None)
+        if memory is None or memory.bytes < size:
+            memory = None  # the old one goes first
+            memory = self.engine.reserve(size)
+        self._memory[key] = memory
+        return memory
 
     def given(self, slot: int, size: int, array: Array, version: int | None) -> Location:
         """Return where an input is, copied if it is not the version that is there."""
-        known = self._inputs.get(slot)
-        if known is None or known.memory.bytes < size:
-            self._inputs.pop(slot, None)
-            known = self._inputs[slot] = _Given(self.engine.reserve(size))
-        location = Location(known.memory, 0, size)
-        if version is None or known.version != version:
-            known.version = None
+        before = self._memory.get(slot)
+        location = Location(self.kept(slot, size), 0, size)
+        if version is None or location.memory is not before or self._versions[slot] != version:
+            self._versions[slot] = None
             self.engine.upload(location, np.require(array, requirements=("C", "A")))
-            known.version = version
+            self._versions[slot] = version
         return location
 
     def state(self, size: int) -> MemoryBlock:
@@ -180,22 +158,9 @@ class GPUProgram(DeviceProgram[GPUPlan]):
         slot_of = self.list.slot_of
         return frozenset(slot_of[new] for new, _ in self.ir.carries if new in slot_of)
 
-    def output(self, slots: tuple[int, ...], size: int, held: Sequence[Array]) -> MemoryBlock:
-        """Return the memory of an output that the host sees; what is held does not lie in it."""
-        if not self.reuse_outputs:
-            return self.blocks.take(size)
-        block = self._open.get(slots)
-        if block is None or block.bytes != size or any(array.base is block.raw for array in held):
-            block = self._open[slots] = self.engine.shared(size)
-        return block
-
     def result(self, slots: tuple[int, ...], size: int) -> Memory:
         """Return the memory of an output from which it is copied."""
-        memory = self._results.get(slots)
-        if memory is None or memory.bytes < size:
-            self._results.pop(slots, None)
-            memory = self._results[slots] = self.engine.reserve(size)
-        return memory
+        return self.kept(slots, size)
 
     def fresh(self, id: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
         """Return an array for an output that is copied; the last one's, if that may be."""
@@ -210,19 +175,16 @@ class GPUProgram(DeviceProgram[GPUPlan]):
 
     def fault(self, works: int) -> Location:
         """Return where kernels say that an index is no position: a number for each work."""
-        if self._fault is None or self._fault.bytes < 4 * works:
-            self._fault = None
-            self._fault = self.engine.reserve(4 * works)
-            self.engine.upload(
-                Location(self._fault, 0, self._fault.bytes), np.zeros(self._fault.bytes, np.uint8)
-            )
-        return Location(self._fault, 0, 4 * works)
+        before = self._memory.get("fault")
+        location = Location(self.kept("fault", 4 * works), 0, 4 * works)
+        if location.memory is not before:
+            self.engine.upload(location, np.zeros(works, np.int32))
+        return location
 
     def faulty(self, first: int, last: int) -> int | None:
         """Return the first of some works that has met an index out of range."""
-        assert self._fault is not None
         faults = np.empty(last - first, np.int32)
-        location = Location(self._fault, 4 * first, faults.nbytes)
+        location = Location(self._memory["fault"], 4 * first, faults.nbytes)
         self.engine.download(location, faults)
         if not faults.any():
             return None

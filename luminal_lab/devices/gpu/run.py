@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from time import perf_counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Environment, Step, interpret
+from luminal_lab.core.interpret import interpret
 from luminal_lab.core.ir import Node
-from luminal_lab.devices.gpu.engine import Location, PlacedLaunch
-from luminal_lab.devices.gpu.plan import GPUBound, GPUPlan, LaunchSpan
+from luminal_lab.devices.gpu.engine import Engine, Location, PlacedLaunch
+from luminal_lab.devices.gpu.plan import GPUBound
 from luminal_lab.devices.runtime.blocks import MemoryBlock
+from luminal_lab.devices.runtime.plan import LaunchSpan
 from luminal_lab.devices.runtime.run import DeviceRun
 from luminal_lab.errors import DeviceError
 from luminal_lab.interrupts import look, opened, write_over
@@ -28,46 +28,18 @@ NO_BYTES: Final = np.dtype(np.uint8)
 class GPURun(DeviceRun[GPUBound]):
     """The state of a run."""
 
-    def __init__(
-        self,
-        program: GPUProgram,
-        plan: GPUPlan,
-        environment: Environment,
-        known: Mapping[int, Array],
-    ) -> None:
-        super().__init__(program.ir, plan, plan.bound(environment.dims), environment, known)
-        self.program = program
-        self.engine = program.engine
-        self.places: dict[int, Location] = {}
-        self.held: list[Array] = []
-
-    @override
-    def computed(self, trace: list[Step] | None) -> dict[int, Array]:
-        self._inputs(may_overwrite=trace is None)
-        self._outputs()
-        fault = self.program.fault(len(self.plan.works)) if self.bound.faults else None
-        passed = self.passed()
-        for key, value in passed.items():
-            self.probe(key, value)
-        launched = self.bound.launched(self.places, fault, self.environment.step)
-        times = [0.0] * len(self.plan.works)
-        for span in self.bound.spans:
-            look()
-            if span.last > self.plan.no_return:
-                write_over()
-            self._span(span, launched, times, trace is not None)
-            if span.checks:
-                self._check(span)
-        self.engine.wait()
-        self.bound.is_tried = True
-        if trace is not None:
-            trace += self.traced(times)
-        return passed | self.results()
+    program: GPUProgram
+    engine: Engine
+    places: dict[int, Location]
+    """Where values are, by slot."""
+    launched: Sequence[list[PlacedLaunch]]
 
     # -- before ------------------------------------------------------------------------------------
 
-    def _inputs(self, *, may_overwrite: bool) -> None:
+    @override
+    def find_inputs(self, *, may_overwrite: bool) -> None:
         plan, program = self.plan, self.program
+        self.engine, self.places = program.engine, {}
         for node, slot in plan.inputs:
             array = self.environment.data(node)
             block = program.blocks.owner(array) if self.engine.can_share else None
@@ -106,7 +78,8 @@ class GPURun(DeviceRun[GPUBound]):
         self.engine.upload(location, np.require(array, requirements=("C", "A")))
         return block
 
-    def _outputs(self) -> None:
+    @override
+    def find_outputs(self) -> None:
         program, sized = self.program, self.bound
         arena = program.arena(sized.memory.arena_bytes)
         for slot, offset in sized.memory.offsets.items():
@@ -119,42 +92,36 @@ class GPURun(DeviceRun[GPUBound]):
                     self._lies(slot, block)
             else:
                 memory = program.result(slots, size)
-                for slot in slots:
-                    self.places[slot] = Location(memory, 0, size)
+                self.places |= dict.fromkeys(slots, Location(memory, 0, size))
+        fault = program.fault(len(self.plan.works)) if sized.faults else None
+        self.launched = sized.launched(self.places, fault, self.environment.step)
 
     # -- on the way --------------------------------------------------------------------------------
 
-    def _span(
-        self,
-        span: LaunchSpan,
-        launched: Sequence[list[PlacedLaunch]],
-        times: list[float],
-        traced: bool,
-    ) -> None:
+    @override
+    def launch(self, span: LaunchSpan) -> None:
+        look()
         first, last = span.first, span.last
-        if not span.is_launched:
-            start = perf_counter()
-            self._by_hand(first)
-            times[first] = perf_counter() - start
-            self.probe_work(first)
-        elif self.environment.probes:
-            for at in range(first, last):
-                self.engine.launch(launched[at], None, careful=True)
-                self.probe_work(at)
-        elif traced:
-            times[first:last] = self.engine.seconds(launched[first:last])
+        if last > self.plan.no_return:
+            write_over()
+        groups = self.launched[first:last]
+        if self.times is not None:
+            self.times[first:last] = self.engine.seconds(groups)
         else:
-            ready = [launch for group in launched[first:last] for launch in group]
-            key = id(self.bound), first
-            self.engine.launch(ready, key, careful=not self.bound.is_tried)
+            careful = bool(self.environment.probes) or not self.bound.is_tried
+            key = None if self.environment.probes else (id(self.bound), first)
+            launches = [launch for group in groups for launch in group]
+            self.engine.launch(launches, key, careful=careful)
+        at = self.program.faulty(first, last) if span.checks else None
+        if at is not None:  # a kernel was given an index that is no position
+            has_written = last > self.plan.no_return
+            raise self.out_of_range(self.plan.works[at].node, has_written=has_written)
 
-    def _check(self, span: LaunchSpan) -> None:
-        """Raise if a kernel was given an index that is no position."""
-        at = self.program.faulty(span.first, span.last)
-        if at is None:
-            return
-        has_written = span.last > self.plan.no_return
-        raise self.out_of_range(self.plan.works[at].node, has_written=has_written)
+    @override
+    def work(self) -> None:
+        super().work()
+        self.engine.wait()
+        self.bound.is_tried = True
 
     @override
     def again(self, node: Node) -> None:
@@ -164,11 +131,9 @@ class GPURun(DeviceRun[GPUBound]):
         environment = self.environment._replace(probes={})
         opened(lambda: interpret(self.ir, environment, wanted=[node.id], known=known))
 
-    def _by_hand(self, at: int) -> None:
-        """Have NumPy do some work, and put the results where they are looked for."""
-        work = self.plan.works[at]
-        for result, value in self.by_numpy(work.node):
-            self.engine.upload(self.places[work.makes[result]], value)
+    @override
+    def put(self, slot: int, value: Array) -> None:
+        self.engine.upload(self.places[slot], value)
 
     @override
     def array(self, slot: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
@@ -192,18 +157,11 @@ class GPURun(DeviceRun[GPUBound]):
 
     @override
     def too_large(self) -> DeviceError:
-        sizes = self.bound.memory.bytes
-        outputs = sum(size for _, size in self.bound.outputs)
-        available = self.engine.free_bytes()
-        left = "more than there is" if available is None else f"and {available:,} are left"
-        given = sum(sizes[slot] for _, slot in self.plan.inputs)
-        return DeviceError(
-            f"execute: out of memory: on {self.engine.name} the program needs {given:,} bytes for "
-            f"inputs, {self.bound.memory.arena_bytes:,} for what is computed on the way and "
-            f"{outputs:,} for what is retrieved, {left}",
-            where=self.largest(),
-            hint="use smaller sizes, keep and retrieve fewer values, or ll.HalfPrecision",
-        )
+        engine, sizes = self.program.engine, self.bound.memory.bytes
+        given = {"inputs": sum(sizes[slot] for _, slot in self.plan.inputs)}
+        hint = "use smaller sizes, keep and retrieve fewer values, or ll.HalfPrecision"
+        subject = f"on {engine.name} the program"
+        return self.out_of_memory(subject, given, engine.free_bytes(), "left", hint)
 
 
 def _begins(array: Array, block: MemoryBlock) -> bool:

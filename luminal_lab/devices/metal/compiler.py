@@ -18,14 +18,11 @@ from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ir import IR
 from luminal_lab.core.ops import HostCall, Input
 from luminal_lab.devices.facts.specifications import specification
-from luminal_lab.devices.gpu.compiler import GPUCompiler, GPUMaker
-from luminal_lab.devices.gpu.engine import EmulatorEngine, Engine
+from luminal_lab.devices.gpu.compiler import GPUCompiler
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.metal.engine import MetalEngine
 from luminal_lab.errors import ArgumentError, DeviceError
-from luminal_lab.kernels.dialect import METAL
 from luminal_lab.kernels.gpu import apple
-from luminal_lab.kernels.kernel import Kernels
 from luminal_lab.kernels.steps.applied import ScheduleLike
 
 __all__ = ["MetalCompiler"]
@@ -72,21 +69,7 @@ class MetalCompiler(GPUCompiler):
     @override
     def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> GPUProgram:
         _check_dtypes(ir)
-
-        def find(source: str, kernels: Kernels) -> Engine:
-            if self.emulate:
-                return EmulatorEngine(source, METAL)
-            return MetalEngine(source, kernels)
-
-        return GPUProgram(
-            ir,
-            GPUMaker(apple(), self.name),
-            METAL,
-            find,
-            reuse_outputs=self.reuse_outputs,
-            specialise=specialise,
-            schedules=dict(self.schedules),
-        )
+        return self.program(ir, apple(), MetalEngine, specialise)
 
 
 def _check_dtypes(ir: IR) -> None:

@@ -130,7 +130,7 @@ class MetalEngine(HostEngine):
         commands = self.queue.commandBuffer()
         encoder = commands.computeCommandEncoder()
         for launch in launches:
-            encoder.setComputePipelineState_(self.states[launch.function])
+            encoder.setComputePipelineState_(self.states[launch.phase.function])
             for index, argument in enumerate(launch.arguments):
                 if isinstance(argument, Location):
                     memory = argument.memory
@@ -140,7 +140,7 @@ class MetalEngine(HostEngine):
                     assert not isinstance(argument, Mapped), "Metal has no tensor maps"
                     encoder.setBytes_length_atIndex_(argument.tobytes(), argument.nbytes, index)
             encoder.dispatchThreadgroups_threadsPerThreadgroup_(
-                make(launch.blocks, 1, 1), make(launch.threads, 1, 1)
+                make(launch.blocks, 1, 1), make(launch.phase.threads, 1, 1)
             )
         encoder.endEncoding()
         commands.commit()

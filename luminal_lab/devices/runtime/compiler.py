@@ -8,6 +8,7 @@ from typing import ClassVar, cast
 
 from typing_extensions import override
 
+from luminal_lab.devices.runtime.program import ProgramOptions
 from luminal_lab.errors import ArgumentError, flag
 from luminal_lab.kernels.fuse.fusion import fusion
 from luminal_lab.kernels.fuse.intrinsics import Intrinsics
@@ -56,6 +57,14 @@ class DeviceCompiler(Pipeline):
             is_flag = isinstance(type(self).__dataclass_fields__[name].default, bool)
             value = flag(f"{self.name}: {name}", value) if is_flag else value
             object.__setattr__(self, name, value)
+
+    def options(self, specialise: Mapping[str, int] | None) -> ProgramOptions:
+        """Return what a program is given, whatever the device."""
+        return {
+            "reuse_outputs": self.reuse_outputs,
+            "specialise": specialise,
+            "schedules": dict(self.schedules),
+        }
 
     @override
     def __str__(self) -> str:

@@ -7,26 +7,17 @@ For each sizes of dims that it meets there is a `Bound`, to which a device adds 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from luminal_lab.core import ops
 from luminal_lab.core.binding import bound_shape
-from luminal_lab.core.dims import symbols
+from luminal_lab.core.dims import Dim, evaluate, symbols
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Elementwise, Op, Reduce, TensorType, ints
-from luminal_lab.core.ops import (
-    Contiguous,
-    Expand,
-    Flip,
-    HostCall,
-    Input,
-    Permute,
-    Pick,
-    Reshape,
-)
 from luminal_lab.devices.runtime.worklist import NodeWork, Worklist, needed
 from luminal_lab.errors import LabError
 from luminal_lab.kernels.kernel import Kernel
@@ -36,10 +27,39 @@ from luminal_lab.kernels.memory.program import MemoryStep, MemoryValue, ValueKin
 MOST_SIZES = 64
 """For how many sizes of dims plans are remembered."""
 MOST_CHECKED = 10_000
-FITTING = (Elementwise, Reduce, Contiguous, Expand, Flip, Permute, Reshape)
+FITTING = (Elementwise, Reduce, ops.Contiguous, ops.Expand, ops.Flip, ops.Permute, ops.Reshape)
 """Ops that fit for all sizes if they fit when written, since equal dims are the same dim."""
 
 BoundT = TypeVar("BoundT", bound="Bound")
+
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Remembered(dict[K, V]):
+    """Values that are worked out once; where there are too many, the oldest goes."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def keep(self, key: K, value: V) -> V:
+        """Remember a value, and return it."""
+        if len(self) >= self.most:
+            self.pop(next(iter(self)))
+        self[key] = value
+        return value
+
+
+class LaunchSpan(NamedTuple):
+    """Works that are done at one go: launched, or by NumPy, one at a time."""
+
+    first: int
+    last: int
+    is_launched: bool = True
+    checks: bool = False
+    """Whether indices out of range are checked for after them, on a GPU."""
 
 
 class RunRequest(NamedTuple):
@@ -73,17 +93,36 @@ class Bound:
 
     def __init__(self, plan: RunPlan[Any], dims: Mapping[str, int]) -> None:
         self.dims = dict(dims)
+        self._numbers: dict[Dim, int] = {}
         self.memory = plan.memory(dims)
         sizes = self.memory.bytes
+        self.spans: list[LaunchSpan] = []
         self.outputs = [(slots, sizes[slots[0]]) for slots in plan.places]
         self.owned = {slot: sizes[slot] for slot in plan.owned}
         self.results = [
             (result.id, result.slot, *self.shape_of(result.type)) for result in plan.results
         ]
 
+    def number(self, dim: Dim) -> int:
+        """Return a dim as a number."""
+        if dim not in self._numbers:
+            self._numbers[dim] = evaluate(dim, self.dims)
+        return self._numbers[dim]
+
     def shape_of(self, type: TensorType) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
         """Return a type as NumPy knows it."""
         return ints(bound_shape("run", type.shape, self.dims)), type.dtype.numpy
+
+
+def spans_of(launched: Iterable[bool], apart: int = -1) -> list[LaunchSpan]:
+    """Return what is done at one go, by which works are launched; `apart` begins a span anew."""
+    spans: list[LaunchSpan] = []
+    for at, is_launched in enumerate(launched):
+        if is_launched and spans and spans[-1].is_launched and at != apart:
+            spans[-1] = spans[-1]._replace(last=at + 1)
+        else:
+            spans.append(LaunchSpan(at, at + 1, is_launched))
+    return spans
 
 
 class RunPlan(ABC, Generic[BoundT]):
@@ -104,7 +143,7 @@ class RunPlan(ABC, Generic[BoundT]):
         self.inputs = [
             (node, slot_of[node.id])
             for node in nodes
-            if isinstance(node.op, Input) and slot_of[node.id] in read
+            if isinstance(node.op, ops.Input) and slot_of[node.id] in read
         ]
         self.known = [
             (id, slot_of[id])
@@ -116,8 +155,8 @@ class RunPlan(ABC, Generic[BoundT]):
         self.passed = [value for value in results if value.slot not in written]
         """What is an input, or known, under another name: a copy is returned."""
         self.plan = self._plan(ir, written, {slot for _, slot in self.inputs})
-        self._bound: dict[tuple[int, ...], BoundT] = {}
-        self._memory: dict[tuple[int, ...], BoundPlan] = {}
+        self._bound = Remembered[tuple[int, ...], BoundT](MOST_SIZES)
+        self._memory = Remembered[tuple[int, ...], BoundPlan](MOST_SIZES)
         self._checked: set[tuple[int, tuple[int, ...]]] = set()
 
     def _exact(self, work: NodeWork) -> bool:
@@ -204,7 +243,7 @@ class RunPlan(ABC, Generic[BoundT]):
                     graphs.add(body)
                     todo += [(body, inner, outer) for inner in reversed(body.nodes)]
                 continue
-            if isinstance(node.op, (*FITTING, Input, HostCall, Pick)):
+            if isinstance(node.op, (*FITTING, ops.Input, ops.HostCall, ops.Pick)):
                 continue
             types = tuple(ir[id].type for id in node.sources)
             names = {symbol.name for symbol in node.op.symbols()}
@@ -235,14 +274,12 @@ class RunPlan(ABC, Generic[BoundT]):
     def bound(self, dims: Mapping[str, int]) -> BoundT:
         """Return what is run for some sizes of dims."""
         key = tuple([dims[name] for name in self.list.dims if name in dims])
-        known = self._bound.get(key)
-        if known is None:
-            if dims:
-                self.check(dims)
-            if len(self._bound) >= MOST_SIZES:
-                self._bound.pop(next(iter(self._bound)))
-            known = self._bound[key] = self.made_for(dims)
-        return known
+        return self._bound.get(key) or self._bound.keep(key, self._checked_for(dims))
+
+    def _checked_for(self, dims: Mapping[str, int]) -> BoundT:
+        if dims:
+            self.check(dims)
+        return self.made_for(dims)
 
     @abstractmethod
     def made_for(self, dims: Mapping[str, int]) -> BoundT:
@@ -253,9 +290,4 @@ class RunPlan(ABC, Generic[BoundT]):
         names = self.plan.program.symbols
         key = tuple([dims[name] for name in names])
         known = self._memory.get(key)
-        if known is None:
-            if len(self._memory) >= MOST_SIZES:
-                self._memory.pop(next(iter(self._memory)))
-            bound = self.plan.bind({name: dims[name] for name in names})
-            known = self._memory[key] = bound
-        return known
+        return known or self._memory.keep(key, self.plan.bind({name: dims[name] for name in names}))

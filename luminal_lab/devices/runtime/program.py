@@ -6,24 +6,40 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, Generic, TypeVar
+from functools import cached_property
+from typing import Any, Final, Generic, TypedDict, TypeVar, Unpack
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, Step
 from luminal_lab.core.ir import IR
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import Pick
-from luminal_lab.devices.runtime.plan import RunPlan, RunRequest
-from luminal_lab.devices.runtime.worklist import NodeWork, Worklist
+from luminal_lab.devices.runtime.blocks import BlockPool, MemoryBlock
+from luminal_lab.devices.runtime.plan import Remembered, RunPlan, RunRequest
+from luminal_lab.devices.runtime.run import DeviceRun, RunData
+from luminal_lab.devices.runtime.worklist import Maker, NodeWork, Worklist
 from luminal_lab.interrupts import held
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.kernel import Kernel, Kernels
 from luminal_lab.kernels.launch import Argument, Launch
 from luminal_lab.kernels.memory.plan import MemoryPlan
+from luminal_lab.kernels.steps.schedule import Schedule
+from luminal_lab.machines.machine import Machine
 
 MOST_PLANS: Final = 32
 """For how many kinds of runs plans are remembered."""
 PlanT = TypeVar("PlanT", bound=RunPlan[Any])
+
+
+class ProgramOptions(TypedDict, total=False):
+    """What programs of all devices are given."""
+
+    reuse_outputs: bool
+    """Whether a run may write over the outputs that earlier ones have returned."""
+    specialise: Mapping[str, int] | None
+    """The sizes of dims for which there are kernels beside the general ones."""
+    schedules: Mapping[str, Schedule] | None
+    """The schedules that replace default ones, with the names of their kernels."""
 
 
 class DeviceProgram(ABC, Generic[PlanT]):
@@ -31,23 +47,17 @@ class DeviceProgram(ABC, Generic[PlanT]):
 
     looks = True
 
-    def __init__(
-        self,
-        ir: IR,
-        worklist: Worklist,
-        *,
-        sizes: Mapping[str, int],
-        reuse_outputs: bool,
-    ) -> None:
+    def __init__(self, ir: IR, maker: Machine | Maker, **options: Unpack[ProgramOptions]) -> None:
         self.ir = ir
-        self.list = worklist
-        self.sizes = sizes
+        self.sizes = dict(options.get("specialise") or {})
         """The sizes of dims for which there are kernels beside the general ones."""
-        self.reuse_outputs = reuse_outputs
+        self.list = Worklist(ir, maker, self.sizes, options.get("schedules"))
+        self.reuse_outputs = options.get("reuse_outputs", False)
         self.ran_exact = False
         """Whether the last run took the kernels for the sizes that compile was given."""
         self._launches: dict[bool, tuple[Launch, ...]] = {}
-        self._plans: dict[RunRequest, PlanT] = {}
+        self._plans = Remembered[RunRequest, PlanT](MOST_PLANS)
+        self._outputs: dict[tuple[int, ...], MemoryBlock] = {}
         self._lock, self._process = threading.Lock(), os.getpid()
 
     @abstractmethod
@@ -55,14 +65,8 @@ class DeviceProgram(ABC, Generic[PlanT]):
         """Make the plan for a kind of run."""
 
     @abstractmethod
-    def ran(
-        self,
-        plan: PlanT,
-        environment: Environment,
-        known: Mapping[int, Array],
-        trace: list[Step] | None,
-    ) -> dict[int, Array]:
-        """Do a run, alone, and return what it computed."""
+    def started(self, plan: PlanT, given: RunData) -> DeviceRun[Any]:
+        """Return a run that can begin."""
 
     # -- what there is -----------------------------------------------------------------------------
 
@@ -132,7 +136,7 @@ class DeviceProgram(ABC, Generic[PlanT]):
         plan = self.plan(wanted, known, environment.probes, environment.dims)
         with held(), self._turn():
             self.ran_exact = plan.asked.is_exact
-            values = self.ran(plan, environment, known, trace)
+            values = self.started(plan, RunData(environment, known)).run(trace)
         if known:
             values |= {id: known[id] for id in wanted if id in known}
         return values
@@ -155,12 +159,23 @@ class DeviceProgram(ABC, Generic[PlanT]):
             (dims or {}).get(name) == size for name, size in self.sizes.items()
         )
         asked = RunRequest(frozenset(wanted), frozenset(known), frozenset(probed), exact)
-        plan = self._plans.get(asked)
-        if plan is None:
-            if len(self._plans) >= MOST_PLANS:
-                self._plans.pop(next(iter(self._plans)))
-            plan = self._plans[asked] = self.planned(asked)
-        return plan
+        return self._plans.get(asked) or self._plans.keep(asked, self.planned(asked))
+
+    # -- memory ------------------------------------------------------------------------------------
+
+    @cached_property
+    def blocks(self) -> BlockPool:
+        """The memory that the host sees."""
+        return BlockPool()
+
+    def output(self, slots: tuple[int, ...], size: int, held: Iterable[Array]) -> MemoryBlock:
+        """Return the memory of an output that the host sees; what is held does not lie in it."""
+        if not self.reuse_outputs:
+            return self.blocks.take(size)
+        block = self._outputs.get(slots)
+        if block is None or block.bytes != size or any(array.base is block.raw for array in held):
+            block = self._outputs[slots] = self.blocks.make(size)
+        return block
 
     def kernels_of(self, dims: Mapping[str, int]) -> Mapping[int, Kernel]:
         """Return the kernels that compute nodes of a whole run, by the nodes' ids."""

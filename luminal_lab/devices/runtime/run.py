@@ -4,41 +4,48 @@ from __future__ import annotations
 
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableSequence
 from functools import partial
-from typing import Any, Generic
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, Step, interpret
-from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import HostCall, Pick
 from luminal_lab.devices.runtime.blocks import MemoryBlock
-from luminal_lab.devices.runtime.plan import BoundT, RunPlan
+from luminal_lab.devices.runtime.plan import BoundT, LaunchSpan, RunPlan
 from luminal_lab.errors import DeviceError, RangeError
 from luminal_lab.interrupts import opened
+
+if TYPE_CHECKING:
+    from luminal_lab.devices.runtime.program import DeviceProgram
 
 LARGEST = 5
 """How many values an error about memory names."""
 
 
+class RunData(NamedTuple):
+    """What a run is given."""
+
+    environment: Environment
+    known: Mapping[int, Array]
+
+
 class DeviceRun(ABC, Generic[BoundT]):
     """The state of a run."""
 
-    def __init__(
-        self,
-        ir: IR,
-        plan: RunPlan[Any],
-        bound: BoundT,
-        environment: Environment,
-        known: Mapping[int, Array],
-    ) -> None:
-        self.ir = ir
-        self.plan = plan
-        self.bound = bound
-        self.environment = environment
-        self.known = known
+    times: MutableSequence[float] | None = None
+    """The seconds that each work took, where that is asked."""
+
+    def __init__(self, program: DeviceProgram[Any], plan: RunPlan[BoundT], given: RunData) -> None:
+        self.program, self.ir, self.plan = program, program.ir, plan
+        self.environment, self.known = given
+        self.bound = plan.bound(given.environment.dims)
+        self.held: list[Array] = []
+        """What keeps memory from being taken before a value lies in it."""
         self.blocks: dict[int, MemoryBlock] = {}
         """The memory of the program's own that the host sees, by slot."""
 
@@ -49,9 +56,58 @@ class DeviceRun(ABC, Generic[BoundT]):
         except MemoryError as error:
             raise self.too_large() from error
 
-    @abstractmethod
     def computed(self, trace: list[Step] | None) -> dict[int, Array]:
         """Do all work, and return the values that were asked for."""
+        # Who times a graph runs it without keeping what comes out.
+        self.find_inputs(may_overwrite=trace is None)
+        self.find_outputs()
+        passed = self.passed()
+        for id, value in passed.items():
+            self.probe(id, value)
+        if trace is not None:
+            self.times = [0.0] * len(self.plan.works)
+        self.work()
+        if trace is not None:
+            trace += self.traced()
+        return passed | self.results()
+
+    def work(self) -> None:
+        """Do all work in order."""
+        for span in self.bound.spans:
+            if not span.is_launched:
+                start = perf_counter()
+                self.by_hand(span.first)
+                if self.times is not None:
+                    self.times[span.first] = perf_counter() - start
+                self.probe_work(span.first)
+            elif self.environment.probes:
+                for at in range(span.first, span.last):
+                    self.launch(span._replace(first=at, last=at + 1))
+                    self.probe_work(at)
+            else:
+                self.launch(span)
+
+    @abstractmethod
+    def find_inputs(self, *, may_overwrite: bool) -> None:
+        """Note where inputs are, and what is known from before."""
+
+    @abstractmethod
+    def find_outputs(self) -> None:
+        """Note where all that is computed goes."""
+
+    @abstractmethod
+    def launch(self, span: LaunchSpan) -> None:
+        """Launch some works, and raise what went wrong."""
+
+    @abstractmethod
+    def put(self, slot: int, value: Array) -> None:
+        """Put a value of NumPy's where it is looked for."""
+
+    def by_hand(self, at: int) -> None:
+        """Have NumPy do some work, and put the results where they are looked for."""
+        work = self.plan.works[at]
+        for result, value in self.by_numpy(work.node):
+            self.put(work.makes[result], value)
 
     @abstractmethod
     def too_large(self) -> DeviceError:
@@ -145,8 +201,9 @@ class DeviceRun(ABC, Generic[BoundT]):
         """Return a result that lies in no block of its own."""
         return self.array(slot, shape, dtype)
 
-    def traced(self, seconds: Sequence[float]) -> list[Step]:
+    def traced(self) -> list[Step]:
         """Return what each node took, by what each work took."""
+        times = self.times or ()
         works = {work.node.id: at for at, work in enumerate(self.plan.works)}
         steps: list[Step] = []
         for node in self.plan.nodes:
@@ -155,10 +212,28 @@ class DeviceRun(ABC, Generic[BoundT]):
             for type in node.types:
                 shape, dtype = self.bound.shape_of(type)
                 size += int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-            steps.append(Step(node, 0.0 if at is None else seconds[at], size))
+            steps.append(Step(node, 0.0 if at is None else times[at], size))
         return steps
 
     # -- errors ------------------------------------------------------------------------------------
+
+    def out_of_memory(
+        self, subject: str, given: Mapping[str, int], available: int | None, word: str, hint: str
+    ) -> DeviceError:
+        """Return the error that says how much memory the run needs, and how much there is."""
+        needs = {
+            **given,
+            "what is computed on the way": self.bound.memory.arena_bytes,
+            "what is retrieved": sum(size for _, size in self.bound.outputs),
+        }
+        first, *middle, last = (f"{size:,} for {what}" for what, size in needs.items())
+        listed = ", ".join([first.replace(" for", " bytes for", 1), *middle])
+        left = "more than there is" if available is None else f"and {available:,} are {word}"
+        return DeviceError(
+            f"execute: out of memory: {subject} needs {listed} and {last}, {left}",
+            where=self.largest(),
+            hint=hint,
+        )
 
     def out_of_range(self, node: Node, *, has_written: bool) -> RangeError:
         """Return what to tell of work that was given an index that is no position."""

@@ -13,23 +13,10 @@ from functools import cached_property
 from itertools import count
 from typing import NamedTuple, Protocol, TypeAlias
 
+from luminal_lab.core import ops
 from luminal_lab.core.dims import Dim
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import TensorType, size_of
-from luminal_lab.core.ops import (
-    After,
-    Call,
-    Contiguous,
-    CustomGradient,
-    GraphBreak,
-    Input,
-    Pick,
-    Reshape,
-    Scatter,
-    StopGradient,
-    Update,
-    UserKernel,
-)
 from luminal_lab.errors import DefinitionError, ScheduleError, nearest
 from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.definition import Definition
@@ -41,12 +28,20 @@ from luminal_lab.kernels.render.c.moving import moving_kernel
 from luminal_lab.kernels.render.c.program import Use, most_phases
 from luminal_lab.kernels.render.exact import exact_names
 from luminal_lab.kernels.steps.schedule import Schedule
-from luminal_lab.kernels.user.kernel import user_kernel, uses_c
+from luminal_lab.kernels.user.kernel import user_kernel
 from luminal_lab.machines.machine import Machine
 from luminal_lab.progress import progress
 
-PASSING = (After, Contiguous, CustomGradient, GraphBreak, Reshape, StopGradient)
+PASSING = (
+    ops.After,
+    ops.Contiguous,
+    ops.CustomGradient,
+    ops.GraphBreak,
+    ops.Reshape,
+    ops.StopGradient,
+)
 """Ops whose result has the bytes of their first source."""
+Moving: TypeAlias = ops.Update | ops.Scatter
 Key: TypeAlias = tuple[int, int]
 """A node, and which of its results."""
 
@@ -97,11 +92,11 @@ class Maker(Protocol):
         """Return the kernel that computes a definition."""
         ...
 
-    def moving(self, op: Update | Scatter, types: Sequence[TensorType], name: str) -> Kernel:
+    def moving(self, op: Moving, types: Sequence[TensorType], name: str) -> Kernel:
         """Return the kernel of an op that no definition says."""
         ...
 
-    def user(self, op: UserKernel, name: str) -> Kernel | None:
+    def user(self, op: ops.UserKernel, name: str) -> Kernel | None:
         """Return the kernel of a user's, if the device knows its language."""
         ...
 
@@ -121,13 +116,13 @@ class CMaker:
         """Return a definition in C."""
         return make_kernel(definition, name, self.machine, schedule)
 
-    def moving(self, op: Update | Scatter, types: Sequence[TensorType], name: str) -> Kernel:
+    def moving(self, op: Moving, types: Sequence[TensorType], name: str) -> Kernel:
         """Return an update or a scatter in C."""
         return moving_kernel(op, types, name)
 
-    def user(self, op: UserKernel, name: str) -> Kernel | None:
+    def user(self, op: ops.UserKernel, name: str) -> Kernel | None:
         """Return what the user has written, if it is C."""
-        return user_kernel(op, name) if uses_c(op) else None
+        return user_kernel(op, name) if op.dialect == "c" else None
 
     def compared(self, kernel: Kernel, names: set[str]) -> Kernel:
         """Return a kernel that rounds 16-bit floats after each op in results of these names."""
@@ -186,13 +181,13 @@ class Worklist:
 
     def _add(self, node: Node, exact: list[tuple[int, Use]]) -> None:
         op = node.op
-        if isinstance(op, Pick):
+        if isinstance(op, ops.Pick):
             self.slot_of[node.id] = self._results[node.sources[0], op.index]
             return
         if isinstance(op, PASSING):
             self.slot_of[node.id] = self.slot_of[node.sources[0]]
             return
-        if isinstance(op, Input):
+        if isinstance(op, ops.Input):
             self.slot_of[node.id] = self._slot(node.name, node.type)
             return
         unit = self._unit(node)
@@ -284,11 +279,11 @@ class Worklist:
 
     def _unit(self, node: Node) -> Unit:
         op = node.op
-        if isinstance(op, Call):
+        if isinstance(op, ops.Call):
             if op.body not in self._units:
                 self._units[op.body] = self._of_body(op.body)
             return self._units[op.body]
-        if isinstance(op, UserKernel):
+        if isinstance(op, ops.UserKernel):
             if op not in self._by_text:
                 name = self._name(op.body.name)
                 kernel = self.maker.user(op, name)
@@ -296,7 +291,7 @@ class Worklist:
                     return Unit(None)
                 self._by_text[op] = self.kernels[name] = kernel
             return Unit(self._by_text[op])
-        if isinstance(op, (Update, Scatter)):
+        if isinstance(op, (ops.Update, ops.Scatter)):
             types = tuple(self.ir[id].type for id in node.sources)
             key = (op, types)
             if key not in self._by_text:

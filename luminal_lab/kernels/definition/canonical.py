@@ -20,7 +20,7 @@ from luminal_lab.kernels.definition.definition import (
     axis_of,
     walk,
 )
-from luminal_lab.kernels.definition.substitution import rebuilt, replaced
+from luminal_lab.kernels.definition.substitution import exchanged, rebuilt, replaced
 from luminal_lab.kernels.definition.terms import STATES
 
 AXES = "ijklmnopqrstuvwxyzabcdefgh"
@@ -143,18 +143,10 @@ def _named(
     term: Term, values: Mapping[str, Dim], letters: _Letters, known: dict[Term, Symbol]
 ) -> Term:
     """Return a term with the final names of the axes around it, and such names for its folds."""
-    done: dict[int, Term] = {}
 
-    def part(term: Term) -> Term:
-        if id(term) not in done:
-            named = fold(term) if isinstance(term, Fold) else rebuilt(term, located, part)
-            done[id(term)] = named
-        return done[id(term)]
-
-    def located(dim: Dim) -> Dim:
-        return substitute(dim, values)
-
-    def fold(term: Fold) -> Term:
+    def fold(term: Term) -> Term | None:
+        if not isinstance(term, Fold):
+            return None
         same = replaced(term, values)
         if same not in known:
             known[same] = letters.axis(term.size)
@@ -162,4 +154,4 @@ def _named(
         inner = {**values, term.axis.name: axis}
         return term.over(axis, term.size, lambda body: _named(body, inner, letters, known))
 
-    return part(term)
+    return exchanged(term, fold, None, lambda dim: substitute(dim, values))

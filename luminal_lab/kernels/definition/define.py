@@ -15,25 +15,12 @@ array, which is made once and read. What is kept by rule stands in `define_local
 import re
 from collections.abc import Iterable, Sequence
 
+from luminal_lab.core import ops
 from luminal_lab.core.dims import Expr, Shape, substitute
 from luminal_lab.core.dtypes import SHORT
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Node, NodeLike, check_ir
 from luminal_lab.core.op import Elementwise, TensorType, View as ViewOp
-from luminal_lab.core.ops import (
-    After,
-    Constant,
-    Contiguous,
-    CustomGradient,
-    Gather,
-    GraphBreak,
-    Input,
-    Iota,
-    MaxReduce,
-    Random,
-    StopGradient,
-    SumReduce,
-)
 from luminal_lab.core.printer import print_node, unique
 from luminal_lab.core.views import View, row_major
 from luminal_lab.errors import DefinitionError, GraphError
@@ -56,7 +43,7 @@ from luminal_lab.kernels.definition.locals import kept_nodes
 from luminal_lab.kernels.definition.substitution import counted, guarded, looked_up
 from luminal_lab.passes.inlining import Inlining
 
-PASSING = (After, Contiguous, CustomGradient, GraphBreak, StopGradient)
+PASSING = (ops.After, ops.Contiguous, ops.CustomGradient, ops.GraphBreak, ops.StopGradient)
 """Ops whose value is that of their first source."""
 RESERVED = {*SHORT, "kernel", "let", "sum", "max", "min", "fold", "random", "at", "true", "false"}
 """What a buffer cannot be called, beside inf and nan."""
@@ -162,7 +149,7 @@ class _Definer:
         """Return one element of a node's value."""
         key = node.id, index
         if key not in self.done:
-            if isinstance(node.op, Input):
+            if isinstance(node.op, ops.Input):
                 self.done[key] = Read(
                     self.inputs[self.ir.input_ids.index(node.id)], index, node.dtype
                 )
@@ -191,16 +178,16 @@ class _Definer:
                 if holds == 0:
                     return Number(0, node.dtype)
                 return guarded(holds, self.term(sources[0], places))
-            case SumReduce(axis=axis) | MaxReduce(axis=axis):
-                kind = "sum" if isinstance(op, SumReduce) else "max"
+            case ops.SumReduce(axis=axis) | ops.MaxReduce(axis=axis):
+                kind = "sum" if isinstance(op, ops.SumReduce) else "max"
                 return self.fold(kind, axis, node, index)
-            case Constant(value=value, dtype=dtype):
+            case ops.Constant(value=value, dtype=dtype):
                 return counted(value, dtype) if isinstance(value, Expr) else Number(value, dtype)
-            case Iota(dtype=dtype):
+            case ops.Iota(dtype=dtype):
                 return counted(index[0], dtype)
-            case Random(seed=seed, stream=stream, shape=shape):
+            case ops.Random(seed=seed, stream=stream, shape=shape):
                 return Draw(seed, stream, row_major(shape, index))
-            case Gather(axis=axis):
+            case ops.Gather(axis=axis):
                 return self.gather(node, axis, index)
             case _:
                 raise DefinitionError(

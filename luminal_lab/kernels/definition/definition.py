@@ -31,9 +31,10 @@ indices and conditions.
 # ruff: noqa: F401
 # pyright: reportUnusedImport=false
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import NamedTuple
 
 from typing_extensions import override
@@ -89,6 +90,29 @@ class Output:
         return f"{start}\n    {term}" if "\n" in term else f"{start} {term}"
 
 
+def header_text(
+    title: str,
+    dims: Mapping[str, Symbol],
+    inputs: Sequence[Buffer],
+    outputs: Sequence[Buffer],
+    most: float = inf,
+) -> str:
+    """Return the first line of a kernel; above so many letters each input has its own."""
+    known = mentioned([type for _, type in (*inputs, *outputs)], ())
+    declared = [
+        dim_declaration(symbol)
+        for name, symbol in dims.items()
+        if (symbol.low, symbol.high, symbol.multiple_of) != (1, None, 1) or name not in known
+    ]
+    title += f"[{', '.join(declared)}]" if declared else ""
+    given, made = ([f"{name}: {type}" for name, type in some] for some in (inputs, outputs))
+    header = f"{title}({', '.join(given)}) -> ({', '.join(made)})"
+    if not given or len(header) <= most:
+        return header
+    lines = "".join(f"    {text},\n" for text in given)
+    return f"{title}(\n{lines}) -> ({', '.join(made)})"
+
+
 @dataclass(frozen=True, repr=False)
 class Definition:
     """What a kernel computes: the arrays that it reads, and what each array that it makes is.
@@ -122,19 +146,8 @@ class Definition:
 
     @override
     def __str__(self) -> str:
-        known = mentioned([type for _, type in self.inputs] + [o.type for o in self.outputs], ())
-        declared = [
-            dim_declaration(symbol)
-            for name, symbol in self.dims.items()
-            if (symbol.low, symbol.high, symbol.multiple_of) != (1, None, 1) or name not in known
-        ]
-        dims = f"[{', '.join(declared)}]" if declared else ""
-        given = [f"{buffer.name}: {buffer.type}" for buffer in self.inputs]
-        outputs = ", ".join(f"{output.name}: {output.type}" for output in self.outputs)
-        header = f"kernel {self.name}{dims}({', '.join(given)}) -> ({outputs})"
-        if given and len(header) > 100:
-            inputs = "".join(f"    {text},\n" for text in given)
-            header = f"kernel {self.name}{dims}(\n{inputs}) -> ({outputs})"
+        outputs = [Buffer(output.name, output.type) for output in self.outputs]
+        header = header_text(f"kernel {self.name}", self.dims, self.inputs, outputs, most=100)
         taken = {*self.types, *self.dims}
         return "\n".join([header, *(f"  {line.text(taken)}" for line in self.lines)])
 

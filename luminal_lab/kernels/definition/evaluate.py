@@ -93,21 +93,14 @@ class _Grid:
         return _Grid(shape, {**places, name: own}, valid)
 
 
+@dataclass
 class _Line:
-    def __init__(
-        self,
-        kernel: str,
-        line: Output,
-        known: Mapping[str, Array],
-        dims: Mapping[str, int],
-        step: int,
-    ) -> None:
-        self.kernel = kernel
-        self.line = line
-        self.known = known
-        self.dims = dims
-        self.step = step
-        self.states: dict[str, Array] = {}
+    kernel: str
+    line: Output
+    known: Mapping[str, Array]
+    dims: Mapping[str, int]
+    step: int
+    states: dict[str, Array] = field(default_factory=dict[str, Array])
 
     def array(self) -> Array:
         subject = f"kernel {self.kernel}: {self.line.name}"

@@ -11,23 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from luminal_lab.core import ops
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Elementwise, Reduce, View, size_of
-from luminal_lab.core.ops import (
-    Constant,
-    Expand,
-    Gather,
-    Input,
-    Iota,
-    MaxReduce,
-    Mul,
-    Random,
-    SumReduce,
-    Window,
-)
 from luminal_lab.kernels.definition.cost import typical
 
-PLAIN = (Input, Constant, Iota)
+PLAIN = (ops.Input, ops.Constant, ops.Iota)
 """What is never a local."""
 DEEPEST, LONGEST, MOST = 50, 200, 5000
 """How deep a term may be; how long one that several lines have; and one that has parts twice."""
@@ -48,7 +37,7 @@ def kept_nodes(
             uses[source.id] = uses.get(source.id, 0) + 1
     places = _Places(ir, reached, read_by)
     kept = places.kept() if keep is None else set(keep)
-    kept -= {node.id for node in reached if isinstance(node.op, Input)}
+    kept -= {node.id for node in reached if isinstance(node.op, ops.Input)}
     length: dict[int, int] = {}
     depth: dict[int, int] = {}
     for node in reached:
@@ -59,7 +48,7 @@ def kept_nodes(
         lines = len(places.of.get(node.id, ())) > 1 or keep is not None
         long = many and length[node.id] > (LONGEST if lines else MOST)
         deep = depth[node.id] > DEEPEST and node.id in uses
-        if (long or deep) and not isinstance(node.op, (*PLAIN, Random)):
+        if (long or deep) and not isinstance(node.op, (*PLAIN, ops.Random)):
             kept.add(node.id)
         if node.id in kept:
             length[node.id] = depth[node.id] = 1
@@ -116,7 +105,7 @@ class _Places:
                 if isinstance(node.op, Reduce):
                     size = typical(source.shape[node.op.axis])
                     into[self.at(place, node)] = points * size
-                elif isinstance(node.op, View) or (isinstance(node.op, Gather) and not operand):
+                elif isinstance(node.op, View) or (isinstance(node.op, ops.Gather) and not operand):
                     into[self.at(place, node)] = points
                 else:
                     into[place] = max(points, into.get(place, 0))
@@ -130,7 +119,7 @@ class _Places:
                 if isinstance(node.op, Reduce):
                     size = typical(source.shape[node.op.axis])
                     cost += size * (1 + costs[source.id])
-                elif isinstance(node.op, Expand):
+                elif isinstance(node.op, ops.Expand):
                     whole = typical(size_of(source.shape)), typical(size_of(node.shape))
                     cost += costs[source.id] * whole[0] / max(whole[1], 1)
                 else:
@@ -141,8 +130,8 @@ class _Places:
     def _is_negation(self, node: Node) -> bool:
         """Return whether a node is another, times -1: it is written as a subtraction."""
         sources = self.read_by(self.ir, node)
-        return isinstance(node.op, Mul) and any(
-            isinstance(source.op, Constant) and source.op.value == -1 for source in sources
+        return isinstance(node.op, ops.Mul) and any(
+            isinstance(source.op, ops.Constant) and source.op.value == -1 for source in sources
         )
 
     def _online(self) -> set[int]:
@@ -157,7 +146,7 @@ class _Places:
             sources = {source.id for source in self.read_by(self.ir, node)}
             if sources & after_product or self._is_product(node):
                 after_product.add(node.id)
-            largest = isinstance(node.op, MaxReduce) and node.id in after_product
+            largest = isinstance(node.op, ops.MaxReduce) and node.id in after_product
             if largest or sources & after_maximum:
                 after_maximum.add(node.id)
         if any(node.id in after_maximum and self._is_product(node) for node in self.reached):
@@ -167,20 +156,20 @@ class _Places:
 
     def _is_product(self, node: Node) -> bool:
         """Return whether a node sums products of which one factor is read again and again."""
-        if not isinstance(node.op, SumReduce):
+        if not isinstance(node.op, ops.SumReduce):
             return False
         (product,) = self.ir.sources(node)
-        return isinstance(product.op, Mul) and any(
+        return isinstance(product.op, ops.Mul) and any(
             self._is_repeated(source) for source in self.ir.sources(product)
         )
 
     def _is_repeated(self, node: Node) -> bool:
         while isinstance(node.op, View):
-            if isinstance(node.op, (Expand, Window)):
+            if isinstance(node.op, (ops.Expand, ops.Window)):
                 base = node
                 while isinstance(base.op, View):
                     (base,) = self.ir.sources(base)
-                return isinstance(base.op, (Input, Elementwise, Reduce, Gather)) and (
+                return isinstance(base.op, (ops.Input, Elementwise, Reduce, ops.Gather)) and (
                     size_of(base.shape) != 1
                 )
             (node,) = self.ir.sources(node)

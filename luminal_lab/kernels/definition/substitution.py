@@ -63,24 +63,32 @@ def rebuilt(
             return term
 
 
+def _same(dim: Dim) -> Dim:
+    return dim
+
+
 def exchanged(
-    term: Term, change: Callable[[Term], Term | None], known_parts: dict[int, Term] | None = None
+    term: Term,
+    change: Callable[[Term], Term | None],
+    known_parts: dict[int, Term] | None = None,
+    located: Callable[[Dim], Dim] = _same,
+    buffers: Mapping[str, str] = NO_NAMES,
 ) -> Term:
     """Return a term with other parts where `change` has any; axes of folds keep their names.
 
-    What it shares stays shared: written out, it may be too long for any memory. `known_parts`
-    has what became of parts, by their identity.
+    Elsewhere it has other indices, and names of buffers. What it shares stays shared: written out,
+    it may be too long for any memory. `known_parts` has what became of parts, by their identity.
     """
     done = {} if known_parts is None else known_parts
 
     def part(inner: Term) -> Term:
-        known_part = done.get(id(inner))
-        if known_part is None:
-            known_part = change(inner)
-            if known_part is None and isinstance(inner, Fold):
-                known_part = inner.over(inner.axis, inner.size, part)
-            known_part = done[id(inner)] = known_part or rebuilt(inner, lambda dim: dim, part)
-        return known_part
+        new = done.get(id(inner))
+        if new is None:
+            new = change(inner)
+            if new is None and isinstance(inner, Fold):
+                new = inner.over(inner.axis, inner.size, part)
+            new = done[id(inner)] = new or rebuilt(inner, located, part, buffers)
+        return new
 
     return part(term)
 
@@ -90,19 +98,13 @@ def replaced(term: Term, values: Mapping[str, Dim], buffers: Mapping[str, str] =
 
     A fold whose axis has the name of a symbol that comes in gives its axis another name.
     """
-    done: dict[int, Term] = {}
 
     def located(dim: Dim) -> Dim:
         return substitute(dim, values)
 
-    def part(term: Term) -> Term:
-        known_part = done.get(id(term))
-        if known_part is None:
-            new = fold(term) if isinstance(term, Fold) else rebuilt(term, located, part, buffers)
-            known_part = done[id(term)] = new
-        return known_part
-
-    def fold(term: Fold) -> Term:
+    def fold(term: Term) -> Term | None:
+        if not isinstance(term, Fold):
+            return None
         name = term.axis.name
         inner = {key: value for key, value in values.items() if key != name}
         coming = {symbol.name for value in inner.values() for symbol in symbols(value)}
@@ -117,7 +119,7 @@ def replaced(term: Term, values: Mapping[str, Dim], buffers: Mapping[str, str] =
             return term
         return term.over(axis, size, lambda body: replaced(body, inner, buffers))
 
-    return part(term)
+    return exchanged(term, fold, None, located, buffers)
 
 
 def looked_up(term: Term, at: Symbol, size: Dim, position: Term) -> Term | None:

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from itertools import count
-from math import inf, isnan
+from math import isnan
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -366,17 +366,6 @@ def softmaxes(term: Term) -> list[Fold]:
     return list(folds)
 
 
-def worked_out(term: Term) -> tuple[Term, ...]:
-    """Return a term, and what its folds with several values do at each position."""
-    states = [
-        part.states for part in walk(term) if isinstance(part, Fold) and part.score is not None
-    ]
-    return (
-        term,
-        *(step for fold_states in states for step in (*fold_states.next, fold_states.result)),
-    )
-
-
 def read_by(*terms: Term) -> set[str]:
     """Return the names of the buffers that terms read."""
     return {part.buffer for part in walk(*terms) if isinstance(part, (Read, Lookup))}
@@ -527,7 +516,8 @@ def subtracted(term: Term) -> Term | None:
     """Return b for b * -1, and 2 for -2: what added to a is written as a - b."""
     match term:
         case Number(value=value, dtype=dtype) if repr(value).startswith("-"):
-            return Number(-value, dtype) if -value <= _most(dtype) else None
+            is_there = dtype.is_float or -value <= dtype.limits[1]
+            return Number(-value, dtype) if is_there else None
         case Apply(op=op, args=(negated, Number(value=-1))) if op == Mul() and not isinstance(
             negated, Number
         ):
@@ -585,10 +575,6 @@ def _is_long(term: Term) -> bool:
         length += 1
         todo += todo.pop().parts
     return length > SHORT_TERM
-
-
-def _most(dtype: DType) -> float:
-    return inf if dtype.is_float else dtype.limits[1]
 
 
 def number_text(value: bool | int | float, dtype: DType) -> str:

@@ -3,7 +3,7 @@
 import re
 from collections import ChainMap
 from collections.abc import Mapping
-from typing import NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 from typing_extensions import override
 
@@ -69,11 +69,6 @@ def parse_definition(text: str) -> Definition:
     kernel norm(x: f32[n, 64]) -> (y: f32[n])
       y[i < n] = sqrt(sum j < 64: x[i, j] * x[i, j])
     """
-    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
-        raise ParseError(
-            f"parse_definition: needs a text, and not a {text.__class__.__name__}",
-            hint="str(definition) writes one",
-        )
     return DefinitionReader(text).definition()
 
 
@@ -103,7 +98,14 @@ def parse_header(text: str) -> Header:
 class DefinitionReader(TypeReader):
     """Reads definitions, and the terms of nests."""
 
+    kind: ClassVar[str] = "definition"
+
     def __init__(self, text: str) -> None:
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
+            raise ParseError(
+                f"parse_{self.kind}: needs a text, and not a {text.__class__.__name__}",
+                hint=f"str({self.kind}) writes one",
+            )
         if len(text) > MOST_LETTERS:
             raise ParseError(f"a kernel's text has more than {MOST_LETTERS:,} letters")
         super().__init__(text)

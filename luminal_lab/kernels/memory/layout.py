@@ -1,4 +1,4 @@
-"""Where spans of time with sizes go in one block of memory, and the block itself.
+"""Where spans of time with sizes go in one block of memory.
 
 What is decided is not a number but an order: of any two that are there at one time, which lies
 below the other. Offsets follow from it: each begins where the highest of those below it ends. So
@@ -14,7 +14,6 @@ from math import inf
 from typing import NamedTuple, final
 
 import numpy as np
-import numpy.typing as npt
 
 BLOCK, FEW = 64, 1024
 """Steps whose neighbours are found together, and up to how many values all are compared."""
@@ -168,35 +167,3 @@ def stacked(
             if 0 < at < len(live):
                 below[order[live[at]]][order[live[at - 1]]] = None
     return ArenaLayout(tuple(order), tuple(map(tuple, below)))
-
-
-class Arena:
-    """Bytes that only grow; they begin at a multiple of the alignment.
-
-    >>> arena = Arena()
-    >>> arena.fit(100).size, arena.fit(64).size, arena.bytes
-    (100, 64, 100)
-    """
-
-    def __init__(self, alignment: int = 64) -> None:
-        self.alignment = alignment
-        self._memory: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
-
-    @property
-    def bytes(self) -> int:
-        """How many bytes there are."""
-        return self._memory.size
-
-    def fit(self, count: int) -> npt.NDArray[np.uint8]:
-        """Return the first `count` bytes; if there are fewer, all are new and hold nothing.
-
-        It grows by an eighth at least, so that a length that grows by one a run is no new block
-        in each.
-        """
-        if count > self.bytes:
-            wanted = max(count, self.bytes + self.bytes // 8)
-            self._memory = np.empty(0, np.uint8)  # so that never both are there
-            block = np.empty(wanted + self.alignment - 1, np.uint8)
-            start = -block.ctypes.data % self.alignment
-            self._memory = block[start : start + wanted]
-        return self._memory[:count]

@@ -30,6 +30,10 @@ from luminal_lab.tables import Table, frame
 PlaceKind: TypeAlias = Literal["arena", "input", "constant", "output"]
 UNBOUNDED = 1024
 """The size assumed for an unbounded dim when values are laid out."""
+COLUMNS = (
+    *("value", "id", "kind", "bytes", "first", "last", "place", "lives_in", "offset"),
+    *("view_of", "written_over"),
+)
 LONGEST = 60
 """Characters up to which an offset is written as an expression."""
 
@@ -69,8 +73,28 @@ class Place:
     """In the arena, the places that end before this one begins."""
 
 
+class _Tabled(Charted, Displayed):
+    def rows(self) -> list[Row]:
+        """Return what the table says, as one plain dict for each value."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> Table:
+        """Return a table of pandas, a row for each value; symbolic sizes are text."""
+        rows = self.rows()
+        return frame("memory plan", tuple(COLUMNS), ([row[c] for c in COLUMNS] for row in rows))
+
+    @override
+    def plot(self, before: MemoryPlan | BoundPlan | None = None, *, theme: Theme = "auto") -> Any:
+        """Return a chart of the bytes that temporaries need at each step, with the peak.
+
+        Another plan, such as that of the compile before, has its line beside. With symbolic sizes,
+        `plan.bind({"n": 128}).plot()`.
+        """
+        return DISPLAYS[f"{type(self).__name__}.plot"](self, before, theme=theme)
+
+
 @dataclass(frozen=True, repr=False)
-class MemoryPlan(Charted, Displayed):
+class MemoryPlan(_Tabled):
     """Where each value of a program lives."""
 
     program: MemoryProgram
@@ -131,22 +155,9 @@ class MemoryPlan(Charted, Displayed):
         """Return this plan with a number for each size and offset."""
         return BoundPlan(self, dims or {})
 
-    def rows(self) -> list[Row]:
-        """Return what the table says, as one plain dict for each value."""
-        return rows_of(self)
-
-    def to_pandas(self) -> Table:
-        """Return a table of pandas, a row for each value; symbolic sizes are text."""
-        return _frame(self.rows())
-
     @override
-    def plot(self, before: MemoryPlan | BoundPlan | None = None, *, theme: Theme = "auto") -> Any:
-        """Return a chart of the bytes that temporaries need at each step, with the peak.
-
-        Another plan, such as that of the compile before, has its line beside. With symbolic sizes,
-        `plan.bind({"n": 128}).plot()`.
-        """
-        return DISPLAYS["MemoryPlan.plot"](self, before, theme=theme)
+    def rows(self) -> list[Row]:
+        return rows_of(self)
 
     @override
     def __str__(self) -> str:
@@ -158,7 +169,7 @@ class MemoryPlan(Charted, Displayed):
 
 
 @dataclass(frozen=True, repr=False)
-class BoundPlan(Charted, Displayed):
+class BoundPlan(_Tabled):
     """A memory plan with a number for each size and offset."""
 
     plan: MemoryPlan
@@ -220,18 +231,9 @@ class BoundPlan(Charted, Displayed):
         own = [id for id in program.born if program.by_id[id].kind == "temporary"]
         return sum(_up(self.bytes[id], self.plan.alignment) for id in own)
 
-    def rows(self) -> list[Row]:
-        """Return what the table says, as one plain dict for each value."""
-        return rows_of(self.plan, self)
-
-    def to_pandas(self) -> Table:
-        """Return a table of pandas, a row for each value."""
-        return _frame(self.rows())
-
     @override
-    def plot(self, before: MemoryPlan | BoundPlan | None = None, *, theme: Theme = "auto") -> Any:
-        """Return a chart of the bytes that temporaries need at each step, with the peak."""
-        return DISPLAYS["BoundPlan.plot"](self, before, theme=theme)
+    def rows(self) -> list[Row]:
+        return rows_of(self.plan, self)
 
     @override
     def __str__(self) -> str:
@@ -281,13 +283,6 @@ def plan(
     proved = MemoryPlan(program, places, asked, carries, alignment)
     check(proved)
     return proved
-
-
-def _frame(rows: list[Row]) -> Table:
-    columns = tuple(
-        "value id kind bytes first last place lives_in offset view_of written_over".split()  # noqa: SIM905  # a list of names reads better so
-    )
-    return frame("memory plan", columns, ([row[name] for name in columns] for row in rows))
 
 
 class _Chains:

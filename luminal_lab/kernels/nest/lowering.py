@@ -17,7 +17,7 @@ local that only the scores read is worked out where they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -236,7 +236,9 @@ class _Lowering:
 
             def added(j: Symbol) -> Block:
                 def mixed(axes: tuple[Symbol, ...]) -> Set:
-                    term = self.term(replaced(at(value, j), _renamed(along, axes)))
+                    pairs = zip(along, axes, strict=True)
+                    own: dict[str, Dim] = {old.name: new for (old, _), new in pairs}
+                    term = self.term(replaced(at(value, j), own))
                     return Set(acc.buffer, axes, product(element(j), term, fused=fold.fused), "+=")
 
                 return self.each("mix", along, mixed)
@@ -259,7 +261,8 @@ class _Lowering:
             inside += self.each("scale", along, scaled)
             block("mix", added)
         self.add(Loop(outer, blocks, tuple(inside)), level=level)
-        return _stated(result, {"l": total, "acc": Read(acc.buffer, axes, dtype)})
+        ends = {"l": total, "acc": Read(acc.buffer, axes, dtype)}
+        return exchanged(result, lambda part: ends[part.name] if isinstance(part, State) else None)
 
     def each(
         self,
@@ -353,13 +356,3 @@ def _values(term: Term, axes: list[Symbol]) -> list[Symbol]:
             break
         found.append(axis)
     return found[::-1]
-
-
-def _stated(term: Term, states: Mapping[str, Term]) -> Term:
-    """Return a term with what a fold has at its end in it."""
-
-    return exchanged(term, lambda one: states[one.name] if isinstance(one, State) else None)
-
-
-def _renamed(along: list[tuple[Symbol, Dim]], axes: tuple[Symbol, ...]) -> dict[str, Dim]:
-    return {old.name: new for (old, _), new in zip(along, axes, strict=True)}

@@ -33,7 +33,7 @@ min(6, n - 6*i) has six.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
 
@@ -42,8 +42,8 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim, Shape, Symbol, substitute, symbols
 from luminal_lab.core.dims.expression import Extremum
 from luminal_lab.core.op import TensorType, mentioned
-from luminal_lab.core.printer import as_text, dim_declaration
-from luminal_lab.kernels.definition.definition import Buffer
+from luminal_lab.core.printer import as_text
+from luminal_lab.kernels.definition.definition import Buffer, header_text
 from luminal_lab.kernels.definition.substitution import replaced
 from luminal_lab.kernels.definition.terms import (
     Lookup,
@@ -164,20 +164,18 @@ class Nest:
         found = dict(mentioned(self.types.values(), ()))
         axes: set[str] = set()
         for one in self.statements:
-            places: list[Dim] = []
             match one:
                 case Loop(axis=axis, size=size):
                     axes.add(axis.name)
-                    places.append(size)
+                    places: Shape = (size,)
                 case When(holds=holds):
-                    places.append(holds)
-                case Set(index=index, term=term):
-                    places += index
+                    places = (holds,)
+                case Set(index=places, term=term):
                     found |= free(term)
-                case Fetch(index=index):
-                    places += index
-                case Local():
+                case Fetch(index=places):
                     pass
+                case Local():
+                    continue
             found |= {symbol.name: symbol for place in places for symbol in symbols(place)}
         return {name: found[name] for name in sorted(found) if name not in axes}
 
@@ -188,18 +186,8 @@ class Nest:
 
     @override
     def __str__(self) -> str:
-        known = mentioned([buffer.type for buffer in (*self.inputs, *self.outputs)], ())
-        declared = [
-            dim_declaration(symbol)
-            for name, symbol in self.dims.items()
-            if (symbol.low, symbol.high, symbol.multiple_of) != (1, None, 1) or name not in known
-        ]
-        dims = f"[{', '.join(declared)}]" if declared else ""
-        given = ", ".join(f"{buffer.name}: {buffer.type}" for buffer in self.inputs)
-        made = ", ".join(f"{buffer.name}: {buffer.type}" for buffer in self.outputs)
-        return "\n".join(
-            [f"nest {self.name}{dims}({given}) -> ({made})", *self._lines(self.body, "  ")]
-        )
+        header = header_text(f"nest {self.name}", self.dims, self.inputs, self.outputs)
+        return "\n".join([header, *self._lines(self.body, "  ")])
 
     _repr_mimebundle_ = as_text
 
@@ -272,6 +260,13 @@ def reads_of(term: Term) -> Iterator[tuple[str, Shape | None]]:
             yield part.buffer, None
 
 
+def terms_in(block: Block) -> Iterator[Term]:
+    """Yield all that a block works out, and the parts of it."""
+    for one in walk(block):
+        if isinstance(one, Set):
+            yield from walk_terms(one.term)
+
+
 def arrays_in(block: Block) -> set[str]:
     """Return the names of all arrays that a block reads or writes."""
     found: set[str] = set()
@@ -301,11 +296,7 @@ def _with_body(one: Statement, change: Callable[[Statement], Statement | Block])
     if not isinstance(one, (Loop, When)):
         return one
     body = mapped(one.body, change)
-    if body is one.body:
-        return one
-    if isinstance(one, Loop):
-        return Loop(one.axis, one.size, body, one.kind)
-    return When(one.holds, body)
+    return one if body is one.body else replace(one, body=body)
 
 
 def substituted(

@@ -8,7 +8,7 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim, Shape
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.parse import TYPE
-from luminal_lab.errors import ParseError, nearest
+from luminal_lab.errors import nearest
 from luminal_lab.kernels.definition.definition import Buffer, axis_of
 from luminal_lab.kernels.definition.terms import Read, Term
 from luminal_lab.kernels.definition.text import DEEPEST, FOLD, STATED, WORD, DefinitionReader
@@ -49,16 +49,13 @@ def parse_nest(text: str) -> Nest:
       simd i < n:
         y[i] = x[i] * 2.0
     """
-    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
-        raise ParseError(
-            f"parse_nest: needs a text, and not a {text.__class__.__name__}",
-            hint="str(nest) writes one",
-        )
     return NestReader(text).nest()
 
 
 class NestReader(DefinitionReader):
     """Reads nests: statements line by line, with the terms of definitions."""
+
+    kind = "nest"
 
     def __init__(self, text: str) -> None:
         super().__init__(text)

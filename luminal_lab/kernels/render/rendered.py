@@ -80,6 +80,12 @@ def kept_in_memory(nest: Nest) -> list[str]:
     return [one.name for one in nest.locals.values() if one.space == "memory"]
 
 
+def buffers_of(nest: Nest) -> list[str]:
+    """Return the arrays that a kernel is given, in order."""
+    inputs, outputs = ([name for name, _ in some] for some in (nest.inputs, nest.outputs))
+    return [*inputs, *kept_in_memory(nest), *outputs]
+
+
 def without_loops(nest: Nest, kinds: Iterable[str]) -> Nest:
     """Return a nest without the loops of one iteration, of these kinds."""
     kinds = {*kinds}

@@ -34,11 +34,6 @@ def number(value: bool | int | float, dtype: DType) -> str:
     return f"(({C_TYPES[dtype]}){int(value)}LL)"
 
 
-def least(dtype: DType) -> str:
-    """Return the least value of a dtype."""
-    return number(-float("inf") if dtype.is_float else dtype.limits[0], dtype)
-
-
 def function_of(op: Op) -> str | None:
     """Return which C function computes an op, without its dtype; None for a user's own op."""
     if isinstance(op, Intrinsic):

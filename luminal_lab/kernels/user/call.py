@@ -21,13 +21,13 @@ from typing import Any, Literal, NoReturn, cast, get_args
 from typing_extensions import override
 
 from luminal_lab.core.builder import DimLike
-from luminal_lab.core.dims import Dim, bounds, parse_dim
+from luminal_lab.core.dims import Dim, bounds
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.ir import IR, Meta, Node, Table
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import HostCall, Input, Pick, UserKernel
 from luminal_lab.core.origin import here
-from luminal_lab.core.printer import as_text, dim_declaration, unique
+from luminal_lab.core.printer import as_text, unique
 from luminal_lab.errors import (
     ArgumentError,
     DefinitionError,
@@ -37,13 +37,14 @@ from luminal_lab.errors import (
     LabError,
     nearest,
 )
-from luminal_lab.kernels.definition.definition import Buffer
+from luminal_lab.kernels.definition.definition import Buffer, header_text
 from luminal_lab.kernels.definition.text import Header
 from luminal_lab.kernels.user.gpu import check_gpu_function, launch_text
 from luminal_lab.kernels.user.kernel import (
     CALLED,
     check_function,
     check_tasks,
+    count_of,
     header_dims,
     header_in,
     header_of,
@@ -149,7 +150,7 @@ def _kernel(
         )
     kind = cast("Dialect", dialect)
     tasks = _checked_launch(read, source, kind, tasks, launch)
-    text = _header_text(read)
+    text = header_text(f"kernel {read.name}", read.dims, read.inputs, read.outputs)
     return KernelCall(text, source.strip("\n"), kind, tasks, meaning, numpy, gradient)
 
 
@@ -183,29 +184,13 @@ def _checked_launch(
 
 def _check_tasks(read: Header, tasks: str, unit: str = "tasks") -> None:
     """Raise if nothing says how often the function is called, or it never is."""
-    try:
-        count = parse_dim(tasks, header_dims(read))
-    except LabError as error:
-        dims = ", ".join(header_dims(read)) or "none"
-        raise DefinitionError(
-            f"kernel {read.name}: its tasks are {tasks!r}, and its dims are {dims}",
-            hint='give a number, or an expression in its dims such as tasks="n"',
-        ) from error
-    high = bounds(count)[1]
+    high = bounds(count_of(read, unit, tasks, 'tasks="n"'))[1]
     if high is not None and high < 1:
         raise DefinitionError(
             f"kernel {read.name}: its {unit} are {tasks}: nothing would write "
             f"{' and '.join(name for name, _ in read.outputs)}",
             hint=CALLED if unit == "tasks" else "blocks= says how many there are: at least one",
         )
-
-
-def _header_text(header: Header) -> str:
-    inputs = ", ".join(f"{name}: {type}" for name, type in header.inputs)
-    outputs = ", ".join(f"{name}: {type}" for name, type in header.outputs)
-    bounded = [s for s in header.dims.values() if (s.low, s.high, s.multiple_of) != (1, None, 1)]
-    dims = f"[{', '.join(map(dim_declaration, bounded))}]" if bounded else ""
-    return f"kernel {header.name}{dims}({inputs}) -> ({outputs})"
 
 
 @told_object("kernel")

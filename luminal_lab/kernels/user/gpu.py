@@ -13,15 +13,16 @@ mentions them; blocks= and threads= say how often.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final, Literal
 
 from luminal_lab.core.dims import Dim, parse_dim, substitute
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.interpret import Environment, interpret
-from luminal_lab.core.ir import Node
+from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.ops import HostCall, UserKernel
-from luminal_lab.errors import DefinitionError, DimError, DTypeError, LabError
+from luminal_lab.errors import DefinitionError, DimError, DTypeError
 from luminal_lab.kernels.definition.text import Header
 from luminal_lab.kernels.emulated import Meaning
 from luminal_lab.kernels.kernel import Kernel, Phase, comment, function_name
@@ -39,6 +40,7 @@ from luminal_lab.kernels.user.kernel import (
     Language,
     check_signature,
     check_text,
+    count_of,
     header_dims,
     header_in,
     header_of,
@@ -123,17 +125,9 @@ def launch_text(header: Header, blocks: object, threads: object) -> str:
                 f"kernel {header.name}: nothing says how many {unit} it has",
                 hint='as in blocks="(n + 255) // 256", threads=256',
             )
-        try:
-            parse_dim(str(text), header_dims(header))
-        except LabError as error:
-            dims = ", ".join(header_dims(header)) or "none"
-            raise DefinitionError(
-                f"kernel {header.name}: its {unit} are {text!r}, and its dims are {dims}",
-                hint='give a number, or an expression in its dims such as "(n + 255) // 256"',
-            ) from error
-    count = parse_dim(str(threads), header_dims(header))
-    if isinstance(count, int):
-        _check_threads(header.name, count)
+        count = count_of(header, unit, text, '"(n + 255) // 256"')
+        if unit == "threads" and isinstance(count, int):
+            _check_threads(header.name, count)
     return f"{blocks} of {threads}"
 
 
@@ -244,6 +238,7 @@ def gpu_user_kernel(op: UserKernel, name: str) -> Kernel:
         for dim, argument in zip(dims.values(), arguments[arrays:], strict=True)
     )
     function = function_name(name)
+    is_by_host = any(isinstance(node.op, HostCall) for node in op.body)
     return Kernel(
         name,
         None,
@@ -254,28 +249,22 @@ def gpu_user_kernel(op: UserKernel, name: str) -> Kernel:
         given_numbers=numbers,
         cost=use.cost,
         dialect=op.dialect,
-        meaning=Meaning(use.inputs, use.outputs, _computing(op)),
+        # What a function of a session's computes is not known here.
+        meaning=Meaning(
+            use.inputs, use.outputs, None if is_by_host else partial(outputs_of, op.body)
+        ),
     )
 
 
-def _computing(
-    op: UserKernel,
-) -> Callable[[Sequence[Array], Mapping[str, int]], Sequence[Array]] | None:
-    """Return what computes the outputs in NumPy; None where a session's function does."""
-    body = op.body
-    if any(isinstance(node.op, HostCall) for node in body):
-        return None
+def outputs_of(body: IR, arrays: Sequence[Array], dims: Mapping[str, int]) -> list[Array]:
+    """Return what a graph that says what a kernel means makes of arrays."""
+    data = dict(zip(body.input_ids, arrays, strict=True))
 
-    def compute(arrays: Sequence[Array], dims: Mapping[str, int]) -> list[Array]:
-        data = dict(zip(body.input_ids, arrays, strict=True))
+    def value(node: Node) -> Array:
+        return data[node.id]
 
-        def value(node: Node) -> Array:
-            return data[node.id]
-
-        values = interpret(body, Environment(value, dims))
-        return [values[id] for id in body.output_ids]
-
-    return compute
+    values = interpret(body, Environment(value, dims))
+    return [values[id] for id in body.output_ids]
 
 
 def _embedded(op: UserKernel, header: Header, function: str) -> str:

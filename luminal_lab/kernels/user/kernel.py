@@ -30,7 +30,7 @@ from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ir import IR
 from luminal_lab.core.op import Elementwise, Reduce, TensorType, mentioned, size_of, tuple_text
 from luminal_lab.core.ops import Cast, StopGradient, UserKernel, Where
-from luminal_lab.errors import DefinitionError, DimError, ShapeError, nearest
+from luminal_lab.errors import DefinitionError, DimError, LabError, ShapeError, nearest
 from luminal_lab.kernels.definition.definition import Buffer
 from luminal_lab.kernels.definition.text import Header, parse_header
 from luminal_lab.kernels.kernel import Kernel, Phase, comment, function_name
@@ -136,10 +136,12 @@ def solved(
     sizes = dict(dims)
     pairs = list(zip(header.inputs, given, labels, strict=True))
     for (name, type), other, label in pairs:
-        if len(type.shape) != len(other.shape):
+        count = len(type.shape)
+        if count != len(other.shape):
             raise ShapeError(
                 f"{subject}: {name} is {type}, but it is given {label}",
-                hint=f"give it {_axes(len(type.shape))}, with reshape, expand or unsqueeze",
+                hint=f"give it {count} {'axis' if count == 1 else 'axes'}, with reshape, expand or "
+                "unsqueeze",
             )
         for dim, size in zip(type.shape, other.shape, strict=True):
             if isinstance(dim, Symbol):
@@ -261,6 +263,19 @@ def _problems(
             yield f"{name} is {what}, {text.format(argument.text)}", f"write {usual}"
 
 
+def count_of(header: Header, unit: str, text: object, example: str) -> Dim:
+    """Return how many tasks, blocks or threads a kernel has, in its dims, or raise."""
+    dims = header_dims(header)
+    try:
+        return parse_dim(str(text), dims)
+    except LabError as error:
+        raise DefinitionError(
+            f"kernel {header.name}: its {unit} are {text!r}, and its dims are "
+            f"{', '.join(dims) or 'none'}",
+            hint=f"give a number, or an expression in its dims such as {example}",
+        ) from error
+
+
 def check_text(subject: str, source: str, shown: str | None = None) -> None:
     """Raise if a brace stands alone, or a name is a word of C's or of our own source's.
 
@@ -290,11 +305,6 @@ def check_text(subject: str, source: str, shown: str | None = None) -> None:
 
 
 # -- the kernel ------------------------------------------------------------------------------------
-
-
-def uses_c(op: UserKernel) -> bool:
-    """Return whether a kernel is in C; another is computed here by what it means."""
-    return op.dialect == "c"
 
 
 def user_kernel(op: UserKernel, name: str) -> Kernel:
@@ -479,7 +489,3 @@ def header_in(source: str) -> str | None:
     """Return the header that a source states in a comment, `// kernel name(…) -> (…)`."""
     match = STATED.search(source)
     return match[1] if match else None
-
-
-def _axes(count: int) -> str:
-    return "1 axis" if count == 1 else f"{count} axes"

@@ -75,5 +75,5 @@ def test_a_wrong_schedule_is_an_error_there_too():
 def test_it_runs_nothing_itself():
     cx, _ = written()
     program = CPUSource(cx.compile(*BOTH).ir)
-    error = error_of(lambda: program.ran(None, None, {}, None), DeviceError)  # pyright: ignore[reportArgumentType]  # nothing is looked at
+    error = error_of(lambda: program.started(None, None), DeviceError)  # pyright: ignore[reportArgumentType]  # nothing is looked at
     assert error.hint == "pip install ziglang"

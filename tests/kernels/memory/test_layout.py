@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from luminal_lab.kernels.memory import layout as memory_layout
-from luminal_lab.kernels.memory.layout import Arena, LifeSpan as Span, arrange, most_live
+from luminal_lab.kernels.memory.layout import LifeSpan as Span, arrange, most_live
 
 SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=20)
 SIZES = st.lists(st.integers(0, 500), min_size=20, max_size=20)
@@ -58,21 +58,3 @@ def test_a_stack_and_a_chain_are_laid_out_without_loss():
     for spans in (stack, chain, [*stack, *chain]):
         sizes = [64 * (1 + k % 3) for k in range(len(spans))]
         assert arrange(spans, [sizes]).height(sizes) <= 1.01 * most_live(spans, sizes)
-
-
-def test_an_arena_only_grows():
-    arena = Arena(alignment=64)
-    first = arena.fit(1000)
-    assert (first.size, arena.bytes) == (1000, 1000)
-    assert first.ctypes.data % 64 == 0
-    first[:] = 7
-    assert arena.fit(200)[199] == 7
-    assert arena.bytes == 1000
-    more = arena.fit(1001)  # by an eighth, so that the next ones are no new blocks
-    assert (more.size, arena.bytes) == (1001, 1125)
-    assert more.ctypes.data % 64 == 0
-    assert arena.fit(1125).ctypes.data == more.ctypes.data
-    assert arena.fit(9000).size == arena.bytes == 9000
-    assert first[0] == 7  # what was handed out before is its holder's
-    assert Arena(4096).fit(10).ctypes.data % 4096 == 0
-    assert Arena().fit(0).size == 0

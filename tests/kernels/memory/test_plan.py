@@ -14,7 +14,6 @@ from luminal_lab.core.ops import Constant, Input
 from luminal_lab.core.parse import parse
 from luminal_lab.errors import DimError, GraphError
 from luminal_lab.kernels.memory.check import check_bound
-from luminal_lab.kernels.memory.layout import Arena
 from luminal_lab.kernels.memory.plan import BoundPlan, MemoryPlan, plan
 from luminal_lab.kernels.memory.program import MemoryStep as Step, MemoryValue as Value, ValueKind
 from luminal_lab.passes.memory import ALIASES
@@ -364,7 +363,7 @@ def test_random_programs_find_their_values(program: Any, n: int, half: int, alig
 def run(made: MemoryPlan, bound: BoundPlan) -> None:
     """Run a program whose values are drawn bytes, and look at each when it is read."""
     program = made.program
-    memory = Memory(made, bound, Arena(made.alignment).fit(bound.arena_bytes))
+    memory = Memory(made, bound, np.empty(bound.arena_bytes, np.uint8))
     for value in program.values:
         if value.kind in ("input", "constant"):
             memory.write(value.id)

@@ -53,6 +53,7 @@ from luminal_lab.kernels.nest.nest import (
     Set,
     accesses,
     arrays_in,
+    terms_in,
     walk,
 )
 from luminal_lab.kernels.prelude.prelude import known_in
@@ -66,9 +67,9 @@ from luminal_lab.kernels.render.names import c_name
 from luminal_lab.kernels.render.rendered import (
     Function,
     Rendered,
+    buffers_of,
     bytes_of,
     function_names,
-    kept_in_memory,
     rendered,
     without_loops,
 )
@@ -101,11 +102,11 @@ def render_nest(
     """
     order = tuple(nest.dims) if dims is None else tuple(dims)
     nest, parts = parts_of(without_loops(nest, ONCE))
-    kept, exact = kept_in_memory(nest), exact_names(nest, compared)
+    exact = exact_names(nest, compared)
     functions: list[Function] = []
     scratch: Dim = 0
     for function, (block, tasks) in zip(function_names(name, parts), parts, strict=True):
-        writer = _Writer(nest, kept, order, exact)
+        writer = _Writer(nest, order, exact)
         writer.function(block)
         head = [f"{C.head.format(name=function)} {{"]
         functions.append(Function(Phase(function, tasks), head, writer.code))
@@ -170,12 +171,7 @@ def _is_widening(term: Term) -> TypeGuard[Apply]:
 
 def looks_up(block: Block) -> bool:
     """Return whether a place in an array is a value, which may be no position."""
-    return any(
-        isinstance(part, Lookup)
-        for one in walk(block)
-        if isinstance(one, Set)
-        for part in walk_terms(one.term)
-    )
+    return any(isinstance(part, Lookup) for part in terms_in(block))
 
 
 def _adds_vectors(loop: Loop) -> bool:
@@ -191,22 +187,18 @@ def _adds_vectors(loop: Loop) -> bool:
 class _Writer(Writer):
     """The C of one phase."""
 
-    def __init__(
-        self, nest: Nest, kept: list[str], dims: Sequence[str], exact: AbstractSet[str]
-    ) -> None:
+    def __init__(self, nest: Nest, dims: Sequence[str], exact: AbstractSet[str]) -> None:
         self.arrays: CArrays = CArrays(nest, Code(C, nest.names))
         super().__init__(self.arrays, exact)
-        self.kept, self.dims = kept, dims
+        self.dims = dims
         self.scratch: Dim = 0
 
     def function(self, block: Block) -> None:
         """Write what stands between the braces of a phase's function."""
         code, used = self.code, arrays_in(block)
         used |= {one.name for one in walk(block) if isinstance(one, Fetch)}
-        given = [buffer.name for buffer in self.nest.inputs]
-        made = [buffer.name for buffer in self.nest.outputs]
         set_here = {access.name for access in accesses(block) if access.how != "read"}
-        for place, buffer in enumerate([*given, *self.kept, *made]):
+        for place, buffer in enumerate(buffers_of(self.nest)):
             if buffer in used:
                 const, type = "const " * (buffer not in set_here), self.types[buffer].dtype
                 code.raw(C.buffer(c_name(buffer), C_TYPES[type], place, const))

@@ -9,12 +9,11 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim, Shape, Symbol, known, substitute
 from luminal_lab.core.op import size_of
 from luminal_lab.core.views import row_major
-from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Guard, Read, Term
 from luminal_lab.kernels.nest.nest import Local
 from luminal_lab.kernels.render.arrays import Arrays
 from luminal_lab.kernels.render.code import Code
-from luminal_lab.kernels.render.gpu.nest import Phase
+from luminal_lab.kernels.render.gpu.nest import Phase, misplaced
 from luminal_lab.kernels.render.names import c_name
 
 WIDTHS = 2, 4, 8, 16
@@ -57,11 +56,8 @@ class ThreadArrays(Arrays):
         """Return how many elements of an array each thread has."""
         size = size_of(self.own_shape(one.name))
         if not isinstance(size, int):
-            raise ScheduleError(
-                f"nest {self.nest.name}: {one.name} has {size} elements in registers, which is "
-                "not known before it runs",
-                hint=f"place {one.name} in memory",
-            )
+            why = f"has {size} elements in registers, which is not known before it runs"
+            raise misplaced(self.nest, one.name, why, "memory")
         return size
 
     @override
@@ -92,11 +88,8 @@ class ThreadArrays(Arrays):
         """Refuse what does not lie row by row."""
         local = self.nest.locals.get(name)
         if local is not None and local.space == "tiles":
-            raise ScheduleError(
-                f"nest {self.nest.name}: {name} is in tiles, which bulk copies write and four "
-                "warps multiply, and here a thread uses it",
-                hint=f"place {name} in shared",
-            )
+            why = "is in tiles, which bulk copies write and four warps multiply, and here a thread"
+            raise misplaced(self.nest, name, f"{why} uses it")
 
     @override
     def bits(self, term: Term) -> str | None:

@@ -184,24 +184,15 @@ class Phase:
         for name in arrays_in(self.body):
             local = self.nest.locals.get(name)
             if local is not None and local.space == "scratch":
-                raise ScheduleError(
-                    f"nest {self.nest.name}: {name} is in scratch, which GPUs lack",
-                    hint=f"place {name} in shared",
-                )
+                raise misplaced(self.nest, name, "is in scratch, which GPUs lack")
             if local is not None and local.space != "memory" and name not in inside:
-                raise ScheduleError(
-                    f"nest {self.nest.name}: {name} is in {local.space}, where one launch does not "
-                    "find what another left",
-                    hint=f"place {name} in memory",
-                )
+                why = f"is in {local.space}, where one launch does not find what another left"
+                raise misplaced(self.nest, name, why, "memory")
         for region in self.regions.values():
             for one in walk(region.body):
                 if isinstance(one, Local) and one.space != "registers":
-                    raise ScheduleError(
-                        f"nest {self.nest.name}: {one.name} is in {one.space}, and each thread has "
-                        "it alone",
-                        hint=f"place {one.name} in registers",
-                    )
+                    why = f"is in {one.space}, and each thread has it alone"
+                    raise misplaced(self.nest, one.name, why, "registers")
             for use, axes in self._own(region):
                 self._check_use(region, use, axes)
         self._check_outside(self.body)
@@ -290,11 +281,8 @@ class Phase:
 
     def _elsewhere(self, name: str, region: Region) -> ScheduleError:
         loops = ", ".join(loop.name for loop in region.loops)
-        return ScheduleError(
-            f"nest {self.nest.name}: {name} is in the registers of other threads than those of "
-            f"{loops}",
-            hint=f"place {name} in shared",
-        )
+        why = f"is in the registers of other threads than those of {loops}"
+        return misplaced(self.nest, name, why)
 
     # -- what is refused ---------------------------------------------------------------------------
 
@@ -303,19 +291,12 @@ class Phase:
         assert use.index is not None
         own = [axes[place] for place in self.spread[use.name]]
         rest = {s for place in self.own(use.name, use.index) for s in symbols(place)}
+        why = "is in the registers of each thread, and"
         for loop in region.loops:
             if loop.axis in rest:
-                raise ScheduleError(
-                    f"nest {self.nest.name}: {use.name} is in the registers of each thread, and "
-                    f"{loop.name} is not one of its axes",
-                    hint=f"place {use.name} in shared",
-                )
+                raise misplaced(self.nest, use.name, f"{why} {loop.name} is not one of its axes")
             if use.how != "read" and loop not in own and loop is not region.fold and loop.size != 1:
-                raise ScheduleError(
-                    f"nest {self.nest.name}: {use.name} is in the registers of each thread, and "
-                    f"one of {loop.name} alone would set it",
-                    hint=f"place {use.name} in shared",
-                )
+                raise misplaced(self.nest, use.name, f"{why} one of {loop.name} alone would set it")
 
     def _check_outside(self, block: Block) -> None:
         """Refuse what no thread alone can do where none is meant."""
@@ -328,11 +309,8 @@ class Phase:
             inside, kept, others = private((one,)), set[str](), set[str]()
             for use in accesses((one,)):
                 if self.spread.get(use.name):
-                    raise ScheduleError(
-                        f"nest {self.nest.name}: {use.name} is in the registers of each thread, "
-                        "and used outside of their loops",
-                        hint=f"place {use.name} in shared",
-                    )
+                    why = "is in the registers of each thread, and used outside of their loops"
+                    raise misplaced(self.nest, use.name, why)
                 if use.how != "read" and use.name not in inside:
                     (kept if self.is_kept(use.name) else others).add(use.name)
             if kept and others:
@@ -348,6 +326,12 @@ class Phase:
 
 
 _MANY = {"block": "blocks", "thread": "threads", "across": "threads"}
+
+
+def misplaced(nest: Nest, name: str, why: str, space: str = "shared") -> ScheduleError:
+    """Return the error about an array that is where threads cannot use it."""
+    hint = f"place {name} in {space}"
+    return ScheduleError(f"nest {nest.name}: {name} {why}", hint=hint)
 
 
 def _threads_of(region: Region, use: Access) -> dict[int, Loop]:

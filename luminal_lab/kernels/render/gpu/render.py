@@ -25,7 +25,7 @@ from luminal_lab.core.dims import Dim
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import size_of
 from luminal_lab.errors import ScheduleError
-from luminal_lab.kernels.definition.terms import Draw, Lookup, Term, read_by, walk as walk_terms
+from luminal_lab.kernels.definition.terms import Draw, Lookup, read_by
 from luminal_lab.kernels.dialect import Dialect
 from luminal_lab.kernels.kernel import Phase as KernelPhase
 from luminal_lab.kernels.nest.nest import (
@@ -37,6 +37,7 @@ from luminal_lab.kernels.nest.nest import (
     Statement,
     When,
     arrays_in,
+    terms_in,
     walk,
 )
 from luminal_lab.kernels.prelude.rows import C_TYPES
@@ -45,7 +46,7 @@ from luminal_lab.kernels.render.exact import exact_names
 from luminal_lab.kernels.render.gpu.ahead import Arrivals, arrivals, bulk_loops
 from luminal_lab.kernels.render.gpu.arrays import ThreadArrays
 from luminal_lab.kernels.render.gpu.bulk import ARRIVED, TILES
-from luminal_lab.kernels.render.gpu.nest import Phase, phases
+from luminal_lab.kernels.render.gpu.nest import Phase, misplaced, phases
 from luminal_lab.kernels.render.gpu.regions import Regions
 from luminal_lab.kernels.render.gpu.threads import Threads
 from luminal_lab.kernels.render.gpu.waiting import Waits, meet, next_turn, no_turn, touches
@@ -54,8 +55,8 @@ from luminal_lab.kernels.render.names import c_name
 from luminal_lab.kernels.render.rendered import (
     Function,
     Rendered,
+    buffers_of,
     function_names,
-    kept_in_memory,
     rendered,
     without_loops,
 )
@@ -80,12 +81,12 @@ def render_gpu(
     Where other kernels compare its results, 16-bit floats are rounded after each op.
     """
     order = tuple(nest.dims) if dims is None else tuple(dims)
-    kept, nest = kept_in_memory(nest), without_loops(nest, ONCE)
+    nest = without_loops(nest, ONCE)
     listed, exact = phases(nest), exact_names(nest, compared)
     functions: list[Function] = []
     shared = 0
     for function, phase in zip(function_names(name, listed), listed, strict=True):
-        blocks = Blocks(phase, kept, order, dialect, exact)
+        blocks = Blocks(phase, order, dialect, exact)
         functions.append(blocks.function(function))
         shared = max(shared, blocks.bytes + blocks.regions.bytes)
     return replace(rendered(nest, functions), shared=shared)
@@ -97,7 +98,6 @@ class Blocks:
     def __init__(
         self,
         phase: Phase,
-        kept: list[str],
         dims: Sequence[str],
         dialect: Dialect,
         exact: AbstractSet[str],
@@ -106,10 +106,7 @@ class Blocks:
         self.phase, self.nest, self.types = phase, phase.nest, phase.nest.types
         self.dialect, self.dims = dialect, dims
         self.code = Code(dialect, self.nest.names)
-        inputs, outputs = (
-            [buffer.name for buffer in some] for some in (self.nest.inputs, self.nest.outputs)
-        )
-        self.buffers = [*inputs, *kept, *outputs]
+        self.buffers = buffers_of(self.nest)
         self.arrays, self.waits = ThreadArrays(phase, self.code), Waits(phase, self.code)
         self.threads = Threads(self.arrays, exact, self.waits, self.buffers)
         self.regions = Regions(self.threads, self.arrays, self.waits)
@@ -117,7 +114,7 @@ class Blocks:
         """The bytes that the threads of a block declare that they share."""
         self.tiles_bytes = 0
         """The bytes of shared memory that a launch is asked for."""
-        terms = [*_terms(phase.body)]
+        terms = [*terms_in(phase.body)]
         self.draws = any(isinstance(part, Draw) for part in terms)
         self.faults = any(isinstance(part, Lookup) for part in terms)
         self.arrivals: Mapping[str, Arrivals] = {}
@@ -203,11 +200,8 @@ class Blocks:
         """Write the declaration of an array that the threads of a block share."""
         size = size_of(one.type.shape)
         if not isinstance(size, int):
-            raise ScheduleError(
-                f"nest {self.nest.name}: {one.name} has {size} elements in shared memory, which "
-                "is not known before it runs",
-                hint=f"place {one.name} in memory",
-            )
+            why = f"has {size} elements in shared memory, which is not known before it runs"
+            raise misplaced(self.nest, one.name, why, "memory")
         self.bytes += size * one.type.dtype.itemsize
         self.code.array(C_TYPES[one.type.dtype], c_name(one.name), size, "shared")
 
@@ -356,9 +350,3 @@ def _again(block: Block, *, inside: bool = False) -> Iterable[Loop]:
             if inside and isinstance(one, Loop):
                 yield one
             yield from _again(one.body, inside=inside or isinstance(one, Loop))
-
-
-def _terms(block: Block) -> Iterable[Term]:
-    for one in walk(block):
-        if isinstance(one, Set):
-            yield from walk_terms(one.term)

@@ -18,7 +18,7 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim, Shape, Symbol, both, symbols
 from luminal_lab.core.op import size_of
 from luminal_lab.kernels.definition.terms import Guard, Lookup, Read, Term
-from luminal_lab.kernels.nest.nest import Local, Loop, Set
+from luminal_lab.kernels.nest.nest import Local, Loop, Set, reads_of
 from luminal_lab.kernels.render.gpu.arrays import ThreadArrays
 from luminal_lab.kernels.render.gpu.levels import levelled
 from luminal_lab.kernels.render.gpu.waiting import Waits
@@ -157,10 +157,8 @@ class Vectors:
         places: dict[str, set[Shape | None]] = {}
         for one in sets:
             places.setdefault(one.name, set()).add(one.index)
-            for part in _parts(one.term):
-                if isinstance(part, (Read, Lookup)):
-                    index = part.index if isinstance(part, Read) else None
-                    places.setdefault(part.buffer, set()).add(index)
+            for buffer, index in reads_of(one.term):
+                places.setdefault(buffer, set()).add(index)
         written = {one.name for one in sets}
         for one in sets:
             for part, holds in _always(one.term, loop.axis):
@@ -177,12 +175,6 @@ class Vectors:
             if start is not None and hows[0] == "=" and len(places[one.name]) == 1:
                 stores[one.name, one.index] = start
         return {place: load for place, load in loads.items() if place not in several}, stores
-
-
-def _parts(term: Term) -> Iterator[Term]:
-    yield term
-    for part in term.parts:
-        yield from _parts(part)
 
 
 def _always(term: Term, axis: Symbol, holds: Dim = 1) -> Iterator[tuple[Term, Dim]]:
