@@ -118,7 +118,7 @@ class CompiledStore(Store):
         asked = dict.fromkeys([*self._outputs, *self._probes, *self._kept])
         if not asked:
             raise GraphError(
-                f"{caller}: nothing is retrieved, so that there is nothing to compute",
+                f"{caller}: nothing is retrieved, so there is nothing to compute",
                 hint="call retrieve() on the tensors whose values you want",
             )
         return self.snapshot(tuple(asked), tuple(self._carries.items()))

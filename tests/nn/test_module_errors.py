@@ -69,7 +69,7 @@ def test_operations_of_parameters_alone_are_refused():
     for call in (lambda: w + w, lambda: w @ 3, lambda: 2 * w, lambda: -w, lambda: w[0]):
         error = error_of(call, GraphError)
         assert error.message == (
-            "parameter w is in no graph, so that there is nothing to write an operation of it into"
+            "parameter w belongs to no graph, so an operation on it has no graph to go into"
         )
         assert error.hint.startswith("use it with a tensor, as in x @ weight")
     error = error_of(lambda: np.ones(2) @ w, GraphError)

@@ -138,7 +138,7 @@ def test_a_pass_in_one_cell_is_one_among_the_others():
     assert str(snapshot.firings[0]) == "sin-to-exp: %q → %5, because it looks nicer"
     assert snapshot.counts == {"sin-to-exp": 1}
     assert [len(step) for step in snapshot.steps()] == [5, 6]
-    assert compiled.ir["5"].meta.made.rule == "sin-to-exp"
+    assert compiled.ir["5"].meta.derivation.rule == "sin-to-exp"
     assert compiled["sin-to-exp"] is compiled.snapshots[2]
 
 
@@ -256,7 +256,7 @@ BROKEN = {
     ),
     "a result": (
         lambda ir, edit: ir,
-        "pass wrong after the rule 'mul-one': its run returned <IR g: 5 nodes>, and not nothing\n"
+        "pass wrong after the rule 'mul-one': its run returned <IR g: 5 nodes> instead of None\n"
         "hint: change the graph with edit.insert, replace and erase",
     ),
     "an exception": (

@@ -173,7 +173,7 @@ def test_classes_of_passes_are_checked():
         "pass 'silent': it has no docstring\nhint: say in one sentence what it does"
     )
     assert str(error_of(no_word, DefinitionError)) == (
-        "pass 'two words': it has a name that is no word: 'two words'\nhint: as in 'no-sines'"
+        "pass 'two words': it has an invalid name: 'two words'\nhint: as in 'no-sines'"
     )
     assert str(error_of(not_frozen, DefinitionError)) == (
         "pass 'loose': it is no frozen dataclass\n"

@@ -148,9 +148,9 @@ def test_facts_are_about_floats():
 def test_rules_and_sets_are_readable():
     one = Rule("cancel", x * recip(x), 1, assumes=FACTS)
     assert str(one) == (
-        "cancel: x * recip(x) → 1, if no value is NaN and no value is infinite and nobody asks for "
-        "the sign of a zero and what is divided by is not 0 and what a root or logarithm is taken "
-        "of is not negative and the order of roundings does not matter and a product may be "
+        "cancel: x * recip(x) → 1, if no value is NaN and no value is infinite and the sign of a "
+        "zero does not matter and no divisor is 0 and no argument of a root or logarithm is "
+        "negative and the order of roundings does not matter and a product may be "
         "rounded together with the sum that it is added to"
     )
     two = Rule("swap", op(Permute, x, axes=a) * 2, op(Permute, x * 2, axes=a))

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Environment, Step
+from luminal_lab.core.interpret import Environment, NodeStep
 from luminal_lab.core.ir import IR
 from luminal_lab.core.ops import UserKernel
 from luminal_lab.devices.build.toolchain import Compiler, compile_library, find_compiler
@@ -82,7 +82,7 @@ class CPUProgram(DeviceProgram[CPUPlan]):
         plan: CPUPlan,
         environment: Environment,
         known: Mapping[int, Array],
-        trace: list[Step] | None,
+        trace: list[NodeStep] | None,
     ) -> dict[int, Array]:
         return CPURun(self, plan, environment, known).run(trace)
 

@@ -13,7 +13,7 @@ import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Environment, Step
+from luminal_lab.core.interpret import Environment, NodeStep
 from luminal_lab.core.ir import Node
 from luminal_lab.devices.cpu.plan import CPUBound, CPUPlan
 from luminal_lab.devices.runtime.blocks import MemoryBlock
@@ -66,7 +66,7 @@ class CPURun(DeviceRun[CPUBound]):
         self.copies: list[Array] = []
 
     @override
-    def computed(self, trace: list[Step] | None) -> dict[int, Array]:
+    def computed(self, trace: list[NodeStep] | None) -> dict[int, Array]:
         self._inputs(may_overwrite=trace is None)
         self._outputs()
         passed = self.passed()

@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Environment, Step
+from luminal_lab.core.interpret import Environment, NodeStep
 from luminal_lab.core.ir import IR
 from luminal_lab.devices.cpu.plan import CPUPlan
 from luminal_lab.devices.runtime.plan import RunRequest
@@ -48,6 +48,6 @@ class CPUSource(DeviceProgram[CPUPlan]):
         plan: CPUPlan,
         environment: Environment,
         known: Mapping[int, Array],
-        trace: list[Step] | None,
+        trace: list[NodeStep] | None,
     ) -> NoReturn:
         raise DeviceError("execute: there is no C compiler", hint="pip install ziglang")

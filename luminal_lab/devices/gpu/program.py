@@ -13,7 +13,7 @@ import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Environment, Step
+from luminal_lab.core.interpret import Environment, NodeStep
 from luminal_lab.core.ir import IR
 from luminal_lab.devices.gpu.engine import Engine, Location, Memory
 from luminal_lab.devices.gpu.plan import GPUPlan
@@ -138,7 +138,7 @@ class GPUProgram(DeviceProgram[GPUPlan]):
         plan: GPUPlan,
         environment: Environment,
         known: Mapping[int, Array],
-        trace: list[Step] | None,
+        trace: list[NodeStep] | None,
     ) -> dict[int, Array]:
         return GPURun(self, plan, environment, known).run(trace)
 

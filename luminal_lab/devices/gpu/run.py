@@ -10,7 +10,7 @@ import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Environment, Step, interpret
+from luminal_lab.core.interpret import Environment, NodeStep, interpret
 from luminal_lab.core.ir import Node
 from luminal_lab.devices.gpu.engine import Location, PlacedLaunch
 from luminal_lab.devices.gpu.plan import GPUBound, GPUPlan, LaunchSpan
@@ -42,7 +42,7 @@ class GPURun(DeviceRun[GPUBound]):
         self.held: list[Array] = []
 
     @override
-    def computed(self, trace: list[Step] | None) -> dict[int, Array]:
+    def computed(self, trace: list[NodeStep] | None) -> dict[int, Array]:
         self._inputs(may_overwrite=trace is None)
         self._outputs()
         fault = self.program.fault(len(self.plan.works)) if self.bound.faults else None

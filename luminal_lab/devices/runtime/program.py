@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Generic, TypeVar
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Environment, Step
+from luminal_lab.core.interpret import Environment, NodeStep
 from luminal_lab.core.ir import IR
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import Pick
@@ -60,7 +60,7 @@ class DeviceProgram(ABC, Generic[PlanT]):
         plan: PlanT,
         environment: Environment,
         known: Mapping[int, Array],
-        trace: list[Step] | None,
+        trace: list[NodeStep] | None,
     ) -> dict[int, Array]:
         """Do a run, alone, and return what it computed."""
 
@@ -125,7 +125,7 @@ class DeviceProgram(ABC, Generic[PlanT]):
         environment: Environment,
         wanted: Iterable[int],
         known: Mapping[int, Array],
-        trace: list[Step] | None = None,
+        trace: list[NodeStep] | None = None,
     ) -> dict[int, Array]:
         """Return the values of the wanted nodes, by their ids."""
         wanted = frozenset(wanted)
@@ -173,7 +173,7 @@ class DeviceProgram(ABC, Generic[PlanT]):
         """
         samples: dict[int, list[float]] = {}
         for turn in range(warm_up + rounds):
-            steps: list[Step] = []
+            steps: list[NodeStep] = []
             self.run(environment, self.ir.output_ids, {}, steps)
             for step in steps if turn >= warm_up else ():
                 samples.setdefault(step.node.id, []).append(step.seconds)

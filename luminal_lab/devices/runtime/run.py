@@ -11,7 +11,7 @@ from typing import Any, Generic
 import numpy as np
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Environment, Step, interpret
+from luminal_lab.core.interpret import Environment, NodeStep, interpret
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.ops import HostCall, Pick
 from luminal_lab.devices.runtime.blocks import MemoryBlock
@@ -42,7 +42,7 @@ class DeviceRun(ABC, Generic[BoundT]):
         self.blocks: dict[int, MemoryBlock] = {}
         """The memory of the program's own that the host sees, by slot."""
 
-    def run(self, trace: list[Step] | None) -> dict[int, Array]:
+    def run(self, trace: list[NodeStep] | None) -> dict[int, Array]:
         """Do all work, and return the values that were asked for."""
         try:
             return self.computed(trace)
@@ -50,7 +50,7 @@ class DeviceRun(ABC, Generic[BoundT]):
             raise self.too_large() from error
 
     @abstractmethod
-    def computed(self, trace: list[Step] | None) -> dict[int, Array]:
+    def computed(self, trace: list[NodeStep] | None) -> dict[int, Array]:
         """Do all work, and return the values that were asked for."""
 
     @abstractmethod
@@ -145,17 +145,17 @@ class DeviceRun(ABC, Generic[BoundT]):
         """Return a result that lies in no block of its own."""
         return self.array(slot, shape, dtype)
 
-    def traced(self, seconds: Sequence[float]) -> list[Step]:
+    def traced(self, seconds: Sequence[float]) -> list[NodeStep]:
         """Return what each node took, by what each work took."""
         works = {work.node.id: at for at, work in enumerate(self.plan.works)}
-        steps: list[Step] = []
+        steps: list[NodeStep] = []
         for node in self.plan.nodes:
             at = works.get(node.id)
             size = 0
             for type in node.types:
                 shape, dtype = self.bound.shape_of(type)
                 size += int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-            steps.append(Step(node, 0.0 if at is None else seconds[at], size))
+            steps.append(NodeStep(node, 0.0 if at is None else seconds[at], size))
         return steps
 
     # -- errors ------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ from luminal_lab.core.ops import (
     SumReduce,
 )
 from luminal_lab.core.printer import print_node, unique
-from luminal_lab.core.views import View, row_major
+from luminal_lab.core.views import ComposedView, row_major
 from luminal_lab.errors import DefinitionError, GraphError
 from luminal_lab.kernels.definition.canonical import INPUTS, LOCALS, OUTPUTS, canonical, fresh
 from luminal_lab.kernels.definition.definition import (
@@ -184,7 +184,7 @@ class _Definer:
                 args = tuple([self.term(source, index) for source in sources])
                 return Apply(op, args, node.dtype)
             case ViewOp():
-                view = View.identity(sources[0].shape).then(op)
+                view = ComposedView.identity(sources[0].shape).then(op)
                 values = {f"i{axis}": position for axis, position in enumerate(index)}
                 places = tuple(substitute(position, values) for position in view.index)
                 holds = substitute(view.valid, values)
