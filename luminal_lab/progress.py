@@ -40,7 +40,7 @@ class Bar(Protocol):
     total: float | None
 
     def set_postfix_str(self, s: str = "", refresh: bool = True) -> None:
-        """Say what is being done."""
+        """Show the current step."""
         ...
 
     def refresh(self) -> object:
@@ -97,7 +97,7 @@ class Progress:
         self.close()
 
     def close(self) -> None:
-        """Take away what is shown."""
+        """Clear the display."""
 
 
 class _Telling(Progress):

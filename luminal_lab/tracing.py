@@ -41,7 +41,7 @@ class _Compile:
 
 
 class Traced:
-    """A context manager with what was recorded while it was open; it can be entered again.
+    """A context manager with the records from while it was open; it can be entered again.
 
     In another thread, `with t:` adds what that thread makes to the same record.
     """

@@ -96,7 +96,7 @@ _HERE: Final[dict[str, bool]] = {}
 
 
 def foreign_of(kernel: Carried) -> Foreign:
-    """Return the part of a kernel to be trusted: all that decides what it does to memory."""
+    """Return the part of a kernel to be trusted: everything that determines its memory accesses."""
     parts = kernel.dialect, kernel.header, kernel.tasks, kernel.source
     name = re.match(r"\s*kernel\s+([\w.]+)", kernel.header, re.ASCII)
     description = f"kernel {name[1] if name else '_'} in {LANGUAGES[kernel.dialect]}"

@@ -457,4 +457,4 @@ def check_ir(what: str, ir: object) -> None:
     """Raise unless an argument is an IR."""
     if not isinstance(ir, IR):
         kind = ir.__class__.__name__
-        raise GraphError(f"{what}: needs an IR, and not a {kind}", hint="use cx.ir, or parse one")
+        raise GraphError(f"{what}: needs an IR, not a {kind}", hint="use cx.ir, or parse one")

@@ -208,7 +208,10 @@ def _bound(value: object, dims: Mapping[str, int]) -> object:
 OPS: dict[str, type[Op]] = {}
 """Every op class by its name in the text form."""
 _FIELDS: dict[type[Op], dict[str, object]] = {}
-NO_DATACLASS = "is no frozen dataclass", "write @dataclass(frozen=True, slots=True) above the class"
+NO_DATACLASS = (
+    "is not a frozen dataclass",
+    "write @dataclass(frozen=True, slots=True) above the class",
+)
 
 
 def _fault(cls: type[Op], what: str, hint: str) -> DefinitionError:
@@ -221,7 +224,7 @@ def _register(cls: type[Op]) -> None:
     if "__dataclass_fields__" not in vars(cls):
         old, identity = OPS.get(cls.name, cls), (cls.__module__, cls.__qualname__)
         if not NAME.fullmatch(cls.name):
-            raise _fault(cls, "has a name that is no word", "use letters, digits, '_' and '.'")
+            raise _fault(cls, "has an invalid name", "use letters, digits, '_' and '.'")
         if not vars(cls).get("__doc__"):
             raise _fault(cls, "has no docstring", "say in one sentence what the op computes")
         if (old.__module__, old.__qualname__) != identity:

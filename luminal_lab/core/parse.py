@@ -83,7 +83,7 @@ def parse(text: str, *, trust: bool = False) -> IR:
     }
     """
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # notebooks run unchecked
-        raise ParseError(f"parse: needs a text, and not a {text.__class__.__name__}")
+        raise ParseError(f"parse: needs a text, not a {text.__class__.__name__}")
     if len(text) > MOST_LETTERS:
         raise ParseError(f"parse: the text has more than {MOST_LETTERS:,} letters")
     scanner, starts = Scanner(text), dict[str, Piece]()

@@ -52,7 +52,7 @@ def probability(layer: str, p: float) -> float:
         raise at_user(error) from None
     if not 0 <= chance <= 1:
         hint = "give the share that is dropped, from 0 to 1"
-        raise at_user(RangeError(f"{layer}: p is {p}, which is no probability", hint=hint))
+        raise at_user(RangeError(f"{layer}: p is {p}, which is not a probability", hint=hint))
     return chance
 
 

@@ -255,7 +255,7 @@ class Module:
             raise at_user(error) from None
         if not wanted.is_float:
             raise DTypeError(
-                f"to: {wanted} is no float, as the parameters are that would become {wanted}",
+                f"to: {wanted} is not a float dtype, so it cannot replace that of float parameters",
                 where=str(here() or "") or None,
                 hint="one of float64, float32, float16, bfloat16",
             )

@@ -64,7 +64,7 @@ def _weights(what: Module | Parameter | Iterable[Parameter]) -> dict[str, Parame
             shown = parameter.label if isinstance(parameter, Tensor) else repr(parameter)
             raise at_user(
                 ArgumentError(
-                    f"quantise: {shown} is no parameter",
+                    f"quantise: {shown} is not a parameter",
                     hint="give a module, a parameter such as layer.weight, or a list of them",
                 )
             )

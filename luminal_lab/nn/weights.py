@@ -279,7 +279,7 @@ def _damage(path: Path, error: Exception) -> LabError:
     if isinstance(error, OSError):
         return InputError(f"load: {path}: {error.strerror or error}", where=where)
     return InputError(
-        f"load: {path} is no whole file of safetensors: {_fault(path) or error}",
+        f"load: {path} is not a complete safetensors file: {_fault(path) or error}",
         where=where,
         hint="fetch it again, or write it with module.save(path)",
     )

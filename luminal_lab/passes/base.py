@@ -90,7 +90,8 @@ def options_of(of: object) -> dict[str, Option]:
 def option_types(cls: type) -> dict[str, object]:
     """Return the types of the options of a pass, by name."""
     if not getattr(vars(cls).get("__dataclass_params__"), "frozen", False):
-        raise fault(cls, "is no frozen dataclass", "write @dataclass(frozen=True) above the class")
+        hint = "write @dataclass(frozen=True) above the class"
+        raise fault(cls, "is not a frozen dataclass", hint)
     return {**_hints(cls)}
 
 
@@ -127,7 +128,7 @@ def graph_pass(run: Callable[[IR, Edit], None]) -> Pass:
     """
     if not inspect.isfunction(run) or len(inspect.signature(run).parameters) != 2:
         raise DefinitionError(
-            f"graph_pass: {run!r} is no function of a graph and an editor",
+            f"graph_pass: {run!r} is not a function of a graph and an editor",
             hint="write @ll.graph_pass above def my_pass(ir, edit): ...",
         )
 

@@ -246,7 +246,7 @@ class Compilation(Charted, Examined):
         if isinstance(own, int) or used:
             return own if isinstance(own, int) else used[0]
         raise GraphError(
-            f"{asking}: {what!r} is no node, and no launch or kernel of this compile",
+            f"{asking}: {what!r} is not a node, launch or kernel of this compile",
             hint="give a tensor, a node's name, a launch of cx.launches or a kernel of cx.kernels",
         )
 

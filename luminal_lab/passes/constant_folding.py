@@ -1,4 +1,4 @@
-"""`fold`: compute at compile time; a constant is one number everywhere, whatever its shape.
+"""`fold`: compute constants at compile time; a constant is one number, whatever its shape.
 
     graph g(%x: f32[4]) -> (%y) {                    graph g(%x: f32[4]) -> (%y) {
       %a = constant{value = 2.0} : f32[1]              %d = constant{value = 0.5} : f32[4]

@@ -98,7 +98,7 @@ def _half(dtype: object) -> DType:
     except DTypeError as error:
         raise PassError(f"half: there is no dtype {str(dtype)!r}", hint=hint) from error
     if not narrow.is_half:
-        raise PassError(f"half: {narrow} is no 16-bit float", hint=hint)
+        raise PassError(f"half: {narrow} is not a 16-bit float", hint=hint)
     return narrow
 
 

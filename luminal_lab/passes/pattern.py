@@ -63,7 +63,7 @@ class Pattern:
         if name[:2] == "__" or name[:5] == "_repr" or name[:5] == "_ipyt":
             raise AttributeError(name)
         raise UnknownNameError(
-            f"pattern: it has no {name!r}: a rule is about ops, and not about methods of tensors",
+            f"pattern: it has no {name!r}: a rule is about ops, not about methods of tensors",
             hint="from luminal_lab.passes.pattern import exp2, log2, sin, sqrt, recip, where, …, "
             "or op(SomeOp, x)",
         )
@@ -238,7 +238,7 @@ def fields(*names: str) -> Any:  # noqa: ANN401  # one variable, or a tuple of t
 def _single_or_all(kind: Callable[[str], object], given: Sequence[object]) -> Any:  # noqa: ANN401  # see above
     for name in given:
         if not isinstance(name, str):
-            raise DefinitionError(f"pattern: {name!r} is no name", hint='as in variables("x y")')
+            raise DefinitionError(f"pattern: {name!r} is not a name", hint='as in variables("x y")')
     variables = [kind(name) for name in " ".join(map(str, given)).split()]
     if not variables:
         raise DefinitionError("pattern: no name is given", hint='as in variables("x y")')

@@ -212,7 +212,7 @@ def as_pass(like: object) -> Pass | Pipeline:
     if isinstance(like, Iterable) and not isinstance(like, Mapping):
         return Pipeline(cast("Iterable[PassLike]", like))
     raise PassError(
-        f"pipeline: {like!r} is no pass",
+        f"pipeline: {like!r} is not a pass",
         hint="give passes, rules, lists of them, or text such as 'simplify, cse, dce'",
     )
 

@@ -101,7 +101,7 @@ def counterexample(rule: Rule, dtypes: Iterable[DType] = DTYPES) -> Counterexamp
     """
     if not isinstance(rule, Rule):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
         raise ArgumentError(
-            f"counterexample: {rule!r} is no rule",
+            f"counterexample: {rule!r} is not a rule",
             hint='give one, as in ll.Rule("mul-one", x * 1, x); passes have them as .rules()',
         )
     tried, wrong = examine(rule, dtypes)

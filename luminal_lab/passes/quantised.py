@@ -15,7 +15,7 @@ that is also the head of a language model is stored once.
 
 Both are `stored`: computed at the first run and after the weight was set, not at every run. A
 weight with other readers, with an axis that is no multiple of 32, or trained by the graph stays
-as it is; `compilation.why_not("q8_0", weight)` says so.
+as it is; `compilation.why_not("q8_0", weight)` gives the reason.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _uses(edit: Edit, weight: Node) -> tuple[list[WeightUse], str]:
             if isinstance(user.op, Permute) and not edit.is_output(user):
                 todo.append((user, tuple(axes[axis] for axis in user.op.axes)))
             elif use is None:
-                problem = f"{user} = {user.op.name} reads it, and is no matmul and no embedding"
+                problem = f"its reader {user} = {user.op.name} is neither a matmul nor an embedding"
             else:
                 uses.append(use)
     along = {use.axis for use in uses}
@@ -143,7 +143,7 @@ def _uses(edit: Edit, weight: Node) -> tuple[list[WeightUse], str]:
         return uses, f"{first} reads it along its axis 0, and {second} along axis 1"
     size = weight.shape[along.pop()]
     if not isinstance(size, int) or size % BLOCK:
-        return uses, f"its rows have {size} values, and that is no multiple of {BLOCK}"
+        return uses, f"its rows have {size} values, which is not a multiple of {BLOCK}"
     return uses, ""
 
 

@@ -1,4 +1,4 @@
-"""A helper of passes that change storage forms: some readers of a value read another instead."""
+"""Replacing a value for some of its readers, as passes that change storage forms do."""
 
 from __future__ import annotations
 

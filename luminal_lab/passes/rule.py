@@ -80,7 +80,7 @@ class Rule:
         condition: Condition | None = None,
     ) -> None:
         if not NAME.fullmatch(name):
-            raise DefinitionError(f"rule: {name!r} is no name", hint="as in 'add-zero'")
+            raise DefinitionError(f"rule: {name!r} is not a name", hint="as in 'add-zero'")
         if not isinstance(pattern, OpPattern):
             raise DefinitionError(
                 f"rule {name!r}: its pattern, {pattern}, has no op, and would match everything",

@@ -177,7 +177,8 @@ class Normal(Windowed):
         groups = whole("group_norm: num_groups", num_groups, 1)
         if never(channels % groups < 1):
             raise ShapeError(
-                f"group_norm: the {channels} channels of {self.label} are no {groups} equal groups",
+                f"group_norm: the {channels} channels of {self.label} cannot form {groups} equal "
+                "groups",
                 hint="num_groups must divide the size of axis 1",
             )
         x = self._viewed((self.shape[0], groups, channels // groups, *self.shape[2:]))
@@ -319,7 +320,7 @@ class Normal(Windowed):
     def _dropped(self, what: str, p: float, training: bool, rank: int) -> Self:
         chance = number(what, "p", p)
         if not 0 <= chance <= 1:
-            raise RangeError(f"{what}: p is {p}, which is no probability", hint="try p=0.5")
+            raise RangeError(f"{what}: p is {p}, which is not a probability", hint="try p=0.5")
         if not training or chance == 0:
             return self
         type = TensorType(DType.float32, self.shape[:rank] + (1,) * (self.ndim - rank))

@@ -24,10 +24,10 @@ from luminal_lab.tensor.movement import listed, whole
 from luminal_lab.tensor.operation import operation
 
 Labels: TypeAlias = Sequence[str]
-T = TypeVar("T", bound="Products")
+T = TypeVar("T", bound="MatrixProducts")
 
 
-class Products(Indexing):
+class MatrixProducts(Indexing):
     """Sums of products."""
 
     __slots__ = ()
@@ -36,7 +36,7 @@ class Products(Indexing):
         """Return an operand as a tensor, or raise; any given ranks are required."""
         tensor = self._operand(value)
         if not isinstance(tensor, Lazy):
-            raise DTypeError(f"{what}: {value!r} is no tensor", hint="use * for multiples")
+            raise DTypeError(f"{what}: {value!r} is not a tensor", hint="use * for multiples")
         tensor._check_rank(what, *ranks)
         return tensor
 
@@ -232,7 +232,7 @@ class Products(Indexing):
         return result if bias is None else result + bias
 
 
-def _transposing(a: Products, b: Products) -> str:
+def _transposing(a: MatrixProducts, b: MatrixProducts) -> str:
     for this, fits, which in (
         (b, b.shape[-1] == a.shape[-1], "the other one"),
         (a, a.shape[-2:][0] == b.shape[-2:][0], "the first one"),
@@ -337,7 +337,7 @@ def _einsum(text: str, tensors: list[T], what: str) -> T:
 
 
 def _subscripts(
-    text: str, tensors: Sequence[Products], what: str
+    text: str, tensors: Sequence[MatrixProducts], what: str
 ) -> tuple[list[list[str]], list[str]]:
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # forgotten
         raise ShapeError(f"{what}: {text!r} is not text", hint='it comes first: "ij,jk->ik"')
@@ -365,7 +365,7 @@ def _subscripts(
     return inputs, result
 
 
-def _letters(part: str, tensor: Products, what: str) -> list[str]:
+def _letters(part: str, tensor: MatrixProducts, what: str) -> list[str]:
     match = re.fullmatch(r"([A-Za-z]*)(\.\.\.)?([A-Za-z]*)", part)
     if match is None:
         raise ShapeError(

@@ -23,7 +23,7 @@ from luminal_lab.tensor.arithmetic import Operand
 from luminal_lab.tensor.functions import number, widened
 from luminal_lab.tensor.movement import whole
 from luminal_lab.tensor.operation import operation
-from luminal_lab.tensor.product import Products, contract
+from luminal_lab.tensor.product import MatrixProducts, contract
 
 P = ParamSpec("P")
 T = TypeVar("T", bound="Windowed")
@@ -68,7 +68,7 @@ def each(what: str, count: int, **options: Sizes) -> list[tuple[int, ...]]:
     return rows
 
 
-class Windowed(Products):
+class Windowed(MatrixProducts):
     """Windows that slide along the spatial axes, those after batch and channels."""
 
     __slots__ = ()

@@ -349,11 +349,9 @@ def test_a_session_is_not_a_graph():
     cx: Any = Graph()
     for call in (Edit, verify):
         error = error_of(lambda call=call: call(cx), GraphError)
-        assert error.message.endswith("needs an IR, and not a Graph")
+        assert error.message.endswith("needs an IR, not a Graph")
         assert error.hint == "use cx.ir, or parse one"
-    assert error_of(lambda: parse(cx), ParseError).message == (
-        "parse: needs a text, and not a Graph"
-    )
+    assert error_of(lambda: parse(cx), ParseError).message == ("parse: needs a text, not a Graph")
 
 
 def test_a_node_of_another_graph_is_not_looked_up_by_its_id():

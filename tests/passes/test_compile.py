@@ -303,7 +303,7 @@ def test_rules_that_chase_each_other_are_named():
 def test_what_is_no_pass():
     ir = graph()
     assert str(error_of(lambda: compile_ir(ir, 3), PassError)) == (
-        "pipeline: 3 is no pass\n"
+        "pipeline: 3 is not a pass\n"
         "hint: give passes, rules, lists of them, or text such as 'simplify, cse, dce'"
     )
 
@@ -322,7 +322,7 @@ def test_what_is_no_pass():
     told = str(error_of(lambda: compile_ir(ir, MUL_ONE, licence={"no_nans"}), PassError))
     assert told.startswith("licence: there is no fact 'no_nans'")
     told = str(error_of(lambda: compile_ir("graph", MUL_ONE), GraphError))
-    assert told.startswith("compile: needs an IR, and not a str")
+    assert told.startswith("compile: needs an IR, not a str")
 
 
 def test_a_graph_that_is_broken_already_is_not_compiled():

@@ -119,7 +119,7 @@ class Pick(Op):
             given = (
                 f"{sources[0]}, which has one" if len(sources) == 1 else f"{len(sources)} sources"
             )
-            raise GraphError(f"pick: it takes a node with several results, and not {given}")
+            raise GraphError(f"pick: it takes a node with several results, not {given}")
         types = sources[0].types
         if not 0 <= self.index < len(types):
             raise GraphError(

@@ -233,7 +233,7 @@ def larger(x: Tensor, y: Tensor, g: Tensor) -> Callable[[], Tensor]:
 def clip(node: Forward[Any], g: Tensor, low: float | None, high: float | None) -> Given:
     """Return g within the bounds."""
     x = node[0]
-    # Beyond an infinity there is no number to compare with.
+    # No number lies beyond an infinity.
     if low is not None:
         above = x.ge(low) if low == -math.inf else x > beside(x.dtype, low, -math.inf)
         g = above.where(g, 0.0)

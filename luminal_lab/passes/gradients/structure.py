@@ -12,7 +12,7 @@ from luminal_lab.tensor import Tensor
 
 @gradient(GraphBreak)
 def graph_break(node: Forward[GraphBreak], g: Tensor) -> Given:
-    """Return g, behind a break of its own."""
+    """Return g after a break of its own."""
     return emit(node.op, g)
 
 

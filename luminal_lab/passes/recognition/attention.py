@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import Add, Call, Mul, Where
-from luminal_lab.passes.recognition.contraction import Contraction
+from luminal_lab.passes.recognition.contraction import SumOfProducts
 from luminal_lab.passes.recognition.matmul import MATMUL
 from luminal_lab.passes.recognition.reading import Reading, RecognisedRegion, Recogniser
 from luminal_lab.passes.recognition.softmax import SOFTMAX
@@ -50,7 +50,7 @@ def _yielded(
 
 def _scores(
     reading: Reading, node: Node, steps: int
-) -> Iterator[tuple[Contraction, tuple[Node, ...]]]:
+) -> Iterator[tuple[SumOfProducts, tuple[Node, ...]]]:
     """Yield the product below the scales and masks of scores, and the sources of the masks."""
     product = reading.at(MATMUL, node)
     if product is not None:
@@ -76,11 +76,11 @@ def _hidden(reading: Reading, node: Node) -> Iterator[tuple[Node, Node]]:
 
 
 def _fits(
-    scores: Contraction,
+    scores: SumOfProducts,
     queries: str,
     keys: str,
     axis: int,
-    mixed: Contraction,
+    mixed: SumOfProducts,
     weights: str,
     values: str,
 ) -> bool:

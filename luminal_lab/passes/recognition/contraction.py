@@ -20,7 +20,7 @@ Labels: TypeAlias = tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
-class Contraction(RecognisedRegion):
+class SumOfProducts(RecognisedRegion):
     """A sum of products, with the axes of its operands and of its result."""
 
     labels: dict[str, Labels] = field(default_factory=dict[str, Labels])
@@ -29,7 +29,7 @@ class Contraction(RecognisedRegion):
     summed: frozenset[int] = frozenset()
 
 
-def contraction(reading: Reading, node: Node) -> Iterator[Contraction]:
+def contraction(reading: Reading, node: Node) -> Iterator[SumOfProducts]:
     """Yield the contraction of a node, if it sums products of two values with different axes."""
     total = node
     if isinstance(node.op, Reshape):
@@ -53,7 +53,7 @@ def contraction(reading: Reading, node: Node) -> Iterator[Contraction]:
     result = tuple(None if dim == 1 else next(rest) for dim in node.shape)
     sizes = {"batch": batch, "rows": a - b, "columns": b - a, "summed": summed}
     told = ", ".join(f"{what} {_product(product.shape, of)}" for what, of in sizes.items() if of)
-    yield Contraction(
+    yield SumOfProducts(
         "matmul",
         node,
         {"a": left[0], "b": right[0]},

@@ -15,11 +15,11 @@ from dataclasses import replace
 
 from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import Pad, Permute, Reshape, SumReduce, Window
-from luminal_lab.passes.recognition.contraction import Contraction, Labels, contraction
+from luminal_lab.passes.recognition.contraction import Labels, SumOfProducts, contraction
 from luminal_lab.passes.recognition.reading import Reading, Recogniser
 
 
-def _find(reading: Reading, node: Node) -> Iterator[Contraction]:
+def _find(reading: Reading, node: Node) -> Iterator[SumOfProducts]:
     for product in contraction(reading, node):
         windows = windows_of(reading, product)
         if windows is not None:
@@ -29,7 +29,7 @@ def _find(reading: Reading, node: Node) -> Iterator[Contraction]:
             yield replace(product, kind="convolution", sources=sources, because=because)
 
 
-def windows_of(reading: Reading, product: Contraction) -> tuple[Node, Node] | None:
+def windows_of(reading: Reading, product: SumOfProducts) -> tuple[Node, Node] | None:
     """Return the value below the windows and its kernel, if the product is a convolution."""
     a, b = product.sources.values()
     for (name, seen), kernel in ((("a", a), b), (("b", b), a)):

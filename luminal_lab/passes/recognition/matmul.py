@@ -19,12 +19,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from luminal_lab.core.ir import Node
-from luminal_lab.passes.recognition.contraction import Contraction, contraction
+from luminal_lab.passes.recognition.contraction import SumOfProducts, contraction
 from luminal_lab.passes.recognition.convolution import CONVOLUTION, windows_of
 from luminal_lab.passes.recognition.reading import Reading, Recogniser
 
 
-def _find(reading: Reading, node: Node) -> Iterator[Contraction]:
+def _find(reading: Reading, node: Node) -> Iterator[SumOfProducts]:
     for product in contraction(reading, node):
         if windows_of(reading, product) is None:
             yield product
