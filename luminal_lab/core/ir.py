@@ -392,7 +392,7 @@ def in_order(table: Table, schedule: Sequence[int]) -> tuple[Node, ...]:
     nodes = tuple(table)
     if not schedule and not any(id >= node.id for node in nodes for id in node.sources):
         return nodes
-    # Each node as early as the wanted order asks, but after its sources.
+    # Each node as early as the wanted order allows, but after its sources.
     wanted = [node for id in schedule if (node := table.get(id)) is not None]
     order: dict[int, Node] = {}
     begun: set[int] = set()
